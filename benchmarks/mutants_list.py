@@ -775,22 +775,14 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/record/recorder.py",
-        "            self._journal.append(records.drop(item.trial.trial_id, item.record.number))\n"
-        "            self._checkpoints.remove(item)\n",
-        "            self._checkpoints.remove(item)\n"
-        "            self._journal.append(records.drop(item.trial.trial_id, item.record.number))\n",
+        "            self.write()\n            self._checkpoints.remove(item)\n",
+        "            self._checkpoints.remove(item)\n            self.write()\n",
         "tests/controller/test_driver_disk.py::test_a_checkpoint_leaves_the_record_before_it_leaves_the_disk",
     ),
     (
         "minitune/record/recorder.py",
-        "            if self._is_strict:\n"
-        "                self._settle(trial, kept.record)\n"
-        "            self._journal.append(records.checkpoint(trial.trial_id, trial.attempt, "
-        "kept.report_number, kept.record))",
-        "            self._journal.append(records.checkpoint(trial.trial_id, trial.attempt, "
-        "kept.report_number, kept.record))\n"
-        "            if self._is_strict:\n"
-        "                self._settle(trial, kept.record)",
+        "            if self._is_strict:\n                self._settle(trial, kept.record)\n",
+        "",
         "tests/storage/test_syncs.py::test_a_strict_checkpoint_is_on_the_disk_before_the_record_that_names_it",
     ),
     (
@@ -867,6 +859,12 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "            self._deadlines.forget(live.actor_id)\n",
         "        self._state.let_go(live)\n",
         "tests/faults/test_faults_timeouts.py::test_limits_hold_on_a_virtual_clock",
+    ),
+    (
+        "minitune/execution/actions.py",
+        "        if self._recorder.unwritten:\n            self._recorder.write()\n        if self._unsent:\n",
+        "        if self._unsent:\n",
+        "tests/controller/test_driver_disk.py::test_a_worker_is_asked_for_nothing_before_its_reason_is_on_record",
     ),
     (
         "minitune/execution/actions.py",

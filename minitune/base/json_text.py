@@ -11,7 +11,7 @@ import contextlib
 import json
 import json.encoder
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from minitune.base.text import ShortRepr, is_long
@@ -28,30 +28,30 @@ _PLAIN, _TEXT = frozenset(_SCALARS), frozenset((str,))
 
 
 # -- without the set-up of each call -----------------------------------------------------------------------------------
-def json_encoder(
+def json_chunks(
     default: Callable[[Any], Any] | None = None, separators: tuple[str, str] = (", ", ": ")
-) -> Callable[[Any], str]:
-    """Make a function from a value to its JSON, ASCII only.
+) -> Callable[[Any, int], Iterable[str]]:
+    """Make a function from a value, and a 0, to the pieces of its JSON, ASCII only.
 
-    It calls the standard library's encoder in C without the set-up that `json.dumps` repeats with each call.
+    It is the standard library's encoder in C, without the set-up that `json.dumps` repeats with each call.
 
     Args:
         default: Gives what stands for a value that JSON cannot hold; without it that is a TypeError.
         separators: What stands between items, and behind keys.
 
     Returns:
-        The function. It raises ValueError for NaN and infinities, RecursionError for what is nested in itself.
+        The function. It raises ValueError for NaN and infinities, RecursionError for what is nested in itself. Its 0
+        stands for the depth at which the value lies.
     """
     plain = json.JSONEncoder(default=default, separators=separators, allow_nan=False, check_circular=False)
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:  # this Python has none in C
-        return plain.encode
+        return lambda value, depth: (plain.encode(value),)
     between, behind_key = separators
-    chunks = make(
+    chunks: Callable[[Any, int], Iterable[str]] = make(
         None, plain.default, json.encoder.encode_basestring_ascii, None, behind_key, between, False, False, False
     )
-    join = "".join
-    return lambda value: join(chunks(value, 0))
+    return chunks
 
 
 def json_decoder() -> Callable[[str], Any]:
@@ -91,12 +91,12 @@ def dumps(value: Any) -> str:
         JSON that every parser reads.
     """
     try:
-        line = try_dumps(value)
+        line = "".join(try_chunks(value, 0))
         if line.count("[") + line.count("{") <= MAX_DEPTH:
             return line
     except Exception:  # also whatever an object's methods raise, and RecursionError
         pass
-    return try_dumps(clean(value))
+    return "".join(try_chunks(clean(value), 0))
 
 
 def dumps_pretty(value: Any) -> str:
@@ -154,7 +154,7 @@ def _simple(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else short_text(value)
 
 
-try_dumps = json_encoder(_simple)
+try_chunks = json_chunks(_simple)
 """Most of `dumps`: it raises where that cleans the value, which also may be nested more than `MAX_DEPTH` deep here."""
 
 

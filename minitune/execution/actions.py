@@ -2,6 +2,9 @@
 
 A decision (go on, save, pause, end, exploit) follows from a trial's own report, or a scheduler has asked for it while
 it heard of another trial. Both ways lead here, so each step of a trial is taken, recorded and told in one order.
+
+A worker must hear of nothing that is not on record yet. So what it is asked is kept until `commit` has written the
+records of all events that are at hand.
 """
 
 from __future__ import annotations
@@ -45,6 +48,16 @@ class TrialActions:
         self._settings = state.settings
         self._deadlines = state.deadlines
         self._warned_pause = False
+        self._unsent: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+
+    def commit(self) -> None:
+        """Write what has been recorded, then ask the workers what follows from it, in order. Blocks for the write."""
+        if self._recorder.unwritten:
+            self._recorder.write()
+        if self._unsent:
+            unsent, self._unsent = self._unsent, []
+            for ask, arguments in unsent:
+                ask(*arguments)
 
     def carry_out(self, live: Live, decision: Decision) -> None:
         """Do what was decided; no call is in flight now."""
@@ -72,14 +85,23 @@ class TrialActions:
         live.idle = False
         if live.trial.phase is not Phase.TRAINING:
             self.move(live.trial, Step.TRAIN, "go on")
-        self._executor.call(live.actor_id, "train")
+        self._unsent.append((self._executor.call, (live.actor_id, "train")))
         if self._deadlines.are_set:  # not before: were the driver stopped in between, the worker would be late at once
-            self._deadlines.begin(live.actor_id, REPORT, self._executor.now())
+            self._unsent.append((self._begin_deadline, (live.actor_id,)))
+
+    def _begin_deadline(self, actor_id: str) -> None:
+        if actor_id in self._state.live:
+            self._deadlines.begin(actor_id, REPORT, self._executor.now())
 
     def save(self, live: Live) -> None:
         """Have the worker write a checkpoint; the decision waits until it has."""
         self.move(live.trial, Step.SAVE, f"before {live.decision}")
-        self._executor.call(live.actor_id, "save")
+        self._unsent.append((self._executor.call, (live.actor_id, "save")))
+
+    def restore(self, live: Live, path: str, metrics: dict[str, Any], reason: str) -> None:
+        """Have the worker load a checkpoint, and the result that belongs to it."""
+        self.move(live.trial, Step.RESTORE, reason)
+        self._unsent.append((self._executor.call, (live.actor_id, "restore", path, metrics)))
 
     def _pause(self, live: Live, reason: str) -> None:
         trial = live.trial
@@ -180,10 +202,11 @@ class TrialActions:
         self._state.let_go(live)
         if self._deadlines.are_set:
             self._deadlines.forget(live.actor_id)
-        self._executor.stop(live.actor_id, self._settings.grace_s, keep=keep and self._settings.reuse_actors)
+        keeps = keep and self._settings.reuse_actors
+        self._unsent.append((self._executor.stop, (live.actor_id, self._settings.grace_s, keeps)))
 
     def move(self, trial: Trial, step: Step, reason: str) -> None:
-        """Take a step; a change of the public status, and each retry, is on record before anything follows from it."""
+        """Take a step; a change of the public status, and each retry, is recorded."""
         if self._state.move(trial, step, reason) or step is Step.RETRY:
             self._recorder.status(trial, reason)
 

@@ -168,6 +168,7 @@ class Launcher:
             chosen = self._hooks.choose()
             if state.requests:
                 self._actions.run_requests()  # what it asked for about those that wait must be true before they start
+                self._actions.commit()
                 candidates = state.queue.heads()
             if chosen is not None and candidates[:1] != [chosen] and state.is_startable(chosen):
                 candidates = [chosen, *(trial for trial in candidates if trial is not chosen)]
@@ -225,6 +226,7 @@ class Launcher:
         reuse_key = (
             "/".join([f"trainable {trial.experiment_number}", *creators]) if self._settings.reuse_actors else None
         )
+        self._actions.commit()  # that it starts is on record before it does
         try:
             self._executor.start(trial.actor_id, factory, trial.resources, directory, reuse_key, (info,))
         except TypeError as error:

@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from minitune.base.json_text import MAX_DEPTH, json_encoder, try_dumps
+from minitune.base.json_text import MAX_DEPTH, json_chunks, try_chunks
 from minitune.decision import CONTINUE, Decision
 from minitune.experiment.trial import Trial
 from minitune.logger.csv import CSVLoggerCallback
@@ -30,8 +30,8 @@ _MAX_TEXT = 50_000
 """A report of more characters takes the general way: what is large in it may go into a file of its own."""
 _SHAPES_KEPT = 256
 _TEXT = frozenset((str,))
-_compact = json_encoder(separators=(",", ":"))
-_one_per_line = json_encoder(separators=("\n", ":"))
+_compact = json_chunks(separators=(",", ":"))
+_one_per_line = json_chunks(separators=("\n", ":"))
 """JSON with one value per line: within values there are no line breaks."""
 
 
@@ -53,14 +53,14 @@ class _Shape:
         self.columns = [name for name in names if name != CONFIG]
         mark = os.urandom(16).hex()  # in no text of a user
         self._marks = [f"{mark}-{number}" for number in range(len(names) + 1)]
-        self.line = self._pattern(try_dumps(dict(zip(names, self._marks, strict=False)))) + "\n"
+        self.line = self._pattern("".join(try_chunks(dict(zip(names, self._marks, strict=False)), 0))) + "\n"
 
     def record(self, trial: Trial) -> str:
         """The record of a report of the trial's current attempt, with `%s` for its number and for each value."""
         number, *values = self._marks
         metrics = {**dict(zip(self.names, values, strict=True)), EXPERIMENT_TAG: trial.experiment_tag}
         record = records.result(trial.trial_id, trial.attempt, 0, metrics, CONTINUE)
-        return self._pattern(_compact({**record, records.NUMBER: number}))
+        return self._pattern("".join(_compact({**record, records.NUMBER: number}, 0)))
 
     def _pattern(self, text: str) -> str:
         text = text.replace("%", "%%")
@@ -75,7 +75,7 @@ def _shape_of(names: tuple[str, ...], kinds: tuple[type, ...]) -> _Shape | None:
     if len(names) > _MAX_KEYS or CONFIG not in names or EXPERIMENT_TAG in names or codec.TAG in names:
         return None
     are_plain = all(kind in codec.SCALARS or name == CONFIG for name, kind in zip(names, kinds, strict=True))
-    if not are_plain or kinds[names.index(CONFIG)] is not dict or "\\ud" in _compact(names):
+    if not are_plain or kinds[names.index(CONFIG)] is not dict or "\\ud" in "".join(_compact(names, 0)):
         return None
     return _Shape(names, kinds)
 
@@ -138,8 +138,8 @@ class ReportPath:
         if trial.light is not None and trial.light_config is not trial.config:
             config = trial.light_config
         try:
-            text = _one_per_line(values)[1:-1]
-            config_text = "" if self._json is None else try_dumps(config)
+            text = "".join(_one_per_line(values, 0))[1:-1]
+            config_text = "" if self._json is None else "".join(try_chunks(config, 0))
         except Exception:  # NaN, infinities, integers that Python does not print, and whatever a configuration raises
             return False
         if len(text) > _MAX_TEXT or "\\ud" in text:
@@ -158,5 +158,5 @@ class ReportPath:
                 self._json.log_trial_result(0, trial, result)
         result[EXPERIMENT_TAG] = self._tag
         trial.record_result(result)
-        self._journal.append_line(codec.sealed(record))
+        self._journal.unwritten.append(codec.sealed(record))
         return True

@@ -3,6 +3,8 @@
 The driver is one single-threaded loop. An event says what became of an actor; the pair (event, phase of its trial)
 says what to do. For one report the order is: stopper, scheduler, searcher, callbacks, journal, save if due, decision.
 What a scheduler asks for about *other* trials is carried out after its hook has returned, so nothing is re-entrant.
+
+The events of a turn share one write of the journal, and workers are answered after it (`TrialActions.commit`).
 """
 
 from __future__ import annotations
@@ -59,6 +61,8 @@ _FAIL_FAST = "fail_fast: "
 _RETURNED = Decision(STOP, HAS_RETURNED)
 EARLY_ENDS = (INTERRUPTED_BY, STOPPER_ENDS, _FAIL_FAST)
 """How the reasons begin for which trials end that the end of the run cuts short."""
+_TOGETHER, _TOGETHER_S = 64, 0.005
+"""So many events, or those of so many seconds, share a write at most: a slow callback holds up few workers."""
 _ASK_AGAIN_S = 0.002
 _ASK_AGAIN_MAX_S = 0.1
 _ASKS_UNTIL_SAID = 100
@@ -126,10 +130,13 @@ class TuneController:
         state, hooks = self._state, self._hooks
         if hooks.hears_turns:
             hooks.step_begins()
-        while state.to_end:
-            self._end_stopped(*state.to_end.pop(0))
+        if state.to_end:
+            while state.to_end:
+                self._end_stopped(*state.to_end.pop(0))
+            self._actions.commit()
         if self._undecided:
             self._pass_verdicts(self._executor.now())
+            self._actions.commit()
         if self._undecided and self._settings.rest is not None:
             # what follows depends on the verdict
             self._settings.rest(self._undecided[0].until_s - self._executor.now())
@@ -150,6 +157,7 @@ class TuneController:
             if state.end_reason and self._executor.now() >= self._end_deadline_s:
                 for live in list(state.live.values()):  # they had their grace period, and are ended without a save
                     self._actions.cut_short(live, state.end_reason)
+                self._actions.commit()
         hooks.iteration += 1
         if hooks.hears_turns:
             hooks.step_ends()
@@ -166,17 +174,24 @@ class TuneController:
                 self._give_up_before_start(*refusal)
         if state.requests:
             self._actions.run_requests()
+        self._actions.commit()
         if not state.live:
             self._check_stuck()
 
     def _apply(self, timeout_s: float | None) -> None:
-        """Wait for events and apply each, and what schedulers have asked for meanwhile."""
+        """Wait for events and apply them, and what schedulers have asked for meanwhile."""
         events = self._executor.wait(timeout_s)
         self._has_news = bool(events)
+        count, until_s = 0, time.monotonic() + _TOGETHER_S
         for event in events:
+            if count >= _TOGETHER or time.monotonic() >= until_s:
+                self._actions.commit()
+                count, until_s = 0, time.monotonic() + _TOGETHER_S
+            count += 1
             self._on_event(event)
             if self._state.requests:
                 self._actions.run_requests()
+        self._actions.commit()
 
     def _may_launch(self) -> bool:
         """Whether this turn is one for plug-ins to be asked: in logical order those that a clock has brought are none.
@@ -218,8 +233,7 @@ class TuneController:
         """
         if not self._state.leaving:
             return False
-        for event in self._executor.wait(None):
-            self._on_event(event)
+        self._apply(None)
         return True
 
     def end_run(self, reason: str, *, resumable: bool = False) -> None:
@@ -248,6 +262,7 @@ class TuneController:
                 live.requested = Decision(STOP, reason)
             else:
                 self._actions.cut_short(live, reason)
+        self._actions.commit()
 
     def end_supply(self) -> None:
         """No more trials come."""
@@ -397,11 +412,10 @@ class TuneController:
             self._actions.move(trial, Step.TRAIN, f"the worker is ready{place}")
             self._actions.pull(live)
         else:
-            self._actions.move(trial, Step.RESTORE, f"from {os.path.basename(source[0])}{place}")
             path, metrics = source
             # The worker knows the config; it may be too large for a message.
             metrics = {key: value for key, value in metrics.items() if key != CONFIG}
-            self._executor.call(live.actor_id, "restore", path, metrics)
+            self._actions.restore(live, path, metrics, f"from {os.path.basename(path)}{place}")
 
     def _on_report(self, live: Live, report: Report) -> None:
         """One report, in the order that the module's docstring gives."""

@@ -38,7 +38,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minitune.base import files
-from minitune.base.json_text import json_decoder, json_encoder
+from minitune.base.json_text import json_chunks, json_decoder
 from minitune.base.pickling import dump_for_later, dumps_for_later, dumps_small_for_later
 from minitune.base.shared_values import StoredValue, digest_of, digest_value, read_any, write_value
 from minitune.base.text import ShortRepr
@@ -117,7 +117,7 @@ _WITH_CONFIG = frozenset({records.TRIAL, records.CHANGE, records.EXPLOIT})
 BODY = 9
 """Where the JSON begins in a line: behind eight digits and a space."""
 
-_plain_json = json_encoder(separators=(",", ":"))
+_plain_chunks = json_chunks(separators=(",", ":"))
 
 _read_json = json_decoder()
 
@@ -886,7 +886,7 @@ def encode(record: dict[str, Any], objects: ObjectStore | None = None) -> bytes:
         # NaN, infinities and ints of thousands of digits raise. A surrogate is escaped like this, but two in a row
         # would come back as one character. Other text that looks like it, an emoji included, only takes the longer way.
         with contextlib.suppress(ValueError):
-            text = _plain_json(record)
+            text = "".join(_plain_chunks(record, 0))
             if "\\ud" in text:
                 text = None
     if text is None or (len(text) > LARGE_BYTES and objects is not None):

@@ -1,13 +1,13 @@
 """Journal: the append-only record of a run, written before anything is acknowledged; and its reading.
 
-One file, one writer, one line per event (`codec`), one unbuffered write per line. A write that has returned
-survives the death of the process, because it is in the kernel's hands; what a power cut may cost is the choice of
-`durability`:
+One file, one writer, one line per event (`codec`). Lines that are added together are written together, by one
+unbuffered write. A write that has returned survives the death of the process, because it is in the kernel's hands; what
+a power cut may cost is the choice of `durability`:
 
 * `process`: nothing is synced;
 * `batched`: the housekeeper syncs at most 100 ms after the first unsynced record (later where a sync is so slow that
   it would take over 5 % of the time), and the end is synced;
-* `strict`: each record is synced before `append` returns.
+* `strict`: what is written is synced before `write` returns.
 
 The file is also looked at after each sync, or once a second where nothing is synced: it must be at its path, and as
 long as what was written. If it was removed or replaced, it is written again from the descriptor, which still leads to
@@ -66,6 +66,7 @@ class Journal:
         path: The file.
         durability: `process`, `batched` or `strict`.
         objects: Where large objects go.
+        unwritten: The lines for the next `write`.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Journal:
         self.path = path
         self.durability = durability
         self.objects = ObjectStore(_objects_directory(path), durability)
+        self.unwritten: list[bytes] = []
         self._descriptor: int | None = descriptor
         self._disk = disk
         self._lock = lock
@@ -170,37 +172,64 @@ class Journal:
 
     @property
     def offset(self) -> int:
-        """The journal's length in bytes: where the next record will begin."""
+        """The journal's length in bytes, without what is unwritten."""
         return self._end
 
     def append(self, record: dict[str, Any]) -> None:
-        """Write one record. Blocks for the sync if the journal is `strict`.
+        """Write one record, and what was added before it. Blocks, and raises, like `add` and `write`.
+
+        If it fails, the record is given up: `append` may be tried again.
+        """
+        self.add(record)
+        try:
+            self.write()
+        except TuneError:
+            del self.unwritten[-1:]  # nothing, if it was written and could not be synced
+            raise
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Take a record as it is now, for the next `write`. Large objects in it are stored at once.
 
         Args:
             record: As made by `records`.
 
         Raises:
-            TuneError: If it could not be written, naming path and reason. Nothing of the record stays in the journal,
-                so `append` may be tried again, unless a sync has failed: after that the disk's content is unknown.
+            TuneError: If an object could not be stored, naming path and reason.
         """
         has_store = self._disk is None or not self._disk.has_gone
         try:
             line = codec.encode(record, self.objects if has_store else None)
         except OSError:  # an object could not be stored
             line = self._insist(lambda objects: codec.encode(record, objects))
-        self.append_line(line)
+        self.unwritten.append(line)
 
-    def append_line(self, line: bytes) -> None:
-        """`append` for a record that `codec.sealed` has made a line of. Blocks, and raises, like `append`."""
+    def write(self) -> None:
+        """Write what was added. Blocks for the sync if the journal is `strict`.
+
+        Raises:
+            TuneError: If it could not be written, naming path and reason. Nothing of it stays in the journal, and
+                `write` may be tried again, unless a sync has failed: after that the disk's content is unknown.
+        """
+        if not self.unwritten:
+            return
         descriptor = self._descriptor
         if descriptor is None or self._failure is not None:
             raise self._failure or TuneError(f"the journal {self.path} is closed")
+        lines = b"".join(self.unwritten)
         try:
-            self._write(descriptor, line)
+            with self._writing:
+                written = 0 if self._torn_bytes else os.write(descriptor, lines)
+                if written == len(lines):
+                    self._end += written
+                else:
+                    self._torn_bytes += written
+            if written < len(lines):
+                self._write(descriptor, lines)
         except OSError:
-            self._insist(lambda objects: self._write(descriptor, line))
+            self._insist(lambda objects: self._write(descriptor, lines))
+        self.unwritten.clear()
         if self.durability != "process":
-            self._unsynced.append(line)
+            self._unsynced.append(lines)
         elif time.monotonic() >= self._next_look_s:
             self._next_look_s = time.monotonic() + LOOK_S
             with self._sync_guard:
@@ -237,7 +266,7 @@ class Journal:
                     raise _os_error(self.path, "written", error) from error
 
     def sync(self, at_end: bool = False) -> None:
-        """Bring everything written so far to the disk. Blocks. A failure is raised by the next `append` or `close`.
+        """Bring everything written so far to the disk. Blocks. A failure is raised by the next `write` or `close`.
 
         Args:
             at_end: Whether there will be no further sync.
@@ -325,19 +354,19 @@ class Journal:
             if error is None:  # else the first error says more
                 raise
 
-    def _write(self, descriptor: int, line: bytes) -> None:
-        """One write for the whole line; what a short write has left behind is cut off before it is tried again."""
+    def _write(self, descriptor: int, lines: bytes) -> None:
+        """Write again after a short write; what that has left behind is cut off first."""
         with self._writing:
             for _ in range(_WRITE_TRIES):
                 if self._torn_bytes:
                     self._cut_back(descriptor)
-                written = os.write(descriptor, line)
-                if written == len(line):
+                written = os.write(descriptor, lines)
+                if written == len(lines):
                     self._end += written
                     return
                 self._torn_bytes = written
             try:
-                self._torn_bytes += os.write(descriptor, line[self._torn_bytes :])  # this one fails and says why
+                self._torn_bytes += os.write(descriptor, lines[self._torn_bytes :])  # this one fails and says why
             finally:
                 self._cut_back(descriptor)
             raise OSError(errno.ENOSPC, "only a part of a record could be written")

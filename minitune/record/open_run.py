@@ -207,7 +207,7 @@ class _Overheard:
 
     Args:
         journal: The journal.
-        listen: Told of each record that is written.
+        listen: Told of each record.
     """
 
     def __init__(self, journal: Journal, listen: Callable[[records.Record], None]):
@@ -219,10 +219,19 @@ class _Overheard:
         """See `RecordSink.offset`."""
         return self._journal.offset
 
-    def append(self, record: records.Record) -> None:
-        """See `RecordSink.append`."""
-        self._journal.append(record)
+    @property
+    def unwritten(self) -> list[bytes]:
+        """See `RecordSink.unwritten`."""
+        return self._journal.unwritten
+
+    def add(self, record: records.Record) -> None:
+        """See `RecordSink.add`."""
+        self._journal.add(record)
         self._listen(record)
+
+    def write(self) -> None:
+        """See `RecordSink.write`."""
+        self._journal.write()
 
     def by_reference(self, record: records.Record) -> records.Record:
         """See `RecordSink.by_reference`."""
@@ -287,7 +296,11 @@ class _Heard:
     offset = 0
 
     def __init__(self, listen: Listener):
-        self.append = listen
+        self.unwritten: list[bytes] = []
+        self.add = listen
+
+    def write(self) -> None:
+        """See `RecordSink.write`: nothing is written."""
 
     def by_reference(self, record: records.Record) -> records.Record:
         """See `RecordSink.by_reference`: nothing is stored."""
@@ -319,7 +332,7 @@ class _MemoryRecorder(Recorder):
 
     def _drop(self, surplus: list[Surplus]) -> None:
         for item in surplus:
-            self._journal.append(records.drop(item.trial.trial_id, item.record.number))
+            self._journal.add(records.drop(item.trial.trial_id, item.record.number))
 
 
 class _NoDisk(Disk):

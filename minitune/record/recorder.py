@@ -2,6 +2,9 @@
 
 It owns the run's journal, the trials' directories and the retention of checkpoints. What it has written is all that a
 later driver knows of the run.
+
+What happens is recorded at once, and written by the next `write`: one write serves all events of a turn of the driver's
+loop. So whoever lets something follow from a record calls `write` first.
 """
 
 from __future__ import annotations
@@ -46,11 +49,20 @@ class RecordSink(Protocol):
 
     @property
     def offset(self) -> int:
-        """Length of what is on record, in bytes."""
+        """Length of what is written, in bytes."""
         ...
 
-    def append(self, record: records.Record) -> None:
-        """Take one record; it is there for good when this returns."""
+    @property
+    def unwritten(self) -> list[bytes]:
+        """What the next `write` writes: one and the same list at any time."""
+        ...
+
+    def add(self, record: records.Record) -> None:
+        """Take one record as it is now."""
+        ...
+
+    def write(self) -> None:
+        """Write what was added; it is there for good when this returns."""
         ...
 
     def by_reference(self, record: records.Record) -> records.Record:
@@ -71,6 +83,8 @@ class Recorder:
 
     Attributes:
         is_closed: Whether it has been said how the run ends.
+        unwritten: What has been recorded since the last `write`; not to be changed.
+        write: Writes that; it is there for good when this returns. Blocks.
         journal: The journal if it takes whole lines; None if somebody listens to the single records.
     """
 
@@ -87,6 +101,8 @@ class Recorder:
         self.run = run
         self.disk = disk
         self._journal = journal
+        self.unwritten = journal.unwritten
+        self.write = journal.write
         self.journal = journal if isinstance(journal, Journal) else None
         self._checkpoints = checkpoints
         self._dirname_creators = dirname_creators
@@ -104,12 +120,14 @@ class Recorder:
 
     @property
     def offset(self) -> int:
-        """The journal's length in bytes."""
+        """The journal's length in bytes, after all that has been recorded. Blocks to write it."""
+        self.write()
         return self._journal.offset
 
     def state_saved(self, component: str, plugin: str, written: dict[str, str], offset: int) -> None:
         """A component's state was written; see `records.state`."""
-        self._journal.append(records.state(component, plugin, written, offset))
+        self._journal.add(records.state(component, plugin, written, offset))
+        self.write()
 
     def close(self, reason: str, took_s: float | None = None) -> None:
         """The driver ends in order; nothing is written after this. Blocks while checkpoints are settled.
@@ -120,12 +138,13 @@ class Recorder:
         """
         self.is_closed = True
         self._drop(self._checkpoints.finish())
-        self._journal.append(records.close(reason, took_s))
+        self._journal.add(records.close(reason, took_s))
+        self.write()
 
     # -- trials ----------------------------------------------------------------------------------------------------
 
     def trial_added(self, trial: Trial, replaces: str = "") -> None:
-        """A trial is part of the run; on record before it may start.
+        """A trial is part of the run; to be written before it may start.
 
         Args:
             trial: The trial.
@@ -149,7 +168,7 @@ class Recorder:
         if not (is_small(trial.config) and is_small(trial.evaluated_params)):
             record = self._journal.by_reference(record)
             trial.set_light_config(record["config"])
-        self._journal.append(record)
+        self._journal.add(record)
 
     def note_changes(self, trial: Trial) -> None:
         """Put on record what a plug-in has changed about a trial since it was last looked at."""
@@ -158,7 +177,7 @@ class Recorder:
         self._known[trial.trial_id] = now
         if before.config is now.config and before[1:] == now[1:]:
             return
-        self._journal.append(
+        self._journal.add(
             records.change(
                 trial.trial_id,
                 config=self._recorded_config(trial) if before.config is not now.config else None,
@@ -178,7 +197,7 @@ class Recorder:
 
     def extends(self, samples: int) -> None:
         """The run is to have more samples."""
-        self._journal.append(records.extend(samples))
+        self._journal.add(records.extend(samples))
 
     def prepare_directory(self, trial: Trial) -> str:
         """Make the trial's directory, or clear it of what an earlier attempt has left half done.
@@ -211,7 +230,7 @@ class Recorder:
 
     def note(self, trial_id: str, text: str) -> None:
         """Keep something about a trial for those who read the run; see `records.note`."""
-        self._journal.append(records.note(trial_id, text))
+        self._journal.add(records.note(trial_id, text))
 
     def worker_is_gone(self, trial: Trial) -> None:
         """A worker has gone in the midst of something: remove checkpoints that it wrote and never reported.
@@ -227,15 +246,15 @@ class Recorder:
         clean_trial_directory(self.run.path, trial.local_path, recorded)
 
     def attempt_starts(self, trial: Trial) -> None:
-        """An attempt begins; on record before its worker gets its first call."""
+        """An attempt begins; to be written before its worker is started."""
         self.note_changes(trial)
         self._recorded_config(trial)  # of a resumed run, it may not have been stored yet
         checkpoint = trial.checkpoints[-1].record.number if trial.checkpoints else None
-        self._journal.append(records.start(trial.trial_id, trial.attempt, checkpoint, trial.custom_dirname or ""))
+        self._journal.add(records.start(trial.trial_id, trial.attempt, checkpoint, trial.custom_dirname or ""))
 
     def rolls_back(self, trial: Trial, number: int) -> None:
         """The next attempt starts after report `number`; later ones leave the live view."""
-        self._journal.append(records.rollback(trial.trial_id, trial.attempt + 1, number))
+        self._journal.add(records.rollback(trial.trial_id, trial.attempt + 1, number))
 
     def status(self, trial: Trial, cause: str) -> None:
         """The trial's public status has changed."""
@@ -246,16 +265,16 @@ class Recorder:
         total = trial.sum_up() if is_worth_a_sum and trial.is_finished() else None
         if total is not None and CONFIG in total["last"]:
             total["last"] = {**total["last"], CONFIG: None}
-        self._journal.append(records.status(trial.trial_id, trial.status, cause, total))
+        self._journal.add(records.status(trial.trial_id, trial.status, cause, total))
 
     def result(
         self, trial: Trial, result: dict[str, Any], decision: Decision, checkpoint: CheckpointRecord | None
     ) -> None:
-        """A result with what was decided upon it; on record before the worker hears of it."""
+        """A result with what was decided upon it; to be written before the worker hears of it."""
         metrics = {**result, CONFIG: None} if CONFIG in result else result
         if checkpoint is not None and self._is_strict:
             self._settle(trial, checkpoint)
-        self._journal.append(
+        self._journal.add(
             records.result(
                 trial.trial_id,
                 trial.attempt,
@@ -311,7 +330,7 @@ class Recorder:
         if not reported:
             if self._is_strict:
                 self._settle(trial, kept.record)
-            self._journal.append(records.checkpoint(trial.trial_id, trial.attempt, kept.report_number, kept.record))
+            self._journal.add(records.checkpoint(trial.trial_id, trial.attempt, kept.report_number, kept.record))
         self._drop(self._checkpoints.add(trial, kept))
 
     def _settle(self, trial: Trial, record: CheckpointRecord) -> None:
@@ -346,14 +365,15 @@ class Recorder:
     def _drop(self, surplus: list[Surplus]) -> None:
         """Remove what is surplus: first from the record, then from the disk."""
         for item in surplus:
-            self._journal.append(records.drop(item.trial.trial_id, item.record.number))
+            self._journal.add(records.drop(item.trial.trial_id, item.record.number))
+            self.write()
             self._checkpoints.remove(item)
 
     def exploit(
         self, trial: Trial, donor: Trial, record: CheckpointRecord, config: dict[str, Any], reason: str = ""
     ) -> None:
         """A trial is to go on from another one's checkpoint under a new configuration."""
-        self._journal.append(
+        self._journal.add(
             self._journal.by_reference(records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason))
         )
         self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)

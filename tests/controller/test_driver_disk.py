@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,9 @@ from minitune import (
     grid_search,
     report,
 )
+from minitune.execution.inline import InlineTrialExecutor
 from minitune.record import layout
+from minitune.record.journal import Journal
 
 
 def test_making_a_tuner_writes_nothing() -> None:
@@ -227,6 +230,48 @@ def test_a_checkpoint_leaves_the_record_before_it_leaves_the_disk(monkeypatch: p
     monkeypatch.setattr(layout, "retire_checkpoint", look_first)
     fit(SavedCounter, {"end": 3}, checkpoint_frequency=1, num_to_keep=1)
     assert sorted(seen) == [(0, True), (1, True)]
+
+
+def test_a_worker_is_asked_for_nothing_before_its_reason_is_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a killed driver would leave a worker that has gone further than the record."""
+    seen: list[tuple[str, str]] = []
+
+    def asking(name: str) -> Callable[..., None]:
+        real = getattr(InlineTrialExecutor, name)
+
+        def ask(self: InlineTrialExecutor, *arguments: Any, **more: Any) -> None:
+            seen.append((name, journal_of()[-1]["type"]))
+            real(self, *arguments, **more)
+
+        return ask
+
+    for name in ("start", "call", "stop"):
+        monkeypatch.setattr(InlineTrialExecutor, name, asking(name))
+    fit(report_n(2))
+    assert seen == [("start", "start"), ("call", "status"), ("call", "result"), ("call", "result"), ("stop", "status")]
+
+
+def test_reports_that_come_together_share_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    real_wait, real_write = InlineTrialExecutor.wait, Journal.write
+    writes: list[int] = []
+
+    def wait_for_all(self: InlineTrialExecutor, timeout_s: float | None) -> list[Any]:
+        events = real_wait(self, timeout_s)
+        while self._work:
+            events += real_wait(self, 0.0)
+        return events
+
+    def write(self: Journal) -> None:
+        writes.append(sum(b'{"type":"result",' in line for line in self.unwritten))
+        real_write(self)
+
+    monkeypatch.setattr(InlineTrialExecutor, "wait", wait_for_all)
+    monkeypatch.setattr(Journal, "write", write)
+    grid = fit(report_n(3), num_samples=4, max_concurrent_trials=4)
+    assert [count for count in writes if count] == [4, 4, 4]
+    records = [record["number"] for record in journal_of() if record["type"] == "result"]
+    assert records == [1] * 4 + [2] * 4 + [3] * 4
+    assert [result.metrics["n"] for result in grid] == [3] * 4
 
 
 def test_a_run_that_is_there_already_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:

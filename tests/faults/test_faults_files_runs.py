@@ -226,7 +226,7 @@ KILLED_BETWEEN = """
 
     path = os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")
     if sys.argv[1] == "committed":
-        recorder.Recorder._drop = lambda self, surplus: surplus and die()
+        recorder.Recorder._drop = lambda self, surplus: surplus and (self.write(), die())
     elif sys.argv[1] == "dropped":
         checkpoint_manager.CheckpointManager.remove = die
     config = RunConfig(name="run", verbose=0, durability="process", checkpoint_config=CheckpointConfig(num_to_keep=1))

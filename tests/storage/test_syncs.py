@@ -143,7 +143,7 @@ def test_a_strict_checkpoint_is_on_the_disk_before_the_record_that_names_it(
         number = (record.get("checkpoint") or {}).get("number") if record["type"] in ("result", "checkpoint") else None
         return None if number is None else f"record of checkpoint {number}"
 
-    trace.watch(Journal, "append", kind)
+    trace.watch(Journal, "add", kind)
     settings = {"checkpoint_frequency": 1} if trainable is SavedCounter else {}
     (result,) = fit(trainable, {"end": 3}, durability="strict", **settings)
     lines = [line for line in trace.lines if line.startswith(("record", "sync names in checkpoint", "sync journal"))]
