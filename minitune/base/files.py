@@ -632,13 +632,13 @@ def absolute(path: str) -> str:
         ) from None
 
 
-def search_path() -> tuple[str, ...]:
+def search_path() -> list[str]:
     """`sys.path` for a process that works in another directory: absolute, the empty entry of a notebook included."""
     try:
         here = os.getcwd()
     except OSError:  # it has been removed
         here = ""
-    return tuple(os.path.join(here, entry) if entry else here for entry in sys.path if isinstance(entry, str))
+    return [os.path.join(here, entry) if entry else here for entry in sys.path if isinstance(entry, str)]
 
 
 @dataclass(frozen=True)

@@ -323,7 +323,7 @@ class LocalTrialExecutor:
         preload = actor.request.required_resources.get(GPU, 0) == 0 and _has_one_thread(place.env)
         alone = self._losses[_trial_of(actor.actor_id)] >= LOSSES_TOGETHER
         is_reusable = actor.reuse_key is not None
-        boot = Boot(place, self._pack(actor), search_path(), tuple(sys.argv), MESSAGE_BYTES, is_reusable)
+        boot = Boot(place, self._pack(actor), tuple(search_path()), tuple(sys.argv), MESSAGE_BYTES, is_reusable)
         actor.process.start(self._started(actor), boot, preload, alone, instead)
 
     def _started(self, actor: _Actor) -> Started:
@@ -348,7 +348,8 @@ class LocalTrialExecutor:
         if self._changes_directory:
             with suppress(FileNotFoundError):  # the driver's own directory has been removed
                 env |= dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
-        stdout, stderr = (os.path.join(actor.directory, name) for name in self._output_names)
+        stdout = os.path.join(actor.directory, self._output_names[0])
+        stderr = os.path.join(actor.directory, self._output_names[1])
         directory = actor.directory if self._changes_directory else None
         return Place(directory, stdout, stderr, env, own=actor.directory)
 
@@ -481,4 +482,4 @@ def _has_one_thread(env: Mapping[str, str | None]) -> bool:
     """
     if env.get("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS")) != "1":
         return False
-    return all(env.get(name, os.environ.get(name)) in (None, "", "1") for name in THREAD_CAPS)
+    return {env.get(name, os.environ.get(name)) for name in THREAD_CAPS} <= {None, "", "1"}

@@ -217,14 +217,7 @@ class Journal:
             raise self._failure or TuneError(f"the journal {self.path} is closed")
         lines = b"".join(self.unwritten)
         try:
-            with self._writing:
-                written = 0 if self._torn_bytes else os.write(descriptor, lines)
-                if written == len(lines):
-                    self._end += written
-                else:
-                    self._torn_bytes += written
-            if written < len(lines):
-                self._write(descriptor, lines)
+            self._write(descriptor, lines)
         except OSError:
             self._insist(lambda objects: self._write(descriptor, lines))
         self.unwritten.clear()
@@ -355,7 +348,7 @@ class Journal:
                 raise
 
     def _write(self, descriptor: int, lines: bytes) -> None:
-        """Write again after a short write; what that has left behind is cut off first."""
+        """One write for all lines; what a short write has left behind is cut off before it is tried again."""
         with self._writing:
             for _ in range(_WRITE_TRIES):
                 if self._torn_bytes:

@@ -283,7 +283,7 @@ def dump_trainables(experiments: Sequence[Experiment]) -> bytes:
         content = SmallPickle(bare, "the trainable", _LIMIT_BYTES).content()
         kept.append(_BOUND if bare is not experiment.trainable else content or _TOO_LARGE)
     script = getattr(sys.modules.get("__main__"), "__file__", None)
-    paths = list(search_path())  # the first one is that of the script's own modules
+    paths = search_path()  # the first one is that of the script's own modules
     parts = {"python": _PYTHON, "script": script and os.path.abspath(script), "paths": paths, "trainables": kept}
     return pickle.dumps(parts)
 

@@ -59,7 +59,7 @@ class Group(LocalTrialExecutor):
         process = self._new_process()
         actor = self._actors[actor_id] = local._Actor(actor_id, process, _ONE, allocation, None, "key", counter)
         data = factory if isinstance(factory, bytes) else dumps(factory, "the factory")
-        boot = Boot(place or Place(), data, search_path(), tuple(sys.argv), local.MESSAGE_BYTES)
+        boot = Boot(place or Place(), data, tuple(search_path()), tuple(sys.argv), local.MESSAGE_BYTES)
         try:
             process.start(self._started(actor), boot, preload, alone)
         except ValueError:
