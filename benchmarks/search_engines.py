@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from search_tasks import Config, draw_at_random
 
+from minitune.experiment.trial import EarlierRun
 from minitune.search import AutoSearch, TPESearch
 from minitune.space.domains import Categorical, Float, Integer, LogUniform
 from minitune.space.parameters import Parameter, draw
@@ -35,7 +36,7 @@ class Ours:
     """`TPESearch`, or another searcher of ours."""
 
     def __init__(self, space: Mapping[str, Any], seed: int, kind: type[TPESearch] = TPESearch, **kwargs: Any):
-        self._searcher = kind(space, metric="loss", mode="min", seed=seed, **kwargs)
+        self._searcher = kind(space, **{"metric": "loss", "mode": "min", **kwargs}, seed=seed)
         self._count = 0
 
     def ask(self) -> tuple[Any, Config]:
@@ -45,18 +46,25 @@ class Ours:
             raise RuntimeError(f"no configuration, but {suggestion!r}")
         return str(self._count), suggestion
 
-    def tell(self, token: Any, value: float) -> None:
-        self._searcher.on_trial_complete(token, {"loss": value})
+    def tell(self, token: Any, value: float | tuple[float, float]) -> None:
+        values = value if isinstance(value, tuple) else (value,)
+        self._searcher.on_trial_complete(token, dict(zip(("loss", "other"), values, strict=False)))
+
+    def learn_from(self, tried: Sequence[tuple[Config, float]]) -> Ours:
+        """Learn from a run that was before; returns itself."""
+        self._searcher.learn_from([EarlierRun("", [(dict(config), {"loss": value}) for config, value in tried])])
+        return self
 
 
 class Optuna:
     """A sampler of Optuna, with its defaults."""
 
-    def __init__(self, space: Mapping[str, Any], seed: int, sampler: str = "TPESampler"):
+    def __init__(self, space: Mapping[str, Any], seed: int, sampler: str = "TPESampler", objectives: int = 1):
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._space, self._study = space, optuna.create_study(sampler=getattr(optuna.samplers, sampler)(seed=seed))
+        made = getattr(optuna.samplers, sampler)(seed=seed)
+        self._space, self._study = space, optuna.create_study(directions=["minimize"] * objectives, sampler=made)
 
     def ask(self) -> tuple[Any, Config]:
         trial = self._study.ask()
@@ -144,5 +152,14 @@ SEARCHERS: dict[str, tuple[str, Callable[[Mapping[str, Any], int], Asker]]] = {
     "HyperOpt TPE": ("hyperopt", HyperOpt),
 }
 """By name: the package that is needed, and what makes one of (space, seed)."""
+OF_TWO: dict[str, tuple[str, Callable[[Mapping[str, Any], int], Asker]]] = {
+    "random": ("", Random),
+    OURS: ("", lambda space, seed: Ours(space, seed, metric=["loss", "other"], mode=["min", "min"])),
+    "Optuna TPE": ("optuna", lambda space, seed: Optuna(space, seed, "TPESampler", 2)),
+    "Optuna NSGA-II": ("optuna", lambda space, seed: Optuna(space, seed, "NSGAIISampler", 2)),
+}
+"""Those for two objectives."""
+LEARNERS: dict[str, type[TPESearch]] = {OURS: TPESearch, "minitune auto": AutoSearch}
+"""Those that learn from earlier runs."""
 IMPORTS = {OURS: "minitune.search.tpe", "Optuna TPE": "optuna", "HyperOpt TPE": "hyperopt"}
 """What is imported to get a searcher."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from minitune import choice, lograndint, loguniform, qrandint, randint, uniform
 from minitune.space.domains import Categorical
-from minitune.space.parameters import Parameter, draw
+from minitune.space.parameters import Axis, Parameter, draw, parameters, values_of
 
 Config = Mapping[str, Any]
 
@@ -162,3 +162,74 @@ TASKS = {
         Task("cond3", cond3, {"model": choice(_MODELS)}, 0.0),
     )
 }
+
+
+def relative(task: Task, seed: int, is_like: bool) -> Callable[[Config], float]:
+    """Another function over the same space, for what a search learns from an earlier one.
+
+    Args:
+        task: The function.
+        seed: Of the other one.
+        is_like: Whether all numbers are moved by up to 5 % of their range. If not, the space is turned round, the order
+            of the categories too, so that what was best is far from it.
+    """
+    rng = random.Random(seed)
+    moves = {parameter.name: rng.uniform(-0.05, 0.05) for parameter in parameters(task.space)}
+
+    def function(config: Config) -> float:
+        values = values_of(task.space, config)
+
+        def choose(parameter: Parameter) -> Any:
+            domain, value = parameter.domain, values.get(parameter.name)
+            if isinstance(domain, Categorical):
+                return (value or 0) if is_like else len(domain) - 1 - (value or 0)
+            axis = Axis(domain)
+            place = 0.5 if value is None else axis.encode(value)
+            return axis.decode(min(max(place + moves[parameter.name], 0.0), 1.0) if is_like else 1 - place)
+
+        return task.function(draw(task.space, choose))
+
+    return function
+
+
+# -- several objectives ------------------------------------------------------------------------------------------------
+
+_ZDT_AXES = 6
+
+
+def zdt(number: int, seed: int) -> tuple[Callable[[Config], tuple[float, float]], dict[str, Any], dict[str, float]]:
+    """ZDT1, 2 or 3 (Zitzler, Deb and Thiele 2000) of six parameters, whose best places lie off the border.
+
+    Args:
+        number: Which.
+        seed: Of the best places, between 0.2 and 0.8.
+
+    Returns:
+        (the function, of which both values are to be minimised, and are at most 1 and about 10; the space; where all
+        but x0 are best).
+    """
+    rng = random.Random(seed)
+    places = [rng.uniform(0.2, 0.8) for _ in range(1, _ZDT_AXES)]
+
+    def function(config: Config) -> tuple[float, float]:
+        first = config["x0"]
+        far = [abs(config[f"x{i}"] - place) / max(place, 1 - place) for i, place in enumerate(places, 1)]
+        g = 1 + 9 * statistics.mean(far)
+        ratio = first / g
+        shape = 1 - (ratio**2 if number == 2 else math.sqrt(ratio))
+        if number == 3:
+            shape -= ratio * math.sin(10 * math.pi * first)
+        return first, g * shape
+
+    space = {f"x{i}": uniform(0, 1) for i in range(_ZDT_AXES)}
+    return function, space, {f"x{i}": place for i, place in enumerate(places, 1)}
+
+
+def hypervolume(points: Iterable[tuple[float, float]], reference: tuple[float, float] = (1.0, 10.0)) -> float:
+    """The area that the points beat up to a reference point; less is better on both axes."""
+    area, best = 0.0, reference[1]
+    for first, second in sorted(points):
+        if first < reference[0] and second < best:
+            area += (reference[0] - first) * (best - second)
+            best = second
+    return area

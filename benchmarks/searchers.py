@@ -9,7 +9,8 @@ Parts: `functions`, 100 trials one after the other on the six functions of `sear
 four trials under way at a time; `digits`, 600 epochs of four workers on learning curves that lie between those of
 `digits_curves.json.gz` (the five nearest; taken from the nearest alone they would be flat in places, where nothing can
 be learned); `cost`, CPU time of a suggestion and what it is told, for ten uniform parameters; `import`, time and memory
-that importing a searcher takes.
+that importing a searcher takes; `objectives`, the hypervolume of 100 trials of two objectives; `transfer`, how a run
+goes that learns from an earlier one of 60 trials, on a function that is like its own and on one that is not.
 
 *Regret* is the distance of a run's best value from the optimum, over that of the median of 5,000 random values; the
 score is log10 of the median over the seeds, and the mean of the functions' scores. *P(beat)* is the share of pairs of
@@ -39,8 +40,8 @@ from pathlib import Path
 from typing import Any
 
 from schedulers import EPOCHS, read_curves
-from search_engines import IMPORTS, OURS, SEARCHERS, Asker
-from search_tasks import TASKS, Config, Task
+from search_engines import IMPORTS, LEARNERS, OF_TWO, OURS, SEARCHERS, Asker, Ours
+from search_tasks import TASKS, Config, Task, hypervolume, relative, zdt
 
 from minitune import ASHAScheduler, RunConfig, Stopper, TuneConfig, choice, lograndint, loguniform, uniform
 from minitune.search import TPESearch
@@ -116,6 +117,80 @@ def beats(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> str:
 def share_won(left: Sequence[float], right: Sequence[float]) -> float:
     """The share of pairs in which the left value is less, ties half."""
     return sum((a < b) + 0.5 * (a == b) for a in left for b in right) / (len(left) * len(right))
+
+
+# -- several objectives ------------------------------------------------------------------------------------------------
+
+
+def on_zdt(names: Sequence[str], seeds: int, trials: int) -> dict[str, Any]:
+    """What is missing of the largest hypervolume: by function, by searcher, one for each seed; less is better."""
+    found: dict[str, Any] = {}
+    for number in (1, 2, 3):
+        runs: dict[str, list[float]] = {name: [] for name in names}
+        for name in names:
+            for seed in range(seeds):
+                function, space, best = zdt(number, seed)
+                searcher, points = OF_TWO[name][1](space, seed), []
+                for _ in range(trials):
+                    token, config = searcher.ask()
+                    points.append(function(config))
+                    searcher.tell(token, points[-1])
+                whole = hypervolume(function({**best, "x0": step / 999}) for step in range(1000))
+                runs[name].append(whole - hypervolume(points))
+        found[f"ZDT{number}"] = runs
+    return found
+
+
+# -- earlier runs ------------------------------------------------------------------------------------------------------
+
+EARLIER, SEEN_AT = 60, (5, 10, 20, 50)
+"""Trials of the earlier run; after so many of the new one its best value is looked at."""
+
+
+def on_relatives(names: Sequence[str], tasks: Sequence[str], seeds: int) -> dict[str, Any]:
+    """Best values, by searcher, kind of earlier run and function: for each seed, after the trials of `SEEN_AT`."""
+    found: dict[str, Any] = {}
+    for name in names:
+        found[name] = {kind: {} for kind in ("none", "like", "unlike")}
+        for task in map(TASKS.__getitem__, tasks):
+            for kind, of_kind in found[name].items():
+                of_kind[task.name] = []
+                for seed in range(seeds):
+                    searcher = Ours(task.space, seed, LEARNERS[name])
+                    if kind != "none":
+                        earlier = Ours(task.space, 1000 + seed)
+                        searcher.learn_from(_tried(earlier, relative(task, seed, kind == "like"), EARLIER))
+                    values = [value for _, value in _tried(searcher, task.function, SEEN_AT[-1])]
+                    of_kind[task.name].append([min(values[:count]) for count in SEEN_AT])
+    return found
+
+
+def _tried(searcher: Asker, function: Callable[[Config], float], trials: int) -> list[tuple[Config, float]]:
+    found = []
+    for _ in range(trials):
+        token, config = searcher.ask()
+        value = function(config)
+        searcher.tell(token, value)
+        found.append((config, value))
+    return found
+
+
+def show_relatives(found: Mapping[str, Any], seeds: int) -> Iterator[str]:
+    """A table: how often a run that has learned is better than one that has not, after so many trials."""
+    yield f"P(beat) of a run that learns from an earlier one over one that does not, {seeds} seeds, by trials"
+    yield ""
+    yield _row("searcher", "earlier run", "function", *map(str, SEEN_AT))
+    yield _row(*["---"] * (len(SEEN_AT) + 3))
+    for name, by_kind in found.items():
+        for kind in ("like", "unlike"):
+            pairs = {task: (runs, by_kind["none"][task]) for task, runs in by_kind[kind].items()}
+            for task, shown in [*((task, [pair]) for task, pair in pairs.items()), ("all", list(pairs.values()))]:
+                cells = [
+                    beats([([run[at] for run in warm], [run[at] for run in cold]) for warm, cold in shown])
+                    for at in range(len(SEEN_AT))
+                ]
+                yield _row(name, kind, task, *cells)
+    yield ""
 
 
 # -- digits ------------------------------------------------------------------------------------------------------------
@@ -295,7 +370,7 @@ def _row(*cells: str) -> str:
 
 # -- command -----------------------------------------------------------------------------------------------------------
 
-PARTS = ("functions", "parallel", "digits", "cost", "import")
+PARTS = ("functions", "parallel", "digits", "cost", "import", "objectives", "transfer")
 
 
 def run_parts(options: argparse.Namespace) -> dict[str, Any]:
@@ -319,6 +394,14 @@ def run_parts(options: argparse.Namespace) -> dict[str, Any]:
                 name: costs_ms(SEARCHERS[name][1], sizes[: 1 if "HyperOpt" in name else 3], repeats) for name in names
             }
             lines = show_costs(found, sizes)
+        elif part == "objectives":
+            found = on_zdt([name for name in OF_TWO if not _lacks(OF_TWO[name][0])], seeds, trials)
+            lines = show_functions(found, f"{trials} trials of two objectives, {seeds} seeds: missing hypervolume")
+        elif part == "transfer":
+            found = on_relatives(
+                [name for name in LEARNERS if name in names], options.tasks[: 1 if options.quick else None], seeds
+            )
+            lines = show_relatives(found, seeds)
         else:
             found = {name: import_costs(IMPORTS[name], 1 if options.quick else 5) for name in names if name in IMPORTS}
             lines = show_imports(found)
@@ -336,6 +419,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="which parts")
     parser.add_argument("--searchers", nargs="+", choices=tuple(SEARCHERS), default=list(SEARCHERS), help="which ones")
+    parser.add_argument("--tasks", nargs="+", choices=tuple(TASKS), default=list(TASKS), help="functions of `transfer`")
     parser.add_argument("--seeds", type=int, default=10, help="how many runs of each")
     parser.add_argument("--trials", type=int, default=100, help="how many trials on a function")
     parser.add_argument("--quick", action="store_true", help="two seeds and few trials: the figures mean nothing")

@@ -626,6 +626,8 @@ def build_search_alg(
     hook = search_alg.set_search_properties
     spec = {**experiment.public_spec, "stops_early": stops_early}
     call_set_search_properties(hook, tune.metric, tune.mode, experiment.param_space, spec)
+    if tune.warm_start:
+        search_alg.learn_from(tune.warm_start)
     ids = _trial_ids(plan, seed)
     for number, one in enumerate(plan.experiments):
         one.maker = one.new_maker(ids=ids, experiment_number=number)

@@ -70,6 +70,11 @@ class Plan:
         # shallow copies: one object may stand for two experiments, and users may change theirs later
         self.experiments = [copy.copy(experiment) for experiment in self.experiments]
         self.tune_config, self.run_config = copy.copy(self.tune_config), copy.copy(self.run_config)
+        if self.tune_config.warm_start is not None:
+            from minitune.record.story import read_earlier
+
+            # What was read is kept for a resume, so that it does not need the earlier runs.
+            self.tune_config.warm_start = read_earlier("warm_start", self.tune_config.warm_start)
         for other in self.experiments[1:]:
             if other.wants_other_limits(self.experiment):
                 warn_once(

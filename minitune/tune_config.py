@@ -64,6 +64,9 @@ class TuneConfig(Config):
         constraints: Functions of the configuration that must return True, such as `[lambda c: c["low"] < c["high"]]`.
             What violates one is drawn anew; points of a grid that do are left out. Where a searcher suggests nothing
             else, values are drawn at random. A point to evaluate that violates one is an error.
+        warm_start: Earlier runs to learn from, over a space that has some of the parameters: directories of runs, or
+            `ResultGrid` objects. They count less the more their trials are in another order than those of this run. The
+            searcher must be able to: `"auto"` and `"tpe"` are. A resumed run does not need them.
         preload: Load the trainable and its bound values once per run where workers are forked (on Linux), and import
             once the installed packages with which it begins. False: each worker loads and imports everything itself,
             as all do where they are not forked. A module that must run once in each trial needs that.
@@ -91,6 +94,7 @@ class TuneConfig(Config):
     on_duplicate: str = "allow"
     constraints: Sequence[Callable[[dict[str, Any]], bool]] | None = None
     preload: bool = True
+    warm_start: Sequence[Any] | None = None
 
     def _check(self) -> None:
         if isinstance(self.metric, (list, tuple)):

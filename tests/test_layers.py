@@ -57,7 +57,7 @@ ALLOWED: dict[str, set[str]] = {
     "API": {"base", "values", "plugins", "worker", "executors", "run", "readers", "API"},
 }
 ALSO: dict[str, set[str]] = {
-    "plugins": {"callback"},
+    "plugins": {"callback", "record.story"},
     "run": {
         "execution.trial_executor",
         "trainable.trainable",
@@ -69,8 +69,8 @@ ALSO: dict[str, set[str]] = {
     "readers": {"trainable.session"},
     "API": {"actor.launcher", "actor.template"},
 }
-"""Single modules that a layer may import besides: the executor protocol, what makes the worker's factory, and what it
-is sent by name; how output of a trial is caught; the template of a worker."""
+"""Single modules that a layer may import besides: what a `Study` reads earlier runs with; the executor protocol, what
+makes the worker's factory, and what it is sent by name; how output of a trial is caught; the template of a worker."""
 
 NEEDED_AT_RUN_TIME = {"cloudpickle", "psutil"}
 MAY_NEED_MORE = ("integration.", "sklearn.", "testing.")

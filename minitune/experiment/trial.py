@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from minitune import clock
 from minitune._alias import submodules
 from minitune.base import files
-from minitune.base.checks import require, shown
+from minitune.base.checks import is_real, require, shown
 from minitune.base.files import StorageContext
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TrialError, TuneError
@@ -692,6 +692,32 @@ def check_mode(mode: str) -> None:
     """
     if mode not in ("min", "max"):
         raise ValueError(f"mode must be 'min' or 'max', but got {mode!r}")
+
+
+@dataclass(frozen=True)
+class EarlierRun:
+    """What another run can learn from a run: plain data, which outlives its directory.
+
+    Attributes:
+        path: The run's directory, as it is named in texts.
+        tried: For each trial that has ended, its configuration and its last metrics, flattened, as far as they are
+            numbers; None in their place if it has failed.
+    """
+
+    path: str
+    tried: Sequence[tuple[dict[str, Any], dict[str, float] | None]]
+
+    @classmethod
+    def of(cls, path: str, trials: Iterable[Trial]) -> EarlierRun:
+        """What there is to learn from these trials."""
+        tried: list[tuple[dict[str, Any], dict[str, float] | None]] = []
+        for trial in trials:
+            if trial.status == ERROR:
+                tried.append((trial.config, None))
+            elif trial.shown_status == lifecycle.TERMINATED and trial.last_result:
+                flat = flatten({name: value for name, value in trial.last_result.items() if name != CONFIG})
+                tried.append((trial.config, {name: float(v) for name, v in flat.items() if is_real(v)}))
+        return cls(path, tried)
 
 
 def check_objectives(metric: Metric, mode: Metric) -> None:

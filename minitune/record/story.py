@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from minitune.base.checks import is_real
+from minitune.base.checks import is_real, require, shown
 from minitune.base.files import local_path
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP
 from minitune.error import JournalCorruptError, TuneError, trial_error_of_text
@@ -52,7 +52,7 @@ from minitune.experiment.lifecycle import (
     Phase,
     Step,
 )
-from minitune.experiment.trial import HAS_RETURNED, Goal, Trial
+from minitune.experiment.trial import HAS_RETURNED, EarlierRun, Goal, Trial
 from minitune.record import codec, journal, records
 from minitune.record.layout import RunDirectory, is_run, last_error_text
 from minitune.resources import Resources
@@ -583,6 +583,41 @@ def read_run(path: str | os.PathLike[str], unpickle: bool = False, decisions: De
     follower = RunFollower(path, unpickle, decisions)
     follower.read_new()
     return follower.run
+
+
+def read_earlier(argument: str, sources: Any) -> list[EarlierRun]:
+    """What can be learned from earlier runs. Blocks while they are read; nothing is unpickled.
+
+    Args:
+        argument: The argument's name, for the error text.
+        sources: Directories of runs, objects with the trials of one in `trials` or in an analysis, such as a
+            `ResultGrid`, or what this function has returned before.
+
+    Raises:
+        ValueError: If it is no list of these, or no trial of a run has ended.
+        FileNotFoundError: If there is no run.
+        TuneError: If a run cannot be read.
+    """
+    is_list = isinstance(sources, Iterable) and not isinstance(sources, (str, bytes, os.PathLike, Mapping))
+    is_list = is_list and not hasattr(sources, "_analysis")  # a ResultGrid is a sequence of results
+    require(is_list, f"{argument}: a list of directories of runs, or of ResultGrids", sources)
+    found = []
+    for source in sources:
+        if isinstance(source, EarlierRun):
+            found.append(source)
+            continue
+        analysis = getattr(source, "_analysis", source)
+        if isinstance(source, (str, os.PathLike)):
+            run = read_run(source)
+            earlier = EarlierRun.of(run.path, run.trials)
+        elif hasattr(analysis, "trials") and hasattr(analysis, "experiment_path"):
+            earlier = EarlierRun.of(analysis.experiment_path, analysis.trials)
+        else:
+            raise ValueError(f"{argument} must hold directories of runs, or ResultGrids, but got {shown(source)}")
+        if not any(set(metrics or ()) - set(AUTO_RESULT_KEYS) for _, metrics in earlier.tried):
+            raise ValueError(f"{argument}: no trial of the run in {earlier.path} has ended with a result; leave it out")
+        found.append(earlier)
+    return found
 
 
 class RunFollower:

@@ -689,9 +689,9 @@ class Model:
         self._count = self._count_configurations(None)
         self._tried: set[Any] = set()
 
-    def add(self, observation: Observation) -> None:
-        """Take up an observation, which may have no key yet."""
-        if self._count is not None:
+    def add(self, observation: Observation, is_own: bool = True) -> None:
+        """Take up an observation, which may have no key yet; the configuration of another run may come again."""
+        if self._count is not None and is_own:
             self._tried.add(frozenset(observation.values.items()))
         for group in self._groups.values():
             group.add(observation)
@@ -797,7 +797,7 @@ class Model:
                 below = [self._count_configurations((name, index)) for index in range(len(domain))]
                 count = None if None in below else sum(each or 0 for each in below)
             else:
-                count = Axis(_numbers_of(domain)).count
+                count = Axis(numbers_of(domain)).count
             if count is None:
                 return None
             total *= count
@@ -832,7 +832,7 @@ class Group:
                 else:
                     self.single[name] = 0
             else:
-                axis = Axis(_numbers_of(domain))
+                axis = Axis(numbers_of(domain))
                 if axis.count == 1:
                     self.single[name] = axis.decode(0.5)
                 else:
@@ -854,7 +854,7 @@ class Group:
             if name in self._sizes:
                 is_valid = 0 <= value < self._sizes[name]
             else:
-                is_valid = _numbers_of(self.domains[name]).is_valid(value) and abs(value) < math.inf
+                is_valid = numbers_of(self.domains[name]).is_valid(value) and abs(value) < math.inf
             if is_valid:
                 known.append(name)
         if not known or any(name in values and name not in known for name in self.domains if name not in self.single):
@@ -878,6 +878,6 @@ class Group:
         return values
 
 
-def _numbers_of(domain: Searchable) -> Float | Integer:
+def numbers_of(domain: Searchable) -> Float | Integer:
     """A domain of numbers as it is; for a choice from a range, which is one too long for a list, the indices."""
     return Integer(0, len(domain)).uniform() if isinstance(domain, Categorical) else domain

@@ -10,12 +10,12 @@ import logging
 import os
 import random
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from minitune.base.randomness import GlobalDraws
-from minitune.experiment.trial import Trial, TrialMaker
+from minitune.experiment.trial import EarlierRun, Trial, TrialMaker
 from minitune.resources import Resources
 from minitune.search.filters import FilteredSearcher, Rules
 from minitune.search.searcher import (
@@ -23,6 +23,7 @@ from minitune.search.searcher import (
     Searcher,
     SearcherWrapper,
     call_set_search_properties,
+    cannot_learn,
     in_one_step,
     newest_file,
     newest_state,
@@ -121,6 +122,10 @@ class SearchAlgorithm:
             f"on_duplicate and constraints cannot be kept by {type(self).__name__}, which makes its trials itself; "
             "override set_rules() there, or write a Searcher, which proposes configurations only"
         )
+
+    def learn_from(self, runs: Sequence[EarlierRun]) -> None:
+        """Learn from earlier runs; see `Searcher.learn_from`."""
+        raise cannot_learn(self)
 
     def add_configurations(
         self, experiments: ExperimentSpec | Iterable[ExperimentSpec] | Mapping[str, Mapping[str, Any]]
@@ -311,6 +316,10 @@ class SearchGenerator(SearchAlgorithm):
             if given is not None and kept is not None and not is_same:
                 logger.warning("the searcher is configured already: %s=%r is ignored, it has %r", name, given, kept)
         return takes_space
+
+    def learn_from(self, runs: Sequence[EarlierRun]) -> None:
+        """See `SearchAlgorithm.learn_from`."""
+        self.searcher.learn_from(runs)
 
     def set_seed(self, seed: int) -> None:
         """See `SearchAlgorithm.set_seed`."""

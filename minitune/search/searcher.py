@@ -18,8 +18,8 @@ from typing import Any
 
 from minitune.base.checks import shown
 from minitune.experiment.lifecycle import ERROR
+from minitune.experiment.trial import EarlierRun, Trial, check_objectives
 from minitune.experiment.trial import Metric as Metric
-from minitune.experiment.trial import Trial, check_objectives
 from minitune.result import DONE, flatten
 
 logger = logging.getLogger("minitune")
@@ -207,6 +207,17 @@ class Searcher:
         if not count:
             logger.warning("no trial has reported %r: the searcher has learned nothing from earlier trials", metric)
 
+    def learn_from(self, runs: Sequence[EarlierRun]) -> None:
+        """Learn from earlier runs. Called at most once, when space, metric and mode are known, before `suggest`.
+
+        Args:
+            runs: Their configurations and metrics, as plain data.
+
+        Raises:
+            ValueError: If this searcher cannot, or there is nothing to learn from.
+        """
+        raise cannot_learn(self)
+
     # -- state -------------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
@@ -328,6 +339,10 @@ class SearcherWrapper(Searcher):
         """See `Searcher.add_evaluated_point`."""
         self.searcher.add_evaluated_point(parameters, value, error, pruned, intermediate_values)
 
+    def learn_from(self, runs: Sequence[EarlierRun]) -> None:
+        """See `Searcher.learn_from`."""
+        self.searcher.learn_from(runs)
+
     def get_state(self) -> dict[str, Any]:
         """The wrapper's own state; the inner searcher has its own."""
         return deepcopy({name: value for name, value in self.__dict__.items() if name != "searcher"})
@@ -367,6 +382,14 @@ def require_mode(searcher: Searcher) -> None:
             f"{type(searcher).__name__} needs a metric and a mode, but got metric={searcher.metric!r}, mode=None: give "
             "them to it or to TuneConfig"
         )
+
+
+def cannot_learn(searcher: object) -> ValueError:
+    """The error of a searcher that is to learn from earlier runs and cannot."""
+    return ValueError(
+        f"{type(searcher).__name__} cannot learn from earlier runs: use search_alg='auto' or 'tpe', or leave out "
+        "warm_start"
+    )
 
 
 def no_space(searcher: Searcher) -> ValueError:

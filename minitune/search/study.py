@@ -56,6 +56,7 @@ class Study:
         seed: Of everything that is drawn; None draws one as a run does.
         on_duplicate: As in `TuneConfig`; what is reused is not asked for again.
         constraints: As in `TuneConfig`.
+        warm_start: As in `TuneConfig`.
 
     Raises:
         ValueError: If an argument breaks its rule.
@@ -79,6 +80,7 @@ class Study:
         seed: int | None = None,
         on_duplicate: str = "allow",
         constraints: Sequence[Callable[[dict[str, Any]], bool]] | None = None,
+        warm_start: Sequence[Any] | None = None,
     ):
         require(isinstance(space, Mapping), "space: a dict", space)
         require(seed is None or is_whole(seed), "seed: None or an int", seed)
@@ -97,6 +99,10 @@ class Study:
         self._search_alg.set_seed(component_seed(draw_global_seed() if seed is None else seed, "searcher"))
         hook = self._search_alg.set_search_properties
         call_set_search_properties(hook, self._metric, self._mode, given, {"num_samples": num_samples})
+        if warm_start is not None:
+            from minitune.record.story import read_earlier
+
+            self._search_alg.learn_from(read_earlier("warm_start", warm_start))
         self._search_alg.add_configurations(PlainExperiment(given, num_samples, TrialMaker("study")))
         if isinstance(self._search_alg, SearchGenerator):
             self._metric = self._search_alg.searcher.metric or self._metric

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minitune.base.checks import is_real, is_whole, require, shown
-from minitune.experiment.trial import check_objectives
+from minitune.experiment.trial import EarlierRun, check_objectives
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
 from minitune.search.foreign import SpaceSearcher, checked_rewards, evaluated_values, nested
 from minitune.search.parzen import EarlyStop, Model, Observation, Ranking, check_early_stop
 from minitune.search.searcher import Metric, Suggestion, TriedConfig, no_space, require_mode
+from minitune.search.transfer import Transfer
 from minitune.space.parameters import Parameter, parameters, values_of
 from minitune.space.tree import assign_value, copy_tree, get_value, overlay
 
@@ -100,6 +101,7 @@ class TPESearch(SpaceSearcher):
         self._live: dict[str, Observation] = {}
         self._count = self._points_given = 0
         self._has_budgets = self._stops_early = False
+        self._transfer: Transfer | None = None
         if evaluated_rewards is not None:
             rewards = checked_rewards(evaluated_rewards, len(self._points))
             points, self._points = self._points, []
@@ -210,6 +212,22 @@ class TPESearch(SpaceSearcher):
         self._take_up(observation)
         self._end(observation, error)
 
+    def learn_from(self, runs: Sequence[EarlierRun]) -> None:
+        """See `Searcher.learn_from` and `minitune.search.transfer`.
+
+        Raises:
+            ValueError: If there are several objectives, or there is nothing to learn from.
+        """
+        if isinstance(self._metric, (list, tuple)):
+            raise ValueError(
+                f"warm_start needs one objective, but got metric={self._metric!r}; name one, or leave warm_start out"
+            )
+        if self._space is None:
+            raise no_space(self)
+        require_mode(self)
+        metric, mode = self._metric or DEFAULT_METRIC, str(self._mode)
+        self._transfer = Transfer(self._space, metric, mode, runs, self._model_options)
+
     # -- state -------------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
@@ -239,6 +257,10 @@ class TPESearch(SpaceSearcher):
         self, model: Model, ranking: Ranking, number: int, rng: random.Random
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The configuration of suggestion `number`, and its values by the names of the parameters."""
+        if self._transfer is not None:
+            followed = self._transfer.propose(number, rng, self._ended, list(self._live.values()))
+            if followed is not None:
+                return followed
         if len(ranking) < self.n_initial_points:
             return model.propose(rng, None)
         return model.propose(rng, ranking, [each.number for each in self._live.values() if each.number not in ranking])

@@ -26,6 +26,7 @@ NO_EFFECT = {
 }
 
 ELSEWHERE = {
+    "TuneConfig.warm_start": "tests/search/test_transfer.py::test_a_run_learns_from_a_directory_or_a_grid",
     "CheckpointConfig.max_total_bytes": "tests/faults/test_faults_files_runs.py::"
     "test_checkpoints_stay_within_the_budget",
     "TuneConfig.max_concurrent_trials": "tests/controller/test_driver_limits.py::test_never_more_trials_than_allowed",

@@ -1,0 +1,253 @@
+"""Searches that learn from earlier runs."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import shutil
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import cut, fit, resume, run_path
+
+import minitune as tune
+from minitune.experiment.trial import EarlierRun
+from minitune.search import AutoSearch, Study, TPESearch
+from minitune.search.transfer import Transfer
+
+SPACE = {"x": tune.uniform(0, 1), "y": tune.uniform(0, 1), "lr": tune.loguniform(1e-4, 1), "kind": tune.choice("abc")}
+GOAL = {"metric": "loss", "mode": "min"}
+
+
+def bowl(config: dict[str, Any], move: float = 0.0) -> float:
+    far = (config["x"] - 0.7 - move) ** 2 + (config["y"] - 0.2 + move) ** 2 + (math.log10(config["lr"]) + 3) ** 2 / 16
+    return float(far + 0.2 * (config["kind"] != "b"))
+
+
+def turned(config: dict[str, Any]) -> float:
+    """A bowl whose best place is far away."""
+    kind = {"a": "b", "b": "a", "c": "c"}[config["kind"]]
+    return bowl({"x": 1 - config["x"], "y": 1 - config["y"], "lr": 1e-4 / config["lr"], "kind": kind})
+
+
+def earlier(function: Callable[[dict[str, Any]], float], seed: int = 0, trials: int = 40) -> EarlierRun:
+    study = Study(SPACE, "tpe", mode="min", num_samples=trials, seed=1000 + seed)
+    while (config := study.ask()) is not None:
+        study.tell(config, function(config))
+    # in another unit: raw values of two tasks do not compare
+    return EarlierRun("before", [(one.config, {"loss": 1000 * one.metrics["_metric"] + 5}) for one in study.history])
+
+
+def best_at(searcher: TPESearch, runs: list[EarlierRun], counts: tuple[int, ...]) -> list[float]:
+    searcher.set_search_properties("loss", "min", SPACE)
+    if runs:
+        searcher.learn_from(runs)
+    values = []
+    for number in range(max(counts)):
+        config = searcher.suggest(str(number))
+        assert isinstance(config, dict)
+        values.append(bowl(config))
+        searcher.on_trial_complete(str(number), {"loss": values[-1]})
+    return [min(values[:count]) for count in counts]
+
+
+def share_won(ours: list[float], theirs: list[float]) -> float:
+    return statistics.mean((a < b) + 0.5 * (a == b) for a in ours for b in theirs)
+
+
+@pytest.mark.parametrize("kind", [TPESearch, AutoSearch])
+def test_a_like_task_helps_from_the_first_trials_on(kind: type[TPESearch]) -> None:
+    cold = [best_at(kind(seed=seed), [], (5, 12)) for seed in range(20)]
+    warm = [best_at(kind(seed=seed), [earlier(lambda c: bowl(c, 0.05), seed)], (5, 12)) for seed in range(20)]
+    for number, least in enumerate((0.9, 0.7)):
+        assert share_won([run[number] for run in warm], [run[number] for run in cold]) > least
+
+
+def test_a_task_that_is_not_like_it_does_no_harm() -> None:
+    cold = [best_at(TPESearch(seed=seed), [], (50,))[0] for seed in range(20)]
+    warm = [best_at(TPESearch(seed=seed), [earlier(turned, seed)], (50,))[0] for seed in range(20)]
+    assert share_won(warm, cold) > 0.35  # 0.5 less two standard deviations
+
+
+def test_the_weight_follows_the_order_of_the_new_trials() -> None:
+    source = Transfer(
+        SPACE, "loss", "min", [earlier(bowl)], {"gamma": 0.2, "n_candidates": 4, "max_bad": None}
+    )._sources[0]
+    study = Study(SPACE, mode="min", num_samples=30, seed=1)
+    drawn = [study.ask() for _ in range(30)]
+    values = [{**config, "kind": "abc".index(config["kind"])} for config in drawn if config]
+    like = source.weight([(one, bowl(config)) for one, config in zip(values, drawn, strict=True) if config])
+    far = source.weight([(one, -bowl(config)) for one, config in zip(values, drawn, strict=True) if config])
+    assert like > 0.4
+    assert far == 0
+    assert source.weight([(one, 1.0) for one in values]) == 0
+
+
+def test_the_first_trials_are_the_best_ones_of_the_earlier_runs() -> None:
+    runs = [earlier(bowl), earlier(turned)]
+    study = TPESearch(SPACE, seed=3, **GOAL)
+    study.learn_from(runs)
+    for number, run in enumerate(runs):
+        assert study.suggest(str(number)) == pytest.approx(min(run.tried, key=lambda one: (one[1] or {})["loss"])[0])
+
+
+def test_max_means_the_largest() -> None:
+    run = EarlierRun("r", [({"x": 0.1}, {"gain": 1.0}), ({"x": 0.9}, {"gain": 2.0}), ({"x": 0.5}, None)])
+    searcher = TPESearch({"x": tune.uniform(0, 1)}, metric="gain", mode="max", seed=0)
+    searcher.learn_from([run])
+    assert searcher.suggest("a") == pytest.approx({"x": 0.9})
+
+
+def test_a_space_that_shares_some_parameters() -> None:
+    space = {"x": tune.uniform(0, 0.9), "new": tune.uniform(5, 6), "kind": tune.choice(["b", "d"])}
+    searcher = TPESearch(space, seed=0, **GOAL)
+    searcher.learn_from([earlier(bowl)])  # those with x > 0.9 or another kind do not fit
+    first = searcher.suggest("first")
+    assert isinstance(first, dict)
+    assert abs(first["x"] - 0.7) < 0.2
+    assert first["kind"] == "b"
+    for number in range(30):
+        config = searcher.suggest(str(number))
+        assert isinstance(config, dict)
+        assert 5 <= config["new"] <= 6
+        searcher.on_trial_complete(str(number), {"loss": config["new"]})
+
+
+def test_in_a_finite_space_the_best_ones_are_tried_again() -> None:
+    space = {"n": tune.choice([1, 2, 3, 4])}
+    run = EarlierRun("r", [({"n": n}, {"loss": float(n)}) for n in (4, 3, 2, 1)])
+    study = Study(space, TPESearch(seed=0, **GOAL), num_samples=4, on_duplicate="resample", warm_start=[run])
+    asked = []
+    while (config := study.ask()) is not None:
+        asked.append(config["n"])
+        study.tell(config, float(config["n"]))
+    assert asked[0] == 1
+    assert sorted(asked) == [1, 2, 3, 4]
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+def train(config: dict[str, Any]) -> dict[str, float]:
+    return {"loss": bowl(config)}
+
+
+def fit_earlier(name: str = "before") -> tune.ResultGrid:
+    return fit(train, SPACE, search_alg="tpe", num_samples=12, seed=1, name=name, **GOAL)
+
+
+@pytest.mark.parametrize("as_grid", [True, False])
+@pytest.mark.parametrize("name", ["tpe", "auto"])
+def test_a_run_learns_from_a_directory_or_a_grid(as_grid: bool, name: str) -> None:
+    grid = fit_earlier()
+    source = grid if as_grid else grid.experiment_path
+    new = fit(train, SPACE, search_alg=name, num_samples=3, seed=2, warm_start=[source], name="new", **GOAL)
+    assert new[0].config == pytest.approx(grid.get_best_result().config)
+    study = Study(SPACE, name, num_samples=3, seed=2, warm_start=[Path(grid.experiment_path)], **GOAL)
+    assert study.ask() == pytest.approx(new[0].config)
+
+
+def test_limits_and_rules_around_the_searcher_let_it_learn() -> None:
+    grid = fit_earlier()
+    rules: dict[str, Any] = {"max_concurrent_trials": 2, "constraints": [lambda config: config["x"] >= 0]}
+    new = fit(train, SPACE, search_alg="tpe", num_samples=2, warm_start=[grid], name="new", **rules, **GOAL)
+    assert new[0].config == pytest.approx(grid.get_best_result().config)
+
+
+def test_a_resumed_run_does_not_need_the_earlier_one() -> None:
+    path = fit_earlier().experiment_path
+    settings: dict[str, Any] = {"search_alg": "tpe", "num_samples": 16, "seed": 2, "warm_start": [path], **GOAL}
+    whole = [result.config for result in fit(train, SPACE, name="whole", **settings)]
+    cut(train, SPACE, results=8, **settings)
+    shutil.rmtree(path)
+    assert [result.config for result in resume(train)][:10] == whole[:10]
+    assert len(resume(train, add_samples=2)) == 18
+
+
+def test_nothing_of_an_earlier_run_is_unpickled(tmp_path: Path) -> None:
+    space = {**SPACE, "odd": tune.choice([_Trap()])}
+    grid = fit(train, space, num_samples=3, seed=1, name="before", **GOAL)
+    _Trap.is_set = True
+    try:
+        new = fit(train, SPACE, search_alg="tpe", num_samples=2, warm_start=[grid.experiment_path], name="new", **GOAL)
+    finally:
+        _Trap.is_set = False
+    assert not new.errors
+
+
+class _Trap:
+    is_set = False
+
+    def __reduce__(self) -> Any:
+        return _spring, ()
+
+
+def _spring() -> _Trap:
+    if _Trap.is_set:
+        raise AssertionError("it was unpickled")
+    return _Trap()
+
+
+@pytest.mark.parametrize("name", [None, "random"])
+def test_a_searcher_that_cannot_is_refused(name: str | None) -> None:
+    grid = fit_earlier()
+    with pytest.raises(
+        ValueError, match=r"BasicVariantGenerator cannot learn from earlier runs: use search_alg='auto'"
+    ):
+        fit(train, SPACE, search_alg=name, warm_start=[grid], name="new", **GOAL)
+    with pytest.raises(ValueError, match="cannot learn from earlier runs"):
+        Study(SPACE, name, warm_start=[grid], **GOAL)
+
+
+def test_several_objectives_are_refused() -> None:
+    grid = fit_earlier()
+    with pytest.raises(ValueError, match=r"warm_start needs one objective, but got metric=\['loss', 'b'\]"):
+        fit(train, SPACE, search_alg="tpe", warm_start=[grid], name="new", metric=["loss", "b"], mode=["min", "min"])
+
+
+BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "no run": (lambda: ["nowhere"], FileNotFoundError, "nowhere"),
+    "a path": (lambda: "nowhere", ValueError, "warm_start must be a list of directories of runs, or of ResultGrids"),
+    "a grid": (fit_earlier, ValueError, "warm_start must be a list of directories"),
+    "a number": (lambda: [5], ValueError, "warm_start must hold directories of runs, or ResultGrids, but got 5"),
+    "no parameter": (
+        lambda: [fit(train_other, {"z": tune.uniform(0, 1)}, name="z")],
+        ValueError,
+        "no parameter of this space, x, y, lr, kind; its configurations have z",
+    ),
+    "no metric": (
+        lambda: [fit(train_other, SPACE, name="z")],
+        ValueError,
+        "has reported 'loss' as a number; reported were: los$",
+    ),
+    "outside": (
+        lambda: [fit(train, {**SPACE, "x": tune.uniform(3, 4)}, name="z")],
+        ValueError,
+        r"no configuration of the run in \S+ that has a finite 'loss' lies in this space",
+    ),
+    "no result": (
+        lambda: [fit(lambda config: None, SPACE, name="z")],
+        ValueError,
+        r"no trial of the run in \S+ has ended with a result; leave it out",
+    ),
+}
+
+
+def train_other(config: dict[str, Any]) -> dict[str, float]:
+    return {"los": 1.0}
+
+
+@pytest.mark.parametrize(("warm_start", "error", "text"), BAD.values(), ids=BAD)
+def test_what_cannot_be_learned_from(warm_start: Callable[[], Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        fit(train, SPACE, search_alg="tpe", warm_start=warm_start(), name="new", **GOAL)
+    assert not run_path("new").exists()
+
+
+def test_a_study_that_has_learned_can_be_pickled() -> None:
+    study = Study(SPACE, "tpe", num_samples=9, seed=0, warm_start=[earlier(bowl)], **GOAL)
+    other = pickle.loads(pickle.dumps(study))
+    assert study.ask() == other.ask()
