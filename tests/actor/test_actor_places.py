@@ -207,6 +207,7 @@ def test_a_reset_that_cannot_fail_is_sent_with_the_first_call(driver: Driver, tm
     assert driver.stop("b").cause == "stopped"
 
 
+@however_it_started
 @pytest.mark.parametrize("injury", ["killed", "killed and seen", "frozen", "no place"])
 def test_a_process_that_fails_with_the_first_call_is_replaced(driver: Driver, tmp_path: Path, injury: str) -> None:
     """Started was told, and is not told again; a fresh process answers the call."""
@@ -226,6 +227,7 @@ def test_a_process_that_fails_with_the_first_call_is_replaced(driver: Driver, tm
     wait_until(lambda: driver.group.wait(0) == [] and is_gone(pid), "the process that was of no use is gone")
 
 
+@however_it_started
 @pytest.mark.parametrize("keep", [True, False])
 def test_a_stop_before_the_first_call(driver: Driver, tmp_path: Path, keep: bool) -> None:
     pid = _park_clean(driver)
