@@ -133,8 +133,7 @@ def test_what_report_refuses_is_shown_at_the_line_that_called_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("log_to_file", "names"),
-    [(True, ("stdout", "stderr")), ("both.log", ("both.log", "both.log")), (("out", "err"), ("out", "err"))],
+    ("log_to_file", "names"), [("both.log", ("both.log", "both.log")), (("out", "err"), ("out", "err"))]
 )
 def test_output_of_a_trial_has_the_names_that_were_given(log_to_file: Any, names: tuple[str, str]) -> None:
     (result,) = fit(talk, executor="local", log_to_file=log_to_file)

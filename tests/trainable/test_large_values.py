@@ -139,8 +139,7 @@ def test_a_path_that_means_another_file_by_now_is_refused(tmp_path: Path) -> Non
         read_value(Spot(f"/dev/fd/{reader}"))
 
 
-@pytest.mark.parametrize("reuse_actors", [False, True])
-@pytest.mark.parametrize("how", ["bound", "put", "closure"])
+@pytest.mark.parametrize(("how", "reuse_actors"), [("bound", True), ("put", False), ("closure", False)])
 def test_a_trial_may_write_and_no_other_sees_it(tmp_path: Path, how: str, reuse_actors: bool) -> None:
     data = Block(bytearray(b"a" * 2 * MB))
 
@@ -157,7 +156,7 @@ def test_a_trial_may_write_and_no_other_sees_it(tmp_path: Path, how: str, reuse_
     trainable = {"bound": tune.with_parameters(bound, data=data), "put": bound, "closure": closure}[how]
     space = {"data": tune.put(data)} if how == "put" else {}
     try:
-        grid = fit_in_turn(trainable, tmp_path, space=space, reuse_actors=reuse_actors and how != "closure")
+        grid = fit_in_turn(trainable, tmp_path, space=space, reuse_actors=reuse_actors)
     finally:
         tune.shutdown()
     assert [result.error for result in grid] == [None] * 3

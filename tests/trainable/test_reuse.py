@@ -32,8 +32,7 @@ def reused(config: dict[str, Any], data: Any = None) -> None:
     report({"i": config["i"], "seen": (0, is_home, sum(data))})
 
 
-@pytest.mark.parametrize("kind", [Reused, reused])
-@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize(("kind", "is_reversed"), [(Reused, False), (reused, True)])
 def test_nothing_of_the_previous_trial_is_seen(
     kind: Any, is_reversed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
