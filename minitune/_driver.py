@@ -723,17 +723,25 @@ def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
     """
     name, tune = plan.executor, plan.tune_config
     executor: TrialExecutor
+    changes_directory = tune.chdir_to_trial_dir
+    if changes_directory is None:
+        changes_directory = is_on("CHDIR_TO_TRIAL_DIR")
+    address = runtime.cluster_address()
+    if address is not None and name != "ray":
+        raise ValueError(
+            f"init(address={address!r}) names a Ray cluster, which only runs with TuneConfig(executor='ray') use, but "
+            f"executor is {shown(name)}"
+        )
     if not isinstance(name, str):
         executor = name
     elif name == "local":
         from minitune.execution.local import LocalTrialExecutor
 
-        changes = tune.chdir_to_trial_dir
         executor = LocalTrialExecutor(
             runtime.machine(),
             directory=directory,
             output_names=plan.experiment.output_names,
-            changes_directory=is_on("CHDIR_TO_TRIAL_DIR") if changes is None else changes,
+            changes_directory=changes_directory,
             keep_descendants=plan.run_config.keep_descendants,
             needed=NEEDED_BY_TRIALS,
             preload=bool(tune.preload),
@@ -743,8 +751,20 @@ def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
         from minitune.execution.inline import InlineTrialExecutor
 
         executor = InlineTrialExecutor(runtime.machine())
+    elif name == "ray":
+        from minitune.execution.ray import RayTrialExecutor
+
+        executor = RayTrialExecutor(
+            directory=directory,
+            address=address,
+            machine=runtime.machine(),
+            output_names=plan.experiment.output_names,
+            changes_directory=changes_directory,
+            keep_descendants=plan.run_config.keep_descendants,
+            needed=NEEDED_BY_TRIALS,
+        )
     else:
-        raise ValueError(f"MINITUNE_EXECUTOR must be 'local' or 'inline', but got {name!r}")
+        raise ValueError(f"MINITUNE_EXECUTOR must be 'local', 'inline' or 'ray', but got {name!r}")
     return OrderedExecutor(executor, tune.max_concurrent_trials or 1) if tune.deterministic else executor
 
 

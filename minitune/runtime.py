@@ -47,6 +47,7 @@ class _State:
         machine: What `init` has said, or None.
         is_used: Whether something was run or asked without `init`.
         local_mode: Whether trials run in this process unless something else is said.
+        address: The cluster that `init` has named, or None.
         values: Where `put` stores values, or None so far.
         owner_pid: The process that has made `values`.
     """
@@ -54,6 +55,7 @@ class _State:
     machine: Machine | None = None
     is_used: bool = False
     local_mode: bool = False
+    address: str | None = None
     values: ValueFile | None = None
     owner_pid: int = 0
 
@@ -105,7 +107,8 @@ def init(
     """Say how much trials may use in all. May block for 10 s in `nvidia-smi`, where there are such devices.
 
     Args:
-        address: None, `"local"` or `"auto"`: this machine.
+        address: None, `"local"` or `"auto"`: this machine. Host and port of a Ray cluster, such as `"10.0.0.1:6379"`:
+            that cluster, for runs with `TuneConfig(executor="ray")`; it has its own totals.
         num_cpus: CPUs; by default those that this process may use.
         num_gpus: GPUs; by default those that are visible.
         resources: Other amounts by name, and `memory` in bytes.
@@ -117,11 +120,16 @@ def init(
     Raises:
         RuntimeError: If the totals are in force already.
         TypeError: If an argument is none of Ray's either.
-        ValueError: If a number is bad, or `address` is another machine.
+        ValueError: If a number is bad, or `address` is no such address, or totals are given for a cluster.
     """
     from minitune.execution.devices import machine_resources
 
-    _check_address(address)
+    cluster = _cluster_address(address)
+    if cluster is not None and not (num_cpus is None and num_gpus is None and resources is None):
+        raise ValueError(
+            f"num_cpus, num_gpus and resources must be None with address={address!r}: the nodes of a cluster have what "
+            "they were started with (ray start --num-cpus=...)"
+        )
     require_flag("local_mode", local_mode)
     require_flag("ignore_reinit_error", ignore_reinit_error)
     unknown = sorted(name for name in other if name not in _OF_A_CLUSTER.split() and not name.startswith("_"))
@@ -139,13 +147,13 @@ def init(
     if without_effect:
         logger.warning("init(): there is no cluster, so these have no effect: %s", ", ".join(without_effect))
     _state.machine = machine_resources(num_cpus, num_gpus, resources)
-    _state.local_mode = local_mode
+    _state.local_mode, _state.address = local_mode, cluster
     return RuntimeContext()
 
 
 def shutdown() -> None:
     """Forget what `init` said, and remove the values that `put` has stored. Does nothing if there is nothing."""
-    _state.machine = None
+    _state.machine = _state.address = None
     _state.is_used = _state.local_mode = False
     _remove_values()
 
@@ -247,6 +255,11 @@ def watch(executor: TrialExecutor) -> TrialExecutor:
     return executor
 
 
+def cluster_address() -> str | None:
+    """The address of the Ray cluster that `init` has named, or None."""
+    return _state.address
+
+
 def default_executor() -> str | None:
     """`"inline"` after `init(local_mode=True)`, else None."""
     return "inline" if _state.local_mode else None
@@ -255,12 +268,18 @@ def default_executor() -> str | None:
 # -- details ---------------------------------------------------------------------------------------------------------
 
 
-def _check_address(address: Any) -> None:
-    if address not in (None, "", "local", "auto"):
+def _cluster_address(address: Any) -> str | None:
+    """The address of a cluster, if it is one."""
+    if address in (None, "", "local", "auto"):
+        return None
+    host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
+    if not host or "/" in host or not port.isdecimal():
         raise ValueError(
-            f"address must be None, 'local' or 'auto', but got {address!r}: there is no cluster to connect to; "
+            f"address must be None, 'local', 'auto' or host and port of a Ray cluster, such as '10.0.0.1:6379', but "
+            f"got {address!r} (Ray Client, ray://, is not supported: start the script on a node of the cluster); "
             "amounts are given by name, as in init(num_cpus=4)"
         )
+    return str(address)
 
 
 def _values() -> ValueFile:

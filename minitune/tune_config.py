@@ -21,7 +21,7 @@ from minitune.config import Config
 from minitune.config import ResumeConfig as ResumeConfig
 from minitune.experiment.trial import Metric, Trial, check_objectives
 
-EXECUTORS = ("local", "inline")
+EXECUTORS = ("local", "inline", "ray")
 
 
 @dataclass(repr=False)
@@ -52,7 +52,8 @@ class TuneConfig(Config):
             machine on which every report takes the same time. `max_concurrent_trials` must be set then, and the
             machine must have room for as many: the order follows from it. A trial may have to wait for a slower one,
             so that workers are idle at times.
-        executor: `"local"` for processes, `"inline"` for one process (a debugger works), or a `TrialExecutor`.
+        executor: `"local"` for processes, `"inline"` for one process (a debugger works), `"ray"` for processes on the
+            nodes of a Ray cluster (see the manual's page "More than one machine"), or a `TrialExecutor`.
         trial_timeout_s: Seconds, or a timedelta, that one attempt of a trial may take, from the start of its worker;
             None means no limit. What takes longer is asked to stop, then killed; it counts as a failure.
         report_timeout_s: The same for the time from one report to the next. In one process (`"inline"`) nothing can be
@@ -133,7 +134,7 @@ class TuneConfig(Config):
                 f"got {limit!r}; set it to a number that every machine has room for, such as 4"
             )
         known = self.executor in EXECUTORS if isinstance(self.executor, str) else hasattr(self.executor, "can_start")
-        require(known, "executor: 'local', 'inline' or a TrialExecutor", self.executor)
+        require(known, "executor: 'local', 'inline', 'ray' or a TrialExecutor", self.executor)
         if self.on_duplicate != "allow" or self.constraints is not None:
             from minitune.search.filters import Rules
 

@@ -98,6 +98,15 @@ class DriverEnd(Protocol):
         """
         ...
 
+    def pass_on(
+        self,
+        loop: Loop,
+        take: Callable[[bytes], object],
+        on_broken: Callable[[ChannelClosedError | ProtocolError], object],
+    ) -> None:
+        """Hand over bytes as they come, in place of messages: for a relay, which need not know what they mean."""
+        ...
+
     def unwatch(self) -> None:
         """Do not wait for messages any more. Any number of times."""
         ...
@@ -113,6 +122,26 @@ class DriverEnd(Protocol):
     def close(self) -> None:
         """Free everything. Any number of times."""
         ...
+
+
+class _Unread(FrameReader):
+    """Stands where frames are put together, and hands on the bytes as they come.
+
+    Args:
+        take: Gets them.
+    """
+
+    def __init__(self, take: Callable[[bytes], object]):
+        super().__init__()
+        self._take = take
+
+    def feed(self, data: bytes, handle: Callable[[Message], object]) -> None:
+        """Hand on `data`."""
+        self._take(data)
+
+
+def _ignore(message: Message) -> None:
+    """No message is made of bytes that are passed on."""
 
 
 class Channel:
@@ -143,6 +172,16 @@ class Channel:
         """See `DriverEnd.watch`."""
         self._loop, self._handle, self._on_broken = loop, handle, on_broken
         self._watch()
+
+    def pass_on(
+        self,
+        loop: Loop,
+        take: Callable[[bytes], object],
+        on_broken: Callable[[ChannelClosedError | ProtocolError], object],
+    ) -> None:
+        """See `DriverEnd.pass_on`."""
+        self._reader = _Unread(take)
+        self.watch(loop, _ignore, on_broken)
 
     def unwatch(self) -> None:
         """See `DriverEnd.unwatch`."""
@@ -441,6 +480,16 @@ class PumpedChannel:
         self._loop, self._handle, self._on_broken = loop, handle, on_broken
         for thread in self.threads:
             thread.start()
+
+    def pass_on(
+        self,
+        loop: Loop,
+        take: Callable[[bytes], object],
+        on_broken: Callable[[ChannelClosedError | ProtocolError], object],
+    ) -> None:
+        """See `DriverEnd.pass_on`."""
+        self._reader = _Unread(take)
+        self.watch(loop, _ignore, on_broken)
 
     def unwatch(self) -> None:
         """See `DriverEnd.unwatch`."""

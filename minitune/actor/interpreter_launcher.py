@@ -126,6 +126,10 @@ class InterpreterLauncher:
         """See `Launcher.force`. There is no other way here; the sweep goes on until it gives up."""
         self.kill(token)
 
+    def is_ending(self, pid: int) -> bool:
+        """See `Launcher.is_ending`."""
+        return process_tree.is_ending(pid)
+
     def preload(self, action: bytes) -> None:
         """See `Launcher.preload`. Nothing can be shared between interpreters."""
 

@@ -80,6 +80,10 @@ class Launcher(Protocol):
         """`kill` was not answered in time: do it in another way."""
         ...
 
+    def is_ending(self, pid: int) -> bool:
+        """Whether a worker whose channel has ended is dead or about to be, and that will be told."""
+        ...
+
     def preload(self, action: bytes) -> None:
         """Call a pickled function once for all workers that will be launched with `preload`, where that is possible."""
         ...

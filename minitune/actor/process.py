@@ -13,9 +13,8 @@ import re
 import signal
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from minitune.actor import process_tree
 from minitune.actor.channel import ChannelClosedError, DriverEnd
 from minitune.actor.launcher import Launcher, start_method
 from minitune.actor.loop import Loop, Timer
@@ -55,7 +54,6 @@ from minitune.actor.messages import (
     encode,
     go_on,
 )
-from minitune.actor.process_tree import MemoryKills
 from minitune.base import files
 from minitune.error import STOP_SWALLOWED, RemoteError
 
@@ -83,6 +81,18 @@ class Phase(Enum):
     ENDED = "ended"
 
 
+class MemoryEvidence(Protocol):
+    """Tells whether lack of memory accounts for a death on the worker's machine, as `MemoryKills` does on this one."""
+
+    def look(self) -> None:
+        """See `MemoryKills.look`."""
+        ...
+
+    def claim(self) -> str:
+        """See `MemoryKills.claim`."""
+        ...
+
+
 class ActorProcess:
     """One worker, and the actor in it.
 
@@ -97,6 +107,7 @@ class ActorProcess:
         actor_id: The actor; empty if the process could not be handed on to it.
         pid: The process, 0 as long as it is unknown.
         phase: Where it is in its life.
+        launcher: The launcher.
     """
 
     def __init__(
@@ -105,7 +116,7 @@ class ActorProcess:
         launcher: Launcher,
         tell: Callable[[Event | NotReset], object],
         processes: set[ActorProcess],
-        memory_kills: MemoryKills,
+        memory_kills: MemoryEvidence,
     ):
         self.actor_id = ""
         self.token = ""
@@ -117,7 +128,7 @@ class ActorProcess:
         self._method = ""  # the last one that was called
         self._open_method = ""  # the one that has reported and waits for an answer
         self._loop = loop
-        self._launcher = launcher
+        self.launcher = launcher
         self._tell = tell
         self._processes = processes
         self._memory_kills = memory_kills
@@ -165,13 +176,13 @@ class ActorProcess:
             ValueError: If the factory is too large.
         """
         frames = encode(boot, boot.limit_bytes)
-        hello_s = self._launcher.hello_s
+        hello_s = self.launcher.hello_s
         self.actor_id, self._started, self._place = started.actor_id, started, boot.place
         if instead is not None:
             self._is_told, self._first = instead.is_told, instead.call
         self._memory_kills.look()
         try:
-            self.token, self._channel, self._reports = self._launcher.launch(self, preload, alone)
+            self.token, self._channel, self._reports = self.launcher.launch(self, preload, alone)
         except OSError as error:  # no descriptors are left
             self.phase = Phase.ENDED
             cause = f"no channel could be made: {error}"
@@ -287,7 +298,7 @@ class ActorProcess:
             return
         self._cause = cause
         self.phase = Phase.DYING
-        self._launcher.kill(self.token)
+        self.launcher.kill(self.token)
         self._set_timer(EXIT_STATUS_S, self._force)
 
     def _send(self, message: Call | Quit) -> None:
@@ -338,19 +349,19 @@ class ActorProcess:
     def _make_it_show(self, grace_s: float) -> None:
         """One that holds the interpreter's lock has not read the message. One that has ignores this signal."""
         if hasattr(signal, "SIGUSR2"):
-            self._launcher.signal(self.token, signal.SIGUSR2, whole_group=False)
+            self.launcher.signal(self.token, signal.SIGUSR2, whole_group=False)
         self._set_timer(DUMP_TO_TERM_S, lambda: self._terminate(grace_s))
 
     def _terminate(self, grace_s: float) -> None:
         """Raise in its main thread."""
-        self._launcher.signal(self.token, signal.SIGTERM, whole_group=True)
+        self.launcher.signal(self.token, signal.SIGTERM, whole_group=True)
         cause = f"did not end within the grace period of {grace_s:g} s and was killed"
         self._set_timer(TERM_TO_KILL_S, lambda: self.kill(cause))
 
     def _force(self) -> None:
         """The launcher does not tell of the end: do its work here."""
         self._set_timer(KILL_CONFIRM_S, self._give_up)
-        self._launcher.force(self.token)
+        self.launcher.force(self.token)
 
     def _give_up(self) -> None:
         """Even so it did not die."""
@@ -456,7 +467,7 @@ class ActorProcess:
 
         A dying process closes its files first. On a busy machine the rest of its death takes as long as it takes.
         """
-        if process_tree.is_ending(self.pid) and self._loop.time() < until:
+        if self.launcher.is_ending(self.pid) and self._loop.time() < until:
             self._set_timer(EOF_S, lambda: self._judge_closed_channel(until))
         else:
             self.kill(CHANNEL_CLOSED)

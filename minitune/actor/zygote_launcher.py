@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
+from minitune.actor import process_tree
 from minitune.actor.channel import Channel, DriverEnd, worker_sockets
 from minitune.actor.launcher import Listener, marker_of
 from minitune.actor.loop import READ, WRITE, Loop, Timer
@@ -169,6 +170,10 @@ class ZygoteLauncher:
         elif launched.template is not None and not launched.pid:
             launched.template.popen.kill()
         self._sweep([launched])
+
+    def is_ending(self, pid: int) -> bool:
+        """See `Launcher.is_ending`."""
+        return process_tree.is_ending(pid)
 
     def preload(self, action: bytes) -> None:
         """See `Launcher.preload`."""

@@ -277,17 +277,18 @@ class ValueFile:
     Args:
         directory: Where it lies on disk; it is made if needed, those above it are not.
         elsewhere: How the user can have another directory, for the error when the disk is full.
+        has_name: Whether it is to have a name in any case: other machines, which share the directory, are to reach it.
 
     Raises:
         OSError: If it cannot be made.
     """
 
-    def __init__(self, directory: str, elsewhere: str):
+    def __init__(self, directory: str, elsewhere: str, has_name: bool = False):
         self._directory = directory
         self._elsewhere = elsewhere
         self._end = 0
         self._lock = threading.Lock()
-        self._descriptor, self._path = _open_in(directory)
+        self._descriptor, self._path = _open_in(directory, has_name)
         self._finalizer = weakref.finalize(self, _release, os.getpid(), self._descriptor, self._path, directory)
 
     def add(self, value: Any, what: str = "the value") -> Spot:
@@ -315,13 +316,13 @@ class ValueFile:
         self._finalizer()
 
 
-def _open_in(directory: str) -> tuple[int, str]:
+def _open_in(directory: str, has_name: bool) -> tuple[int, str]:
     """A new file in `directory`, and a path by which other processes of this user can open it."""
     files.make_directory(directory, 0o700, within=os.path.dirname(directory))
     path = os.path.join(directory, f"values-{os.urandom(8).hex()}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags, 0o600)
-    if sys.platform != "linux":
+    if sys.platform != "linux" or has_name:
         return descriptor, path
     link = f"{_PROCESSES}{os.getpid()}/fd/{descriptor}"
     os.unlink(path)

@@ -421,7 +421,7 @@ class Ledger:
             self._line.leave(waiter)
         self._move(self._free, self._gpu_free, demand, placement, -1)
         self._holdings[holder] = _Holding(demand, placement)
-        return _allocation(request, placement, self._environ)
+        return allocation_of(request, placement, self._environ)
 
     def release(self, holder: str) -> None:
         """Give back all that `holder` has. To be called when its last process is gone, not before.
@@ -599,7 +599,14 @@ def _total_units(amount: float) -> int:
     return int(amount) * UNIT if amount == int(amount) else math.floor(amount * UNIT + 1e-6)
 
 
-def _allocation(request: Resources, placement: Placement, environ: Mapping[str, str]) -> Allocation:
+def allocation_of(request: Resources, placement: Placement, environ: Mapping[str, str]) -> Allocation:
+    """What an actor is told that it has.
+
+    Args:
+        request: The request that was met.
+        placement: The devices of each bundle; empty if it has none.
+        environ: The environment that its process inherits.
+    """
     bundles = []
     for bundle, devices in zip(request.bundles, placement or ((),) * len(request.bundles), strict=True):
         fraction = min(bundle.get(GPU, 0), 1.0)

@@ -17,10 +17,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from minitune import clock as clocks
-from minitune.actor.launcher import Launcher, nesting_depth, new_run_id
+from minitune.actor.launcher import nesting_depth, new_run_id
 from minitune.actor.loop import Loop
 from minitune.actor.messages import MESSAGE_BYTES, TERM_TO_KILL_S, THREAD_CAPS, Boot, NotReset, Place
 from minitune.actor.process import ActorProcess, Phase, make_launcher
@@ -33,7 +33,7 @@ from minitune.clock import Clock
 from minitune.error import HINT, RemoteError, TuneError
 from minitune.execution.devices import Machine
 from minitune.execution.ledger import Ledger
-from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
+from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Started
 from minitune.resources import CPU, GPU, Allocation, Resources
 from minitune.settings import number_setting
 
@@ -56,14 +56,15 @@ LARGE_FACTORY_BYTES = 1024 * 1024
 
 
 @dataclass
-class _Actor:
+class Actor:
     """One actor and the process that carries it.
 
     Attributes:
         actor_id: The actor.
         process: The process; a parked one is handed on.
         request: The resources that it asked for.
-        allocation: The resources that it has.
+        reserved: What the ledger has given it.
+        allocation: The resources that it has, as it is told.
         directory: Where its output goes, or None.
         reuse_key: Key under which it may be parked.
         factory: Makes its object in its process, or in a fresh one if a reset fails.
@@ -73,10 +74,11 @@ class _Actor:
     actor_id: str
     process: ActorProcess
     request: Resources
+    reserved: Allocation
     allocation: Allocation
     directory: str | None
     reuse_key: str | None
-    factory: Callable[..., Any]
+    factory: ActorFactory
     factory_file: ValueFile | None = None
 
     def remove_file(self) -> None:
@@ -85,69 +87,91 @@ class _Actor:
             self.factory_file.close()
 
 
-class LocalTrialExecutor:
-    """Runs actors as processes of this machine.
+class Carrier(Protocol):
+    """What makes processes, as far as it has to be closed."""
+
+    def close(self) -> None:
+        """See `Launcher.close`."""
+        ...
+
+
+class Books(Protocol):
+    """Counts what actors hold, as `Ledger` does."""
+
+    def totals(self) -> dict[str, float]:
+        """See `Ledger.totals`."""
+        ...
+
+    def free(self) -> dict[str, float]:
+        """See `Ledger.free`."""
+        ...
+
+    def can_acquire(self, request: Resources, waiter: str | None = None, gpu_ids: Sequence[str] | None = None) -> bool:
+        """See `Ledger.can_acquire`."""
+        ...
+
+    def forget(self, waiter: str) -> None:
+        """See `Ledger.forget`."""
+        ...
+
+    def acquire(self, holder: str, request: Resources, gpu_ids: Sequence[str] | None = None) -> Allocation:
+        """See `Ledger.acquire`."""
+        ...
+
+    def release(self, holder: str) -> None:
+        """See `Ledger.release`."""
+        ...
+
+    def write_off(self, holder: str) -> None:
+        """See `Ledger.write_off`."""
+        ...
+
+
+class ProcessExecutor:
+    """Runs each actor in a process of its own. A subclass says where processes are made.
 
     Args:
-        machine: The resources that may be reserved.
+        books: Admits the actors.
+        loop: The driver's loop; it is closed with this object.
+        carrier: What makes the processes; it is closed with this object, and must not refer to it.
         directory: Gives an existing directory for the values that are stored once; they are removed at the end. It is
             asked when the first one is stored: before that, nothing is on disk.
         output_names: Names of the files, in an actor's directory, that take its stdout and stderr.
         changes_directory: Whether an actor works in its directory.
-        keep_descendants: Leave processes that an actor has started alone when it ends by itself.
-        needed: Modules that every worker will need: they are imported once, where workers are copied from.
-        preload: Load shared values once, where workers are copied from; else each worker loads them itself.
-        ahead: Where workers are copied from, if that was started already (see `Plan.start_ahead`).
-
-    Raises:
-        TuneError: If this process runs in a trial of a trial, and so on, too deep.
+        parked_limit: How many actors may be parked.
     """
 
     isolates = True
 
     def __init__(
         self,
-        machine: Machine,
+        books: Books,
+        loop: Loop,
+        carrier: Carrier,
         *,
         directory: Callable[[], str],
-        output_names: tuple[str, str] = ("stdout", "stderr"),
-        changes_directory: bool = True,
-        keep_descendants: bool = False,
-        needed: Sequence[str] = (),
-        preload: bool = True,
-        ahead: Template | None = None,
+        output_names: tuple[str, str],
+        changes_directory: bool,
+        parked_limit: int,
     ):
-        if nesting_depth() > MAX_NESTING:
-            raise TuneError(
-                f"runs may be nested {MAX_NESTING} deep, but this one would be in a trial of depth {nesting_depth()}: "
-                "let the trials of one run do the work, or TuneConfig(executor='inline')"
-            )
         self.clock: Clock = clocks.REAL
         self._host = socket.gethostname()
-        self._ledger = Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus, cpu_limit=machine.cpu_limit)
+        self._ledger = books
         self._directory = directory
         self._values: ValueFile | None = None
         self._output_names = output_names
         self._changes_directory = changes_directory
-        self._preloads = preload
-        self.run_id = new_run_id()
-        if sys.platform == "linux" and ahead is not None:
-            self.run_id = ahead.run_id
-        self._loop = Loop()
-        self._launcher = make_launcher(self._loop, self.run_id, keep_descendants, MESSAGE_BYTES, needed, ahead)
+        self._loop = loop
         self._processes: set[ActorProcess] = set()  # all that are not gone
         self._told: deque[Event | NotReset] = deque()  # by them; nothing in them refers to this object
-        self._memory_kills = MemoryKills()
         self._driver_pid = os.getpid()
-        self._finalizer = weakref.finalize(
-            self, _release, self._driver_pid, self._loop, self._launcher, self._processes
-        )
-        self._actors: dict[str, _Actor] = {}  # each from its start to its Exited
+        self._finalizer = weakref.finalize(self, _release, self._driver_pid, loop, carrier, self._processes)
+        self._actors: dict[str, Actor] = {}  # each from its start to its Exited
         self._just_ended: set[str] = set()  # told by the last wait
         self._losses: Counter[str] = Counter()  # by trial: so many actors in a row were lost with what carried them
-        self._parked: dict[tuple[str, Resources], list[_Actor]] = {}
+        self._parked: dict[tuple[str, Resources], list[Actor]] = {}
         self._reset_timeout_s = number_setting("FUNCTION_THREAD_TIMEOUT_S")
-        self._parked_limit = max(1, int(machine.totals.get(CPU, 1)))
+        self._parked_limit = parked_limit
         self._is_short = False  # of descriptors, which has been said
 
     # -- resources and values ----------------------------------------------------------------------------------
@@ -156,20 +180,12 @@ class LocalTrialExecutor:
         """See `TrialExecutor.resources`."""
         return self._ledger.totals(), self._ledger.free()
 
-    @property
-    def importing(self) -> str:
-        """The package that is imported for all workers at this moment, if that takes long; else empty."""
-        return self._launcher.importing
-
-    def share(self, value: Any) -> Shared:
-        """Store `value` in a file. Workers map the large buffers in it; the rest is preloaded if that is wanted."""
+    def share(self, value: Any) -> SharedFile:
+        """Store `value` in a file. Workers map the large buffers in it."""
         if self._values is None:
             self._values = self._new_file()
         spot = self._values.add(value)
-        handle = SharedFile(spot.path, spot.offset, spot.token)
-        if self._preloads:
-            self._launcher.preload(dumps(handle.preload, "the handle"))
-        return handle
+        return SharedFile(spot.path, spot.offset, spot.token)
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
         """See `TrialExecutor.can_start`. Warns once if this process has too few descriptors for one worker more."""
@@ -200,12 +216,11 @@ class LocalTrialExecutor:
         parked = self._take_parked(trial_id, reuse_key, request)
         with ExitStack() as undo:
             undo.callback(self._put_back, parked)
-            gpu_ids = parked.allocation.gpu_ids if parked else None
-            allocation = self._ledger.acquire(actor_id, request, gpu_ids or None)
+            gpu_ids = parked.reserved.gpu_ids if parked else None
+            reserved = self._ledger.acquire(actor_id, request, gpu_ids or None)
             undo.callback(self._ledger.release, actor_id)
-            make = functools.partial(factory, allocation=allocation)
-            process = parked.process if parked else self._new_process()
-            actor = _Actor(actor_id, process, request, allocation, directory, reuse_key, make)
+            process = parked.process if parked else self._new_process(request)
+            actor = Actor(actor_id, process, request, reserved, reserved, directory, reuse_key, factory)
             undo.callback(actor.remove_file)
             if parked is None or not self._take_over(actor, reset_args):
                 self._start_process(actor)
@@ -285,15 +300,14 @@ class LocalTrialExecutor:
 
     # -- processes -----------------------------------------------------------------------------------------------
 
-    def _pack(self, actor: _Actor) -> bytes:
+    def _pack(self, actor: Actor) -> bytes:
         """Pickle an actor's factory for its worker; a large one goes into a file of the actor's."""
-        made = dumps_small(actor.factory, "the factory", LARGE_FACTORY_BYTES)
+        make = functools.partial(actor.factory, allocation=actor.allocation)
+        made = dumps_small(make, "the factory", LARGE_FACTORY_BYTES)
         if made is not None:
             return made
         actor.factory_file = self._new_file()
-        return dumps(
-            functools.partial(_make_from_file, actor.factory_file.add(actor.factory, "the factory")), "the factory"
-        )
+        return dumps(functools.partial(_make_from_file, actor.factory_file.add(make, "the factory")), "the factory")
 
     def _new_file(self) -> ValueFile:
         return ValueFile(os.path.join(self._directory(), "shared"), "choose a storage_path with more space")
@@ -312,10 +326,11 @@ class LocalTrialExecutor:
             )
         return False
 
-    def _new_process(self) -> ActorProcess:
-        return ActorProcess(self._loop, self._launcher, self._told.append, self._processes, self._memory_kills)
+    def _new_process(self, request: Resources, instead: ActorProcess | None = None) -> ActorProcess:
+        """A process that is not started yet, for an actor with this request; perhaps since `instead` cannot be used."""
+        raise NotImplementedError
 
-    def _start_process(self, actor: _Actor, instead: NotReset | None = None) -> None:
+    def _start_process(self, actor: Actor, instead: NotReset | None = None) -> None:
         """Start a fresh process for an actor; perhaps since a parked one could not be used."""
         if not descriptors.has_room_for_worker():
             self._drop_parked()
@@ -326,10 +341,10 @@ class LocalTrialExecutor:
         boot = Boot(place, self._pack(actor), tuple(search_path()), tuple(sys.argv), MESSAGE_BYTES, is_reusable)
         actor.process.start(self._started(actor), boot, preload, alone, instead)
 
-    def _started(self, actor: _Actor) -> Started:
+    def _started(self, actor: Actor) -> Started:
         return Started(actor.actor_id, 0, self._host, actor.allocation)
 
-    def _take_over(self, actor: _Actor, reset_args: tuple[Any, ...]) -> bool:
+    def _take_over(self, actor: Actor, reset_args: tuple[Any, ...]) -> bool:
         """Let a parked process take up another actor; or give it a fresh one, and return False."""
         args = dumps_small((*reset_args, actor.allocation), "an argument of reset()", LARGE_FACTORY_BYTES)
         if args is None:
@@ -337,10 +352,10 @@ class LocalTrialExecutor:
         elif actor.process.phase is Phase.PARKED:  # else it has died
             actor.process.take_over(self._started(actor), self._place(actor), args, self._reset_timeout_s)
             return True
-        actor.process = self._new_process()
+        actor.process = self._new_process(actor.request, actor.process)
         return False
 
-    def _place(self, actor: _Actor) -> Place:
+    def _place(self, actor: Actor) -> Place:
         """Where the actor works, where its output goes and what its environment holds."""
         env: dict[str, str | None] = {**actor.allocation.env}
         if actor.directory is None:
@@ -353,24 +368,26 @@ class LocalTrialExecutor:
         directory = actor.directory if self._changes_directory else None
         return Place(directory, stdout, stderr, env, own=actor.directory)
 
-    def _take_parked(self, waiter: str, reuse_key: str | None, request: Resources) -> _Actor | None:
+    def _take_parked(self, waiter: str, reuse_key: str | None, request: Resources) -> Actor | None:
         """A parked actor for this key and request whose devices are free, if there is one."""
         parked = self._parked.get((reuse_key, request)) if reuse_key is not None else None
         while parked:
             actor = parked.pop()
-            devices = actor.allocation.gpu_ids
+            devices = actor.reserved.gpu_ids
             if not devices or self._ledger.can_acquire(request, waiter, gpu_ids=devices):
                 return actor
             actor.process.stop(0.0)
         return None
 
-    def _drop_parked(self) -> None:
-        """Let one parked process go, if there is one: another is to be started, and there is no room for both."""
+    def _drop_parked(self) -> bool:
+        """Let one parked process go: another is to be started, and there is no room for both. False: there is none."""
         parked = next((parked for parked in self._parked.values() if parked), None)
-        if parked is not None:
-            parked.pop(0).process.stop(0.0)
+        if parked is None:
+            return False
+        parked.pop(0).process.stop(0.0)
+        return True
 
-    def _put_back(self, parked: _Actor | None) -> None:
+    def _put_back(self, parked: Actor | None) -> None:
         """Park an actor; or park it again, if the start for which it was taken has failed."""
         if parked is not None:
             self._parked.setdefault((parked.reuse_key or "", parked.request), []).append(parked)
@@ -389,7 +406,7 @@ class LocalTrialExecutor:
             return None
         if isinstance(event, NotReset):
             logger.debug("the worker of %s is not used again: %s", actor.actor_id, event.reason)
-            actor.process = self._new_process()
+            actor.process = self._new_process(actor.request, actor.process)
             self._start_process(actor, event)
             return None
         if isinstance(event, CallRaised):
@@ -406,7 +423,7 @@ class LocalTrialExecutor:
             actor.remove_file()
             self._put_back(actor)
 
-    def _on_exited(self, actor: _Actor, event: Exited) -> None:
+    def _on_exited(self, actor: Actor, event: Exited) -> None:
         """An actor is gone, and its process, too."""
         trial_id = _trial_of(actor.actor_id)
         del self._actors[actor.actor_id]
@@ -423,7 +440,7 @@ class LocalTrialExecutor:
         elif event.counts:
             self._losses.pop(trial_id, None)
 
-    def _hint(self, actor: _Actor, error: RemoteError) -> str:
+    def _hint(self, actor: Actor, error: RemoteError) -> str:
         """The way out for an error that comes from work in a directory of its own, or without a terminal."""
         if error.last_line() in _NO_TERMINAL:
             return f"{HINT}a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs the trials in this one"
@@ -450,7 +467,74 @@ class LocalTrialExecutor:
             raise RuntimeError("the executor is shut down")
 
 
-def _release(driver_pid: int, loop: Loop, launcher: Launcher, processes: set[ActorProcess]) -> None:
+class LocalTrialExecutor(ProcessExecutor):
+    """Runs actors as processes of this machine.
+
+    Args:
+        machine: The resources that may be reserved.
+        directory: See `ProcessExecutor`.
+        output_names: See `ProcessExecutor`.
+        changes_directory: See `ProcessExecutor`.
+        keep_descendants: Leave processes that an actor has started alone when it ends by itself.
+        needed: Modules that every worker will need: they are imported once, where workers are copied from.
+        preload: Load shared values once, where workers are copied from; else each worker loads them itself.
+        ahead: Where workers are copied from, if that was started already (see `Plan.start_ahead`).
+
+    Raises:
+        TuneError: If this process runs in a trial of a trial, and so on, too deep.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        directory: Callable[[], str],
+        output_names: tuple[str, str] = ("stdout", "stderr"),
+        changes_directory: bool = True,
+        keep_descendants: bool = False,
+        needed: Sequence[str] = (),
+        preload: bool = True,
+        ahead: Template | None = None,
+    ):
+        if nesting_depth() > MAX_NESTING:
+            raise TuneError(
+                f"runs may be nested {MAX_NESTING} deep, but this one would be in a trial of depth {nesting_depth()}: "
+                "let the trials of one run do the work, or TuneConfig(executor='inline')"
+            )
+        self._preloads = preload
+        self.run_id = new_run_id()
+        if sys.platform == "linux" and ahead is not None:
+            self.run_id = ahead.run_id
+        loop = Loop()
+        self._launcher = make_launcher(loop, self.run_id, keep_descendants, MESSAGE_BYTES, needed, ahead)
+        self._memory_kills = MemoryKills()
+        super().__init__(
+            Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus, cpu_limit=machine.cpu_limit),
+            loop,
+            self._launcher,
+            directory=directory,
+            output_names=output_names,
+            changes_directory=changes_directory,
+            parked_limit=max(1, int(machine.totals.get(CPU, 1))),
+        )
+
+    @property
+    def importing(self) -> str:
+        """The package that is imported for all workers at this moment, if that takes long; else empty."""
+        return self._launcher.importing
+
+    def share(self, value: Any) -> SharedFile:
+        """Store `value` in a file. Workers map the large buffers in it; the rest is preloaded if that is wanted."""
+        handle = super().share(value)
+        if self._preloads:
+            self._launcher.preload(dumps(handle.preload, "the handle"))
+        return handle
+
+    def _new_process(self, request: Resources, instead: ActorProcess | None = None) -> ActorProcess:
+        return ActorProcess(self._loop, self._launcher, self._told.append, self._processes, self._memory_kills)
+
+
+def _release(driver_pid: int, loop: Loop, carrier: Carrier, processes: set[ActorProcess]) -> None:
     """Kill what is left and free everything; also for an executor that was not shut down, and at exit."""
     if os.getpid() != driver_pid:  # a process that was forked from the driver: none of this is its own
         return
@@ -459,7 +543,7 @@ def _release(driver_pid: int, loop: Loop, launcher: Launcher, processes: set[Act
     for process in list(processes):
         process.close()
     processes.clear()
-    launcher.close()
+    carrier.close()
     loop.close()
 
 

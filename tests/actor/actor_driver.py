@@ -28,6 +28,10 @@ however_it_started = pytest.mark.parametrize("start_method", [start_method()], i
 _ONE = Resources([{"CPU": 1}])
 
 
+def _counter(user_thread: Any, *, allocation: Any) -> Hosted:
+    return counter(user_thread)
+
+
 class Group(LocalTrialExecutor):
     """A local executor that starts an actor of any factory in any place."""
 
@@ -56,8 +60,10 @@ class Group(LocalTrialExecutor):
         if actor_id in self._actors:
             raise RuntimeError(f"an actor named {actor_id!r} exists already")
         allocation = self._ledger.acquire(actor_id, _ONE)
-        process = self._new_process()
-        actor = self._actors[actor_id] = local._Actor(actor_id, process, _ONE, allocation, None, "key", counter)
+        process = self._new_process(_ONE)
+        actor = self._actors[actor_id] = local.Actor(
+            actor_id, process, _ONE, allocation, allocation, None, "key", _counter
+        )
         data = factory if isinstance(factory, bytes) else dumps(factory, "the factory")
         boot = Boot(place or Place(), data, tuple(search_path()), tuple(sys.argv), local.MESSAGE_BYTES)
         try:

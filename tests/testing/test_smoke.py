@@ -78,7 +78,7 @@ def test_arguments_go_to_the_config_that_has_them(tmp_path: Path) -> None:
         ({"num_sample": 3}, TypeError, "smoke() takes the arguments of TuneConfig and RunConfig, but got num_sample"),
         ({"time_budget_s": 3}, TypeError, "smoke() takes budget_s, but got time_budget_s"),
         ({"storage_path": "x"}, TypeError, "smoke() takes directory, but got storage_path"),
-        ({"executor": "ray"}, ValueError, "executor must be 'local', 'inline'"),
+        ({"executor": "threads"}, ValueError, "executor must be 'local', 'inline'"),
         ({"num_samples": 0}, ValueError, "num_samples must be an int >= 1"),
     ],
 )

@@ -1,0 +1,65 @@
+"""A Ray cluster on this machine. Each node has a raylet of its own, so a node can be killed alone."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+from minitune.testing.smoke_runs import Snapshot
+
+NODE = {"object_store_memory": 100 * 2**20}
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A cluster with one node of 8 CPUs, two devices named 7 and 9, and 3 tokens. This process is not connected."""
+    outside = {name: os.environ.get(name) for name in ("CUDA_VISIBLE_DEVICES", "RAY_ADDRESS", "PYTHONPATH")}
+    os.environ["CUDA_VISIBLE_DEVICES"] = "7,9"
+    # The path of a socket may have 107 characters: pytest's own directories are too long for Ray's.
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="ray", ignore_cleanup_errors=True) as directory:
+        os.makedirs(os.path.join(tempfile.gettempdir(), "ray"), exist_ok=True)  # Ray expects it
+        found = Cluster(
+            initialize_head=True,
+            head_node_args={
+                "num_cpus": 8,
+                "num_gpus": 2,
+                "resources": {"tokens": 3},
+                "include_dashboard": False,
+                "temp_dir": directory,
+                **NODE,
+            },
+        )
+        os.environ.pop("CUDA_VISIBLE_DEVICES")
+        os.environ["RAY_ADDRESS"] = found.address
+        try:
+            yield found
+        finally:
+            ray.shutdown()
+            found.shutdown()
+            for name, value in outside.items():
+                os.environ.pop(name, None)
+                if value is not None:
+                    os.environ[name] = value
+
+
+@pytest.fixture
+def nothing_left(session_temporary: object) -> Iterator[None]:
+    """Takes the place of the suite's: threads and connections of Ray's come and go in this process."""
+    before = Snapshot(("environment", "directory", "signals"))
+    yield
+    problems = before.leftovers(10.0)
+    if problems:
+        pytest.fail("the test has left something behind:\n  " + "\n  ".join(problems), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def connection(cluster: Cluster) -> Iterator[Cluster]:
+    """This process is connected: runs take the connection that is there, and leave it."""
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+    yield cluster
+    ray.shutdown()

@@ -1,0 +1,241 @@
+"""Whole runs on a real cluster, and what becomes of them when relays and nodes die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import ray
+
+import minitune as tune
+from minitune import Checkpoint, FailureConfig, Resources, RunConfig, TuneConfig, Tuner
+from minitune.error import TuneError
+
+pytestmark = pytest.mark.usefixtures("connection")
+
+
+def counting(config):
+    """Reports 1 to 4, each with a checkpoint; what `config["fault"]` says happens once, behind report 2."""
+    checkpoint = tune.get_checkpoint()
+    begin = int((Path(checkpoint.path) / "n").read_text()) if checkpoint else 0
+    for n in range(begin + 1, 5):
+        directory = Path(f"saved-{n}-{begin}")
+        directory.mkdir()
+        (directory / "n").write_text(str(n))
+        tune.report({"n": n, "begin": begin}, checkpoint=Checkpoint(directory))
+        if n == 2 and begin == 0:
+            config.get("fault", lambda: None)()
+
+
+class Adding(tune.Trainable):
+    def setup(self, config):
+        self.total = 0
+
+    def step(self):
+        self.total += self.config["x"]
+        return {"total": self.total}
+
+    def save_checkpoint(self, directory):
+        (Path(directory) / "total").write_text(str(self.total))
+
+    def load_checkpoint(self, directory):
+        self.total = int((Path(directory) / "total").read_text())
+
+    def reset_config(self, config):
+        self.total = 0
+        return True
+
+
+def fit(trainable, tmp_path, space=None, *, stop=None, max_failures=0, **tune_settings):
+    tuner = Tuner(
+        trainable,
+        param_space=space or {},
+        tune_config=TuneConfig(executor="ray", **tune_settings),
+        run_config=RunConfig(
+            storage_path=str(tmp_path), verbose=0, stop=stop, failure_config=FailureConfig(max_failures=max_failures)
+        ),
+    )
+    return tuner.fit()
+
+
+def is_relay(process):
+    with_name = process.info["cmdline"] or [""]
+    return with_name[0].startswith("ray::Relay")
+
+
+def relays():
+    return [process.pid for process in psutil.process_iter(["cmdline"]) if is_relay(process)]
+
+
+def wait_until(condition, bound_s=120.0):
+    until_s = time.monotonic() + bound_s
+    while not condition():
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
+
+
+def kill_relay():
+    os.kill(psutil.Process().parents()[1].pid, signal.SIGKILL)
+    time.sleep(600)
+
+
+def kill_node():
+    os.kill(int(os.environ["RAY_RAYLET_PID"]), signal.SIGKILL)
+    time.sleep(600)
+
+
+def test_functions_report_checkpoint_and_print(tmp_path):
+    grid = fit(counting, tmp_path, {"x": tune.grid_search([1, 2])})
+
+    assert [result.metrics["n"] for result in grid] == [4, 4]
+    assert all(Path(result.checkpoint.path, "n").read_text() == "4" for result in grid)
+    wait_until(lambda: not relays())
+
+
+def test_classes_are_reset_and_used_again(tmp_path):
+    grid = fit(
+        Adding,
+        tmp_path,
+        {"x": tune.grid_search([1, 2, 3])},
+        stop={"training_iteration": 3},
+        reuse_actors=True,
+        max_concurrent_trials=1,
+    )
+
+    assert [result.metrics["total"] for result in grid] == [3, 6, 9]
+    assert len({result.metrics["pid"] for result in grid}) == 1
+
+
+def test_a_trial_goes_on_after_the_death_of_its_relay(tmp_path):
+    """It is no failure of the trial's, which has none to spare."""
+    (result,) = fit(counting, tmp_path, {"fault": kill_relay})
+
+    assert result.error is None
+    assert (result.metrics["n"], result.metrics["begin"]) == (4, 2)
+
+
+def test_a_trial_goes_on_on_another_node(tmp_path, connection):
+    handler = signal.getsignal(signal.SIGTERM)
+    nodes = [connection.add_node(num_cpus=1, resources={"spot": 1}, object_store_memory=100 * 2**20) for _ in range(2)]
+    try:
+        trainable = tune.with_resources(counting, Resources([{"CPU": 1, "spot": 1}]))
+        (result,) = fit(trainable, tmp_path, {"fault": kill_node})
+
+        assert result.error is None
+        assert (result.metrics["n"], result.metrics["begin"]) == (4, 2)
+    finally:
+        for node in nodes:
+            connection.remove_node(node, allow_graceful=False)
+        signal.signal(signal.SIGTERM, handler)  # each node that is started here replaces it
+
+
+def test_an_exit_code_and_the_last_lines_arrive(tmp_path):
+    def failing(config):
+        print("the last words", flush=True)
+        os._exit(7)
+
+    (result,) = fit(failing, tmp_path)
+
+    assert "exit code 7" in str(result.error)
+    assert "the last words" in str(result.error)
+
+
+def test_a_gang_holds_its_bundles(tmp_path):
+    def looking(config):
+        tune.report({"cpus": tune.get_context().get_trial_resources().required_resources["CPU"]})
+
+    (result,) = fit(tune.with_resources(looking, Resources([{"CPU": 1}, {"CPU": 2}, {"CPU": 2}])), tmp_path)
+
+    assert result.error is None
+    assert result.metrics["cpus"] == 5
+    assert not [group for group in ray.util.placement_group_table().values() if group["state"] != "REMOVED"]
+
+
+def test_devices_are_those_that_ray_gives(tmp_path):
+    def looking(config):
+        tune.report({"device": os.environ["CUDA_VISIBLE_DEVICES"]})
+
+    grid = fit(tune.with_resources(looking, {"cpu": 1, "gpu": 1}), tmp_path, num_samples=2)
+
+    assert {result.metrics["device"] for result in grid} <= {"7", "9"}
+
+
+def test_what_no_node_has_is_refused(tmp_path):
+    with pytest.raises(TuneError, match="can never be met"):
+        fit(tune.with_resources(counting, {"cpu": 1000}), tmp_path)
+
+
+def test_bound_values_arrive(tmp_path):
+    def measuring(config, data):
+        tune.report({"size": len(data)})
+
+    bound = tune.with_parameters(measuring, data=bytearray(3_000_000))
+    grid = fit(bound, tmp_path, num_samples=2)
+
+    assert [result.metrics["size"] for result in grid] == [3_000_000] * 2
+
+
+def test_a_time_limit_ends_a_trial(tmp_path):
+    def sleeping(config):
+        time.sleep(600)
+
+    (result,) = fit(sleeping, tmp_path, trial_timeout_s=2)
+
+    assert "trial_timeout_s" in str(result.error)
+
+
+def test_members_of_a_population_take_over_others(tmp_path):
+    scheduler = tune.schedulers.PopulationBasedTraining(
+        "training_iteration", perturbation_interval=2, hyperparam_mutations={"x": [1, 2, 3]}, quantile_fraction=0.5
+    )
+    grid = fit(
+        Adding,
+        tmp_path,
+        {"x": tune.grid_search([1, 3])},
+        stop={"training_iteration": 8},
+        metric="total",
+        mode="max",
+        scheduler=scheduler,
+        seed=1,
+    )
+
+    assert [result.error for result in grid] == [None, None]
+    assert grid.get_best_result().metrics["total"] > 0
+
+
+SCRIPT = """
+    import os, sys, time
+    import minitune as tune
+
+    def sleeping(config):
+        tune.report({"n": 1})
+        time.sleep(600)
+
+    tune.Tuner(
+        sleeping,
+        tune_config=tune.TuneConfig(executor="ray"),
+        run_config=tune.RunConfig(storage_path=sys.argv[1], name="run", verbose=0),
+    ).fit()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_on_the_cluster_when_the_driver_ends(tmp_path, connection, number):
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    driver = subprocess.Popen([sys.executable, script, tmp_path / "results"], stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: list(tmp_path.glob("results/run/*/result.json")) and relays())
+        driver.send_signal(number)
+        driver.wait(120)
+        wait_until(lambda: not relays())
+    finally:
+        driver.kill()
+        driver.wait()
