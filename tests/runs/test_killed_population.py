@@ -18,7 +18,8 @@ RUN = """
             self.score, self.rates = 0.0, []
 
         def step(self):
-            time.sleep(0.005)
+            if sys.argv[1] == "fit" and self.iteration == 17:
+                time.sleep(600)  # the driver is killed before the end, however late that comes
             self.score += self.config["lr"]
             self.rates.append(self.config["lr"])
             return {"score": self.score, "rates": list(self.rates)}
