@@ -90,6 +90,8 @@ def test_what_has_come_after_the_last_state_is_told_to_the_searcher(
     settings: dict[str, Any] = {"num_samples": 4, **ONE_BY_ONE}
     fit(slowly, None, search_alg=SavedLearner(5), name="whole", executor=executor(), **settings)
     cut(slowly, None, results=results, search_alg=SavedLearner(5), executor=executor(), **settings)
+    states = list(run_path().glob("searcher-state-*"))
+    assert bool(states) == ((results - 1) * 6 / reports > 11), "a turn after 11 seconds saves, and no other turn"
     resume(slowly, callbacks=(), search_alg=SavedLearner(5), executor=executor(), **settings)
     whole = newest_state("searcher-state", run_path("whole"))["heard"]
     heard = newest_state("searcher-state")["heard"]
