@@ -9,13 +9,14 @@ alone; cost depends on the machine, and on what else it does.
 
 *Curves*: `digits_curves.json.gz` and `diabetes_curves.json.gz` hold the loss of 1,000 random configurations after each
 of 27 epochs (`make_curves.py` tells of what, and makes them). On digits a trial that is good early is good at the end;
-on diabetes the curves cross. Trials draw configurations in a random order, another one for each seed. The *target* is
-what the best of 100 full trials (2,700 epochs) reaches in half of the orders. A gate counts the epochs that all trials
-together need until one of them reaches it, as a share of 2,700. Only 7 configurations reach it. Therefore another row
-has the target of 25 full trials, which 28 configurations reach, as a share of 675 epochs. Beside each median stands an
-interval that holds the median of all orders with a confidence of 95 % (from order statistics). A gate is missed if all
-of the interval is beyond its goal, and unsure if a part of it is. Each epoch takes a second; with `--measured-seconds`
-it takes what it has taken, so that big models come in late.
+on diabetes the curves cross (rank correlation of the first epoch with the last: 0.72 and -0.33). Trials draw
+configurations in a random order, another one for each seed. The *target* is what the best of 100 full trials (2,700
+epochs) reaches in half of the orders. A gate counts the epochs that all trials together need until one of them reaches
+it, as a share of 2,700. Only 7 configurations reach it. Therefore another row has the target of 25 full trials, which
+28 configurations reach, as a share of 675 epochs. Beside each median stands an interval that holds the median of all
+orders with a confidence of 95 % (from order statistics). A gate is missed if all of the interval is beyond its goal,
+and unsure if a part of it is. Each epoch takes a second; with `--measured-seconds` it takes what it has taken, so that
+big models come in late.
 
 *Toy* (Jaderberg et al. 2017, section 4): two members maximise 1.2 - (a² + b²) from a = b = 0.9 by gradient steps on
 1.2 - (h0·a² + h1·b²), one with h = (1, 0), the other with h = (0, 1). Alone, neither passes 0.39.
