@@ -108,7 +108,7 @@ class Chaos:
         arguments.append("reuse" if options.reuse else "fresh")
         path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
         self.seen.drivers.append([])
-        size = self.journal.stat().st_size if self.journal.exists() else 0
+        size = self._journal_bytes()
         started_s = time.time()
         with self.output.open("w") as output:
             driver = subprocess.Popen(
@@ -118,11 +118,14 @@ class Chaos:
                 stdout=output,
                 stderr=self.errors,
             )
+        while driver.poll() is None and self._journal_bytes() <= size:
+            time.sleep(0.002)
         if size:
-            while driver.poll() is None and self.journal.stat().st_size <= size:
-                time.sleep(0.002)
             self.seen.restarts_s.append(time.time() - started_s)
         return driver
+
+    def _journal_bytes(self) -> int:
+        return self.journal.stat().st_size if self.journal.exists() else 0
 
     def _torment(self, driver: subprocess.Popen[bytes], until_s: float) -> bool:
         """Kill workers now and then; returns whether the driver was still alive at `until_s`."""

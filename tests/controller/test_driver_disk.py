@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from minitune import (
     grid_search,
     report,
 )
+from minitune.error import TuneError
 from minitune.execution.inline import InlineTrialExecutor
 from minitune.record import layout
 from minitune.record.journal import Journal
@@ -251,9 +253,11 @@ def test_a_worker_is_asked_for_nothing_before_its_reason_is_on_record(monkeypatc
     assert seen == [("start", "start"), ("call", "status"), ("call", "result"), ("call", "result"), ("stop", "status")]
 
 
-def test_reports_that_come_together_share_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def results_of_writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many results each write of a journal holds, in runs whose trials all report in the same turns."""
     real_wait, real_write = InlineTrialExecutor.wait, Journal.write
-    writes: list[int] = []
+    counts: list[int] = []
 
     def wait_for_all(self: InlineTrialExecutor, timeout_s: float | None) -> list[Any]:
         events = real_wait(self, timeout_s)
@@ -262,16 +266,44 @@ def test_reports_that_come_together_share_a_write(monkeypatch: pytest.MonkeyPatc
         return events
 
     def write(self: Journal) -> None:
-        writes.append(sum(b'{"type":"result",' in line for line in self.unwritten))
+        if count := sum(b'{"type":"result",' in line for line in self.unwritten):
+            counts.append(count)
         real_write(self)
 
     monkeypatch.setattr(InlineTrialExecutor, "wait", wait_for_all)
     monkeypatch.setattr(Journal, "write", write)
+    return counts
+
+
+def test_reports_that_come_together_share_a_write(results_of_writes: list[int]) -> None:
     grid = fit(report_n(3), num_samples=4, max_concurrent_trials=4)
-    assert [count for count in writes if count] == [4, 4, 4]
+    assert results_of_writes == [4, 4, 4]
     records = [record["number"] for record in journal_of() if record["type"] == "result"]
     assert records == [1] * 4 + [2] * 4 + [3] * 4
     assert [result.metrics["n"] for result in grid] == [3] * 4
+
+
+def test_a_slow_callback_holds_up_no_other_trial(results_of_writes: list[int]) -> None:
+    """Each trial gets its answer before the callback hears of the next one."""
+
+    class Slow(Callback):
+        def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
+            time.sleep(0.01)
+
+    fit(report_n(3), num_samples=4, max_concurrent_trials=4, callbacks=[Slow()])
+    assert results_of_writes == [1] * 12
+
+
+def test_results_before_that_of_a_plugin_that_raises_are_on_record(results_of_writes: list[int]) -> None:
+    class Raising(Callback):
+        def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
+            if trial.number == 2:
+                raise ValueError("enough")
+
+    with pytest.raises(TuneError, match="enough"):
+        fit(report_n(3), num_samples=4, max_concurrent_trials=4, callbacks=[Raising()])
+    numbers = {record["trial"]: record["number"] for record in journal_of() if record["type"] == "trial"}
+    assert [numbers[record["trial"]] for record in journal_of() if record["type"] == "result"] == [0, 1]
 
 
 def test_a_run_that_is_there_already_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
