@@ -861,6 +861,12 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "tests/faults/test_faults_timeouts.py::test_limits_hold_on_a_virtual_clock",
     ),
     (
+        "minitune/execution/tune_controller.py",
+        "            if count >= _TOGETHER or time.monotonic() >= until_s:\n",
+        "            if count >= _TOGETHER:\n",
+        "tests/controller/test_driver_disk.py::test_a_slow_callback_holds_up_no_other_trial",
+    ),
+    (
         "minitune/execution/actions.py",
         "        if self._recorder.unwritten:\n            self._recorder.write()\n        if self._unsent:\n",
         "        if self._unsent:\n",
