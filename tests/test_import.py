@@ -58,6 +58,7 @@ NOT_FOR_QUIET_RUNS = [
     "psutil",
     "multiprocessing",
     "minitune.base.table",
+    "minitune.logger.tensorboardx",
     "minitune.output.reporters",
     "minitune.output.table",
     "minitune._resume",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minitune._alias import submodules
 from minitune.base.text import warn_once
@@ -12,11 +12,13 @@ from minitune.callback import Callback
 from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback
 from minitune.logger.logger import LoggerCallback, pretty_print
-from minitune.logger.tensorboardx import TBXLoggerCallback
+
+if TYPE_CHECKING:
+    from minitune.logger.tensorboardx import TBXLoggerCallback as TBXLoggerCallback
 
 __all__ = ["CSVLoggerCallback", "JsonLoggerCallback", "LoggerCallback", "TBXLoggerCallback", "pretty_print"]
 
-__getattr__ = submodules(__name__)
+__getattr__ = submodules(__name__, {"TBXLoggerCallback": "tensorboardx"})
 
 
 _OWN: dict[type, Callable[..., None]] = {
@@ -63,6 +65,8 @@ def default_loggers(callbacks: Sequence[Callback]) -> list[Callback]:
     """
     kinds: list[type[Callback]] = [CSVLoggerCallback, JsonLoggerCallback]
     if importlib.util.find_spec("tensorboardX") is not None:
+        from minitune.logger.tensorboardx import TBXLoggerCallback
+
         kinds.append(TBXLoggerCallback)
     loggers = []
     for kind in kinds:
