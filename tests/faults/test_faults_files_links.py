@@ -132,77 +132,50 @@ def others_ended_well(grid: ResultGrid) -> bool:
     return all(result.error is None and result.metrics["n"] in (4, 5) for result in (grid[0], grid[2]))
 
 
+FILES = ("params.json", "params.pkl", "result.json", "progress.csv", "error.txt", "error.pkl")
+LINKS = [
+    # a link in the trial's directory, where it leads, after how many reports, and what becomes of the trial
+    *((name, target, 0, "told") for name in FILES for target in ("file", ".")),
+    *(("progress.csv", target, 4, "told") for target in ("file", ".")),  # when it is written anew
+    *((f"{name}.tmp", "file", 0, "not touched") for name in ("params.json", "params.pkl", "progress.csv")),
+    *(("", ".", after, "ended") for after in (0, 2)),
+    *((name, target, 2, "ended") for name in (".tmp-000002-1", "checkpoint_000002") for target in ("file", ".")),
+    ("checkpoint_000002", ".", 2, "tried again"),
+    ("checkpoint_000000", "checkpoint_000000", 2, "told"),  # when it is to be removed
+]
+
+
 @pytest.mark.parametrize(
-    "name", ["params.json", "params.pkl", "result.json", "progress.csv", "error.txt", "error.pkl", "late progress.csv"]
+    ("name", "target", "after", "outcome", "trainable"),
+    [
+        (*link, trainable)
+        for link in LINKS
+        for trainable in ([function] if "." in link[0][1:] else [function, Class])  # logs are the same for both
+    ],
 )
-@pytest.mark.parametrize("target", ["file", "."])
-def test_files_of_a_trial_are_not_written_through_links(
-    name: str, target: str, outside: Path, caplog: pytest.LogCaptureFixture
+def test_nothing_goes_through_a_link_in_a_trials_directory(
+    name: str, target: str, after: int, outcome: str, trainable: Any, outside: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = tree(outside)
-    late, _, file = name.rpartition(" ")
-    planter = Planter(in_trial(file), outside / target, after=4 if late else 0)
+    fails = name.startswith("error")
 
-    grid = fit(function, [planter], fails=True)
-
-    assert tree(outside) == before
-    assert others_ended_well(grid)
-    assert "as it should" in str(grid[1].error), "a file that cannot be written is no reason to end a trial"
-    assert f"{file} is a symbolic link" in caplog.text
-
-
-@pytest.mark.parametrize("name", ["params.json.tmp", "params.pkl.tmp", "progress.csv.tmp"])
-def test_no_name_under_which_a_file_is_prepared_can_be_foreseen(name: str, outside: Path) -> None:
-    before = tree(outside)
-    grid = fit(function, [Planter(in_trial(name), outside / "file")])
-
-    assert tree(outside) == before
-    assert grid.num_terminated == 3
-    assert json.loads(Path(grid[1].path, "params.json").read_text()) == {"x": CHOSEN, "fails": False}
-
-
-@pytest.mark.parametrize("trainable", [function, Class])
-@pytest.mark.parametrize("after", [0, 2])
-def test_a_trials_directory_that_is_a_link_ends_that_trial(trainable: Any, after: int, outside: Path) -> None:
-    before = tree(outside)
-    grid = fit(trainable, [Planter(lambda trial: Path(trial.local_path), outside, after)])
+    grid = fit(
+        trainable,
+        [Planter(in_trial(name), outside / target, after)],
+        fails=fails,
+        max_failures=1 if outcome == "tried again" else 0,
+    )
 
     assert tree(outside) == before
     assert others_ended_well(grid)
-    assert f"{grid[1].path} is a symbolic link" in str(grid[1].error)
-
-
-@pytest.mark.parametrize("trainable", [function, Class])
-@pytest.mark.parametrize("name", [".tmp-000002-1", "checkpoint_000002"])
-@pytest.mark.parametrize("target", ["file", "."])
-def test_a_checkpoint_is_not_written_through_a_link(trainable: Any, name: str, target: str, outside: Path) -> None:
-    before = tree(outside)
-    grid = fit(trainable, [Planter(in_trial(name), outside / target, after=2)])
-
-    assert tree(outside) == before
-    assert others_ended_well(grid)
-    assert f"{name} is a symbolic link" in str(grid[1].error)
-
-
-@pytest.mark.parametrize("trainable", [function, Class])
-def test_a_retry_removes_links_where_its_checkpoints_go(trainable: Any, outside: Path) -> None:
-    before = tree(outside)
-    grid = fit(trainable, [Planter(in_trial("checkpoint_000002"), outside, after=2)], max_failures=1)
-
-    assert tree(outside) == before
-    assert grid.num_terminated == 3
-
-
-@pytest.mark.parametrize("trainable", [function, Class])
-def test_no_checkpoint_is_removed_through_a_link(
-    trainable: Any, outside: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    before = tree(outside)
-    grid = fit(trainable, [Planter(in_trial("checkpoint_000000"), outside / "checkpoint_000000", after=2)])
-
-    assert tree(outside) == before
-    assert grid.num_terminated == 3
-    assert "checkpoint_000000 is a symbolic link" in caplog.text
+    error = str(grid[1].error)
+    if outcome == "ended":
+        assert f"{name or grid[1].path} is a symbolic link" in error
+    else:
+        assert "as it should" in error if fails else error == "None", "what cannot be written ends no trial"
+        assert (f"{name} is a symbolic link" in caplog.text) == (outcome == "told") or outcome == "tried again"
+    if outcome == "not touched":
+        assert json.loads(Path(grid[1].path, "params.json").read_text()) == {"x": CHOSEN, "fails": False}
 
 
 @pytest.mark.parametrize(
