@@ -3,8 +3,8 @@
 A decision (go on, save, pause, end, exploit) follows from a trial's own report, or a scheduler has asked for it while
 it heard of another trial. Both ways lead here, so each step of a trial is taken, recorded and told in one order.
 
-A worker must hear of nothing that is not on record yet. So what it is asked is kept until `commit` has written the
-records of all events that are at hand.
+A worker must hear of nothing that is not on record yet. So each request to a worker is kept until `commit` has written
+the records of all events that are at hand.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class TrialActions:
         self._unsent: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
 
     def commit(self) -> None:
-        """Write what has been recorded, then ask the workers what follows from it, in order. Blocks for the write."""
+        """Write the records, then send the workers the requests that follow from them, in order. Blocks to write."""
         if self._recorder.unwritten:
             self._recorder.write()
         if self._unsent:

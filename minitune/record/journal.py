@@ -204,10 +204,10 @@ class Journal:
         self.unwritten.append(line)
 
     def write(self) -> None:
-        """Write what was added. Blocks for the sync if the journal is `strict`.
+        """Write the records that were added. Blocks for the sync if the journal is `strict`.
 
         Raises:
-            TuneError: If it could not be written, naming path and reason. Nothing of it stays in the journal, and
+            TuneError: If they could not be written, naming path and reason. No part of them stays in the journal, and
                 `write` may be tried again, unless a sync has failed: after that the disk's content is unknown.
         """
         if not self.unwritten:

@@ -3,8 +3,8 @@
 It owns the run's journal, the trials' directories and the retention of checkpoints. What it has written is all that a
 later driver knows of the run.
 
-What happens is recorded at once, and written by the next `write`: one write serves all events of a turn of the driver's
-loop. So whoever lets something follow from a record calls `write` first.
+Each event is recorded at once. The next `write` writes the records, so one write serves all events of a turn of the
+driver's loop. A caller must call `write` before anything that follows from a record.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class RecordSink(Protocol):
 
     @property
     def unwritten(self) -> list[bytes]:
-        """What the next `write` writes: one and the same list at any time."""
+        """The records for the next `write`: one and the same list at any time."""
         ...
 
     def add(self, record: records.Record) -> None:
@@ -83,8 +83,8 @@ class Recorder:
 
     Attributes:
         is_closed: Whether it has been said how the run ends.
-        unwritten: What has been recorded since the last `write`; not to be changed.
-        write: Writes that; it is there for good when this returns. Blocks.
+        unwritten: The records since the last `write`; not to be changed.
+        write: Writes them; they are there for good when this returns. Blocks.
         journal: The journal if it takes whole lines; None if somebody listens to the single records.
     """
 
