@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -117,3 +118,22 @@ def test_of_many_bad_observations_a_sample_gives_the_density(monkeypatch: pytest
     assert kernels.scaled.handed_out <= len(points) * 2_000
     monkeypatch.setattr(parzen, "_LARGEST_PART", count)
     assert sampled == pytest.approx(densities(), abs=1.0)
+
+
+def test_of_several_objectives_those_come_first_that_add_most_volume() -> None:
+    values = [(0.0, 10.0), (4.1, 3.95), (10.0, 0.0), (4.0, 4.0), (10.0, 10.0), (5.0, 5.0)]
+    ended = [Observation(number, value=value, step=1, arrival=number) for number, value in enumerate(values)]
+    ranking = Ranking(["min", "min"], "last", ended)
+    # the middle, the ends of the front, what is next to the middle, and then the next fronts
+    assert ranking.best(range(6), 1.0, 6) == [3, 0, 2, 1, 5, 4]
+    assert ranking.best(range(6), 1.0, 2) == [3, 0]
+    mirrored = Ranking(["max", "min"], "last", [replace(one, value=(-one.value[0], one.value[1])) for one in ended])
+    assert mirrored.best(range(6), 1.0, 6) == [3, 0, 2, 1, 5, 4]
+
+
+def test_three_objectives_and_values_that_are_not_finite() -> None:
+    values = [(0.0, 0.0, 9.0), (1.0, 1.0, 1.0), (-math.inf, 5.0, 5.0), (2.0, 2.0, math.nan), (9.0, 9.0, 9.0)]
+    ended = [Observation(number, value=value, step=1, arrival=number) for number, value in enumerate(values)]
+    found = Ranking(["min"] * 3, "last", ended).best(range(5), 1.0, 5)
+    assert set(found[:3]) == {0, 1, 2}
+    assert found[3:] == [4]
