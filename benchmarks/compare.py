@@ -77,7 +77,7 @@ def arguments() -> argparse.Namespace:
         parser.error(f"--peer takes NAME=PYTHON with NAME one of {', '.join(ENGINES)}, but got {options.peer}")
     options.rounds = (1 if options.quick else 3) if options.rounds is None else options.rounds
     if options.rounds < 1:
-        parser.error(f"--rounds >= 1 must hold, but got {options.rounds}")
+        parser.error(f"expected --rounds >= 1, but got {options.rounds}")
     return options
 
 

@@ -1193,7 +1193,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     (
         "minitune/schedulers/hyperband.py",
         "        if member.entry is not None:\n"
-        '            return Decision(decision.PAUSE, "back at the level where it waits for the others")\n',
+        '            return Decision(decision.PAUSE, "paused again at the level where it waits for the others")\n',
         "",
         "tests/plugins/test_hyperband.py::test_a_trial_that_is_started_again_while_it_waits_goes_no_further",
     ),

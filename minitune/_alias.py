@@ -113,24 +113,24 @@ OLD_NAMES = {
 }
 """By module, names that later versions of Ray dropped, and the module of `minitune.legacy` that has them."""
 
-_NO_TASKS = "tasks and actors are not part of it"
-_NO_DATA = "data sets are not part of it: pass values with with_parameters() or put()"
-_NO_CLUSTER = "there is one machine and no cluster"
+_NO_TASKS = "minitune has no tasks and actors"
+_NO_DATA = "minitune has no data sets: pass values with with_parameters() or put()"
+_NO_CLUSTER = "minitune uses one machine and no cluster"
 _SUBCLASS = "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library"
-_ALONE = "distributed training is not part of it: train in the trial by the library itself, and report"
+_ALONE = "minitune has no distributed training: train in the trial by the library itself, and report"
 
 NOT_HERE = {
     "RayTaskError": "there is no such error: an error of a trial is in Result.error",
-    "ScalingConfig": "distributed training is not part of it: start what a trial needs inside the trial",
-    "_internal": "it is Ray's inside",
-    "_private": "it is Ray's inside",
-    "cancel": "tasks are not part of it: report done=True in the trial, or use a stopper",
+    "ScalingConfig": "minitune has no distributed training: start what a trial needs inside the trial",
+    "_internal": "it is internal to Ray",
+    "_private": "it is internal to Ray",
+    "cancel": "minitune has no tasks: report done=True in the trial, or use a stopper",
     "cluster_utils": _NO_CLUSTER,
     "config_parser": "it served RLlib's command line: use argparse",
     "data": _NO_DATA,
     "examples.pbt_transformers": "copy the helpers that you need into your script",
     "get_actor": f"{_NO_TASKS}: use threads or processes inside a trial",
-    "get_dataset_shard": "data sets are not part of it: pass values with with_parameters()",
+    "get_dataset_shard": "minitune has no data sets: pass values with with_parameters()",
     "get_runtime_context": "use get_context() in a trial",
     "integration.horovod": _ALONE,
     "kill": f"{_NO_TASKS}: a trial ends when it reports done=True or a stopper says so",
@@ -139,20 +139,20 @@ NOT_HERE = {
     "method": f"{_NO_TASKS}: use threads or processes inside a trial",
     "nodes": f"{_NO_CLUSTER}: see cluster_resources()",
     "remote": f"{_NO_TASKS}: use concurrent.futures, or make it a trial of Tuner",
-    "rllib": "reinforcement learning is not part of it: make the training loop a trainable",
+    "rllib": "minitune has no reinforcement learning: make the training loop a trainable",
     "search.ax": _SUBCLASS,
     "search.dragonfly": _SUBCLASS,
     "search.hebo": _SUBCLASS,
     "search.sigopt": _SUBCLASS,
     "search.skopt": _SUBCLASS,
     "search.zoopt": _SUBCLASS,
-    "serve": "serving is not part of it",
+    "serve": "minitune does not serve models",
     "sklearn.TuneGridSearchCV": "use TuneSearchCV with lists and n_iter, or scikit-learn's GridSearchCV",
     "tensorflow": _ALONE,
     "torch": _ALONE,
     "timeline": "there is no timeline: see the run's progress.csv and result.json files",
     "util": f"{_NO_TASKS}: use joblib, queue or multiprocessing",
-    "wait": "tasks are not part of it: use concurrent.futures.wait",
+    "wait": "minitune has no tasks: use concurrent.futures.wait",
     "workflow": _NO_TASKS,
     "xgboost": "use minitune.integration.xgboost",
 }

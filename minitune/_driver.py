@@ -497,7 +497,7 @@ def _check_requests(plan: Plan, executor: TrialExecutor) -> None:
             executor.check_room(request)
     has_gpus = executor.resources()[0].get(GPU, 0)
     if has_gpus and all(request is not None and not request.required_resources.get(GPU) for request in requests):
-        logger.warning("this machine has GPUs, but the trials ask for none; see with_resources")
+        logger.warning("this machine has GPUs, but the trials do not ask for one; see with_resources")
 
 
 # -- the parts -------------------------------------------------------------------------------------------------------
@@ -779,8 +779,8 @@ def warn_of_clocks(plan: Plan, components: Components) -> None:
     found = ", ".join(_clocks(plan, components))
     if found:
         warn_once(
-            f"deterministic=True cannot make repeatable what goes by the clock, and this run has: {found}. Count in "
-            "training_iteration instead of seconds where it has to be the same every time"
+            f"deterministic=True cannot repeat decisions by the clock, but this run has: {found}. To "
+            "repeat them, count training_iteration instead of seconds"
         )
 
 
@@ -817,4 +817,4 @@ def _clocks(plan: Plan, components: Components) -> Iterator[str]:
         if metric in _TIMES:
             yield f"the metric {metric!r}"
     if any(one.max_failures < 0 for one in plan.experiments):
-        yield "max_failures=-1, since a trial that fails again and again rests before it is tried again"
+        yield "max_failures=-1, because a trial that fails repeatedly waits before its next attempt"

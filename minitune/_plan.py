@@ -210,7 +210,9 @@ def for_this_run(plugin: _Plugin) -> _Plugin:
         raise ValueError(
             f"this {type(plugin).__name__} was used by an earlier run and cannot be copied ({before}); make a new one"
         ) from before
-    logger.info("this %s was used by an earlier run: a copy of what it was before is used", type(plugin).__name__)
+    logger.info(
+        "this %s was used by an earlier run; this run uses a copy of its state before that run", type(plugin).__name__
+    )
     fresh: _Plugin = copy.deepcopy(before)
     return fresh
 

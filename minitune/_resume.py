@@ -139,7 +139,7 @@ class ResumedDriver(Driver):
         before, now = recorded.versions["python"], platform.python_version()
         if before.split(".")[:2] != now.split(".")[:2]:
             logger.warning(
-                "%s was begun by Python %s and goes on under %s; what has been pickled may not come back",
+                "%s was started with Python %s and resumes with Python %s; its pickled values may not load",
                 run.path,
                 before,
                 now,
@@ -200,10 +200,10 @@ def warn_of_other_space(run: RunDirectory, changes: Sequence[str]) -> None:
         changes: From `differences`.
     """
     logger.warning(
-        "the search space is not that of the run in %s (%s); %s",
+        "the search space differs from that of the run in %s (%s); %s",
         run.path,
         "; ".join(changes),
-        "new trials are drawn from the new space, if the run has not ended; those that are there stay as they are",
+        "existing trials keep their configurations; if the run has not ended, new trials are drawn from the new space",
     )
 
 
@@ -269,14 +269,14 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
         path, pid = live[-1]
         raise RunLockedError(
             f"the run of {first.trainable_name} in {path} is running (process {pid}; see `minitune watch {path}`); "
-            "go on with it when it has ended, or start the script by itself for another run"
+            "resume it when it has ended, or run the script without `minitune resume` to start another run"
         )
     chosen = _choose(plan, sorted(found, reverse=True))
     if chosen is None:
-        logger.warning("there is no run of %s to go on with; a new one begins", first.trainable_name)
+        logger.warning("there is no run of %s to resume; a new run starts", first.trainable_name)
         return None
     _resumed.add(chosen)
-    logger.warning("going on with the run in %s", chosen)
+    logger.warning("resuming the run in %s", chosen)
     return RunDirectory(chosen)
 
 
@@ -296,13 +296,13 @@ def _choose(plan: Plan, found: Sequence[_Candidate]) -> str | None:
     if is_on("RESUME_FORCE"):
         return one.path if can_go_on else None
     if can_go_on:
-        way_out = "`minitune resume --force SCRIPT.py` continues it and draws the trials to come from the new space"
+        way_out = "`minitune resume --force SCRIPT.py` continues it and draws new trials from the new space"
     else:
         what = "has other parameters" if one.is_unfinished else "has ended"
-        way_out = f"this run {what}, so `minitune resume --force SCRIPT.py` leaves it as it is and begins a new one"
+        way_out = f"this run {what}, so `minitune resume --force SCRIPT.py` leaves it unchanged and starts a new one"
     raise TuneError(
-        "\n  ".join([f"the search space is not that of the run in {one.path}:", *changes])
-        + f"\nPut the old space back, or start the script by itself for a new run; {way_out}"
+        "\n  ".join([f"the search space differs from that of the run in {one.path}:", *changes])
+        + f"\nRestore the old space, or run the script without `minitune resume` to start a new run; {way_out}"
     )
 
 

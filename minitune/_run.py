@@ -305,8 +305,8 @@ def parse_resume(resume: bool | str | None, resume_config: ResumeConfig | None =
     first, *suffixes = resume.split("+") if isinstance(resume, str) else [""]
     if first != _AUTO or not set(suffixes) <= set(_SUFFIXES):
         raise ValueError(
-            f"resume must be True, False, None or 'AUTO', with any of {', '.join(f'+{name}' for name in _SUFFIXES)} "
-            f"behind it, but got {resume!r}"
+            f"resume must be True, False, None or 'AUTO', optionally followed by one of "
+            f"{', '.join(f'+{name}' for name in _SUFFIXES)}, but got {resume!r}"
         )
     return _SUFFIXES[suffixes[-1]] if suffixes else ResumeConfig()
 
@@ -335,7 +335,7 @@ def _with_old_arguments(
 
 
 def _warn_old(name: str, field: str) -> None:
-    text = f"{name} is old: pass {field} in run(..., checkpoint_config=CheckpointConfig(...))"
+    text = f"{name} is deprecated: pass {field} in run(..., checkpoint_config=CheckpointConfig(...))"
     warnings.warn(text, DeprecationWarning, stacklevel=4)
 
 
@@ -353,7 +353,7 @@ def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool) -> Driv
             _keep_checkpoints_as_before(plan, found)
             return ResumedDriver(plan, Resumption(found, choice or ResumeConfig()))
     if tells_if_new:
-        logger.warning("there is no run to resume in %s; a new one begins", path)
+        logger.warning("there is no run to resume in %s; a new run starts", path)
     return Driver(plan)
 
 

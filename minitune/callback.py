@@ -144,10 +144,10 @@ def _make(path: str) -> Callback:
     module, _, name = path.rpartition(".")
     try:
         if not module:
-            raise ValueError("there is no module in front of the class")
+            raise ValueError("the module of the class is missing")
         made = getattr(importlib.import_module(module), name)()
         if not isinstance(made, Callback):
-            raise TypeError("it is no subclass of Callback")
+            raise TypeError("it is not a subclass of Callback")
     except Exception as error:
         raise ValueError(
             f"{variable_of('CALLBACKS')} must name callback classes that need no argument, as module.Class, but "

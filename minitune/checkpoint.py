@@ -134,7 +134,7 @@ class Checkpoint:
         with self.as_directory() as directory:
             state = read_dict(directory)
         if state is None:
-            raise AttributeError(f"the checkpoint in {self.path} is no dict: read the files under as_directory()")
+            raise AttributeError(f"the checkpoint in {self.path} is not a dict: read the files in as_directory()")
         return state
 
     from_bytes = Gone("write files to a directory, and pass that to Checkpoint.from_directory()")
@@ -248,7 +248,7 @@ def require_directory(path: str) -> None:
         FileNotFoundError: If there is no such directory.
     """
     if not os.path.isdir(path):
-        raise FileNotFoundError(f"the checkpoint's directory {path} does not exist (any more)")
+        raise FileNotFoundError(f"the checkpoint's directory {path} does not exist any more")
 
 
 def write_dict(directory: str, state: dict[str, Any]) -> None:

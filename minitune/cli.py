@@ -16,16 +16,16 @@ from minitune._version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "ls": ("commands.look", "List runs, or the trials of one."),
-    "lsx": ("commands.look", "List runs; `ls` does it, too."),
-    "show": ("commands.look", "Show a run, or all about one of its trials."),
+    "lsx": ("commands.look", "List runs: the same as `ls` without a run."),
+    "show": ("commands.look", "Show a run, or one of its trials in full."),
     "best": ("commands.look", "Show the best trial of a run, with its checkpoint."),
-    "compare": ("commands.look", "Put runs side by side."),
+    "compare": ("commands.look", "Compare runs side by side."),
     "report": ("commands.report", "Write a report of a run into one HTML file, with plots."),
-    "importance": ("commands.report", "Tell which parameters matter, and how sure that is."),
+    "importance": ("commands.report", "Show which parameters matter, and how reliable that is."),
     "watch": ("commands.watch", "Watch a run from another terminal until it ends."),
-    "logs": ("commands.watch", "Show what a trial prints; -f follows it."),
+    "logs": ("commands.watch", "Show the prints of a trial; -f follows them."),
     "resume": ("commands.again", "Continue a run that was interrupted or killed."),
-    "rerun": ("commands.again", "Run one trial again, in this process: for the debugger."),
+    "rerun": ("commands.again", "Run one trial again in this process, for the debugger."),
     "explain": ("commands.why", "Show why each trial of a run was stopped, paused or promoted."),
     "replay": ("commands.why", "Show what another scheduler would have saved on a past run."),
     "ci": ("commands.health", "Run a script; fail if a trial fails or a target is missed."),
@@ -43,8 +43,8 @@ ALIASES = {"list-trials": "ls", "list-experiments": "lsx"}
 """Longer names of commands, as users of Ray Tune know them."""
 
 _STATUSES = (
-    "Exit status: 0 success, 1 the command could not do its work, 2 wrong arguments,\n3 trials have failed, "
-    "4 the run ended before all trials had, 130 Ctrl-C."
+    "Exit status: 0 success, 1 the command failed, 2 wrong arguments,\n3 trials have failed, "
+    "4 the run ended early, 130 Ctrl-C."
 )
 
 

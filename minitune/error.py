@@ -96,7 +96,7 @@ class MissingMetricError(TrialError, ValueError):
 
 
 class CheckpointError(TrialError):
-    """A checkpoint could not be written or is not what its record says."""
+    """A checkpoint could not be written or does not match its record."""
 
 
 class CrashLoopError(TuneError):

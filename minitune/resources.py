@@ -160,7 +160,7 @@ def _check_amount(name: str, amount: Any) -> float:
         raise ValueError(f"the amount of resource {name!r} must be a number, but got {amount!r}")
     plain = float(amount)
     if not 0 <= plain < math.inf:
-        raise ValueError(f"0 <= amount < infinity must hold for resource {name!r}, but got {amount!r}")
+        raise ValueError(f"expected 0 <= amount < infinity for resource {name!r}, but got {amount!r}")
     if name == GPU and plain > 1 and not plain.is_integer():
         raise ValueError(
             f"a GPU amount above 1 must be whole, but got {amount!r}; ask for {math.ceil(plain)}, or for a fraction in "

@@ -123,15 +123,15 @@ class TuneConfig(Config):
         changes = self.chdir_to_trial_dir
         require(changes is None or isinstance(changes, bool), "chdir_to_trial_dir: None, True or False", changes)
         if changes is not None:
-            warn_once(f"chdir_to_trial_dir is old: set RAY_CHDIR_TO_TRIAL_DIR={int(changes)} in the environment")
+            warn_once(f"chdir_to_trial_dir is deprecated: set RAY_CHDIR_TO_TRIAL_DIR={int(changes)} in the environment")
         require(self.seed is None or is_whole(self.seed), "seed: None or an int", self.seed)
         require_flag("reuse_actors", self.reuse_actors)
         require_flag("deterministic", self.deterministic)
         require_flag("preload", self.preload)
         if self.deterministic and not limit:
             raise ValueError(
-                "deterministic=True needs max_concurrent_trials, of which the run is a function besides the seed, but "
-                f"got {limit!r}; set it to a number that every machine has room for, such as 4"
+                "deterministic=True needs max_concurrent_trials, because the order of results depends on it, but "
+                f"got {limit!r}; set it to a number of trials that fits on every machine, such as 4"
             )
         known = self.executor in EXECUTORS if isinstance(self.executor, str) else hasattr(self.executor, "can_start")
         require(known, "executor: 'local', 'inline', 'ray' or a TrialExecutor", self.executor)

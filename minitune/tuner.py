@@ -131,7 +131,7 @@ class Tuner:
         if self._grid is not None:
             return self._grid
         if self._resumption is None:
-            raise RuntimeError("there are no results before fit() has been called")
+            raise RuntimeError("there are no results before fit() is called")
         from minitune._driver import Outcome
         from minitune.record.records import INTERRUPTED
         from minitune.record.story import read_run

@@ -85,7 +85,7 @@ def test_the_demo_refuses_a_number_of_samples_that_makes_no_sense(capsys: pytest
     with pytest.raises(SystemExit):
         cli.main(["demo", "--samples", "0"])
 
-    assert "argument --samples: N >= 1 must hold, but got 0" in capsys.readouterr().err
+    assert "argument --samples: expected N >= 1, but got 0" in capsys.readouterr().err
 
 
 def test_the_data_are_split_into_parts_that_share_no_flower() -> None:

@@ -377,7 +377,7 @@ class ExperimentAnalysis:
             )
         if metric is None or mode is None:
             raise ValueError(
-                f"metric and mode must be known, but got metric={metric!r}, mode={mode!r}; pass them here, or when "
+                f"metric and mode must be set, but got metric={metric!r}, mode={mode!r}; pass them here, or when "
                 "the run is made: TuneConfig(metric=..., mode=...), run(metric=..., mode=...)"
             )
         check_mode(mode)
@@ -510,7 +510,7 @@ def import_pandas() -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise ImportError("data frames need pandas (`pip install pandas`); get_rows() needs nothing") from error
+        raise ImportError("data frames need pandas (`pip install pandas`); get_rows() does not") from error
     return pandas
 
 

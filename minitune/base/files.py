@@ -66,7 +66,7 @@ class LinkError(OSError):
 
     def __init__(self, path: str | os.PathLike[str]):
         # in `strerror`, since callers name the file that they wanted, which may lie behind the link
-        super().__init__(errno.ELOOP, f"{os.fspath(path)} is a symbolic link, through which nothing is written")
+        super().__init__(errno.ELOOP, f"{os.fspath(path)} is a symbolic link; minitune does not write through links")
 
 
 class SpecialFileError(OSError):
@@ -83,7 +83,7 @@ class SpecialFileError(OSError):
 
 def kind_of(mode: int) -> str:
     """The kind of a file by its mode, as a noun: `a FIFO`."""
-    return _KINDS.get(stat.S_IFMT(mode), "something else than a file")
+    return _KINDS.get(stat.S_IFMT(mode), "not a file")
 
 
 # -- opening -----------------------------------------------------------------------------------------------------------
@@ -747,7 +747,7 @@ class AppendFiles:
         if path not in self._lapses:
             self._lapses.add(path)
             logger.warning(
-                "%s could not be written (%s); what it lacks is put in when the run is resumed",
+                "%s could not be written (%s); a resume of the run writes the missing lines",
                 path,
                 error.strerror or error,
             )

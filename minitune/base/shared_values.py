@@ -183,7 +183,7 @@ def read_value(spot: Spot, maps: bool = True) -> tuple[Any, bool]:
         head = file.read(_HEADER.size)
         magic, token, pickle_bytes, count = _HEADER.unpack(head) if len(head) == _HEADER.size else (b"", b"", 0, 0)
         if magic != _MAGIC or (spot.token and token != spot.token.encode()):
-            raise FileNotFoundError(f"{spot.path} does not hold the value (any more) that was stored there")
+            raise FileNotFoundError(f"{spot.path} no longer holds the value that was stored there")
         if count == 0:
             return load(file), False
         begin = file.tell()
@@ -222,7 +222,7 @@ def _open(path: str) -> BinaryIO:
     except PermissionError:
         if not path.startswith(_PROCESSES):  # else it is another user's process by now
             raise
-    raise FileNotFoundError(f"{path} is not the file (any more) in which the value was stored")
+    raise FileNotFoundError(f"{path} is no longer the file in which the value was stored")
 
 
 def _stays_in_pickle(buffer: pickle.PickleBuffer, taken: list[memoryview]) -> bool:
@@ -260,7 +260,7 @@ def _content(
     file.seek(begin)
     content = bytearray(end - begin)
     if file.readinto(content) != len(content):  # type: ignore[attr-defined]  # a buffered reader has it
-        raise FileNotFoundError(f"{file.name} does not hold the value (any more) that was stored there: it was cut")
+        raise FileNotFoundError(f"{file.name} no longer holds the value that was stored there: it was cut")
     return content, begin
 
 
@@ -422,7 +422,7 @@ def _find_object(token: str) -> SharedObject:
         return _objects[token]
     except KeyError:
         raise LookupError(
-            f"shared object {token} is not in this process (any more): a SharedObject is a reference, which cannot "
+            f"shared object {token} is not in this process any more: a SharedObject is a reference, which cannot "
             "leave its process and lives as long as its first owner keeps it"
         ) from None
 

@@ -207,7 +207,9 @@ class Console:
             _write(stream, text, to_file=self._stream is not None or "write" not in getattr(stream, "__dict__", ()))
         except Exception as error:
             self.is_off = True
-            logger.warning("No more progress is shown, since it cannot be written (%s); the run goes on.", error)
+            logger.warning(
+                "No more progress is shown, because stdout cannot be written (%s); the run continues.", error
+            )
 
 
 def is_terminal(stream: Any) -> bool:

@@ -58,7 +58,7 @@ from minitune.result import TRAINING_ITERATION, Report
 from minitune.settings import is_on
 from minitune.trainable.trial_actor import make_trial_actor
 
-_BY_SCRIPT = "continue it by its script: minitune resume {}"
+_BY_SCRIPT = "resume it with its script: minitune resume {}"
 """The way out where a run has not kept its trainable."""
 
 
@@ -68,7 +68,7 @@ def add_parser(commands: Commands) -> None:
         "rerun",
         usage="minitune rerun [options] RUN [TRIAL] [-- ARGUMENTS]",
         description="Run one trial again in this process, so that breakpoint() and --pdb work. It gets the same "
-        "configuration, seed and start checkpoint, and stops after as many reports. The run itself stays as it is. "
+        "configuration, seed and start checkpoint, and stops after as many reports. The run itself is not changed. "
         "The trial sees the arguments after -- as its command line (sys.argv).",
         epilog="The exit status is 0 if the trial did not fail this time, 3 if it did, 1 if it cannot be run again.",
     )
@@ -90,22 +90,23 @@ def add_parser(commands: Commands) -> None:
         "resume",
         description="Continue a run that was interrupted or killed. Given a script: run it, with the arguments that "
         "follow it; its fit() and run() continue their newest unfinished runs. Given a run: continue it with the copy "
-        "of the trainable that it has kept; the trainable sees the arguments after -- as its command line (sys.argv).",
+        "of the trainable that the run has stored; the trainable sees the arguments after -- as its command line "
+        "(sys.argv).",
         epilog="The exit status of a script is its own. For a run it is 0 if all trials have finished, 1 if the run "
         "cannot be continued, 3 if trials have failed, 4 if the run was interrupted again.",
     )
     parser.add_argument("target", metavar="SCRIPT.py|RUN", help="the script, or the run's directory or name")
     parser.add_argument("--run", metavar="DIR", help="with a script: the run to continue")
     parser.add_argument(
-        "--force", action="store_true", help="with a script: continue although its search space has changed"
+        "--force", action="store_true", help="with a script: continue even if its search space has changed"
     )
     parser.add_argument(
-        "--errored", action="store_true", help="with a run: continue failed trials from their last checkpoints, too"
+        "--errored", action="store_true", help="with a run: also continue failed trials from their last checkpoints"
     )
     parser.add_argument(
-        "--restart-errored", action="store_true", help="with a run: start failed trials again from the beginning"
+        "--restart-errored", action="store_true", help="with a run: also start failed trials again from the beginning"
     )
-    parser.add_argument("--add-samples", type=int, default=0, metavar="N", help="with a run: try N samples more")
+    parser.add_argument("--add-samples", type=int, default=0, metavar="N", help="with a run: add N samples")
 
     def own_begins(arguments: list[str]) -> int:
         target = parser.parse_known_args(arguments)[0].target
@@ -152,7 +153,9 @@ def _origin(run: Story, trial: Trial) -> Origin:
     starts = run.origins if trial.status == ERROR else run.grafts
     origin = starts.get(trial.trial_id, BEGINNING)
     if origin.path is not None and not os.path.isdir(origin.path):
-        raise FileNotFoundError(f"the trial went on from {origin.path}, which is gone; pass --from-scratch")
+        raise FileNotFoundError(
+            f"the trial started from the checkpoint {origin.path}, which no longer exists; pass --from-scratch"
+        )
     return origin
 
 
@@ -319,7 +322,9 @@ def _settled(value: Any) -> Any:
 def _post_mortem(trace: TracebackType) -> None:
     import pdb
 
-    print("the debugger stands where the trial failed: `up` and `down` move, `p NAME` prints, `q` quits", flush=True)
+    print(
+        "the debugger has stopped where the trial failed: `up` and `down` move, `p NAME` prints, `q` quits", flush=True
+    )
     pdb.post_mortem(trace)
 
 
@@ -408,7 +413,7 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
         raise ValueError(f"{path} is {state.text}; `minitune watch {path}` shows it")
     if any(trial.experiment_number for trial in run.trials):
         raise ValueError(
-            f"{path} consists of several experiments; continue it by its script: minitune resume SCRIPT.py"
+            f"{path} consists of several experiments; resume it with its script: minitune resume SCRIPT.py"
         )
     tuner = Tuner.restore(
         path,
@@ -427,11 +432,11 @@ def _tell_plan(run: Story, state: str, options: argparse.Namespace) -> None:
     counts = Counter(trial.shown_status for trial in run.trials)
     left = [trial for trial in run.trials if trial.status not in (TERMINATED, ERROR)]
     anew = sum(trial.report_count > 0 and not trial.checkpoints for trial in left)
-    stay = "stay as they are (--errored and --restart-errored run them again)"
+    stay = "are not run again (--errored and --restart-errored do that)"
     again = "continue" if options.errored else "start again" if options.restart_errored else stay
     parts = [f"{counts[TERMINATED]} have ended", f"{len(left)} continue"]
     parts[-1] += f" ({anew} of them from the beginning, without a checkpoint)" if anew else ""
-    parts += [f"{counts[NOT_STARTED]} were not started and stay so"] if counts[NOT_STARTED] else []
+    parts += [f"{counts[NOT_STARTED]} were not started and will not be"] if counts[NOT_STARTED] else []
     parts += [f"{counts[ERROR]} have failed and {again}"] if counts[ERROR] else []
-    parts += [f"{options.add_samples} samples come on top"] if options.add_samples else []
+    parts += [f"{options.add_samples} samples are added"] if options.add_samples else []
     print(f"{run.path}: {state}; of its {len(run.trials)} trials {', '.join(parts)}", flush=True)

@@ -83,7 +83,7 @@ def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
         "doctor",
         description="Check this machine: its resources, the installed versions, and whether a trial runs.",
-        epilog="The exit status is 1 if something that trials need does not work, else 0.",
+        epilog="The exit status is 0 if trials can run, else 1.",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--no-trial", action="store_true", help="do not run a trial")
@@ -156,7 +156,7 @@ def doctor(options: argparse.Namespace) -> int:
         for problem in found.problems:
             print(f"broken: {problem}")
         if not found.problems:
-            print("everything that trials need works")
+            print("trials have everything that they need")
     return 1 if found.problems else 0
 
 
@@ -252,7 +252,7 @@ def _storage(found: _Findings) -> None:
     while not os.path.exists(there) and os.path.dirname(there) != there:
         there = os.path.dirname(there)
     free = shutil.disk_usage(there).free
-    why = "" if there == path else " (it will be made)"
+    why = "" if there == path else " (it does not exist yet; a run makes it)"
     found.tell("storage", {"path": path, "free_bytes": free}, f"{path}, {_size(free)} free{why}")
     try:
         with tempfile.TemporaryFile(dir=there):
@@ -275,7 +275,7 @@ def _leftovers(found: _Findings) -> None:
             if seen.damage is not None:
                 raise seen.damage
         except TuneError:
-            found.warnings.append(f"the record of {path} is damaged: `minitune ls {path}` says how")
+            found.warnings.append(f"the record of {path} is damaged: `minitune ls {path}` shows how")
             continue
         if seen.is_unfinished and state_of(path, seen.close_reason).can_go_on:
             unfinished.append(path)
@@ -314,10 +314,10 @@ def _try_trial(found: _Findings) -> None:
         config = RunConfig(verbose=0, storage_path=directory, name="doctor")
         grid = Tuner(_probe, run_config=config, tune_config=TuneConfig(trial_timeout_s=30)).fit()
         if grid.errors:
-            found.problems.append(f"a trial in a process of its own fails: {grid.errors[0]}")
+            found.problems.append(f"a trial in its own process fails: {grid.errors[0]}")
         else:
             took_s = time.monotonic() - begin_s
-            found.tell("trial", {"seconds": took_s}, f"works, in a process of its own, in {took_s:.2f} s")
+            found.tell("trial", {"seconds": took_s}, f"works in its own process, in {took_s:.2f} s")
     except (TuneError, OSError, ValueError) as error:
         found.problems.append(f"a trial cannot be run: {error}")
     finally:
@@ -364,14 +364,14 @@ def ci(options: argparse.Namespace) -> int:
 def _count(text: str) -> int:
     value = int(text)
     if value < 1:
-        raise argparse.ArgumentTypeError(f"N >= 1 must hold, but got {value}")
+        raise argparse.ArgumentTypeError(f"expected N >= 1, but got {value}")
     return value
 
 
 def _seconds(text: str) -> float:
     value = float(text)
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"0 < S < infinity must hold, but got {text}")
+        raise argparse.ArgumentTypeError(f"expected 0 < S < infinity, but got {text}")
     return value
 
 
@@ -461,7 +461,7 @@ def _problems(status: int | None, records: list[dict[str, Any]], target: Target 
     elif status:
         yield f"{script} ended with exit status {status}"
     if not records:
-        yield f"no run of minitune has ended in {script}"
+        yield f"no run of minitune has finished in {script}"
         return
     counts: Counter[str] = Counter()
     for record in records:

@@ -90,7 +90,7 @@ def add_parser(commands: Commands) -> None:
     parser.set_defaults(command=lambda options: _list(_experiments(options.run), options))
     parser = commands.add_parser(
         "show",
-        description="Show a run, or all about one of its trials.",
+        description="Show a run, or one of its trials in full.",
         epilog="The exit status is 1 if there is no such run or trial, else 0.",
     )
     parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST}); or a trial's directory")
@@ -115,7 +115,7 @@ def add_parser(commands: Commands) -> None:
     parser.set_defaults(command=best)
     parser = commands.add_parser(
         "compare",
-        description="Put runs side by side: state, number of trials, and the best trial of each.",
+        description="Compare runs side by side: state, number of trials, and the best trial of each.",
         epilog="The exit status is 1 if there is no such run, or the runs optimise different metrics and --metric is "
         "not given, else 0.",
     )
@@ -150,7 +150,7 @@ def _add_listing(commands: Commands, name: str, description: str) -> argparse.Ar
 
 def _count(text: str) -> int:
     if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"a number >= 0 is needed, but got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a number >= 0, but got {text!r}")
     return int(text)
 
 
@@ -318,7 +318,7 @@ def _filtered(rows: Iterable[Row], text: str, listing: _Listing) -> Iterable[Row
     rows, wanted = list(rows), _value(match["value"].strip("\"'"))
     there = [row[column] for row in rows if _is_there(row.get(column))]
     if isinstance(wanted, str) and there and all(isinstance(value, (int, float)) for value in there):
-        raise ValueError(f"{column} holds numbers, but --filter got {wanted!r}; pass --filter once for each condition")
+        raise ValueError(f"{column} holds numbers, but --filter got {wanted!r}; use --filter once for each condition")
     for row in rows:
         value = row.get(column)
         if isinstance(value, (int, float)) and isinstance(wanted, (int, float)):
@@ -382,7 +382,7 @@ def _print_table(rows: Sequence[Row], names: Sequence[str], vital: Sequence[str]
     table, left_out = Table(columns, [names.index(name) for name in ranked]).narrowed(width)
     print("\n".join(table.lines()))
     if left_out:
-        print(f"left out, for lack of space: {', '.join(left_out)}; choose with --columns")
+        print(f"columns left out for lack of space: {', '.join(left_out)}; choose with --columns")
 
 
 # -- show, best --------------------------------------------------------------------------------------------------------
@@ -421,7 +421,7 @@ def best(options: argparse.Namespace) -> int:
     if metric is None and run.goal.objectives:
         raise ValueError(f"{run.path} has several objectives, {run.goal}, so that none is best; pass --metric")
     if metric is None or mode is None:
-        raise ValueError(f"{run.path} does not say what is best; pass --metric and --mode")
+        raise ValueError(f"{run.path} has no metric and mode; pass --metric and --mode")
     _tell(_about_best(run, state, metric, mode, options.scope), options.json)
     return 0
 
@@ -436,7 +436,7 @@ def compare(options: argparse.Namespace) -> int:
     goals = {run.goal.one(options.metric, options.mode) for run, _ in found}
     metric, mode = goals.pop()
     if goals or metric is None or mode is None:
-        raise ValueError("the runs do not agree on what is best; pass --metric and --mode")
+        raise ValueError("the runs have different metrics or modes; pass --metric and --mode")
     columns = [_compared(run, state, metric, mode) for run, state in found]
     if options.json:
         for column in columns:

@@ -25,7 +25,7 @@ def add_parser(commands: Commands) -> None:
     """Add the parser of `minitune help`."""
     parser = commands.add_parser(
         "help",
-        description="Show a page of the manual. Other words are looked up in all pages.",
+        description="Show a page of the manual, or the sections that contain the words.",
         epilog="The exit status is 1 if there is no such page or word, else 0.",
     )
     parser.add_argument("subject", nargs="*", help="a page, or words to find (default: the list of all pages)")

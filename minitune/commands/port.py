@@ -142,7 +142,7 @@ def _missing(tree: ast.Module) -> Iterator[Place]:
             if isinstance(name, str) and name not in registered and _last_name(node.func) in ("run", "Tuner") and value:
                 yield (
                     node.lineno,
-                    f"no trainable is registered as {name!r}; RLlib is not part of it",
+                    f"no trainable is registered as {name!r}; minitune does not have RLlib",
                 )
 
 

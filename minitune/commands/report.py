@@ -28,7 +28,7 @@ def add_parser(commands: Commands) -> None:
     parser.set_defaults(command=report)
     parser = commands.add_parser(
         "importance",
-        description="Tell how much each parameter of a run matters for its objective, and how sure that is.",
+        description="Show how much each parameter of a run matters for its objective, and how reliable that is.",
         epilog='Needs the extra `report`: pip install "minitune[report]". The exit status is 1 if there is no such run '
         "or too few trials, else 0.",
     )

@@ -41,7 +41,7 @@ ERRORS = (OSError, ImportError, NotFoundError, ValueError, TypeError, TuneError)
 """The errors that become one line on standard error; see `cli.main`."""
 
 _NAMES_SHOWN = 10
-_ELSEWHERE = "set MINITUNE_STORAGE_PATH to where runs are"
+_ELSEWHERE = "set MINITUNE_STORAGE_PATH to the directory of the runs"
 
 
 def exit_status(run: Story, state: RunState) -> int:

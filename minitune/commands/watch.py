@@ -62,7 +62,7 @@ def add_parser(commands: Commands) -> None:
     parser.set_defaults(command=watch)
     parser = commands.add_parser(
         "logs",
-        description="Show what a trial has printed.",
+        description="Show the prints of a trial.",
         epilog="The exit status is 1 if there is no such run, trial or file, else 0.",
     )
     parser.add_argument("run", help=f"{RUN_HELP}; or a trial's directory")

@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--storage", metavar="DIR", help="where results go (default: ~/minitune_results)")
     options = parser.parse_args(arguments)
     if options.population < 2:
-        parser.error(f"--population >= 2 must hold, but got {options.population}")
+        parser.error(f"expected --population >= 2, but got {options.population}")
     grid = tune(options.seed, options.population, options.storage)
     if grid.errors:
         print(f"{len(grid.errors)} trials failed: see {grid.experiment_path}", file=sys.stderr)

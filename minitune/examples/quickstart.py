@@ -209,7 +209,7 @@ def count(text: str) -> int:
     """Read a number of samples from the command line."""
     value = int(text)
     if value < 1:
-        raise argparse.ArgumentTypeError(f"N >= 1 must hold, but got {value}")
+        raise argparse.ArgumentTypeError(f"expected N >= 1, but got {value}")
     return value
 
 

@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--storage", metavar="DIR", help="where results go (default: ~/minitune_results)")
     options = parser.parse_args(arguments)
     if options.samples < 1:
-        parser.error(f"--samples >= 1 must hold, but got {options.samples}")
+        parser.error(f"expected --samples >= 1, but got {options.samples}")
     try:
         import torch  # noqa: F401 - here and not in the trials, so that its absence is said once
     except ImportError:

@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--storage", metavar="DIR", help="where results go (default: ~/minitune_results)")
     options = parser.parse_args(arguments)
     if options.samples < 2:
-        parser.error(f"--samples >= 2 must hold, but got {options.samples}")
+        parser.error(f"expected --samples >= 2, but got {options.samples}")
     grid = tune(options.search, options.seed, options.samples, options.storage)
     if grid.errors:
         print(f"{len(grid.errors)} trials failed: see {grid.experiment_path}", file=sys.stderr)

@@ -111,8 +111,9 @@ class TrialActions:
             self._warned_pause = True
             where = f"report {reached}" if reached else "the beginning"
             logger.warning(
-                "trial %s is paused after report %d and will go on from %s, its last checkpoint; report a checkpoint "
-                "with each result to lose nothing (said once)",
+                "trial %s is paused after report %d and will continue from %s, its last checkpoint; report a "
+                "checkpoint "
+                "with each result to lose nothing (logged once)",
                 trial.name,
                 trial.report_count,
                 where,
@@ -181,8 +182,8 @@ class TrialActions:
                 "%s of trial %s %s; %s",
                 newest.directory,
                 trial.name,
-                "could not be loaded" if is_whole else "is not what its record says",
-                "the one before it is used" if trial.checkpoints else "the trial starts from the beginning",
+                "could not be loaded" if is_whole else "does not match its record",
+                "the previous one is used" if trial.checkpoints else "the trial starts from the beginning",
             )
             refused = False
 
@@ -284,7 +285,9 @@ class TrialActions:
             donation = Donation.of(donor, kept.record, kept.metrics, trial)
         else:
             whom = "itself" if donor is trial else donor.name
-            logger.warning("trial %s cannot exploit %s, which has no checkpoint; it goes on as it is", trial.name, whom)
+            logger.warning(
+                "trial %s cannot exploit %s, which has no checkpoint; it continues unchanged", trial.name, whom
+            )
             return False
         self._recorder.pin(donation.donor, donation.record)
         self.release_donation(trial)

@@ -134,7 +134,7 @@ def _check_number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"{name} must be a number such as 4, but got {value!r}")
     if not 0 <= value < math.inf:
-        raise ValueError(f"0 <= {name} < infinity must hold, but got {value!r}")
+        raise ValueError(f"expected 0 <= {name} < infinity, but got {value!r}")
     return value
 
 
@@ -324,12 +324,12 @@ def detect_gpus(asked: bool, host: Host | None = None) -> tuple[str, ...]:
         return ()
     command = shutil.which("nvidia-smi", path=host.environ.get("PATH"))
     if command is None:
-        logger.debug("nvidia-smi is not on PATH; no GPU is counted")
+        logger.debug("nvidia-smi is not on PATH, so minitune counts no GPU")
         return ()
     try:
         return _parse_listing(_list_gpus(command))
     except (OSError, subprocess.SubprocessError) as error:
-        logger.debug("nvidia-smi -L failed, so no GPU is counted: %s", error)
+        logger.debug("nvidia-smi -L failed, so minitune counts no GPU: %s", error)
         return ()
 
 
@@ -340,7 +340,7 @@ def _first_gpus(count: float, host: Host) -> tuple[str, ...]:
     visible = visible_devices(host.environ)
     if visible is not None and len(visible) < count:
         raise ValueError(
-            f"num_gpus <= the number of visible devices must hold, but got num_gpus={count:g} and "
+            f"expected num_gpus <= the number of visible devices, but got num_gpus={count:g} and "
             f"CUDA_VISIBLE_DEVICES={host.environ['CUDA_VISIBLE_DEVICES']!r}; change one of them"
         )
     found = detect_gpus(asked=False, host=host)

@@ -197,7 +197,7 @@ class Setbacks:
         if not self.is_hopeless:
             return ""
         return (
-            f"workers were lost {self._num_in_vain} times in a row before any trial could do anything, and none runs: "
+            f"workers were lost {self._num_in_vain} times in a row before a trial could start, and no trial runs: "
             f"{self._cause}. Look at the limits on processes, memory and open files (ulimit -u, -v and -n, those of "
             "the container), or let fewer trials run at a time; the run can be resumed"
         )
@@ -245,8 +245,9 @@ class CrashLoop:
             self._never_up.add(trial_id)
             if len(self._never_up) >= _NEVER_UP:
                 raise CrashLoopError(
-                    f"no worker has come up, and those of {_NEVER_UP} trials have failed at their start: {cause}. "
-                    "Remove the cause, or limit max_failures; the run can be resumed"
+                    f"no worker has started, and the workers of {_NEVER_UP} trials have failed at their start: "
+                    f"{cause}. "
+                    "Fix the cause, or limit max_failures; the run can be resumed"
                 )
         self.counts = True
         times, rested_s = self._in_row.get(trial_id, (0, 0.0))
@@ -259,7 +260,7 @@ class CrashLoop:
             common, count = Counter(cause for _, cause in self._restarts).most_common(1)[0]
             raise CrashLoopError(
                 f"trials were restarted {len(self._restarts)} times within {max(_STORM_S, math.ceil(span_s)):g} s, and "
-                f"none reported a result: {common} ({count} times). Remove the cause, or limit max_failures; the run "
+                f"none reported a result: {common} ({count} times). Fix the cause, or limit max_failures; the run "
                 "can be resumed"
             )
         return rest_s
@@ -425,7 +426,7 @@ def timeout_error(trial: Trial, overdue: Overdue, event: Exited) -> TrialError:
     )
     cause = f"{what} (last: {_last_report(trial)})"
     limit = f"{overdue.kind}_timeout_s={overdue.limit_s:g}"
-    first = f"trial {trial.name} (pid {event.pid or trial.pid}) has broken {limit}: {cause}; its worker: {event.cause}"
+    first = f"trial {trial.name} (pid {event.pid or trial.pid})has exceeded {limit}: {cause}; its worker: {event.cause}"
     error = TrialTimeoutError("\n".join([first, *_where_and_last_lines(trial, event)]))
     error.cause = cause
     return error
@@ -486,8 +487,9 @@ class RequiredMetrics:
             self._is_bare, self.is_over = False, not self._names
             if DEFAULT_METRIC not in flat:
                 logger.warning(
-                    "a mode is given and no metric, so trials are compared by the number that they return in place of "
-                    "a dict; but reported were: %s. Name the metric, such as metric=%r",
+                    "there is a mode but no metric, so each trial must return a number; but reported were: %s. Name "
+                    "the "
+                    "metric, such as metric=%r",
                     ", ".join(reported),
                     reported[0],
                 )
@@ -522,8 +524,8 @@ class RequiredMetrics:
             self._reported.add(metric)
             return
         raised = MissingMetricError(
-            f"the run has ended, because {self._num_failed[metric]} trials have failed for want of a metric that no "
-            f"trial has ever reported: {error}"
+            f"the run has ended, because {self._num_failed[metric]} trials have failed because they lack a metric that "
+            f"no trial has reported: {error}"
         )
         raised.metric = metric
         raise raised

@@ -35,7 +35,7 @@ logger = logging.getLogger("minitune")
 
 STOP_CRITERION = "the stop criterion was met"
 TRAINABLE_ENDED = "the trainable has ended"
-_KEPT = "the run was ended, what it had reported is kept"
+_KEPT = "the run was ended; its reports are kept"
 
 
 # -- what a scheduler sees ---------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def _raise_told(hook: Callable[..., Any], trial: Trial | None, error: Exception)
         raise ConstraintError(f"{error}; {_KEPT}") from error.__cause__
     text = (
         f"{_hook_name(hook)} raised {type(error).__name__}: {error}"
-        + (f" (while it was told of trial {trial.name})" if trial is not None else "")
+        + (f"(while it was told of trial {trial.name})" if trial is not None else "")
         + f"; {_KEPT}"
     )
     raise (dual_error(PluginError, error, text) or PluginError(text)) from error
@@ -165,7 +165,8 @@ def _raise_told(hook: Callable[..., Any], trial: Trial | None, error: Exception)
 def forked_error(who: str) -> TuneError:
     """The error in the child of a fork in `who`: if the child went on, there would be two drivers."""
     return TuneError(
-        f"{who} has forked, and the child came back from it: the run belongs to the parent, which goes on. End the "
+        f"{who} has forked, and the child process returned from it. The run belongs to the parent, which continues. "
+        "End the "
         "child with os._exit(), or use subprocess or multiprocessing"
     )
 
@@ -392,7 +393,7 @@ class Hooks:
         try:
             decision = Decision.of(answer or CONTINUE)
         except ValueError as error:
-            raise TuneError(f"{_hook_name(hook)} gave no decision about trial {trial.name}: {error}") from error
+            raise TuneError(f"{_hook_name(hook)} returned no decision about trial {trial.name}: {error}") from error
         if decision == STOP:
             result[DONE] = True
         elif self._tells_searcher:
@@ -523,7 +524,7 @@ class Hooks:
     def _warn_slow(self, name: str, taken_s: float) -> None:
         if name not in self._slow:
             self._slow.add(name)
-            logger.warning("%s took %.1f s; meanwhile no trial was served", name, taken_s)
+            logger.warning("%s took %.1f s; all trials waited during that time", name, taken_s)
 
 
 def _is_left(hook: Any, base: Any) -> bool:

@@ -139,7 +139,7 @@ class InlineTrialExecutor:
         self._pid = os.getpid()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("an executor belongs to its process; make another one there")
+        raise TypeError("an executor belongs to the process that made it; make another one in this process")
 
     # -- resources and values ----------------------------------------------------------------------------------
 
@@ -344,8 +344,8 @@ class InlineTrialExecutor:
             return Exited(actor.actor_id, "parked")
         if not ended:
             logger.warning(
-                "%s did not come back within %g s of being stopped; an inline trial cannot be killed and its thread "
-                "is left behind",
+                "%s did not return within %g s after it was stopped; an inline trial cannot be killed, so its thread "
+                "stays",
                 actor.actor_id,
                 left_s,
             )

@@ -244,9 +244,9 @@ class Launcher:
         if not descriptors.is_lack(error):
             return False
         self.was_refused = True
-        cause = f"no directory could be made for a trial: {error.strerror}"
+        cause = f"could not make a directory for a trial: {error.strerror}"
         if self._state.setbacks.lost(cause, self._executor.now()):
-            logger.warning("%s; it is started when there is room", cause)
+            logger.warning("%s; it is started when resources are free", cause)
         return True
 
     def _env_creators(self, trial: Trial) -> dict[str, Shared]:

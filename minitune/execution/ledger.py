@@ -310,12 +310,12 @@ class Ledger:
     ):
         for name, amount in totals.items():
             if not 0 <= amount < math.inf:
-                raise ValueError(f"0 <= total < infinity must hold for resource {name!r}, but got {amount!r}")
+                raise ValueError(f"expected 0 <= total < infinity for resource {name!r}, but got {amount!r}")
         if len(set(gpu_ids)) != len(gpu_ids):
             raise ValueError(f"each GPU id must be given once, but got {list(gpu_ids)}")
         if totals.get(GPU, len(gpu_ids)) != len(gpu_ids):
             raise ValueError(
-                f"there must be one id for each GPU, but got a total of {totals[GPU]:g} and ids {list(gpu_ids)}"
+                f"expected one id for each GPU, but got a total of {totals[GPU]:g} and ids {list(gpu_ids)}"
             )
         self._total = {name: _total_units(amount) for name, amount in totals.items() if name != GPU}
         self._free = dict(self._total)
@@ -407,13 +407,14 @@ class Ledger:
             TuneError: If the request can never fit.
         """
         if holder in self._holdings:
-            raise RuntimeError(f"{holder!r} holds resources already; release them first")
+            raise RuntimeError(f"{holder!r} already holds resources; release them first")
         demand = self._demand(request)
         placement = self._place(demand, gpu_ids)
         if placement is None:
             devices = "" if gpu_ids is None else f" on the devices {list(gpu_ids)}"
             raise RuntimeError(
-                f"there is no room for {request!r}{devices}, free is {self.free()}; ask can_acquire first"
+                f"there are not enough free resources for {request!r}{devices}, free: {self.free()}; ask can_acquire "
+                "first"
             )
         if self._line.requests:
             waiter = holder if holder in self._line.requests else holder.rpartition("#")[0]

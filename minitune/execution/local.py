@@ -319,7 +319,7 @@ class ProcessExecutor:
         if not self._is_short:
             self._is_short = True
             logger.warning(
-                "no more than %d trial(s) run at a time for now: this process may have %s files open (ulimit -n), each "
+                "at most %d trial(s) run at a time for now: this process may have %s files open (ulimit -n), each "
                 "worker takes three of them, the driver needs some. Raise the limit, or lower max_concurrent_trials",
                 len(self._actors),
                 descriptors.limit(),
@@ -429,7 +429,7 @@ class ProcessExecutor:
         del self._actors[actor.actor_id]
         actor.remove_file()
         if event.survivors:
-            logger.warning("the worker of %s %s: what it holds stays taken", actor.actor_id, event.cause)
+            logger.warning("the worker of %s %s: its resources stay in use", actor.actor_id, event.cause)
             self._ledger.write_off(actor.actor_id)
         else:
             self._ledger.release(actor.actor_id)
@@ -455,7 +455,8 @@ class ProcessExecutor:
             return ""
         if os.path.exists(meant) or (os.path.dirname(path) and os.path.isdir(os.path.dirname(meant))):
             return (
-                f"{HINT}each trial works in its own directory; give it the absolute path, {meant}, or set "
+                f"{HINT}the working directory of each trial is its own directory; use the absolute path, {meant}, or "
+                "set "
                 "MINITUNE_CHDIR_TO_TRIAL_DIR=0"
             )
         return ""

@@ -238,7 +238,7 @@ class SimulatedExecutor:
                 self._leave(actor, event)
             return [event]
         if timeout_s is None:
-            raise TuneError("the simulation stands still: no trial runs, and nothing is waited for")
+            raise TuneError("the simulation cannot continue: no trial runs, and no event is to come")
         clock.sleep(timeout_s)
         return []
 
@@ -320,7 +320,7 @@ class SimulatedExecutor:
     def _restore(self, actor: _Actor, path: str, metrics: Mapping[str, Any]) -> Event:
         saved = self._saved.get(path)
         if saved is None:
-            missing = FileNotFoundError(f"the checkpoint {path} does not exist (any more)")
+            missing = FileNotFoundError(f"the checkpoint {path} does not exist any more")
             return CallRaised(actor.actor_id, RemoteError.of(missing))
         actor.steps, actor.position, actor.state = None, saved.position, copy.deepcopy(saved.state)
         actor.iteration, actor.total_s = metrics.get(TRAINING_ITERATION, 0), metrics.get(TIME_TOTAL_S, 0.0)
@@ -343,7 +343,7 @@ def _checked(step: Any) -> tuple[Mapping[str, Any], float, Any]:
     if type(seconds) is not float and not is_real(seconds):
         raise TypeError(f"a curve must yield (metrics, seconds), but yielded {seconds!r:.200} for the seconds")
     if not 0 <= seconds < math.inf:
-        raise ValueError(f"0 <= seconds < infinity must hold for each step of a curve, but got {seconds!r}")
+        raise ValueError(f"expected 0 <= seconds < infinity for each step of a curve, but got {seconds!r}")
     return step[0], float(seconds), step[2] if len(step) == 3 else None
 
 

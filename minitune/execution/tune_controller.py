@@ -213,7 +213,8 @@ class TuneController:
             self.loss = disk.loss()
             if self.loss is None:
                 logger.error(
-                    "the run ends for want of space; free some, then resume it with Tuner.restore(%r, trainable).fit()",
+                    "the run ends because the disk is full; free some space, then resume it with Tuner.restore(%r, "
+                    "trainable).fit()",
                     self._recorder.run.path,
                 )
             self.end_run(disk.trouble, resumable=True)
@@ -339,7 +340,7 @@ class TuneController:
         if self._asked_in_vain == _ASKS_UNTIL_SAID:
             logger.warning(
                 'nothing runs: the searcher says "not now" and the scheduler chooses none of %d PAUSED trials; '
-                "still asking both. A searcher that has nothing left returns Searcher.FINISHED",
+                "both are asked again. A searcher with no more configurations must return Searcher.FINISHED",
                 len(self._state.paused),
             )
         return min(_ASK_AGAIN_S * 2.0 ** min(self._asked_in_vain, 10), _ASK_AGAIN_MAX_S)
@@ -570,7 +571,7 @@ class TuneController:
             self._on_failure(live, carrier_error(trial, event), final=True, gone=True)
             return
         level = logging.WARNING if is_new else logging.DEBUG
-        logger.log(level, "trial %s lost its worker (%s); it is started again (said once)", trial.name, event.cause)
+        logger.log(level, "trial %s lost its worker (%s); it is started again (logged once)", trial.name, event.cause)
         self._actions.move(trial, Step.RETRY, LOST + event.cause)
         self._actions.remove_if_run_ends(trial)
 
@@ -613,7 +614,7 @@ class TuneController:
         if after is AfterFailure.RETRY:
             self._actions.step_back(trial, refused=trial.phase is Phase.RESTORING)
             logger.warning(
-                "trial %s failed (%s); attempt %d of %s goes on from %s",
+                "trial %s failed (%s); attempt %d of %s continues from %s",
                 trial.name,
                 cause,
                 trial.num_failures + 1,  # a start after a pause is no attempt in a user's eyes
@@ -639,7 +640,7 @@ class TuneController:
         if self._state.interrupted:
             self._actions.remove_if_run_ends(trial)
             return
-        logger.info("trial %s fails (%s), unless the run itself is ended within 2 s", trial.name, error.summary())
+        logger.info("trial %s fails (%s), unless the run is ended within 2 s", trial.name, error.summary())
         until_s = self._executor.now() + VERDICT_S
         self._state.rest(trial, until_s)
         self._undecided.append(_Undecided(trial, error, after, until_s))
@@ -663,7 +664,9 @@ class TuneController:
         somebody removes a whole run, the directories of its trials go first.
         """
         trouble = self._recorder.disk.trouble or "its directory cannot be used"
-        logger.warning("trial %s failed while %s, which does not count (%s)", live.trial.name, trouble, error.summary())
+        logger.warning(
+            "trial %s failed while %s; this does not count as a failure (%s)", live.trial.name, trouble, error.summary()
+        )
         if not gone:
             self._actions.let_go(live)
         self._actions.move(live.trial, Step.RETRY, f"{LOST}{trouble}")

@@ -227,7 +227,7 @@ class Experiment:
     def _refuse_twice(self, declared: Resources | None) -> None:
         if declared is not None:
             raise TuneError(
-                f"resources are given twice for {self.trainable_name}: by resources_per_trial and by the trainable "
+                f"resources are set twice for {self.trainable_name}: by resources_per_trial and by the trainable "
                 "itself; leave one of them out"
             )
 
@@ -440,7 +440,7 @@ def _way_to_space(value: Any) -> str:
         return "; give the parameter a name: {'x': uniform(0, 1)}"
     if isinstance(value, (list, tuple)):
         return "; give the parameter a name: {'x': choice([...])}, or {'x': grid_search([...])}"
-    return "; a function that asks a trial of Optuna goes to OptunaSearch(space=...)" if callable(value) else ""
+    return "; a function that uses a trial of Optuna goes to OptunaSearch(space=...)" if callable(value) else ""
 
 
 def _limited_samples(num_samples: int) -> int:

@@ -173,9 +173,9 @@ class Trial:
         storage: StorageContext | None = None,
     ):
         if resources is not None and placement_group_factory is not None:
-            raise ValueError("resources and placement_group_factory are one argument under two names; give one")
+            raise ValueError("resources and placement_group_factory are two names of one argument; pass only one")
         if storage is not None and experiment_path:
-            raise ValueError("storage and experiment_path are one argument in two forms; give one")
+            raise ValueError("storage and experiment_path are two forms of one argument; pass only one")
         self.trainable_name = trainable_name
         self.trial_id = trial_id or self.generate_id()
         self.number = number
@@ -231,7 +231,7 @@ class Trial:
         if phase is None:
             raise TuneError(
                 f"trial {self.trial_id} cannot take step {step.name} in phase {self.phase.name}"
-                f"{f' ({reason})' if reason else ''}; its story:\n{self.format_story()}"
+                f"{f' ({reason})' if reason else ''}; its history:\n{self.format_story()}"
             )
         self.phase = phase
         self.story.append((clock.current.time(), phase, reason or step.name))
@@ -251,7 +251,7 @@ class Trial:
     def status(self, status: str) -> None:
         if self.story:
             raise TuneError(
-                f"the status of trial {self.trial_id} follows from what happens to it and cannot be set to {status!r}; "
+                f"the status of trial {self.trial_id} cannot be set to {status!r}; "
                 "ask the controller: stop_trial(trial), pause_trial(trial), or choose_trial_to_run"
             )
         if status not in _PHASE_OF:

@@ -133,7 +133,10 @@ class TrackerCallback(LoggerCallback):
                     self._tell(records, *event)
                 except Exception as error:
                     self._warn(
-                        "write", f"could not write to {self.tracker}", error, "what fails is left out, said once"
+                        "write",
+                        f"could not write to {self.tracker}",
+                        error,
+                        "it leaves out failed writes; this is logged once",
                     )
             for record, facts in records.values():
                 try:
@@ -149,7 +152,7 @@ class TrackerCallback(LoggerCallback):
                 records[trial_id] = (self.open(value), value)
             except Exception as error:
                 # The next trial would fail after as long a wait, too: trackers try several times before they give up.
-                self._warn("open", f"opens no more records in {self.tracker}", error, "the run goes on without them")
+                self._warn("open", f"opens no more records in {self.tracker}", error, "the run continues without them")
         elif trial_id not in records:
             return  # it has no record, or it never started
         elif what == "start":
@@ -216,9 +219,7 @@ class TrackerCallback(LoggerCallback):
             pass
         left_out = self._left_out + (max(1, self._events.qsize()) if thread.is_alive() else 0)
         if left_out:
-            logger.warning(
-                "%s could not keep up: %d events did not reach %s", type(self).__name__, left_out, self.tracker
-            )
+            logger.warning("%s was too slow: %d events did not reach %s", type(self).__name__, left_out, self.tracker)
         self._is_given_up.set()  # if it still runs, it ends with the event that it is at
         self._begin()
 

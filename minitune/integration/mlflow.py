@@ -324,9 +324,7 @@ def _experiment_id(
     if found is not None:
         return str(found.experiment_id)
     if name and not makes_named:
-        raise ValueError(
-            f"MLflow has no experiment {name!r}: make it there, or pass create_experiment_if_not_exists=True"
-        )
+        raise ValueError(f"MLflow has no experiment {name!r}: create it, or pass create_experiment_if_not_exists=True")
     try:
         return str(client.create_experiment(name or default, artifact_location))
     except Exception:  # another trial has made it meanwhile

@@ -246,7 +246,6 @@ def _run(wandb: Any, arguments: dict[str, Any], key: str | None, settings: dict[
         takes_prompt = "prompt" in inspect.signature(wandb.login).parameters
         if not wandb.login(**({"prompt": False} if takes_prompt else {"timeout": 1})):
             raise RuntimeError(
-                "no key of an account was found: run `wandb login`, set WANDB_API_KEY, pass api_key, or set "
-                "WANDB_MODE=offline"
+                "no API key was found: run `wandb login`, set WANDB_API_KEY, pass api_key, or set WANDB_MODE=offline"
             )
     return wandb.init(**{**arguments, "settings": given})

@@ -15,7 +15,7 @@ class Analysis(ExperimentAnalysis):
         experiment_dir: The run's directory.
         default_metric: See `ExperimentAnalysis`.
         default_mode: Likewise.
-        file_type: Has no effect: the results come from the run's record.
+        file_type: Has no effect: the results come from the run's journal.
 
     Raises:
         ValueError: If the directory holds no run.
@@ -29,5 +29,5 @@ class Analysis(ExperimentAnalysis):
         file_type: str | None = None,
     ):
         if file_type is not None:
-            warn_once("Analysis(file_type=...) has no effect: the results come from the run's record")
+            warn_once("Analysis(file_type=...) has no effect: the results come from the run's journal")
         super().__init__(experiment_dir, default_metric=default_metric, default_mode=default_mode)

@@ -51,7 +51,7 @@ def modern(function: str, old: Mapping[str, Any], takes: frozenset[str]) -> dict
         new, convert = _RENAMED.get(name, (None, None))
         if convert is not None and new in takes:
             found[new] = convert(value)
-            warn_once(f"{function}({name}=...) is old: pass {new}")
+            warn_once(f"{function}({name}=...) is deprecated: pass {new}")
         elif name in _WITHOUT_EFFECT:
             warn_once(f"{function}({name}=...) has no effect on one machine")
         else:

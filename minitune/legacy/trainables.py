@@ -145,7 +145,7 @@ def use_old_methods(kind: Any, base: Any) -> None:
     for old, new in _OLD_METHODS.items():
         if hasattr(kind, old) and getattr(kind, new, None) is getattr(base, new, None):
             setattr(kind, new, _caller_of(old))
-    warn_once(f"{kind.__name__} defines _train and the like, names of old: call them step, setup, save_checkpoint")
+    warn_once(f"{kind.__name__} defines _train and the like, old names: use step, setup, save_checkpoint")
 
 
 def _caller_of(old: str) -> Callable[..., Any]:

@@ -75,5 +75,5 @@ def default_loggers(callbacks: Sequence[Callback]) -> list[Callback]:
         try:
             loggers.append(kind())
         except Exception as error:  # a package that is there, but cannot be loaded, must not end a run
-            warn_once(f"{kind.__name__} is left out: {error}")
+            warn_once(f"{kind.__name__} is not used: {error}")
     return loggers

@@ -72,7 +72,7 @@ class OutputLimit(Callback):
             try:
                 thread.start()
             except RuntimeError as error:  # the system has none left; the next trial may find one
-                logger.debug("the output of trials is not watched: %s", error)
+                logger.debug("cannot check the size of the output of trials: %s", error)
             else:
                 self._thread = thread
 
@@ -112,7 +112,7 @@ class OutputLimit(Callback):
                     if size_bytes > self._limit_bytes:
                         self._cut(trial, path)
                 except OSError as error:  # it does not exist, the user has removed it, or the disk is broken
-                    logger.debug("%s cannot be kept small: %s", path, error)
+                    logger.debug("cannot shorten %s: %s", path, error)
         is_new = seen_bytes != self._seen_bytes
         self._seen_bytes = seen_bytes
         return is_new

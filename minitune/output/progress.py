@@ -256,12 +256,12 @@ def _hints(space: Mapping[str, Any], total_samples: int) -> Iterator[str]:
     for path, value in constants:
         if isinstance(value, FunctionType) and value.__name__ == "<lambda>" and value.__code__.co_argcount <= 1:
             yield (
-                f"hint: {path_text(path)!r} is a lambda, which each trial gets as it is; "
-                "sample_from(lambda config: ...) has it called for each trial"
+                f"hint: {path_text(path)!r} is a lambda, and each trial gets the lambda itself; "
+                "sample_from(lambda config: ...) calls it for each trial"
             )
     lists = [path_text(path[:-1]) for path, _ in constants if path[-1] == 1 and type(path[-1]) is int]  # of two or more
     if lists and not searched:
         yield (
-            f"hint: nothing is searched: {lists[0]!r} is a list, which each trial gets as it is; choice([...]) "
-            "draws one of its values, grid_search([...]) tries each"
+            f"hint: the search space has only constants: {lists[0]!r} is a list, and each trial gets the whole list; "
+            "choice([...]) draws one of its values, grid_search([...]) tries each"
         )

@@ -223,7 +223,7 @@ class TuneReporterBase(ProgressReporter):
         ):
             value = getattr(self, name)
             if not is_real(value) or not value >= least:
-                raise ValueError(f"{name} >= {least} must hold, but got {shown(value)}")
+                raise ValueError(f"expected {name} >= {least}, but got {shown(value)}")
         total = self.total_samples
         require(total is None or is_real(total), "total_samples: None or an int", total)
         require_flag("print_intermediate_tables", self.print_intermediate_tables)

@@ -97,7 +97,7 @@ class CheckpointManager:
         settles: bool = False,
     ):
         require(mode in ("max", "min", None), "mode: 'max', 'min' or None", mode)
-        require(not settles or housekeeper is not None, "settles: False where there is no housekeeper", settles)
+        require(not settles or housekeeper is not None, "settles: False without a housekeeper", settles)
         self._budget_bytes = configs[0].max_total_bytes
         self._limits = [_Limit.of(config) for config in configs]
         self._housekeeper = housekeeper

@@ -487,7 +487,7 @@ class Pickled:
         """
         if self.python != PYTHON and self._holds_code():  # which every version has its own form of
             raise TuneError(
-                f"the recorded object {self.text} was pickled by Python {self.python} and holds code, which Python "
+                f"the recorded object {self.text} was pickled by Python {self.python} and contains code, which Python "
                 f"{PYTHON} cannot load; resume with Python {self.python}, or put its class into an importable module"
             )
         try:
@@ -500,7 +500,7 @@ class Pickled:
         except Exception as error:
             raise TuneError(
                 f"the recorded object {self.text} cannot be loaded ({type(error).__name__}: {error}); it was pickled "
-                f"by Python {self.python}, this is {PYTHON}; make what it was made of importable"
+                f"by Python {self.python}, this is {PYTHON}; make its class importable"
             ) from error
 
     def _holds_code(self) -> bool:
@@ -512,7 +512,7 @@ class Pickled:
     def _place(self) -> tuple[ObjectStore, str]:
         if self.store is None or self.sha256 is None:
             raise TuneError(
-                f"the recorded object {self.text} lies in a file of its own; pass the journal's object store to load it"
+                f"the recorded object {self.text} is in a separate file; pass the journal's object store to load it"
             )
         return self.store, self.sha256
 
@@ -692,7 +692,7 @@ def _warn_once(kind: str, text: str, reason: str) -> None:
     """Say it once for each class, also if every report has such an object."""
     if kind not in _warned:
         _warned.add(kind)
-        logger.warning("%s is on record as text only, and a resume does not bring it back: %s", text, reason)
+        logger.warning("%s is recorded as text only, so a resume cannot restore it: %s", text, reason)
 
 
 _SHAPES: dict[type, int] = {list: 1, tuple: 2, dict: 3, set: 4, frozenset: 5}

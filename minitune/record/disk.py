@@ -426,7 +426,7 @@ class Disk:
             return None
         return TuneError(
             f"{self.trouble}{self._whereabouts()}, and has not come back within {PATIENCE_S:g} s: the run has ended, "
-            "and no trial is to blame; put the directory back, then resume the run with "
+            "and no trial counts as failed; put the directory back, then resume the run with "
             f"Tuner.restore({self._directory!r}, trainable).fit()"
         )
 
@@ -450,7 +450,7 @@ class Disk:
         except OSError:
             return ""
         if path.endswith(" (deleted)"):
-            return " (it was removed)"
+            return "(it was removed)"
         return "" if path == os.path.realpath(self._directory) else f" (it is at {path} now)"
 
     def _run_short(self) -> None:

@@ -301,7 +301,7 @@ class Journal:
         except OSError as error:
             if not self._is_in_place(descriptor):
                 raise
-            logger.warning("the journal %s could not be synced (%s); it is tried once more", self.path, error)
+            logger.warning("the journal %s could not be synced (%s); the sync is tried once more", self.path, error)
             writer = _open_own(self.path, os.O_RDWR)
             try:
                 os.lseek(writer, self._synced_bytes, os.SEEK_SET)
@@ -377,7 +377,7 @@ class Journal:
                 length = os.fstat(descriptor).st_size - self._torn_bytes
                 if length != self._end:
                     raise TuneError(
-                        f"the journal {self.path} was changed by another program while the run was going on: it has "
+                        f"the journal {self.path} was changed by another program during the run: it has "
                         f"{length} bytes, but {self._end} were written; put back a copy, then resume the run"
                     )
             if (is_here and is_locked) or (self._disk is not None and self._disk.is_gone()):
@@ -430,7 +430,7 @@ class Journal:
                 stack.close()
                 self._go_on_with(descriptor)
         logger.warning(
-            "the journal %s was %s while the run was going on; it is written again from what this process holds",
+            "the journal %s was %s during the run; it is written again from the memory of this process",
             self.path,
             what,
         )
@@ -693,7 +693,7 @@ def _require_torn(file: BinaryIO, path: str, offset: int) -> None:
     if later == offset:  # also where a writer has completed it meanwhile
         return
     way_out = (
-        "what stands before the bad line can be kept: copy the run's directory, then run "
+        "to keep the lines before the bad one: copy the run's directory, then run "
         f'python -c "from minitune.record import journal; print(journal.repair({path!r}))"'
     )
     raise JournalCorruptError(

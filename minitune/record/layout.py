@@ -129,7 +129,7 @@ class RunDirectory:
         """The error of a journal without a good record, although the run `has_trials`."""
         return JournalCorruptError(
             f"the journal {self.journal} holds no record, although there are directories of trials beside it: it was "
-            "damaged, and what it held is lost; put back a copy, or begin a run under another name"
+            "damaged, and its records are lost; put back a copy, or start a run with another name"
         )
 
     def clean(self) -> None:

@@ -162,7 +162,7 @@ class RunLock:
                 raise TuneError(f"the run's lock {self.path} cannot be taken ({error.strerror or error})") from error
             if descriptor is not None:
                 os.close(descriptor)
-            logger.warning("the lock %s was removed while the run was going on; it is taken again", self.path)
+            logger.warning("the lock %s was removed during the run; it is taken again", self.path)
 
     def is_in_place(self) -> bool:
         """Whether the file that is locked is still the one at the path: else another driver could take a new one."""
@@ -300,7 +300,7 @@ def _locked(path: str, holder: Holder | None) -> RunLockedError:
     who = str(holder) if holder is not None else "another process"
     return RunLockedError(
         f"the run {run} is in use by {who}; wait until it has ended, or end it. "
-        "To look at the results of a live run needs no lock"
+        "You can look at the results of a running run without the lock"
     )
 
 
@@ -419,14 +419,14 @@ def _check_owner(path: str) -> None:
     elif found.st_uid not in (0, os.getuid()):
         reason = "it belongs to another user"
     elif mode & stat.S_IWOTH:
-        reason = "everybody can write to it"
+        reason = "every user can write to it"
     elif mode & stat.S_IWGRP and not _is_private_group(found.st_gid):
         reason = "its group can write to it"
     else:
         return
     raise UntrustedStateError(
-        f"{path} may have been written by somebody else: {reason} (owner {_user_name(found.st_uid)}, mode {mode:04o}). "
-        "Reading it would run code that its author chose. If you trust it, take it over (chown, chmod go-w) or set "
+        f"{path} may have been written by another user: {reason} (owner {_user_name(found.st_uid)}, mode {mode:04o}). "
+        "Reading it would run code that its author chose. If you trust it, make it yours (chown, chmod go-w) or set "
         "MINITUNE_TRUST=1"
     )
 

@@ -127,9 +127,9 @@ class OpenRun:
         journal that is missing beside a `tuner.pkl` has been lost.
         """
         if not self._is_new and not os.path.exists(self.run.journal):
-            raise TuneError(f"{self.run.journal} is missing; without it the run cannot go on")
+            raise TuneError(f"{self.run.journal} is missing; without it the run cannot be resumed")
         if self._is_new and is_run(self.run.path):
-            raise TuneError(f"another driver has just begun a run in {self.run.path}; choose another name")
+            raise TuneError(f"another driver has just started a run in {self.run.path}; choose another name")
         try:
             self.run.clean()
         except OSError as error:
@@ -148,7 +148,7 @@ class OpenRun:
     def objects(self) -> ObjectStore:
         """Where large values go."""
         if self._journal is None:
-            raise RuntimeError("an OpenRun is to be entered before something is stored in it")
+            raise RuntimeError("enter the OpenRun before you store something in it")
         return self._journal.objects
 
     @property
@@ -163,7 +163,7 @@ class OpenRun:
             first: The `run` record of a new run, or None.
         """
         if self._journal is None:
-            raise RuntimeError("an OpenRun is to be entered before it is begun")
+            raise RuntimeError("enter the OpenRun before you begin it")
         if first is not None:
             self._journal.append(first)
         boot_id = ""  # it tells this boot of the machine from others, where that is known

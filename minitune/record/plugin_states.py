@@ -146,7 +146,7 @@ class StateKeeper:
                 return
             self._unfit.add(component)
             logger.warning(
-                "the state of the %s cannot be saved (%s: %s); a resume tells it again what has happened",
+                "the state of the %s cannot be saved (%s: %s); a resume replays all events to it",
                 component,
                 type(error).__name__,
                 error,
@@ -234,9 +234,9 @@ class StateLoader:
             self._read(component, plugin, record, trials)
         except Exception as error:
             raise TuneError(
-                f"the {component} ({kind_of(plugin)}) cannot take over the state that it has saved in "
+                f"the {component} ({kind_of(plugin)}) cannot load the state that it saved in "
                 f"{', '.join(sorted(record['files']))} of {self._run.path} ({type(error).__name__}: {error}); remove "
-                "these files to have it told again what has happened, or pass another one"
+                "these files to replay all events to it, or pass another one"
             ) from error
         if component == SEARCHER:
             hooks.exchange(search_alg=plugin)
@@ -255,7 +255,7 @@ class StateLoader:
             self._read(component, copy, record, _Anybody())
         except Exception as error:
             logger.warning(
-                "the %s (%s) cannot take over the state that was saved (%s: %s); it is told again what has happened",
+                "the %s (%s) cannot load its saved state (%s: %s); all events are replayed to it",
                 component,
                 kind_of(plugin),
                 type(error).__name__,
@@ -509,7 +509,7 @@ def _told(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        logger.warning("%s cannot be made to agree with the record: %s", path, error.strerror or error)
+        logger.warning("%s cannot be brought to the recorded state: %s", path, error.strerror or error)
 
 
 def _is_broken(path: str, reports: int, more: int) -> bool:

@@ -129,8 +129,8 @@ class Replay(Story):
         if is_other and not self.saved.is_silent_searcher and not self._warned:
             self._warned = True
             logger.warning(
-                "the searcher does not propose what it had proposed for trial %s of %s; the recorded configuration "
-                "stands (said once)",
+                "the searcher proposes another configuration than before for trial %s of %s; the recorded one is "
+                "used (logged once)",
                 record["trial"],
                 self.path,
             )
@@ -226,13 +226,13 @@ class Replay(Story):
         donation = self.state.donations.get(trial.trial_id)
         if donation is not None and not matches(donation.record, donation.donor.local_path):
             logger.warning(
-                "%s, which trial %s was to go on from, is not what its record says", donation.path, trial.name
+                "%s, from which trial %s was to continue, does not match its record", donation.path, trial.name
             )
             del self.state.donations[trial.trial_id]
         while trial.checkpoints and not matches(trial.checkpoints[-1].record, trial.local_path):
             damaged = trial.checkpoints.pop()
             logger.warning(
-                "%s of trial %s is not what its record says; the one before it is used",
+                "%s of trial %s does not match its record; the previous one is used",
                 damaged.record.directory,
                 trial.name,
             )

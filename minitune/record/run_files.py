@@ -48,7 +48,7 @@ _LIMIT_BYTES = 10_000_000
 _PYTHON = "{}.{}".format(*sys.version_info)
 
 _BOUND, _TOO_LARGE = (
-    "values are bound to it, which are not kept",
+    "it has bound values, which are not stored",
     f"it takes more than {_LIMIT_BYTES // 10**6} MB",
 )
 
@@ -153,7 +153,7 @@ def _add(parts: dict[str, bytes], large: list[Any], name: str, value: Any) -> No
     try:
         parts[name] = dumps_for_later(value, name, refer)
     except TypeError as error:
-        logger.warning("%s; to resume this run it must be passed again", error)
+        logger.warning("%s; pass it again to resume this run", error)
         parts[name] = _LOST
     else:
         large.extend(found)
@@ -179,7 +179,7 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
         raise
     except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
         raise TuneError(
-            f"{run.tuner} cannot be read ({type(error).__name__}: {error}); without it the run cannot go on"
+            f"{run.tuner} cannot be read ({type(error).__name__}: {error}); without it the run cannot be resumed"
         ) from error
     objects = ObjectStore.to_read(run.objects)
     load = partial(_load, run, parts, lambda place: objects.load(names[place], keep=True))
@@ -307,9 +307,7 @@ def write_trainable_file(run: RunDirectory, data: bytes) -> None:
         remove_file(run.trainable)  # of an earlier driver, whose trainable may have been another one
 
 
-def load_trainable(
-    run: RunDirectory, number: int = 0, *, way_out: str = "pass the script that it comes from: --script {}"
-) -> Any:
+def load_trainable(run: RunDirectory, number: int = 0, *, way_out: str = "pass its script: --script {}") -> Any:
     """The trainable of a run. This executes code of its author.
 
     Args:
@@ -403,4 +401,4 @@ def plan_of_script(path: str, arguments: Sequence[str], is_wanted: Callable[[Any
         raise TuneError(f"{path} has failed before its fit():\n{format_traceback(error).rstrip()}") from error
     finally:
         _wanted = None
-    raise TuneError(f"{path} has ended without a fit() or run() of the trainable that is looked for")
+    raise TuneError(f"{path} has ended without a fit() or run() of this trainable")

@@ -643,8 +643,7 @@ class RunFollower:
         self._journal = self._directory.journal
         if not os.path.isfile(self._journal):
             raise FileNotFoundError(
-                f"{directory} holds no run: there is no journal in it; pass the directory that the run's results are "
-                "in, <storage_path>/<name>"
+                f"{directory} holds no run: it has no journal; pass the directory of the run, <storage_path>/<name>"
             )
         self.run = Story(directory)
         self._unpickle = unpickle
@@ -966,7 +965,7 @@ class Decisions:
 
     def _on_exploit(self, told: _Told, record: records.Record) -> None:
         facts = {"donor": record["donor"], "checkpoint": record["checkpoint"]}
-        reason = f"goes on from checkpoint {record['checkpoint']} of trial {record['donor']}"
+        reason = f"continues from checkpoint {record['checkpoint']} of trial {record['donor']}"
         reason = record.get("reason") or reason
         if told.is_open and told.decisions[-1].action == PAUSE:  # it was decided upon this very result
             last = told.decisions.pop()
@@ -1069,7 +1068,7 @@ class PastRun:
         run = RunDirectory(directory)
         file = run.journal
         if not os.path.isfile(file):
-            raise FileNotFoundError(f"{directory} holds no run: there is no journal in it; pass <storage_path>/<name>")
+            raise FileNotFoundError(f"{directory} holds no run: it has no journal; pass <storage_path>/<name>")
         past = cls(directory)
         curves = _CurveReader(past)
         story = Story(directory, details=False)

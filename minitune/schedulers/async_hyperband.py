@@ -187,7 +187,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         max_t, grace_period = number_above("max_t", max_t, 0), number_above("grace_period", grace_period, 0)
         reduction_factor = number_above("reduction_factor", reduction_factor, 1)
         if grace_period > max_t:
-            raise ValueError(f"grace_period <= max_t must hold, but got grace_period={grace_period}, max_t={max_t}")
+            raise ValueError(f"expected grace_period <= max_t, but got grace_period={grace_period}, max_t={max_t}")
         require(is_whole(brackets) and brackets >= 1, "brackets: an int >= 1", brackets)
         if variant not in ("stop", "promote"):
             raise ValueError(f"variant must be 'stop' or 'promote', but got {variant!r}")
@@ -247,7 +247,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         if standing.promoted or at < self._times[standing.bracket][standing.level]:
             return CONTINUE
         # It was started again without a promotion, and goes no further than before.
-        return Decision(decision.PAUSE, "back at the level where it waits to be promoted")
+        return Decision(decision.PAUSE, "paused again at the level where it waits to be promoted")
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
         """Let the last result count at its level, if it was not recorded, and forget the trial."""
@@ -293,7 +293,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         if chosen is None:
             self._left_behind.update(trial.trial_id for trial in live)
             for trial in live:
-                tune_controller.stop_trial(trial, "no trial is left to be promoted")
+                tune_controller.stop_trial(trial, "no trial can be promoted any more")
         return chosen
 
     @property

@@ -34,7 +34,7 @@ from minitune.schedulers.trial_scheduler import (
     supply_of,
 )
 
-_DROPPED = "it was not among the best when its level was closed"
+_DROPPED = "it was not among the best when its level ended"
 
 
 # -- brackets ---------------------------------------------------------------------------------------------------------
@@ -340,7 +340,7 @@ class HyperBandScheduler(MetricScheduler):
         if at >= self._max_t and bracket.is_at_end:
             return CONTINUE
         if member.entry is not None:
-            return Decision(decision.PAUSE, "back at the level where it waits for the others")
+            return Decision(decision.PAUSE, "paused again at the level where it waits for the others")
         entry = Entry(-self._score_of(result), self._arrivals, trial.trial_id)
         self._arrivals += 1
         bracket.arrive(member, at, entry)
@@ -505,7 +505,7 @@ class HyperBandScheduler(MetricScheduler):
             facts |= {"rung": bracket.milestone, "of": bracket.size}
             reason = (
                 f"at {self._time_attr} {number_text(bracket.milestone)} it waits for the others of its bracket "
-                f"({bracket.num_moving} on their way): {self._metric}={self._shown(-entry.loss)}"
+                f"({bracket.num_moving} still run): {self._metric}={self._shown(-entry.loss)}"
             )
             return Decision(decision.PAUSE, reason, facts=facts)
         last = next((closing for closing in closings if entry in closing.dropped), closings[-1])

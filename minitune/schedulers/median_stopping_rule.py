@@ -274,7 +274,8 @@ class MedianStoppingRule(MetricScheduler):
         self._slices[trial.trial_id] = at
         return Decision(
             decision.PAUSE,
-            f"at {self._time_attr} {number_text(at)} it makes room for others: there are too few to compare it with",
+            f"at {self._time_attr} {number_text(at)} it makes room for other trials: there are too few to compare it "
+            "with",
             facts={"rule": "median", "metric": self._metric, "time": at},
         )
 

@@ -440,6 +440,6 @@ def _domains(bounds: Any, where: str) -> dict[str, Any]:
                 f"{kind}"
             )
         if bound[0] > bound[1]:
-            raise ValueError(f"low <= high must hold for {which}, but got {shown(bound)}")
+            raise ValueError(f"expected low <= high for {which}, but got {shown(bound)}")
         domains[name] = Float(*bound).uniform()
     return domains

@@ -216,7 +216,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
             self.config = trial.config
             return
         if trial.config:
-            logger.warning("the configuration of trial %s gives way to that of %s", trial.name, self.policy_file)
+            logger.warning("the configuration of trial %s is replaced by that of %s", trial.name, self.policy_file)
         trial.set_config(self.config)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
@@ -379,8 +379,8 @@ class PopulationBasedTraining(MetricScheduler):
             return False
         if self._synch and spec.get("num_samples") == -1:
             raise ValueError(
-                "with synch=True all members of the population wait for each other, so num_samples must be their "
-                "number, but got -1"
+                "with synch=True all members of the population wait for each other, so num_samples must be the "
+                "number of trials, but got -1"
             )
         return True
 
@@ -467,7 +467,7 @@ class PopulationBasedTraining(MetricScheduler):
     def debug_string(self) -> str:
         """How often members were saved for the sake of others, and how often one went on from another."""
         if self._is_in_vain:
-            return f"{type(self).__name__}: no trial has saved a checkpoint, so it could do nothing"
+            return f"{type(self).__name__}: no trial has saved a checkpoint, so it changed nothing"
         return f"{type(self).__name__}: {self._num_checkpoints} checkpoints, {self._num_perturbations} perturbs"
 
     # -- state ---------------------------------------------------------------------------------------------------
@@ -509,7 +509,7 @@ class PopulationBasedTraining(MetricScheduler):
         if super().choose_trial_to_run(context) is None:
             return Decision(decision.CONTINUE, f"{self._standing(facts)}: goes on", save=True, facts=facts)
         self._put_aside(member)
-        return Decision(decision.PAUSE, f"{self._standing(facts)}: makes room for a trial that waits", facts=facts)
+        return Decision(decision.PAUSE, f"{self._standing(facts)}: makes room for a waiting trial", facts=facts)
 
     def _reach_turn(self, member: Member, at: float, result: dict[str, Any]) -> Decision:
         """With `synch`: put a member aside that has come to the turn, however far beyond."""
@@ -520,7 +520,7 @@ class PopulationBasedTraining(MetricScheduler):
         self._record(member, at, result)
         self._arrived.add(member.trial_id)
         facts = self._facts(member)
-        reason = f"{self._standing(facts)}: waits until all have come to turn {self._turn}"
+        reason = f"{self._standing(facts)}: waits until all trials have reached turn {self._turn}"
         return Decision(decision.PAUSE, reason, facts=facts)
 
     def _have_all_arrived(self, context: SchedulerContext) -> bool:
@@ -570,7 +570,7 @@ class PopulationBasedTraining(MetricScheduler):
             return donor
         donors = [other for other in self._population.best(count) if self._can_give(context, other)]
         if not donors and count:
-            logger.info("trial %s goes on as it is: none that is better has saved a checkpoint", member.trial_id)
+            logger.info("trial %s continues unchanged: no better trial has saved a checkpoint", member.trial_id)
             self._has_missed = True
             members = self._population.members
             has_saved = any(self._can_give(context, other) for other in members.values())
@@ -595,7 +595,7 @@ class PopulationBasedTraining(MetricScheduler):
         if self._is_in_vain and not self._is_told:
             self._is_told = True
             logger.warning(
-                "%s could do nothing so far: no trial has saved a checkpoint that another one could go on from. "
+                "%s has changed nothing so far: no trial has saved a checkpoint. "
                 "A function saves one with report(..., checkpoint=...), a class with save_checkpoint",
                 type(self).__name__,
             )
@@ -633,7 +633,7 @@ class PopulationBasedTraining(MetricScheduler):
             try:
                 write_step(path, trial.trial_id, giver.trial_id, step)
             except OSError as error:
-                text = f"what population based training does cannot be written to {path}: {error}"
+                text = f"cannot write the log of population based training to {path}: {error}"
                 warn_once(text, "pbt policy files")
         values = {path: new for path, (_, new, _) in changes.items()}
         trial.set_experiment_tag(f"{member.tag}{PERTURBED}{format_vars(values)}]")
@@ -649,9 +649,9 @@ class PopulationBasedTraining(MetricScheduler):
         which = (
             "its own checkpoint"
             if donor is member
-            else f"that of {donor.trial_id} ({self._metric}={self._shown(donor.score)})"
+            else f"the checkpoint of {donor.trial_id} ({self._metric}={self._shown(donor.score)})"
         )
-        return (giver, config), f"{standing}: goes on from {which}, with {describe(changes)}"
+        return (giver, config), f"{standing}: continues from {which}, with {describe(changes)}"
 
     def _new_config(
         self, member: Member, donor: Member, donor_config: Mapping[str, Any]
@@ -672,7 +672,7 @@ class PopulationBasedTraining(MetricScheduler):
         text = f"{type(self).__name__} needs {what} in every result, but got {names}"
         if self._require_attrs:
             raise RuntimeError(f"{text}; report it, or pass require_attrs=False to let such results pass")
-        warn_once(f"{text}; the trial goes on (said once)", f"pbt lacks {missing}")
+        warn_once(f"{text}; the trial continues (logged once)", f"pbt lacks {missing}")
         return None
 
     def _facts(self, member: Member) -> dict[str, Any]:

@@ -352,7 +352,9 @@ def check_mutations(mutations: Any, where: str = "hyperparam_mutations") -> None
     for name, mutation in mutations.items():
         which = f"{where}[{name!r}]"
         if is_grid(mutation):
-            raise ValueError(f"{which} must not be a grid, since no value is tried only once; pass the plain list")
+            raise ValueError(
+                f"{which} must not be a grid, because values are drawn again and again; pass the plain list"
+            )
         if isinstance(mutation, Mapping):
             check_mutations(mutation, which)
         elif isinstance(mutation, Function):

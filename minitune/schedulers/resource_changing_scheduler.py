@@ -130,7 +130,7 @@ class DistributeResources:
         base = scheduler.base_trial_resources or Resources.of(None)
         if not self.add_bundles and len(base.bundles) > 1:
             raise ValueError(
-                f"{type(self).__name__} can add to one bundle only, but trials ask for {len(base.bundles)}; pass "
+                f"{type(self).__name__} can add to only one bundle, but trials ask for {len(base.bundles)}; pass "
                 "add_bundles=True"
             )
         if result.get(TRAINING_ITERATION, 1) < 1:
@@ -304,8 +304,8 @@ class ResourceChangingScheduler(TrialScheduler):
         """
         if spec.get("reuse_actors"):
             raise ValueError(
-                "ResourceChangingScheduler cannot be used with reuse_actors=True, since a worker keeps what it was "
-                "given; pass reuse_actors=False to TuneConfig"
+                "ResourceChangingScheduler cannot be used with reuse_actors=True, because a worker keeps its "
+                "resources; pass reuse_actors=False to TuneConfig"
             )
         self._metric, self._mode = metric, mode
         return self._base.set_search_properties(metric, mode, **spec)
@@ -326,8 +326,9 @@ class ResourceChangingScheduler(TrialScheduler):
             self._base_trial_resources = trial.resources
         elif trial.trial_id not in self._planned and trial.resources != self._base_trial_resources:
             raise RuntimeError(
-                "with ResourceChangingScheduler all trials must ask for the same at the start, but the first one asked "
-                f"for {self._base_trial_resources}, and trial {trial} for {trial.resources}"
+                "with ResourceChangingScheduler all trials must ask for the same resources at the start, but the "
+                "first one "
+                f"asked for {self._base_trial_resources}, and trial {trial} for {trial.resources}"
             )
         self._base.on_trial_add(tune_controller, trial)
 
@@ -347,7 +348,7 @@ class ResourceChangingScheduler(TrialScheduler):
         self._put_aside[trial.trial_id] = trial
         return Decision(
             decision.PAUSE,
-            f"goes on with {_text(request)} instead of {_text(now)}",
+            f"continues with {_text(request)} instead of {_text(now)}",
             resources=request,
             facts={"rule": "resources", "old": _text(now), "new": _text(request)},
         )

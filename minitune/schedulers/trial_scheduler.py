@@ -269,7 +269,7 @@ class MetricScheduler(FIFOScheduler):
 
     def __init__(self, time_attr: str, metric: str | None, mode: str | None, reward_attr: str | None = None):
         if reward_attr is not None:
-            warn_once("reward_attr is old: pass metric, and mode='max'")
+            warn_once("reward_attr is deprecated: pass metric, and mode='max'")
             metric, mode = metric or reward_attr, mode or "max"
         require(isinstance(time_attr, str), "time_attr: the name of a result that grows", time_attr)
         require_metric("metric", metric)
@@ -328,8 +328,8 @@ class MetricScheduler(FIFOScheduler):
         if time is None:
             names = ", ".join(key for key in result if key not in AUTO_RESULT_KEYS)
             warn_once(
-                f"{type(self).__name__} goes by time_attr={self._time_attr!r}, but a result has no such number, and "
-                f"passes unjudged; reported were: {names}. 'training_iteration' is in every result"
+                f"{type(self).__name__} uses time_attr={self._time_attr!r}, but a result has no such number, so "
+                f"it is not compared; reported were: {names}. 'training_iteration' is in every result"
             )
         return time
 
@@ -402,7 +402,7 @@ def number_above(name: str, value: Any, least: float, *, or_equal: bool = False)
     good = is_real(value) and math.isfinite(value) and (value >= least if or_equal else value > least)
     if not good:
         sign = "<=" if or_equal else "<"
-        raise ValueError(f"{least:g} {sign} {name} < infinity must hold, but got {shown(value)}")
+        raise ValueError(f"expected {least:g} {sign} {name} < infinity, but got {shown(value)}")
     return int(value) if is_whole(value) else float(value)
 
 

@@ -116,7 +116,7 @@ def _converted(space: Any) -> dict[str, Any]:
     for kind in ("conditions", "forbidden_clauses"):
         if getattr(space, kind):
             raise ValueError(
-                f"a ConfigurationSpace with {kind.replace('_', ' ')} has no counterpart here: give the space as a "
+                f"a ConfigurationSpace with {kind.replace('_', ' ')} cannot be converted: give the space as a "
                 "dict, where a parameter that exists with one category only stands inside that category"
             )
     domains: dict[str, Any] = {}
@@ -134,7 +134,7 @@ def _converted(space: Any) -> dict[str, Any]:
             domains[each.name] = each.value
         else:
             raise ValueError(
-                f"parameter {each.name!r} of the ConfigurationSpace is a {kind} of a form that has no counterpart "
-                "here: give the space as a dict of minitune's domains"
+                f"parameter {each.name!r} of the ConfigurationSpace is a {kind} of a form that cannot be "
+                "converted: give the space as a dict of minitune's domains"
             )
     return domains

@@ -179,7 +179,7 @@ class Filter:
             except Exception as error:
                 raise ConstraintError(
                     f"the constraint {_name(constraint)} raised {type(error).__name__}: {error} for {shown(config)}; "
-                    "it must answer True or False for every configuration, also for those that lack a conditional "
+                    "it must return True or False for every configuration, also for those that lack a conditional "
                     "parameter"
                 ) from error
             if not isinstance(answer, bool) and type(answer).__name__ not in ("bool_", "bool"):  # numpy's
@@ -222,19 +222,19 @@ class Filter:
         elif refused[Verdict.DUPLICATE]:
             violate = refused[Verdict.VIOLATES]
             self.end_reason = (
-                f"the last {refused.total()} proposals were all refused: {refused[Verdict.DUPLICATE]} had been tried "
+                f"the last {refused.total()} proposals were refused: {refused[Verdict.DUPLICATE]} had been tried "
                 f"before, {violate} violate a constraint"
             )
         else:
             raise ConstraintError(
                 f"no configuration fulfils the constraints: {refused.total()} proposals in a row were refused (so far: "
-                f"{self.violated()}); loosen the constraint, or give a search space of which more fulfils it"
+                f"{self.violated()}); loosen the constraint, or use a search space with more valid configurations"
             )
         if self._num_samples == -1:  # as long as there is anything to try: so it was meant
             logger.info("the search has ended: %s", self.end_reason)
         else:
             logger.warning(
-                "the search was to go on for num_samples=%d, but has ended: %s", self._num_samples, self.end_reason
+                "the search should run num_samples=%d samples, but has ended: %s", self._num_samples, self.end_reason
             )
 
     def violated(self) -> str:

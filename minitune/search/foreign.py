@@ -127,7 +127,7 @@ def check_library(searcher: Searcher, module: str, extra: str, package: str = ""
     except ImportError as error:
         raise ImportError(
             f"{type(searcher).__name__} needs {package or module} ({error}); install it with: pip install "
-            f"'minitune[{extra}]', or use TPESearch, which needs nothing"
+            f"'minitune[{extra}]', or use TPESearch, which needs no package"
         ) from error
 
 
@@ -240,8 +240,8 @@ def evaluated_values(space: Mapping[str, Any], config: Mapping[str, Any]) -> tup
     def note(parameter: Parameter, value: Any) -> None:
         outside.append(parameter.name)
         warn_once(
-            f"point: {parameter.name}={shown(value)} lies outside of {parameter.domain.domain_str}; the searcher does "
-            "not take up such values of it (said once)",
+            f"point: {parameter.name}={shown(value)} lies outside of {parameter.domain.domain_str}; the searcher skips "
+            "such values of it (logged once)",
             about=f"point {parameter.name} {parameter.domain.domain_str}",
         )
 

@@ -154,7 +154,9 @@ class HyperOptSearch(SpaceSearcher):
         """
         self._check_ready()
         if self._space is None:
-            raise ValueError("HyperOptSearch can learn of points in a space of domains only, not in HyperOpt's own")
+            raise ValueError(
+                "HyperOptSearch can learn from points only in a space of domains, not in a space of HyperOpt"
+            )
         (tid,) = self._trials.new_trial_ids(1)
         self._end(self._insert(tid, self._known(parameters)), None if error else value)
         self._trials.refresh()
@@ -322,7 +324,7 @@ def _read(node: Any, value: Any, where: str) -> dict[str, Any]:
         require(good, f"{where}: a list of {len(node.pos_args)}", value)
         pairs = [(*pair, f"item {i} of {where}") for i, pair in enumerate(zip(node.pos_args, value, strict=True))]
     else:
-        raise ValueError(f"{where} must be left out, since it is computed ({node.name}), but got {shown(value)}")
+        raise ValueError(f"{where} must be left out, because it is computed ({node.name}), but got {shown(value)}")
     return {label: number for pair in pairs for label, number in _read(*pair).items()}
 
 

@@ -134,7 +134,9 @@ class NevergradSearch(SpaceSearcher):
         """
         optimizer = self._ready()
         if self._space is None:
-            raise ValueError("NevergradSearch can learn of points in a space of domains only, not in Nevergrad's own")
+            raise ValueError(
+                "NevergradSearch can learn from points only in a space of domains, not in a space of Nevergrad"
+            )
         if optimizer is not None and not error and usable(value):
             candidate = optimizer.parametrization.spawn_child(new_value=self._complete(parameters))
             optimizer.tell(candidate, self._loss(value))

@@ -1,7 +1,7 @@
 """OptunaSearch: Optuna's samplers propose, and hear of every result. Needs `optuna` (the extra of that name).
 
 A search space comes in three forms: this library's domains, Optuna's distributions, or a define-by-run function. For
-each there is an `OptunaSpace`. It asks a trial of Optuna's for values, and gives known configurations Optuna's names.
+each there is an `OptunaSpace`. It uses a trial of Optuna's for values, and gives known configurations Optuna's names.
 Optuna is imported when the first object needs it.
 """
 
@@ -45,7 +45,7 @@ _PLAIN = (bool, int, float, str)
 class DomainSpace:
     """A space of this library's domains.
 
-    As each kind of space it can do two things. `suggest` asks a trial of Optuna's for a configuration. `known` gives
+    As each kind of space it can do two things. `suggest` uses a trial of Optuna's for a configuration. `known` gives
     the part of a configuration that Optuna may learn: values, and their distributions, by Optuna's names. It raises
     what `evaluated_values` raises.
 
@@ -266,7 +266,7 @@ class OptunaSearch(SpaceSearcher):
         require(study_name is None or isinstance(study_name, str), "study_name: None or text", study_name)
         require(seed is None or is_whole(seed), "seed: None or an int", seed)
         if sampler is not None and seed is not None:
-            logger.warning("OptunaSearch: seed=%r has no effect on a sampler of your own; pass it to the sampler", seed)
+            logger.warning("OptunaSearch: seed=%r has no effect on the given sampler; pass it to the sampler", seed)
         self._rewards = None if evaluated_rewards is None else checked_rewards(evaluated_rewards, len(self._points))
         self._sampler = sampler
         self._study_name = study_name

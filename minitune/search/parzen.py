@@ -486,7 +486,7 @@ def check_early_stop(early_stop: Any, has_several_objectives: bool) -> None:
     if not (early_stop is None or callable(early_stop) or early_stop in _POLICIES):
         raise ValueError(
             f"early_stop must be one of {', '.join(_POLICIES)}, None, or a function of a trial's list of (step, value) "
-            f"that returns the value it counts with, but got {shown(early_stop)}"
+            f"that returns the value that counts, but got {shown(early_stop)}"
         )
     if has_several_objectives and early_stop not in (None, "last"):
         raise ValueError(f"early_stop must be None or 'last' for several objectives, but got {shown(early_stop)}")

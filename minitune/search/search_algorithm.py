@@ -119,8 +119,8 @@ class SearchAlgorithm:
             ValueError: If this search algorithm cannot.
         """
         raise ValueError(
-            f"on_duplicate and constraints cannot be kept by {type(self).__name__}, which makes its trials itself; "
-            "override set_rules() there, or write a Searcher, which proposes configurations only"
+            f"on_duplicate and constraints do not work with {type(self).__name__}, which makes its trials itself; "
+            "override set_rules() there, or write a Searcher"
         )
 
     def learn_from(self, runs: Sequence[EarlierRun]) -> None:
@@ -305,7 +305,7 @@ class SearchGenerator(SearchAlgorithm):
             path = path_text(next(find_unresolved(config))[0])
             raise ValueError(
                 f"{self._own_name()} has a search space of its own, so param_space must hold constants "
-                f"only, but got a domain at {path!r}; give the space to one of the two"
+                f"only, but got a domain at {path!r}; pass the space to only one of them"
             )
         for name, given, kept in (("metric", metric, self.searcher.metric), ("mode", mode, self.searcher.mode)):
             several = list(kept) if isinstance(kept, (list, tuple)) else [kept]
@@ -338,7 +338,7 @@ class SearchGenerator(SearchAlgorithm):
         if self._experiment is not None or len(given) != 1:
             raise ValueError(
                 f"a searcher serves exactly one experiment, but got {len(given) + (self._experiment is not None)}; "
-                "run the others on their own, each with its searcher"
+                "run the others separately, each with its own searcher"
             )
         if given[0].num_samples < -1:
             raise ValueError(f"num_samples must be -1 (endless) or >= 0, but got {given[0].num_samples}")

@@ -176,7 +176,7 @@ class Searcher:
         Raises:
             NotImplementedError: If this searcher cannot.
         """
-        raise NotImplementedError(f"{type(self).__name__} cannot learn from points that were tried elsewhere")
+        raise NotImplementedError(f"{type(self).__name__} cannot learn from points of other runs")
 
     def add_evaluated_trials(self, trials_or_analysis: Any, metric: str) -> None:
         """Learn from earlier trials.
@@ -274,7 +274,7 @@ class SearcherWrapper(Searcher):
         if not isinstance(searcher, Searcher):
             raise TypeError(
                 f"searcher must be a Searcher, but got {shown(searcher)}; the default search algorithm "
-                "has a max_concurrent of its own"
+                "has its own max_concurrent"
             )
         self.searcher = searcher
 

@@ -196,7 +196,7 @@ class Study:
             ValueError: If there is no mode, or there are several objectives.
         """
         if isinstance(self._metric, (list, tuple)):
-            raise ValueError(f"there is no best of several objectives, {self._metric}; see front")
+            raise ValueError(f"several objectives have no best configuration: {self._metric}; see front")
         return max(self._scored(), key=lambda found: found[0], default=([], None))[1]
 
     @property
@@ -267,8 +267,8 @@ class Study:
             if config_key(trial.config) == key:
                 return trial_id
         raise ValueError(
-            f"config must be one that ask() has returned and of which nothing was told, but got {shown(config)}; what "
-            "was tried elsewhere goes to add_evaluated_point()"
+            f"config must be one that ask() has returned and whose result was not told yet, but got {shown(config)}; "
+            "use add_evaluated_point() for other results"
         )
 
     def _end(self, trial: Trial, metrics: dict[str, Any]) -> None:

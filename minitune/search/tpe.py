@@ -339,7 +339,7 @@ class TPESearch(SpaceSearcher):
             values = {name: value for name, value in values.items() if not name.startswith(f"{parameter.name}/")}
             values[parameter.name] = None
             logger.warning(
-                "point to evaluate: %s=%s lies outside of %s; it is tried nevertheless",
+                "point to evaluate: %s=%s lies outside of %s; it is tried anyway",
                 *(parameter.name, shown(get_value(merged, parameter.path)), parameter.domain.domain_str),
             )
         searched = {each.path for each in parameters(self._space) if each.name in inside}

@@ -73,7 +73,7 @@ def dicts_of(distributions: Any) -> Sequence[Mapping[str, Any]]:
         for name, value in one.items():
             if isinstance(value, Domain) and value.is_function():
                 raise TypeError(
-                    f"{name} must be drawn by itself, but sample_from computes it from other parameters; give a list "
+                    f"{name} must be drawn alone, but sample_from computes it from other parameters; give a list "
                     "of dicts if parameters depend on each other"
                 )
             is_list = isinstance(value, Iterable) and not isinstance(value, (str, Mapping))

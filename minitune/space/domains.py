@@ -178,7 +178,7 @@ class Normal(Sampler):
 
     def __init__(self, mean: float = 0.0, sd: float = 1.0):
         if not sd > 0 or not math.isfinite(sd) or not math.isfinite(mean):
-            raise ValueError(f"0 < sd < inf and a finite mean must hold, but got mean={mean!r}, sd={sd!r}")
+            raise ValueError(f"expected 0 < sd < inf and a finite mean, but got mean={mean!r}, sd={sd!r}")
         self.mean = float(mean)
         self.sd = float(sd)
 
@@ -200,7 +200,7 @@ class Quantized(Sampler):
 
     def __init__(self, sampler: Sampler, q: float):
         if not q > 0 or not math.isfinite(q):
-            raise ValueError(f"0 < q < inf must hold, but got q={q!r}")
+            raise ValueError(f"expected 0 < q < inf, but got q={q!r}")
         self.sampler = sampler
         self.q = q
 
@@ -535,7 +535,7 @@ class Float(Domain):
             ValueError: If a bound is missing.
         """
         if math.isinf(self.lower) or math.isinf(self.upper):
-            raise ValueError(f"-inf < lower <= upper < inf must hold for uniform(), but got {self.domain_str}")
+            raise ValueError(f"expected -inf < lower <= upper < inf for uniform(), but got {self.domain_str}")
         return self._with_sampler(Uniform())
 
     def loguniform(self, base: object = None) -> Float:
@@ -678,7 +678,7 @@ class Integer(Domain):
     def draw_uniform(self, rng: random.Random) -> int:
         """See `Domain.draw_uniform`."""
         if self.lower >= self.upper:
-            raise ValueError(f"lower < upper must hold, but got lower={self.lower}, upper={self.upper}")
+            raise ValueError(f"expected lower < upper, but got lower={self.lower}, upper={self.upper}")
         return rng.randrange(self.lower, self.upper)
 
     def draw_loguniform(self, rng: random.Random) -> int:
@@ -731,7 +731,7 @@ def _as_int(name: str, value: Any) -> int:
 def _check_log_bounds(domain: Float | Integer) -> None:
     if not 0 < domain.lower <= domain.upper < math.inf:
         raise ValueError(
-            f"0 < lower <= upper < inf must hold, but got lower={domain.lower}, upper={domain.upper}; "
+            f"expected 0 < lower <= upper < inf, but got lower={domain.lower}, upper={domain.upper}; "
             "pass the values themselves, not their logarithms"
         )
 
@@ -867,5 +867,5 @@ def sample_from(func: Callable[..., Any]) -> Function:
 
 def _not_empty(domain: Integer) -> Integer:
     if not domain.lower < domain.upper:
-        raise ValueError(f"lower < upper must hold, but got lower={domain.lower!r}, upper={domain.upper!r}")
+        raise ValueError(f"expected lower < upper, but got lower={domain.lower!r}, upper={domain.upper!r}")
     return domain

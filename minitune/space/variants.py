@@ -273,7 +273,7 @@ class _Plan:
             replaces_subtree = isinstance(allowed, dict) and not is_grid(allowed)
             if not replaces_subtree and not has_unresolved_values(value) and not fits(allowed, value):
                 logger.warning(
-                    "point to evaluate: %s=%r lies outside of %s; it is tried nevertheless",
+                    "point to evaluate: %s=%r lies outside of %s; it is tried anyway",
                     *(path_text(path), value, allowed.domain_str if isinstance(allowed, Domain) else repr(allowed)),
                 )
         return cls(merged, fixed)

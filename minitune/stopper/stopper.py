@@ -298,7 +298,7 @@ class FunctionStopper(Stopper):
 
     def describe(self) -> str:
         """See `Stopper.describe`."""
-        return f"{getattr(self._function, '__name__', type(self._function).__name__)}() said so"
+        return f"{getattr(self._function, '__name__', type(self._function).__name__)}() returned True"
 
     def get_state(self) -> dict[str, Any]:
         """Nothing: a function is part of the program."""
@@ -571,4 +571,4 @@ def _check_whole(name: str, value: Any, least: int) -> int:
 def _check_std(std: Any) -> None:
     """Raise ValueError unless `std` is a positive number."""
     if not (is_real(std) and float(std) > 0):
-        raise ValueError(f"std > 0 must hold, but got {std!r}")
+        raise ValueError(f"expected std > 0, but got {std!r}")

@@ -188,7 +188,7 @@ def smoke(
     if left:
         raise SmokeFailure("\n  ".join([f"the trials of {name} have left something behind:", *left]), grid)
     if not has_reported:
-        in_time = f"within {budget_s:g} s: make the first report come sooner, or give a longer budget_s"
+        in_time = f"within {budget_s:g} s: report earlier, or give a longer budget_s"
         what = in_time if is_late else "before its end: call report(), or return a dict of metrics"
         raise SmokeFailure(f"no trial of {name} has reported anything {what}", grid)
     return grid
@@ -339,7 +339,7 @@ def _told_hang(name: str, budget_s: float, stacks: dict[str, str], *, has_report
     """The text about trials in processes that had to be killed at the end of the budget."""
     what = f"a trial of {name} has not stopped {GRACE_S:g} s after the budget of {budget_s:g} s and was killed"
     if not has_reported:
-        what = f"no trial of {name} has reported anything within {budget_s:g} s: make the first report come sooner, or "
+        what = f"no trial of {name} has reported anything within {budget_s:g} s: report earlier, or "
         what += "give a longer budget_s"
     places = Counter(stacks.values()).most_common()
     parts = [place if count == 1 else f"{count} trials:\n{place}" for place, count in places]

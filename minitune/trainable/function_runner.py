@@ -230,8 +230,9 @@ class FunctionRunner:
         if self._reporter == thread:
             if _is_within(FunctionRunner._hand_over):
                 raise RuntimeError(
-                    "report() was called by a signal handler that has interrupted report(): set a flag in the handler, "
-                    "and report where the flag is seen"
+                    "a signal handler called report() while report() was running: set a flag in the handler, and "
+                    "report "
+                    "after the function has seen the flag"
                 )
             self._let_go()
         with self._reporting:
@@ -261,7 +262,7 @@ class FunctionRunner:
         if times == _DEAF and self._is_stopping:
             logger.warning("the trial was told to stop, but %s", STOP_SWALLOWED)
             self._reports.abandon()
-        raise TrialStopped("the trial is stopped; let this exception through, so that the trial can end")
+        raise TrialStopped("the trial is stopped; do not catch this exception, so that the trial can end")
 
     def _run(self) -> None:
         """Run the function.
@@ -307,7 +308,7 @@ class FunctionRunner:
                 error.args = (f"{error}; the configuration is a dict: write config[{error.name!r}]",)
             if not self._is_stopping:
                 return error
-            logger.warning("the trial was stopped, and its function raised while it unwound", exc_info=error)
+            logger.warning("the trial was stopped, and its function then raised an exception", exc_info=error)
         if self._is_stopping or not values or values[0] is None:
             return _END
         attempts = 0
@@ -495,7 +496,7 @@ class FunctionTrainable(Trainable):
         """
         checkpoint = self._tune_session.checkpoint
         if checkpoint is None:
-            raise RuntimeError("there is nothing to save: the function has not reported a checkpoint yet")
+            raise RuntimeError("there is no checkpoint to save: the function has not reported one yet")
         if checkpoint_dir is not None:
             checkpoint = Checkpoint(checkpoint.to_directory(checkpoint_dir))
         write_state(checkpoint.path, self._tune_fields)

@@ -281,7 +281,7 @@ def report(metrics: dict[str, Any] | None = None, *, checkpoint: Checkpoint | No
     if legacy:
         if metrics is not None:
             raise TypeError(f"report() got unexpected keywords {sorted(legacy)}: put them into the dict of metrics")
-        warn_once("report(loss=...) is old: use report({'loss': ...})")
+        warn_once("report(loss=...) is deprecated: use report({'loss': ...})")
         metrics = legacy
     session = current_session()
     if session is None:

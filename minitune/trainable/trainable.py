@@ -233,7 +233,7 @@ class Trainable:
                 raise ValueError(f"{rule}, but returned {returned!r:.200}")
             files.atomic_write(os.path.join(directory, _RETURNED_FILE), name.encode())
         if returned is not None and not isinstance(returned, (str, os.PathLike)):
-            warn_once(f"{rule}; what else it returned ({returned!r:.200}) is ignored", "save_checkpoint")
+            warn_once(f"{rule}; the rest of the returned value ({returned!r:.200}) is ignored", "save_checkpoint")
 
     def restore(self, checkpoint_path: Any) -> None:
         """Load the state from disk. Blocks while it reads.

@@ -151,7 +151,7 @@ class ClassActor:
         if not hasattr(self._trainable, "trial_resources"):
             raise TypeError(
                 f"__init__() of {kind.__name__} must call super().__init__(config), but it does not; call it, or "
-                "prepare in setup(self, config) instead"
+                "define setup(self, config) instead"
             )
 
     def _enter(self, info: TrialInfo, allocation: Allocation) -> None:
@@ -242,7 +242,7 @@ class ClassActor:
         self._session.checkpoint = Checkpoint(path)
 
     def _stop(self) -> None:
-        with _logged("cleanup() raised; the trial keeps its status"):
+        with _logged("cleanup() raised an exception; the trial keeps its status"):
             if self._trainable is not None:
                 self._trainable.stop()
 

@@ -248,7 +248,9 @@ def _check_signature(bound: BoundFunction, is_complete: bool) -> None:
     except TypeError as error:
         keywords = "".join(f", {keyword}=..." for keyword in names)
         lacks = "missing" in str(error)
-        way_out = "bind further arguments with with_parameters()" if lacks else "give the function these parameters"
+        way_out = (
+            "bind the other arguments with with_parameters()" if lacks else "make the function take these parameters"
+        )
         raise ValueError(
             f"a trainable function must be callable as {name}(config{keywords}), but its signature is {signature}: "
             f"{error}; {way_out}"
@@ -330,7 +332,7 @@ def way_to_class(value: Any) -> str:
 
 
 def _refuse_objective(bound: BoundFunction) -> None:
-    """Refuse a function that asks a trial of Optuna's for its parameters."""
+    """Refuse a function that uses a trial of Optuna's for its parameters."""
     code = getattr(bound.function, "__code__", None)
     if not isinstance(code, types.CodeType) or not code.co_varnames[:1][: code.co_argcount]:
         return

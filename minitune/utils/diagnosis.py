@@ -87,7 +87,7 @@ def validate_save_restore(
     if not (isinstance(trainable_cls, type) and issubclass(trainable_cls, Trainable)):
         raise ValueError(f"trainable_cls must be a Trainable subclass, but got {trainable_cls!r:.200}")
     if num_gpus and num_gpus > machine_resources().totals.get(GPU, 0):
-        raise ValueError(f"num_gpus must be what this machine has at most, but got {num_gpus!r}")
+        raise ValueError(f"num_gpus must be at most the GPUs of this machine, but got {num_gpus!r}")
     instances: list[Trainable] = []
     try:
         for _ in range(2):
@@ -98,7 +98,8 @@ def validate_save_restore(
         wanted, got = _step(first, 4), _step(second, 4)
         if repr(got) == repr(results[0]) != repr(wanted):  # arrays have no plain ==
             raise TuneError(
-                f"after restore() the next step must report such as {wanted}, but it reports {got}, as a fresh one "
+                f"after restore() the next step must report values such as {wanted}, but it reports {got}, as a fresh "
+                "one "
                 "does: check that load_checkpoint() puts back all that save_checkpoint() has saved"
             )
         _step(second, 5)
@@ -186,7 +187,7 @@ def wait_for_gpu(
             return True
         logger.info("GPU %s: %.3f of its memory is in use, waiting for %.3f", gpu_id, share, target_util)
         time.sleep(delay_s)
-    raise RuntimeError(f"the memory of GPU {gpu_id} was not freed in {retry} looks, {delay_s:g} s apart")
+    raise RuntimeError(f"the memory of GPU {gpu_id} was not freed in {retry} checks, {delay_s:g} s apart")
 
 
 def _used_shares(command: str) -> dict[str, float]:
@@ -194,7 +195,7 @@ def _used_shares(command: str) -> dict[str, float]:
     try:
         text = run_bounded(command, "--query-gpu=index,uuid,memory.used,memory.total", "--format=csv,noheader,nounits")
     except (OSError, subprocess.SubprocessError) as error:
-        raise RuntimeError(f"nvidia-smi did not tell how much memory is in use: {error}") from error
+        raise RuntimeError(f"nvidia-smi did not report the memory in use: {error}") from error
     shares: dict[str, float] = {}
     for line in text.splitlines():
         index, uuid, used, total = (word.strip() for word in line.split(","))

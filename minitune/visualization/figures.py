@@ -52,7 +52,7 @@ def _history(run: RunLike, metric: str | None, mode: str | None) -> RunHistory:
     if isinstance(run, RunHistory):
         require(
             metric in (None, run.metric) and mode in (None, run.mode),
-            f"metric and mode: those that the RunHistory was read with ({run.metric}, {run.mode})",
+            f"metric and mode: the ones of the RunHistory ({run.metric}, {run.mode})",
             (metric, mode),
         )
         return run

@@ -136,7 +136,7 @@ class RunHistory:
         self.name = os.path.basename(self.path)
         directory = RunDirectory(self.path)
         if not os.path.isfile(directory.journal):
-            raise FileNotFoundError(f"{self.path} holds no run: there is no journal in it; pass <storage_path>/<name>")
+            raise FileNotFoundError(f"{self.path} holds no run: it has no journal; pass <storage_path>/<name>")
         story = Story(self.path)
         reader = _Reader(metric)
         for change in story.follow(journal.read(directory.journal)):

@@ -102,7 +102,7 @@ def get_param_importances(
     for name in names:
         require(name in history.params, f"params: some of {', '.join(history.params) or '(none)'}", name)
     if not varied:
-        raise ValueError("importances need a parameter that took more than one value; no parameter of this run did")
+        raise ValueError("importances need a parameter with more than one value; no parameter of this run has more")
 
     columns, owners = _columns(trials, varied)
     inputs = numpy.array(columns, dtype=float).T

@@ -167,7 +167,7 @@ def test_a_descriptor_that_does_not_arrive_at_the_zygote_is_not_waited_for(
     event = zygote.next("a")
     if lost == "fork":
         assert isinstance(event, Exited)
-        assert (event.kind, event.cause) == ("refused", "the zygote had no descriptor left")
+        assert (event.kind, event.cause) == ("refused", "the zygote had no free file descriptor")
     else:
         assert isinstance(event, Started)
         assert zygote.call("a", "call", _cached) is None, "nothing was preloaded"
@@ -282,7 +282,7 @@ def test_a_preload_that_is_not_safe_is_left_out(
         zygote.start("a")
     assert zygote.call("a", "call", _cached) is not None
     assert zygote.call("a", "call", _cached_more) == (True, False)
-    assert "each worker loads for itself what was to be loaded once" in caplog.text
+    assert "each worker loads the trainable itself, because loading it once for all failed" in caplog.text
     assert [record for record in caplog.records if record.levelno > logging.INFO] == []
     assert ("no preload today" in caplog.text) == (action is _fail)
     zygote.group.preload(_fill_twice)

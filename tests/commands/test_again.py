@@ -153,7 +153,7 @@ def test_values_that_are_not_kept_come_from_the_script(minitune: Minitune, tmp_p
     status, _, err = minitune("rerun", tmp_path / "bound", "0")
 
     assert status == 1
-    assert "values are bound to it" in err
+    assert "it has bound values" in err
     assert "--script" in err
 
 
@@ -200,7 +200,7 @@ def test_nothing_of_another_user_is_loaded(minitune: Minitune, storage: Path, mo
     os.chown(kept, 12345, -1)
     try:
         status, _, err = minitune("rerun", "run", "0")
-        assert (status, "may have been written by somebody else" in err) == (1, True)
+        assert (status, "may have been written by another user" in err) == (1, True)
         assert minitune("ls", "run")[0] == minitune("show", "run", "0")[0] == 0
         monkeypatch.setenv("MINITUNE_TRUST", "1")
         assert minitune("rerun", "run", "0")[0] == 0
@@ -214,7 +214,7 @@ def test_a_run_that_others_can_write_to_is_not_loaded(minitune: Minitune, tmp_pa
     (tmp_path / "told").unlink()
     (run / "journal").chmod(0o666)
     status, _, err = minitune("rerun", run, "0")
-    assert (status, "everybody can write to it" in err) == (1, True)
+    assert (status, "every user can write to it" in err) == (1, True)
     assert not (tmp_path / "told").exists(), "something was unpickled"
     (run / "journal").chmod(0o644)
     assert minitune("rerun", run, "0")[0] == 0
@@ -382,7 +382,7 @@ def test_a_script_is_run_again_and_goes_on_with_its_run(script: Script, minitune
     out, err = script.finish(again)
 
     assert (again.returncode, out) == (0, "['--epochs', '3'] [1, 2, 3] 2\n"), err
-    assert "going on with the run in" in err
+    assert "resuming the run in" in err
     assert len(list(script.storage.iterdir())) == 1
 
 
@@ -440,7 +440,8 @@ def test_a_script_with_another_space_is_refused(
 
     (run,) = script.storage.iterdir()
     assert refused.returncode == 1
-    assert f"the search space is not that of the run in {run}:\n  {change}\nPut the old space back" in refused.stderr
+    differs = f"the search space differs from that of the run in {run}:\n  {change}\nRestore the old space"
+    assert differs in refused.stderr
     assert "minitune resume --force SCRIPT.py" in refused.stderr
     assert len(script.records(run.name, type="open")) == 1, "nothing has been written"
 
@@ -462,7 +463,7 @@ def test_a_run_that_cannot_go_on_with_another_space_stays_as_it_is(
     forced = resumed(before, "--force", now=now)
 
     assert forced.returncode == 0, forced.stderr
-    assert "a new one begins" in forced.stderr
+    assert "a new run starts" in forced.stderr
     assert [len(script.records(run.name, type="open")) for run in script.storage.iterdir()] == [1, 1]
 
 
@@ -497,7 +498,7 @@ def test_a_run_goes_on_with_what_it_has_kept(minitune: Minitune, tmp_path: Path)
     ).fit()
 
     status, out, _ = minitune("resume", tmp_path / "half")
-    assert (status, "1 have failed and stay as they are" in out) == (3, True)
+    assert (status, "1 have failed and are not run again" in out) == (3, True)
 
     status, out, _ = minitune("resume", tmp_path / "half", "--errored")
     assert (status, "1 have failed and continue" in out) == (0, True)
@@ -511,7 +512,7 @@ def test_a_run_of_several_experiments_goes_on_by_its_script_only(minitune: Minit
         verbose=0,
     )
     status, _, err = minitune("resume", tmp_path / "one")
-    assert (status, "several experiments; continue it by its script" in err) == (1, True)
+    assert (status, "several experiments; resume it with its script" in err) == (1, True)
 
 
 def train_once(config: dict[str, Any]) -> None:

@@ -34,12 +34,12 @@ def damaged(storage: Path, path: Path, damage: str) -> Path:
 @pytest.mark.parametrize(
     ("damage", "way_out"),
     [
-        ("in its middle", "Put back a copy; or what stands before the bad line can be kept: "),
+        ("in its middle", "Put back a copy; or to keep the lines before the bad one: "),
         ("beginning", "Put back a copy; without its beginning it is lost"),
         ("beginning gone", "its beginning is missing; put back a copy"),
-        ("garbage", "put back a copy, or begin a run under another name"),
-        ("emptied", "put back a copy, or begin a run under another name"),
-        ("torn", "put back a copy, or begin a run under another name"),
+        ("garbage", "put back a copy, or start a run with another name"),
+        ("emptied", "put back a copy, or start a run with another name"),
+        ("torn", "put back a copy, or start a run with another name"),
     ],
 )
 def test_a_damaged_run_is_called_that_with_the_way_out(
@@ -74,8 +74,8 @@ def test_a_trainable_that_cannot_be_read_is_told_with_the_way_out(
     kept.unlink() if content is None else kept.write_bytes(content)
 
     for command, way_out in (
-        (["resume", tmp_path / "broken"], "continue it by its script: minitune resume FILE.py"),
-        (["rerun", tmp_path / "broken", "0"], "pass the script that it comes from: --script FILE.py"),
+        (["resume", tmp_path / "broken"], "resume it with its script: minitune resume FILE.py"),
+        (["rerun", tmp_path / "broken", "0"], "pass its script: --script FILE.py"),
     ):
         status, out, err = minitune(*command)
         assert (status, out, err.count("\n")) == (1, "", 1)

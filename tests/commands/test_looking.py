@@ -128,7 +128,7 @@ def test_runs_are_put_side_by_side(minitune: Minitune, tmp_path: Path) -> None:
 
     fit(lambda config: {"other": 1}, storage_path=str(tmp_path), name="third", metric="other", mode="max")
     status, _, err = minitune("compare", paths[0], tmp_path / "third")
-    assert (status, "do not agree on what is best; pass --metric and --mode" in err) == (1, True)
+    assert (status, "have different metrics or modes; pass --metric and --mode" in err) == (1, True)
 
 
 def test_a_narrow_terminal_keeps_parameters_and_the_objective_longest(
@@ -140,7 +140,7 @@ def test_a_narrow_terminal_keeps_parameters_and_the_objective_longest(
     assert "loss" in head
     assert "config/" in head
     assert "status" in head
-    assert dropped.startswith("left out, for lack of space: trial_id")
+    assert dropped.startswith("columns left out for lack of space: trial_id")
 
 
 def test_a_trial_is_shown_by_number_id_name_or_directory(minitune: Minitune, storage: Path) -> None:

@@ -58,11 +58,17 @@ def test_a_script_is_changed_in_its_imports_alone_and_runs(minitune: Command, tm
 @pytest.mark.parametrize(
     ("lines", "text"),
     [
-        ("from ray.rllib.algorithms.ppo import PPO", "No module named 'minitune.rllib': reinforcement learning"),
-        ("from ray import serve", "serving is not part of it"),
-        ("from ray.train.torch import TorchTrainer", "has no TorchTrainer: distributed training"),
+        (
+            "from ray.rllib.algorithms.ppo import PPO",
+            "'minitune.rllib': minitune has no reinforcement learning",
+        ),
+        ("from ray import serve", "minitune does not serve models"),
+        ("from ray.train.torch import TorchTrainer", "has no TorchTrainer: minitune has no distributed training"),
         ("from ray.tune import nothing", "no attribute 'nothing'"),
-        ("import ray\n@ray.remote\ndef f(): pass", "2: module 'minitune' has no attribute 'remote': tasks and actors"),
+        (
+            "import ray\n@ray.remote\ndef f(): pass",
+            "has no attribute 'remote': minitune has no tasks and actors",
+        ),
         ("from ray import tune\ntune.Checkpoint.from_uri('x')", "Checkpoint.from_uri is gone: mount the storage"),
         ("from ray import tune\ntune.run(print, samples=3)", "2: run() takes no samples"),
         ("from ray import tune\ntune.TuneConfig(samples=3)", "2: TuneConfig() takes no samples; it takes mode, metric"),

@@ -172,7 +172,7 @@ def test_an_answer_that_is_no_decision(answer: Any) -> None:
         def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> Any:
             return answer
 
-    with pytest.raises(TuneError, match=r"Odd\.on_trial_result gave no decision about trial SavedCounter_.*_00000"):
+    with pytest.raises(TuneError, match=r"Odd\.on_trial_result returned no decision about trial SavedCounter_.*_00000"):
         fit(SavedCounter, scheduler=Odd())
 
 

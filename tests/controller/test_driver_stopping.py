@@ -184,7 +184,7 @@ def test_the_metric_of_scheduler_and_searcher_counts_too(who: str) -> None:
 
 
 ONE_BY_ONE: dict[str, Any] = {"metric": "eval/loss", "mode": "min", "max_concurrent_trials": 1}
-NEVER_REPORTED = "2 trials have failed for want of a metric that no trial has ever reported: the metric 'eval/loss'.*"
+NEVER_REPORTED = "2 trials have failed because they lack a metric that no trial has reported: the metric 'eval/loss'.*"
 
 
 @pytest.mark.parametrize("num_retries", [0, -1])
@@ -261,7 +261,7 @@ def test_a_mode_without_a_metric_is_told_once_where_trials_report_names(
         return None if report_it else config["x"]
 
     assert fit(one, {"x": uniform(0, 1)}, num_samples=3, **settings).num_errors == 0
-    said = [text for text in caplog.messages if text.startswith("a mode is given and no metric")]
+    said = [text for text in caplog.messages if text.startswith("there is a mode but no metric")]
     assert [text.endswith("reported were: acc, n. Name the metric, such as metric='acc'") for text in said] == (
         [True] * is_told
     )

@@ -131,7 +131,7 @@ def test_each_exploit_is_on_record_with_its_reason(synch: bool) -> None:
     assert len(told) == len(exploits())
     for one in told:
         assert one.reason.startswith("rank ")
-        assert "goes on from that of" in one.reason or "goes on from its own checkpoint" in one.reason
+        assert "continues from the checkpoint of" in one.reason or "continues from its own checkpoint" in one.reason
         assert ", with lr " in one.reason
         assert "donor" in one.facts
 

@@ -88,7 +88,7 @@ def test_an_unknown_argument_or_trainable() -> None:
     [
         ([0.1, 0.2], r"got \[0.1, 0.2\]; give the parameter a name: {'x': choice\("),
         (uniform(0, 1), "; give the parameter a name: {'x': uniform"),
-        (lambda trial: {}, r"; a function that asks a trial of Optuna goes to OptunaSearch\(space=...\)"),
+        (lambda trial: {}, r"; a function that uses a trial of Optuna goes to OptunaSearch\(space=...\)"),
     ],
 )
 def test_a_space_that_is_none_is_told_what_to_write(space: Any, text: str) -> None:
@@ -133,7 +133,7 @@ def test_old_arguments_for_checkpoints() -> None:
         "checkpoint_freq": 1,
         "checkpoint_at_end": True,
     }
-    with pytest.warns(DeprecationWarning, match="is old: pass ") as warned:
+    with pytest.warns(DeprecationWarning, match="is deprecated: pass ") as warned:
         (trial,) = run(Steps, stop={"n": 5}, verbose=0, **settings).trials
     assert [str(one.message).split()[0] for one in warned] == list(settings)
     assert {one.filename for one in warned} == {__file__}
@@ -330,9 +330,9 @@ def test_a_class_may_leave_its_resources_to_the_run() -> None:
     (trial,) = run(Asks, config={"asks": None}, resources_per_trial={"cpu": 2}, stop={"n": 1}, verbose=0).trials
     assert trial.placement_group_factory.required_resources == {"CPU": 2}
     space = {"asks": grid_search([None, {"cpu": 2}])}
-    with pytest.raises(TuneError, match="resources are given twice for Asks"):
+    with pytest.raises(TuneError, match="resources are set twice for Asks"):
         run(Asks, config=space, resources_per_trial={"cpu": 1}, stop={"n": 1}, verbose=0)
-    with pytest.raises(TuneError, match="resources are given twice for AsksForTwo"):
+    with pytest.raises(TuneError, match="resources are set twice for AsksForTwo"):
         Experiment("never begins", AsksForTwo, resources_per_trial={"cpu": 1})
 
 

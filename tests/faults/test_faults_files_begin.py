@@ -116,7 +116,7 @@ def test_a_journal_that_was_emptied_or_removed_is_no_new_start(script: Any) -> N
     script.run(LOOP + '    start_or_go_on("run")\n')
     journal = script.storage / "run" / "journal"
     whole = journal.read_bytes()
-    for content, text in ((b"", "what it held is lost"), (whole[:40], "what it held is lost"), (None, "is missing")):
+    for content, text in ((b"", "its records are lost"), (whole[:40], "its records are lost"), (None, "is missing")):
         journal.unlink()
         if content is not None:
             journal.write_bytes(content)

@@ -147,7 +147,7 @@ def test_what_others_could_have_written_is_not_unpickled(script, hostile):
     refusals = [json.loads(line) for line in script.run(source, *places).splitlines()]
     assert len(refusals) == len(places)
     for target, mode, text in refusals:
-        for part in (target, mode, "everybody can write", "owner", "chmod"):
+        for part in (target, mode, "every user can write", "owner", "chmod"):
             assert part in text
     assert not hostile.exists()
 

@@ -105,7 +105,7 @@ def test_no_memory_is_an_ordinary_error_and_costs_the_worker(script):
     assert own[1]
     assert "in take_too_much" in own[2]
     assert in_report[1]
-    assert "no memory left to send" in in_report[2]
+    assert "not enough memory to send" in in_report[2]
     assert last[2] == "None"
     assert len({own[0], in_report[0], last[0]}) == 3, "no worker is used again"
 
@@ -201,8 +201,8 @@ def test_after_a_checkpoint_that_is_of_no_use_the_one_before_it_is_taken(script,
     stdout, stderr = script.finish(process)
     assert stdout == "None 6 6 6\n", stderr
     assert (script.directory / "loaded").read_text() == loaded
-    reason = "is not what its record says" if how == "empty" else "could not be loaded"
-    assert len(re.findall(rf"checkpoint_000002 of trial \S+ {reason}; the one before it is used", stderr)) == 1
+    reason = "does not match its record" if how == "empty" else "could not be loaded"
+    assert len(re.findall(rf"checkpoint_000002 of trial \S+ {reason}; the previous one is used", stderr)) == 1
     assert script.records(type="drop", checkpoint=2)
 
 
@@ -297,7 +297,7 @@ def test_what_cannot_be_killed_is_named_and_keeps_its_resources(script):
     stdout, stderr = script.finish(process)
     stuck, half, most, all_, pid = json.loads(stdout)
     assert f"could not be killed, pid {pid}" in stuck
-    assert f"could not be killed, pid {pid}: what it holds stays taken" in stderr
+    assert f"could not be killed, pid {pid}: its resources stay in use" in stderr
     assert (half, most) == ("None", "None")
     assert "CPU: 2 asked, 1 there" in all_
     script.wait_until(lambda: is_gone(pid))  # the channel closes with the driver

@@ -125,7 +125,7 @@ def test_the_end_of_a_run_waits_no_longer_than_it_is_told(tmp_path: Path, caplog
     gate.set()
     thread.join()
     assert grid.num_errors == 0
-    assert "Stuck could not keep up: " in caplog.text
+    assert "Stuck was too slow: " in caplog.text
     assert stuck.verbs() == ["open", "write"]
 
 

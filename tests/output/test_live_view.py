@@ -385,12 +385,15 @@ def test_one_draw_from_a_space_is_worth_a_hint(
     [
         (
             {"x": 1, "f": {"g": lambda: 3}},
-            "hint: 'f/g' is a lambda, which each trial gets as it is; sample_from(lambda ",
+            "hint: 'f/g' is a lambda, and each trial gets the lambda itself; sample_from(lambda ",
         ),
-        ({"x": 1, "f": lambda config: 3}, "hint: 'f' is a lambda, which each trial gets as it is; sample_from(lambda "),
+        (
+            {"x": 1, "f": lambda config: 3},
+            "hint: 'f' is a lambda, and each trial gets the lambda itself; sample_from(lambda ",
+        ),
         (
             {"x": 1, "layers": [64, 32]},
-            "hint: nothing is searched: 'layers' is a list, which each trial gets as it is; ",
+            "hint: the search space has only constants: 'layers' is a list, and each trial gets the whole list; ",
         ),
         ({"x": tune.grid_search([1, 2]), "layers": [64, 32]}, None),  # a constant beside what is searched
         ({"x": 1, "layers": [64]}, None),

@@ -213,7 +213,7 @@ def test_a_relative_path_gets_a_hint_where_the_file_is(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data.txt").write_text("here")
     (tmp_path / "out").mkdir()
-    hint = "hint: each trial works in its own directory; give it the absolute path, "
+    hint = "hint: the working directory of each trial is its own directory; use the absolute path, "
     for space, meant in (
         ({"path": "data.txt"}, tmp_path / "data.txt"),
         ({"path": "out/new.txt", "mode": "w"}, tmp_path / "out" / "new.txt"),

@@ -432,6 +432,6 @@ def test_a_time_attr_that_is_never_reported_is_told_once(caplog: pytest.LogCaptu
 
     assert told == {"CONTINUE"}
     assert [text.partition(". ")[0] for text in caplog.messages] == [
-        "AsyncHyperBandScheduler goes by time_attr='epok', but a result has no such number, and passes unjudged; "
+        "AsyncHyperBandScheduler uses time_attr='epok', but a result has no such number, so it is not compared; "
         "reported were: epoch, score"
     ]

@@ -308,7 +308,7 @@ def test_decisions_tell_their_reasons_and_facts() -> None:
         waits = band.report(number, 1, **{"eval/loss": number + 0.5})
         if number == 0:
             assert waits.reason == (
-                "at training_iteration 1 it waits for the others of its bracket (2 on their way): eval/loss=0.5"
+                "at training_iteration 1 it waits for the others of its bracket (2 still run): eval/loss=0.5"
             )
             assert waits.facts == {
                 "rule": "hyperband",
@@ -368,7 +368,7 @@ def test_a_state_of_other_brackets_is_refused() -> None:
 @pytest.mark.parametrize(
     ("kwargs", "words"),
     [
-        ({"max_t": 0}, "0 < max_t < infinity must hold, but got 0"),
+        ({"max_t": 0}, "expected 0 < max_t < infinity, but got 0"),
         ({"max_t": math.inf}, "max_t"),
         ({"max_t": "81"}, "max_t"),
         ({"reduction_factor": 1}, "1 < reduction_factor"),

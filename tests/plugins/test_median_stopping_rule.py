@@ -283,7 +283,7 @@ def test_after_very_many_times_one_that_is_close_serves() -> None:
         ({"mode": "best"}, "'min' or 'max'"),
         ({"metric": 3}, "metric"),
         ({"time_attr": 3}, "time_attr"),
-        ({"grace_period": -1}, "0 <= grace_period < infinity must hold, but got -1"),
+        ({"grace_period": -1}, "expected 0 <= grace_period < infinity, but got -1"),
         ({"grace_period": "60"}, "grace_period"),
         ({"min_samples_required": 0}, "min_samples_required must be an int >= 1, but got 0"),
         ({"min_samples_required": 2.5}, "min_samples_required"),

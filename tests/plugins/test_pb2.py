@@ -49,7 +49,7 @@ def climb(best: float = 0.7) -> Any:
         ({"x": [1, 2, 3]}, ValueError, "must be two numbers"),
         ({"x": [1, "2"]}, ValueError, "must be two numbers"),
         ({"x": [0, math.inf]}, ValueError, "must be two numbers"),
-        ({"x": [2, 1]}, ValueError, r"low <= high must hold for hyperparam_bounds\['x'\], but got \[2, 1\]"),
+        ({"x": [2, 1]}, ValueError, r"expected low <= high for hyperparam_bounds\['x'\], but got \[2, 1\]"),
         ({"a": {"b": [2, 1]}}, ValueError, r"hyperparam_bounds\['a'\]\['b'\]"),
         ({"x": choice([1, 2])}, ValueError, "a domain without bounds, or not of numbers"),
     ],

@@ -117,7 +117,7 @@ def test_a_mode_must_be_known() -> None:
         ValueError, match=r"PopulationBasedTraining needs a metric and a mode, but got metric='score', mode=None"
     ):
         pbt(mode=None).set_search_properties(None, None)
-    with pytest.raises(ValueError, match="num_samples must be their number, but got -1"):
+    with pytest.raises(ValueError, match="num_samples must be the number of trials, but got -1"):
         pbt(synch=True).set_search_properties(None, None, num_samples=-1)
 
 
@@ -159,12 +159,8 @@ def test_a_population_that_saves_nothing_is_told_that_nothing_could_be_done(
     for _ in range(12):
         loop.step()
     (said,) = caplog.messages
-    assert said.startswith(
-        "PopulationBasedTraining could do nothing so far: no trial has saved a checkpoint that another"
-    )
-    assert (
-        scheduler.debug_string() == "PopulationBasedTraining: no trial has saved a checkpoint, so it could do nothing"
-    )
+    assert said.startswith("PopulationBasedTraining has changed nothing so far: no trial has saved a checkpoint. ")
+    assert scheduler.debug_string() == "PopulationBasedTraining: no trial has saved a checkpoint, so it changed nothing"
 
 
 def test_that_is_told_at_the_end_of_a_short_run(caplog: pytest.LogCaptureFixture) -> None:
@@ -208,7 +204,7 @@ def test_the_worst_goes_on_from_the_best_under_other_hyperparameters() -> None:
     assert decision.facts["perturbed"] == {"lr": [10, config["lr"]]}
     # what the others had reached at that time
     assert decision.reason.startswith(
-        "rank 4 of 4 at training_iteration 3 (score=3): goes on from that of t0003 (score=30)"
+        "rank 4 of 4 at training_iteration 3 (score=3): continues from the checkpoint of t0003 (score=30)"
     )
     assert "with lr 10 -> " in decision.reason
     assert loop.trials[0].experiment_tag == f"0@perturbed[lr={config['lr']:.4g}]"
@@ -411,7 +407,7 @@ def test_members_share_the_room_and_no_one_starves() -> None:
     trained = [sum(1 for trial, _ in loop.decisions if trial.number == n) for n in range(8)]
     assert sum(trained) == 400
     assert min(trained) >= 30, trained
-    assert any("makes room for a trial that waits" in decision.reason for _, decision in loop.decisions)
+    assert any("makes room for a waiting trial" in decision.reason for _, decision in loop.decisions)
 
 
 def test_no_one_makes_room_where_no_one_waits() -> None:
@@ -431,7 +427,7 @@ def test_with_synch_no_one_goes_on_before_all_have_come() -> None:
         loop.report(trial)
         assert loop.report(trial) == "PAUSE"
         assert scheduler.choose_trial_to_run(loop.context) is None
-    assert "waits until all have come to turn 1" in loop.decisions[-1][1].reason
+    assert "waits until all trials have reached turn 1" in loop.decisions[-1][1].reason
     loop.report(loop.trials[3])
     loop.report(loop.trials[3])
     chosen = scheduler.choose_trial_to_run(loop.context)
@@ -595,7 +591,7 @@ def test_what_cannot_be_replayed_is_refused(tmp_path: Path, caplog: pytest.LogCa
     scheduler = PopulationBasedTrainingReplay(policy)
     context = FakeContext([make_trial(0, config={"lr": 5}), make_trial(1)])
     scheduler.on_trial_add(context, context.trials[0])
-    assert "gives way to that of" in caplog.text
+    assert "is replaced by that of" in caplog.text
     assert context.trials[0].config == {"lr": 1}
     with pytest.raises(ValueError, match="a replay trains one trial"):
         scheduler.on_trial_add(context, context.trials[1])

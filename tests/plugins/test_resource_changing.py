@@ -113,7 +113,7 @@ def test_several_bundles_can_only_become_more() -> None:
     base = Resources([{}, {"CPU": 1}])
     scheduler = ResourceChangingScheduler(None, DistributeResources())
     context = machine(scheduler, base, count=1)
-    with pytest.raises(ValueError, match="can add to one bundle only, but trials ask for 2; pass add_bundles=True"):
+    with pytest.raises(ValueError, match="can add to only one bundle, but trials ask for 2; pass add_bundles=True"):
         reported(scheduler, context, context.trials[0])
     scheduler = ResourceChangingScheduler(None, DistributeResources(add_bundles=True))
     context = machine(scheduler, base, cpus=4, count=1)
@@ -175,14 +175,14 @@ def test_a_function_of_the_users_decides() -> None:
     context = machine(scheduler, {"cpu": 1})
     decision = Decision.of(scheduler.on_trial_result(context, context.trials[0], {"n": 3}))
     assert decision.resources == Resources([{"CPU": 3}])
-    assert decision.reason == "goes on with 3 CPU instead of 1 CPU"
+    assert decision.reason == "continues with 3 CPU instead of 1 CPU"
     assert decision.facts == {"rule": "resources", "old": "1 CPU", "new": "3 CPU"}
 
 
 def test_what_cannot_be_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     scheduler = ResourceChangingScheduler()
     context = machine(scheduler, {"cpu": 1})
-    with pytest.raises(RuntimeError, match="all trials must ask for the same at the start"):
+    with pytest.raises(RuntimeError, match="all trials must ask for the same resources at the start"):
         scheduler.on_trial_add(context, make_trial(9, resources=Resources.of({"cpu": 2})))
     with pytest.raises(ValueError, match="cannot be used with reuse_actors=True") as caught:
         fit(SavedCounter, scheduler=ResourceChangingScheduler(), reuse_actors=True)

@@ -80,7 +80,7 @@ def lose_the_worker(trial_number: int) -> None:
     """Put on record, as the last thing that has happened, that a trial has lost its worker through no fault of it."""
     trials = {record["number"]: record["trial"] for record in journal_of() if record["type"] == "trial"}
     with Journal.open(run_path() / "journal", "process") as journal:
-        journal.append(records.status(trials[trial_number], "PENDING", f"{LOST}no process could be made"))
+        journal.append(records.status(trials[trial_number], "PENDING", f"{LOST}could not start a process"))
 
 
 def test_a_lost_worker_is_no_failure_after_a_resume_either() -> None:

@@ -112,7 +112,7 @@ def test_what_no_one_can_count_ends_when_nothing_new_comes(tmp_path: Path, caplo
     grid = minimise(tmp_path, space, num_samples=3, on_duplicate="resample")
 
     assert pairs(grid) == [(1,)]
-    assert "proposals were all refused" in caplog.text
+    assert "proposals were refused" in caplog.text
 
 
 def test_a_searcher_that_repeats_itself_is_helped_out(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_with_a_limiter_and_repeats(tmp_path: Path, batch: bool) -> None:
 
 
 def test_a_search_algorithm_that_makes_its_trials_itself_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"cannot be kept by SearchAlgorithm, which makes its trials itself"):
+    with pytest.raises(ValueError, match=r"do not work with SearchAlgorithm, which makes its trials itself"):
         minimise(tmp_path, search_alg=SearchAlgorithm(), on_duplicate="resample")
 
 

@@ -71,7 +71,7 @@ def test_several_may_be_open_and_are_told_in_any_order_and_by_an_equal_one() -> 
     assert one.best is not None
     assert (one.best.config["x"], one.best.metrics) == (3, {"_metric": 30})
     for told in (second, {"x": 3, "y": [1]}, {"x": 7}, None):
-        with pytest.raises(ValueError, match=r"config must be one that ask\(\) has returned and of which nothing was"):
+        with pytest.raises(ValueError, match=r"config must be one that ask\(\) has returned and whose result"):
             one.tell(told, 1)
 
 
@@ -100,7 +100,7 @@ def test_several_objectives() -> None:
     for values in ([0, 0], [1, 1], {"a": 1, "b": 0}, (math.nan, 5)):
         one.tell(one.ask(), values)
     assert [each.config["x"] for each in one.front] == [0, 1]
-    with pytest.raises(ValueError, match="there is no best of several objectives"):
+    with pytest.raises(ValueError, match="several objectives have no best configuration"):
         _ = one.best
     with pytest.raises(ValueError, match="value must be a dict, or one value for each of a, b, but got 5"):
         Study({"x": 1}, metric=["a", "b"], mode=["min", "min"]).tell({"x": 1}, 5)

@@ -266,7 +266,7 @@ def test_ranks_of_hyperband_are_those_within_a_bracket_of_one_band() -> None:
 def test_population_based_training_tells_the_values_that_were_compared() -> None:
     mutations = {"x": uniform(0, 1)}
     pbt = PopulationBasedTraining("training_iteration", perturbation_interval=2, hyperparam_mutations=mutations)
-    told = [one for one in _sentences(pbt, 12) if "goes on from" in one]
+    told = [one for one in _sentences(pbt, 12) if "continues from" in one]
     assert {one.split(": ")[1] for one in told} == {"exploits another trial", "explores"}
     for one in told:
         losses = [float(loss) for loss in re.findall(r"loss=([\d.]+)", one)]

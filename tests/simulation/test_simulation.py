@@ -249,7 +249,7 @@ def said_enough(trial_id: str, result: dict[str, Any]) -> bool:
     return bool(result["loss"] < 2.3)
 
 
-@pytest.mark.parametrize(("stop", "name"), [(Enough(), "Enough"), (said_enough, "said_enough() said so")])
+@pytest.mark.parametrize(("stop", "name"), [(Enough(), "Enough"), (said_enough, "said_enough() returned True")])
 def test_the_stopper_that_has_stopped_a_trial_is_named(stop: Any, name: str) -> None:
     done = on_grid(3, run_config=RunConfig(stop=[stop, lambda trial_id, result: False]))
 

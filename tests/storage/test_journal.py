@@ -776,7 +776,7 @@ def test_a_journal_that_others_have_changed_ends_the_run(
                 log.append(result(number))
                 assert housekeeper.wait_idle(bound_s(10))
 
-        with pytest.raises(TuneError, match=f"{path} was changed by another program while the run was going on"):
+        with pytest.raises(TuneError, match=f"{path} was changed by another program during the run"):
             append_until_it_is_noticed()
         with pytest.raises(TuneError, match="was changed by another program"):
             log.close()

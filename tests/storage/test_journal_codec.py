@@ -195,7 +195,7 @@ def test_code_of_another_python_is_refused() -> None:
     assert isinstance(code, Pickled)
     old = Pickled(code.text, "3.1", code.data, None, code.size_bytes)
 
-    with pytest.raises(TuneError, match=r"pickled by Python 3\.1 and holds code"):
+    with pytest.raises(TuneError, match=r"pickled by Python 3\.1 and contains code"):
         old.load()
 
 

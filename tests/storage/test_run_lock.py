@@ -250,7 +250,7 @@ def test_a_lock_whose_file_was_removed_is_taken_again(
         assert lock.is_in_place()
         refused = subprocess.run([sys.executable, "-c", HOLD, str(lock.path), kind], capture_output=True, check=False)
         assert f"in use by process {os.getpid()}".encode() in refused.stderr
-    assert "was removed while the run was going on" in caplog.text
+    assert "was removed during the run" in caplog.text
     with other_process(tmp_path / "lock", kind):
         pass
 

@@ -446,7 +446,7 @@ def test_what_others_can_write_is_not_trusted(run_on_disk: Path, place: str, mon
     target = run_on_disk / place
     target.chmod(target.stat().st_mode | 0o002)
 
-    with pytest.raises(UntrustedStateError, match=r"everybody can write to it \(owner .*, mode 07?[67][45][67]\)"):
+    with pytest.raises(UntrustedStateError, match=r"every user can write to it \(owner .*, mode 07?[67][45][67]\)"):
         layout.check_trusted(run_on_disk)
     monkeypatch.setenv("MINITUNE_TRUST", "1")
     layout.check_trusted(run_on_disk)

@@ -173,7 +173,7 @@ def test_a_script_in_all_dialects(tmp_path):
         ("search.hebo", "subclass"),
         ("tune.search.zoopt", "subclass"),
         ("train.xgboost", r"minitune\.integration\.xgboost"),
-        ("train._internal.storage", "inside"),
+        ("train._internal.storage", "internal"),
     ],
 )
 def test_modules_that_are_missing_on_purpose_say_what_to_do_instead(name, instead):
@@ -193,11 +193,11 @@ def test_an_import_of_something_left_out_says_what_to_do(path: str) -> None:
 
 
 def test_what_is_left_out_beside_the_torch_checkpoint_says_what_to_do() -> None:
-    with pytest.raises(ModuleNotFoundError, match="no TorchTrainer: distributed training is not part of it"):
+    with pytest.raises(ModuleNotFoundError, match="no TorchTrainer: minitune has no distributed training"):
         from minitune.train.torch import TorchTrainer  # type: ignore[import-not-found]  # noqa: F401
 
 
 def test_a_left_out_name_is_no_attribute() -> None:
     assert not hasattr(minitune, "remote")
-    with pytest.raises(AttributeError, match="no attribute 'serve': serving is not part of it"):
+    with pytest.raises(AttributeError, match="no attribute 'serve': minitune does not serve models"):
         minitune.serve  # noqa: B018

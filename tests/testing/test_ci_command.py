@@ -96,8 +96,8 @@ tune.Tuner(lambda config: None, tune_config=tune.TuneConfig(executor="inline"), 
 @pytest.mark.parametrize(
     ("script", "status", "text"),
     [
-        ("raise SystemExit(7)", 7, "ended with exit status 7; no run of minitune has ended"),
-        ("print('hello')", 1, "no run of minitune has ended in "),
+        ("raise SystemExit(7)", 7, "ended with exit status 7; no run of minitune has finished"),
+        ("print('hello')", 1, "no run of minitune has finished in "),
         ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", 143, "ended with exit status 143"),
     ],
 )
@@ -176,8 +176,8 @@ def test_a_signal_ends_the_script_and_the_command_follows(ci: Run) -> None:
     [
         (["--metric", "loss"], "a target must have a metric and a bound"),
         (["--at-least", "3"], "a target must have a metric and a bound"),
-        (["--samples", "0"], "N >= 1 must hold, but got 0"),
-        (["--budget-s", "-1"], "0 < S < infinity must hold, but got -1"),
+        (["--samples", "0"], "expected N >= 1, but got 0"),
+        (["--budget-s", "-1"], "expected 0 < S < infinity, but got -1"),
         ([], "SCRIPT must be a file, but got 'nowhere.py'"),
     ],
 )

@@ -287,9 +287,7 @@ def test_what_hangs_in_a_process_is_killed_and_the_text_tells_where(
     silent = f"no trial of hang_in_the_end has reported anything within {budget_s:g} s"
     late = f"a trial of hang_in_the_end has not stopped 0.1 s after the budget of {budget_s:g} s and was killed"
     if "It hung here" in told:  # else the machine is so slow that no worker came up in time
-        assert told.startswith(
-            f"{late}. It hung here " if reports else f"{silent}: make the first report come sooner, or "
-        )
+        assert told.startswith(f"{late}. It hung here " if reports else f"{silent}: report earlier, or ")
         assert f'  File "{__file__}", line {hang.__code__.co_firstlineno + 1} in hang\n' in told
         assert "minitune/actor" not in told
     else:

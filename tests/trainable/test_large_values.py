@@ -135,7 +135,7 @@ def test_a_path_that_means_another_file_by_now_is_refused(tmp_path: Path) -> Non
         read_value(spot)
     new.close()
     reader, writer = os.pipe()
-    with open(reader), open(writer, "w"), pytest.raises(FileNotFoundError, match="is not the file"):
+    with open(reader), open(writer, "w"), pytest.raises(FileNotFoundError, match="is no longer the file"):
         read_value(Spot(f"/dev/fd/{reader}"))
 
 

@@ -193,7 +193,7 @@ def test_another_value_in_its_place_is_refused(tmp_path: Path) -> None:
     handle.forget()
     for spoil in (lambda: store("evil", tmp_path / "v.pkl"), lambda: (tmp_path / "v.pkl").write_bytes(b"evil")):
         spoil()
-        with pytest.raises(FileNotFoundError, match="does not hold the value"):
+        with pytest.raises(FileNotFoundError, match="no longer holds the value"):
             handle.get()
 
 

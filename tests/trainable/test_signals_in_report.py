@@ -151,7 +151,7 @@ def _reports_in_handler(config: dict[str, Any]) -> None:
 def test_a_handler_that_has_interrupted_report_must_not_report(tmp_path: Path) -> None:
     grid = _fit(_reports_in_handler, tmp_path, _Seen())
     assert not grid.errors
-    assert "has interrupted report()" in grid[0].metrics["error"]
+    assert "a signal handler called report()" in grid[0].metrics["error"]
 
 
 def _reports_from_threads(config: dict[str, Any]) -> None:

@@ -209,7 +209,7 @@ def test_an_objective_of_optuna_is_refused_with_the_way_to_write_it() -> None:
 
     for function in (objective, with_resources(objective, {"cpu": 1}), wrap_function(objective)):
         with pytest.raises(
-            ValueError, match=r"objective\(trial\) asks a trial of Optuna \(trial.suggest_float\): give "
+            ValueError, match=r"objective\(trial\) uses a trial of Optuna \(trial.suggest_float\): give "
         ):
             validate_trainable(function)
 

@@ -38,7 +38,7 @@ def test_what_has_no_counterpart_is_refused() -> None:
     kind, depth = CS.Categorical("kind", ["a", "b"]), CS.Integer("depth", (1, 9))
     space.add(kind, depth)
     space.add(CS.EqualsCondition(depth, kind, "a"))
-    with pytest.raises(ValueError, match="a ConfigurationSpace with conditions has no counterpart"):
+    with pytest.raises(ValueError, match="a ConfigurationSpace with conditions cannot be converted"):
         TuneBOHB(space)
     normal = CS.ConfigurationSpace({"x": CS.Float("x", (0.0, 1.0), distribution=CS.Normal(0.5, 0.1))})
     with pytest.raises(ValueError, match="parameter 'x' of the ConfigurationSpace is a NormalFloatHyperparameter"):

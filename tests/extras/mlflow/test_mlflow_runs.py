@@ -143,5 +143,5 @@ def test_the_old_decorator(tmp_path: Path, store: str) -> None:
 
 
 def test_an_experiment_that_is_not_there_is_named(tmp_path: Path, store: str) -> None:
-    with pytest.raises(ValueError, match="MLflow has no experiment 'none': make it there, or pass create_exp"):
+    with pytest.raises(ValueError, match="MLflow has no experiment 'none': create it, or pass create_exp"):
         setup_mlflow({}, tracking_uri=store, experiment_name="none")

@@ -171,7 +171,7 @@ def test_spaces_that_it_cannot_search(space: Any, text: str) -> None:
 
 def test_a_sampler_of_its_own_and_a_seed(caplog: pytest.LogCaptureFixture) -> None:
     search = searching(sampler=optuna.samplers.RandomSampler(seed=3))
-    assert "seed=1 has no effect on a sampler of your own" in caplog.text
+    assert "seed=1 has no effect on the given sampler" in caplog.text
     assert isinstance(search.study.sampler, optuna.samplers.RandomSampler)
 
 

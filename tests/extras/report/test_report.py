@@ -171,7 +171,7 @@ def test_importances_need_trials_and_a_parameter() -> None:
     with pytest.raises(ValueError, match="need at least 10 trials with a finite objective; this run has 3"):
         few.importances()
     same = fit(lambda config: {"loss": 1}, {"a": 1}, num_samples=10, name="same", **OBJECTIVE)
-    with pytest.raises(ValueError, match="need a parameter that took more than one value"):
+    with pytest.raises(ValueError, match="need a parameter with more than one value"):
         same.importances()
 
 

@@ -124,7 +124,7 @@ def test_without_an_account_there_is_one_warning_and_a_whole_run(
         grid = fit(counting(2), num_samples=2, storage_path=tmp_path, callbacks=[WandbLoggerCallback("mine")])
     assert grid.num_terminated == 2
     (text,) = [line for line in caplog.messages if line.startswith("WandbLoggerCallback")]
-    assert "opens no more records in wandb (RuntimeError: no key of an account was found: run `wandb login`" in text
+    assert "opens no more records in wandb (RuntimeError: no API key was found: run `wandb login`" in text
 
 
 def test_a_trial_writes_its_own_run_and_ends_it(tmp_path: Path) -> None:
