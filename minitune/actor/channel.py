@@ -1,9 +1,10 @@
 """The channel between driver and worker: frames over one pair of connected sockets.
 
-The driver's end never blocks, in either direction, so a worker that is stopped in the middle of a message holds up no
-other one. The worker's end blocks: its control thread always reads, so two ends that write at once cannot lock each
-other out. Where the driver cannot select on a pipe (Windows), threads block on a `Connection` in its stead; the frames
-are the same. A worker has a second channel, the report pipe (see `reports`).
+The driver's end never blocks, neither when it reads nor when it writes. So a worker that is stopped in the middle of a
+message delays no other worker. The worker's end blocks. Its control thread always reads, so the two ends cannot
+deadlock when both write at once. Where the driver cannot select on a pipe (Windows), threads that block on a
+`Connection` read and write for it; the frames are the same. A worker has a second channel, the report pipe (see
+`reports`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ from minitune.actor.messages import (
 
 CHUNK_BYTES = 64 * 1024  # larger buffers are mapped and unmapped by each read: ten times the cost (measured)
 _NO_SIGNAL: int = getattr(socket, "MSG_NOSIGNAL", 0)
-"""A write to a dead worker must not kill a driver in which the user has put SIGPIPE back to its default."""
+"""Makes a write to a dead worker raise an error instead of SIGPIPE, which would kill a driver whose user has restored
+SIGPIPE's default.
+"""
 
 
 # -- over a socket -----------------------------------------------------------------------------------------------------
@@ -50,7 +53,7 @@ class ChannelClosedError(Exception):
 
     @classmethod
     def of(cls, error: OSError) -> ChannelClosedError:
-        """Tell by the error number whose fault it was.
+        """Make the error from an OSError; its number says which end is at fault.
 
         Raises:
             OSError: `error` itself, if it has no number: a signal handler has raised it, such as `TimeoutError()`.
@@ -61,12 +64,12 @@ class ChannelClosedError(Exception):
 
 
 def worker_sockets() -> tuple[list[socket.socket], list[socket.socket]]:
-    """The two ends of a worker's control channel and of its report pipe: those of the driver, and those of the worker.
+    """Make a worker's control channel and report pipe; return the driver's ends and the worker's ends.
 
-    No program that is started inherits one of them by itself.
+    A program that is started does not inherit them unless they are passed to it.
 
     Raises:
-        OSError: If there are no descriptors left.
+        OSError: If no file descriptor is free.
     """
     ours, theirs = socket.socketpair()
     try:
@@ -89,12 +92,12 @@ class DriverEnd(Protocol):
         handle: Callable[[Message], object],
         on_broken: Callable[[ChannelClosedError | ProtocolError], object],
     ) -> None:
-        """Handle messages on the loop from now on. Sends what is left, too.
+        """Start to handle messages on the loop, and send the messages that are queued.
 
         Args:
             loop: The driver's loop.
             handle: Called with each message.
-            on_broken: Called once, at end-of-file or when something else than messages has come: nothing more will.
+            on_broken: Called once, at end-of-file or when the bytes are not a message. No message follows.
         """
         ...
 
@@ -104,31 +107,31 @@ class DriverEnd(Protocol):
         take: Callable[[bytes], object],
         on_broken: Callable[[ChannelClosedError | ProtocolError], object],
     ) -> None:
-        """Hand over bytes as they come, in place of messages: for a relay, which need not know what they mean."""
+        """Pass on the bytes as they arrive, without reading messages in them; for a relay between driver and worker."""
         ...
 
     def unwatch(self) -> None:
-        """Do not wait for messages any more. Any number of times."""
+        """Stop waiting for messages. May be called any number of times."""
         ...
 
     def send(self, *frames: bytes) -> None:
-        """Send what `encode` has made, now or when it can be sent."""
+        """Send a frame that `encode` has made, now or when the channel accepts it."""
         ...
 
     def read(self) -> bool:
-        """Handle what has arrived, or some of it; returns whether there may be more."""
+        """Handle some or all of the messages that have arrived; return whether there may be more."""
         ...
 
     def close(self) -> None:
-        """Free everything. Any number of times."""
+        """Release all resources. May be called any number of times."""
         ...
 
 
 class _Unread(FrameReader):
-    """Stands where frames are put together, and hands on the bytes as they come.
+    """Replaces the frame reader of a relay: it passes on the bytes as they arrive.
 
     Args:
-        take: Gets them.
+        take: Called with the bytes.
     """
 
     def __init__(self, take: Callable[[bytes], object]):
@@ -136,12 +139,12 @@ class _Unread(FrameReader):
         self._take = take
 
     def feed(self, data: bytes, handle: Callable[[Message], object]) -> None:
-        """Hand on `data`."""
+        """Pass on `data`."""
         self._take(data)
 
 
 def _ignore(message: Message) -> None:
-    """No message is made of bytes that are passed on."""
+    """Do nothing: a relay makes no messages of the bytes."""
 
 
 class Channel:
@@ -194,9 +197,9 @@ class Channel:
             self._loop.watch(self._socket.fileno(), self.read, READ | WRITE if self._unsent else READ)
 
     def send(self, *frames: bytes) -> None:
-        """Send what can be sent now, and the rest when the loop finds that it can be.
+        """Send as much as possible now; the loop sends the rest when the socket accepts more.
 
-        A dead other end is no error: its process end will say so.
+        A dead worker is no error here: the launcher reports its end.
         """
         unsent = self._unsent
         unsent.extend(map(memoryview, frames))
@@ -219,7 +222,7 @@ class Channel:
         """Handle the messages that one read completes.
 
         Args:
-            mask: What the loop has found: with `WRITE` more of what is to be sent is sent first.
+            mask: The events that the loop has found. With `WRITE`, queued bytes are sent first.
 
         Returns:
             Whether there may be more.
@@ -253,34 +256,35 @@ class Channel:
         return False
 
     def close(self) -> None:
-        """Close the descriptor. Any number of times."""
+        """Close the descriptor. May be called any number of times."""
         self.unwatch()
-        self._unsent = deque()  # a daemon thread may be in the midst of `send` when the interpreter ends
+        self._unsent = deque()  # when the interpreter exits, a daemon thread may still be inside `send`
         self._socket.close()
 
 
 class End(Protocol):
-    """One end of a connection of bytes, as a worker uses it: its methods block, and raise OSError if it is broken.
+    """One end of a byte connection, as a worker uses it. Its methods block, and raise OSError if the connection is
+    broken.
 
-    A signal handler of the user's may raise in the main thread between any two instructions of Python. What `send` and
-    `receive` return must not be lost to that, so where there are signals these two are C functions: `list.extend` over
-    `map` calls them and keeps their results without an instruction of Python in between.
+    A signal handler of the user may raise in the main thread between any two Python instructions. The return values of
+    `send` and `receive` must not be lost then. So on systems with signals these two are C functions: `list.extend` over
+    `map` calls them and stores their results without a Python instruction in between.
     """
 
     def receive(self, limit_bytes: int, /) -> bytes:
-        """The next bytes, so many at most; empty at the end of file."""
+        """Return the next bytes, at most this many; empty at the end of file."""
         ...
 
     def send(self, data: bytes | memoryview, flags: int, /) -> int:
-        """Send bytes with the flags of a socket; returns how many of them are on their way."""
+        """Send bytes with the flags of a socket; return how many were sent."""
         ...
 
     def wait(self) -> object:
-        """Wait until there is something to receive."""
+        """Wait until there are bytes to receive."""
         ...
 
     def identity(self) -> int:
-        """A number that tells this connection from any other file that may come to have its descriptor."""
+        """Return a number that distinguishes this connection from any other file that gets its descriptor later."""
         ...
 
 
@@ -293,7 +297,7 @@ class SocketEnd:
         self.receive: Callable[[int], bytes] = end.recv
         self.send: Callable[[bytes | memoryview, int], int] = end.send
         self.wait: Callable[[], object] = lambda: None
-        if sys.platform == "linux":  # where `recv` would be woken whenever the driver reads what we have sent
+        if sys.platform == "linux":  # `recv` would wake up whenever the driver reads bytes that we have sent
             poll = select.poll()
             poll.register(end.fileno(), select.POLLIN)
             self.wait = poll.poll
@@ -304,7 +308,7 @@ class SocketEnd:
 
 
 class Outgoing:
-    """A frame on its way out. If a signal handler raises in the midst of `send`, the next `send` goes on from there.
+    """A frame that is being sent. If a signal handler raises during `send`, the next `send` continues from there.
 
     Args:
         message: The message to send.
@@ -320,22 +324,22 @@ class Outgoing:
 
     @property
     def has_begun(self) -> bool:
-        """Whether any of it is on its way."""
+        """Whether a part of the frame was sent."""
         return bool(self._sent)
 
     def send(self, end: End) -> None:
-        """Send what is left. Blocks."""
+        """Send the rest of the frame. Blocks."""
         while (begin := sum(self._sent)) < len(self._data):
             rest = memoryview(self._data)[begin:] if begin else self._data
             self._sent.extend(map(end.send, (rest,), (_NO_SIGNAL,)))  # see `End`
 
 
 class WorkerChannel:
-    """The worker's end of the control channel: one thread reads, any thread sends. All of it blocks.
+    """The worker's end of the control channel: one thread reads, any thread may send. All methods block.
 
     Args:
         end: The connection, used in blocking mode.
-        limit_bytes: The longest body that is accepted; what may be sent is said by `Boot`.
+        limit_bytes: The longest body that is accepted. `Boot` sets the limit for sending.
     """
 
     def __init__(self, end: End, limit_bytes: int = MESSAGE_BYTES):
@@ -347,10 +351,10 @@ class WorkerChannel:
         self._identity = end.identity()
 
     def receive(self, handle: Callable[[Message], object]) -> None:
-        """Wait for what comes next, and handle each message that it completes. Blocks.
+        """Wait for the next bytes, and handle each message that they complete. Blocks.
 
         Raises:
-            ChannelClosedError: If the driver is gone or the descriptor was closed.
+            ChannelClosedError: If the driver has ended or the descriptor was closed.
             ProtocolError: See `FrameReader.feed`.
         """
         try:
@@ -363,22 +367,22 @@ class WorkerChannel:
         self._reader.feed(data, handle)
 
     def send(self, message: Message) -> None:
-        """Send a message. Blocks until it is on its way. Not for a process that was forked from the worker.
+        """Send a message. Blocks until it is sent. Not for a process that was forked from the worker.
 
-        If a signal handler raises meanwhile, the message may or may not be in the queue; `flush` sends what is in it.
+        If a signal handler raises meanwhile, the message may or may not be in the queue; `flush` sends the queue.
 
         Raises:
-            ValueError: If it is too long; nothing was sent.
-            ChannelClosedError: If the driver is gone or the descriptor was closed.
+            ValueError: If the message is too long; nothing was sent.
+            ChannelClosedError: If the driver has ended or the descriptor was closed.
         """
         self._outgoing.append(Outgoing(message, self.send_limit_bytes))
         self.flush()
 
     def flush(self) -> None:
-        """Send what was left when a signal handler raised. Blocks.
+        """Send the messages that remain in the queue after a signal handler has raised. Blocks.
 
         Raises:
-            ChannelClosedError: If the driver is gone or the descriptor was closed.
+            ChannelClosedError: If the driver has ended or the descriptor was closed.
         """
         self.check()
         try:
@@ -390,19 +394,19 @@ class WorkerChannel:
             raise ChannelClosedError.of(error) from error
 
     def let_go(self) -> None:
-        """Release the lock of `flush`, if the exception of a signal handler has kept this thread from it.
+        """Release the lock of `flush` if an exception of a signal handler has prevented that.
 
-        CPython may look for signals between the last line of a `with` block and the release.
+        CPython may run signal handlers between the last line of a `with` block and the release.
         """
         with suppress(RuntimeError):  # this thread does not hold it
             while True:
                 self._lock.release()
 
     def check(self) -> None:
-        """Find out whether user code has closed the descriptor: its number may be that of another file by now.
+        """Check that user code has not closed the descriptor; otherwise its number may belong to another file now.
 
         Raises:
-            ChannelClosedError: If it has.
+            ChannelClosedError: If user code has closed it.
         """
         check_identity(self._end, self._identity)
 
@@ -411,23 +415,23 @@ def check_identity(end: End, identity: int) -> None:
     """See `WorkerChannel.check`.
 
     Args:
-        end: The end to look at.
-        identity: What `end.identity()` was at the start.
+        end: The end to check.
+        identity: The value of `end.identity()` at the start.
 
     Raises:
-        ChannelClosedError: If it is another file now, or none.
+        ChannelClosedError: If the descriptor is closed or belongs to another file.
     """
     try:
         found = end.identity()
     except OSError as error:
         raise ChannelClosedError.of(error) from error
     if found != identity:
-        raise ChannelClosedError("the number of its descriptor is another file now", is_ours=True)
+        raise ChannelClosedError("its descriptor number now belongs to another file", is_ours=True)
 
 
 # -- over a connection -------------------------------------------------------------------------------------------------
 class Connection(Protocol):
-    """The methods that both kinds of `multiprocessing` connections have."""
+    """The methods that both kinds of `multiprocessing` connections have in common."""
 
     def fileno(self) -> int:
         """The descriptor or handle."""
@@ -438,7 +442,7 @@ class Connection(Protocol):
         ...
 
     def recv_bytes(self, maxlength: int | None = None) -> bytes:
-        """Receive what was sent in one piece."""
+        """Receive one message that was sent in one piece."""
         ...
 
     def send_bytes(self, buf: bytes | memoryview) -> None:
@@ -517,14 +521,16 @@ class PumpedChannel:
         return False
 
     def close(self) -> None:
-        """See `DriverEnd.close`. The threads end within `DRIVER_CHECK_S` seconds if the other end is closed too."""
+        """See `DriverEnd.close`. The threads end within `DRIVER_CHECK_S` seconds if the other end is closed, too."""
         self.unwatch()
         self._handle = None
         self._is_closed = True
         self._outbox.put(None)
 
     def _pump_in(self) -> None:
-        """Read until the end, or until `close`. Waits in short pieces: closing a pipe does not wake its reader."""
+        """Read until the end, or until `close`. Waits in short intervals, because closing a pipe does not wake its
+        reader.
+        """
         try:
             while not self._is_closed:
                 if self._connection.poll(DRIVER_CHECK_S):
@@ -539,7 +545,7 @@ class PumpedChannel:
             loop.post(self.read)
 
     def _pump_out(self) -> None:
-        """Write until `close`, or until the other end is gone: its death will be told in another way."""
+        """Write until `close`, or until the other end is closed; the launcher reports the worker's death."""
         try:
             while (data := self._outbox.get()) is not None:
                 self._connection.send_bytes(data)
@@ -550,7 +556,9 @@ class PumpedChannel:
 
 
 class ConnectionEnd:
-    """A worker's end over a `multiprocessing` connection; an `End`, where no signal strikes between two lines."""
+    """A worker's end over a `multiprocessing` connection: an `End` for systems where no signal interrupts the main
+    thread.
+    """
 
     def __init__(self, end: Connection):
         self._connection = end
@@ -559,7 +567,7 @@ class ConnectionEnd:
         """See `End.wait`: `receive` waits."""
 
     def receive(self, limit_bytes: int, /) -> bytes:
-        """See `End.receive`; a piece that was sent is received as a whole."""
+        """See `End.receive`; a message is received as a whole."""
         try:
             return self._connection.recv_bytes()
         except EOFError:

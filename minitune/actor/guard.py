@@ -1,7 +1,7 @@
-"""The guard: a small process that outlives the driver just long enough to kill what it has left behind.
+"""The guard: a small process that outlives the driver just long enough to kill the processes that the driver leaves.
 
-Where workers are new interpreters, no zygote is their parent. Each watches its channel itself, but user code in C can
-keep it from acting on what it sees; and a parent-death signal will not do, since it fires when the *thread* that has
+Without a zygote, workers are new interpreters and have no parent that kills them. Each worker watches its channel, but
+user code in C can keep it from acting. A parent-death signal does not help, because it fires when the *thread* that
 started the worker ends.
 """
 
@@ -23,7 +23,7 @@ def main(driver_pid: int, path: list[str]) -> NoReturn:
 
     Args:
         driver_pid: The process to watch; it is our parent.
-        path: Where to look for packages in addition.
+        path: Additional directories for imports.
     """
     sys.path += path
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):
@@ -35,22 +35,22 @@ def main(driver_pid: int, path: list[str]) -> NoReturn:
 
 
 def _wait_for_end(driver_pid: int) -> bool:
-    """Wait until the driver is gone or says good-bye. Blocks.
+    """Wait until the driver has died or says good-bye. Blocks.
 
     Returns:
-        Whether it said good-bye: then it has cleared up itself.
+        Whether it said good-bye: then it has cleaned up itself.
     """
     if sys.platform == "win32":
         return bool(os.read(0, 1))
     while not select.select([0], [], [], DRIVER_CHECK_S)[0]:
-        # A process that the user forked from the driver holds the pipe too: then there is no end of file.
+        # If the user has forked a process from the driver, it holds the pipe, too, and there is no end-of-file.
         if os.getppid() != driver_pid:
             return False
     return bool(os.read(0, 1))
 
 
 def _sweep(run_id: str) -> None:
-    """Kill everything that carries the run's mark."""
+    """Kill all processes that carry the run's mark."""
     until = time.monotonic() + CLOSE_S
     hunt = process_tree.Hunt()
     quiet_passes = 0

@@ -1,4 +1,4 @@
-"""A worker that is a new interpreter: where there is no fork, or it is not safe."""
+"""A worker that is a new interpreter, for systems without fork or where fork is not safe."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def main(handle: int, reports: int, is_pumped: bool) -> NoReturn:
 
     Args:
         handle: The inherited end of the control channel: a descriptor, on Windows a handle.
-        reports: The same of the report pipe.
-        is_pumped: Whether the driver's ends are each a `PumpedChannel`.
+        reports: The inherited end of the report pipe.
+        is_pumped: Whether the driver uses a `PumpedChannel` for each.
     """
     line_buffer_c_output()
     end, pipe = _end(handle, is_pumped), _end(reports, is_pumped)

@@ -1,4 +1,4 @@
-"""InterpreterLauncher: a new interpreter per worker, on any system."""
+"""InterpreterLauncher: starts a new interpreter for each worker, on any system."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from minitune.actor.messages import CLOSE_S, INTERPRETER_HELLO_S, QUIET_PASSES, 
 from minitune.actor.process_tree import Sweep
 
 CHANNEL_VARIABLE = "MINITUNE_CHANNEL"
-"""Environment variable: `pump` asks for the channel that Windows needs, on any system."""
+"""Environment variable for tests: `pump` uses the channel of Windows on any system."""
 
 
 @dataclass
 class _Launched:
-    """One worker, as its launcher knows it."""
+    """The launcher's record of one worker."""
 
     token: str
     marker: str
@@ -42,19 +42,19 @@ class _Launched:
 
     @property
     def roots(self) -> list[int]:
-        """Its process while the number is known to be its own, that is, before it is reaped."""
+        """Its process while it is not reaped: until then no other process can have its number."""
         return [self.popen.pid] if self.popen.returncode is None else []
 
 
 class InterpreterLauncher:
-    """Starts an interpreter per worker. Each costs 50 ms and more, and a look at all processes at its end.
+    """Starts an interpreter for each worker. Each costs 50 ms or more, and a scan of all processes at its end.
 
     Args:
         loop: The driver's loop.
         run_id: Identifies the group.
         keep_descendants: See `make_launcher`.
         limit_bytes: The longest message.
-        tokens: Names for the workers, where another launcher of the same group gives names, too.
+        tokens: The source of the workers' names, shared with another launcher of the same group.
     """
 
     hello_s = INTERPRETER_HELLO_S
@@ -82,7 +82,7 @@ class InterpreterLauncher:
     # -- Launcher ----------------------------------------------------------------------------------------------
 
     def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd, DriverEnd]:
-        """See `Launcher.launch`. There is nothing between the driver and a worker, so each is alone."""
+        """See `Launcher.launch`. No process stands between the driver and a worker, so each worker is alone."""
         token = next(self._tokens)
         if self._is_pumped:
             from multiprocessing import Pipe
@@ -98,7 +98,7 @@ class InterpreterLauncher:
         return token, Channel(ours[0], self._limit_bytes), Channel(ours[1], self._limit_bytes)
 
     def adopt(self, token: str, listener: Listener, ends: Sequence[socket.socket]) -> None:
-        """Start a worker that another launcher of the group has named and could not make.
+        """Start a worker that another launcher of the group has named but could not start.
 
         Args:
             token: Its name.
@@ -123,7 +123,7 @@ class InterpreterLauncher:
             self._sweep(launched)
 
     def force(self, token: str) -> None:
-        """See `Launcher.force`. There is no other way here; the sweep goes on until it gives up."""
+        """See `Launcher.force`. There is no other way here; the sweep continues until it gives up."""
         self.kill(token)
 
     def is_ending(self, pid: int) -> bool:
@@ -131,7 +131,7 @@ class InterpreterLauncher:
         return process_tree.is_ending(pid)
 
     def preload(self, action: bytes) -> None:
-        """See `Launcher.preload`. Nothing can be shared between interpreters."""
+        """See `Launcher.preload`. New interpreters cannot share anything, so this does nothing."""
 
     def close(self) -> None:
         """See `Launcher.close`."""
@@ -143,7 +143,7 @@ class InterpreterLauncher:
             roots = [pid for launched in victims for pid in launched.roots]
             try:
                 left = hunt.strike([*roots, *process_tree.marked([launched.marker for launched in victims])])
-            except OSError:  # there is no descriptor left to look with
+            except OSError:  # no file descriptor is free to look at processes
                 left = 1
             quiet_passes = 0 if left else quiet_passes + 1
             for launched in victims:
@@ -159,14 +159,14 @@ class InterpreterLauncher:
     # -- start -------------------------------------------------------------------------------------------------
 
     def _start(self, token: str, listener: Listener, ends: Sequence[Any]) -> None:
-        """Start a worker; `ends` are its ends of the control channel and the report pipe, and are closed here."""
+        """Start a worker; `ends` are its ends of the control channel and the report pipe, which are closed here."""
         marker = marker_of(self._run_id, token)
         with ends[0], ends[1]:
             try:
                 self._ensure_guard()
                 popen = self._open_process(token, [end.fileno() for end in ends])
             except OSError as error:
-                listener.on_refused(f"no process could be made: {error}")
+                listener.on_refused(f"could not start a process: {error}")
                 return
         launched = self._launched[token] = _Launched(token, marker, listener, popen)
         listener.on_started(popen.pid)
@@ -179,7 +179,7 @@ class InterpreterLauncher:
             for handle in handles:
                 os.set_handle_inheritable(handle, True)
             info = subprocess.STARTUPINFO(lpAttributeList={"handle_list": handles})
-            flags = subprocess.CREATE_NEW_PROCESS_GROUP  # Ctrl-C is the driver's affair
+            flags = subprocess.CREATE_NEW_PROCESS_GROUP  # the driver handles Ctrl-C
             return subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, env=env, startupinfo=info, creationflags=flags, close_fds=True
             )
@@ -193,11 +193,11 @@ class InterpreterLauncher:
         )
 
     def _watch(self, launched: _Launched) -> None:
-        """Have the loop told of the death."""
+        """Make the loop report the death of the process."""
         if sys.platform == "linux" and hasattr(os, "pidfd_open"):
             try:
                 launched.pidfd = os.pidfd_open(launched.popen.pid)
-            except OSError:  # no descriptor left, or a kernel without them
+            except OSError:  # no descriptor is free, or the kernel has no pidfd
                 launched.pidfd = -1
         if launched.pidfd >= 0:
             self._loop.watch(launched.pidfd, lambda mask: self._on_dead(launched))
@@ -207,14 +207,14 @@ class InterpreterLauncher:
         launched.waiter.start()
 
     def _wait_for(self, launched: _Launched) -> None:
-        """Block until the process is dead, if possible without reaping it: until then its number is its own."""
+        """Block until the process is dead, if possible without reaping it, so that no other process gets its number."""
         try:
             if sys.platform == "linux" and hasattr(os, "waitid"):
                 os.waitid(os.P_PID, launched.popen.pid, os.WEXITED | os.WNOWAIT)
             else:
                 launched.popen.wait()
         except ChildProcessError:
-            pass  # reaped at the close of the group
+            pass  # the process is reaped when the group is closed
         self._loop.post(lambda: self._on_dead(launched))
 
     # -- end ---------------------------------------------------------------------------------------------------
@@ -224,8 +224,8 @@ class InterpreterLauncher:
             return
         self._unwatch(launched)
         launched.listener.on_dead()
-        if not self._keep_descendants:  # as long as its number is not given back, its session is surely its own
-            with contextlib.suppress(OSError):  # without a descriptor to look with, what shows its marker must do
+        if not self._keep_descendants:  # until it is reaped, its number, and so its session, belongs to it
+            with contextlib.suppress(OSError):  # without a free descriptor, only processes with its marker are found
                 launched.hunt.strike(
                     pid for pid in process_tree.all_pids() if process_tree.session(pid) == launched.popen.pid
                 )
@@ -238,7 +238,7 @@ class InterpreterLauncher:
             self._sweep(launched)
 
     def _reap(self, launched: _Launched, options: int) -> None:
-        """Take the exit status and the peak memory of a dead process."""
+        """Read the exit status and the peak memory of a dead process."""
         popen = launched.popen
         if popen.returncode is not None:
             return
@@ -247,7 +247,7 @@ class InterpreterLauncher:
             return
         try:
             pid, status, usage = os.wait4(popen.pid, options)
-        except ChildProcessError:  # somebody else in the driver waits for any child
+        except ChildProcessError:  # other code in the driver has waited for any child
             popen.poll()
             return
         if pid:
@@ -255,7 +255,7 @@ class InterpreterLauncher:
             launched.peak_bytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
     def _sweep(self, launched: _Launched) -> None:
-        """Kill what is left of its tree. It is done when the process is dead, too."""
+        """Kill the rest of its tree. The sweep ends when the process is dead, too."""
         if launched.is_sweeping:
             return
         launched.is_sweeping = True
@@ -288,7 +288,7 @@ class InterpreterLauncher:
     # -- the guard ---------------------------------------------------------------------------------------------
 
     def _ensure_guard(self) -> None:
-        """Have the guard there before the first worker, and again if somebody has killed it.
+        """Start the guard before the first worker, and again if it was killed.
 
         Raises:
             OSError: If it cannot be started.
@@ -305,7 +305,7 @@ class InterpreterLauncher:
         )
 
     def _dismiss_guard(self) -> None:
-        """Let the guard go. Blocks for a short time."""
+        """Tell the guard to exit. Blocks for a short time."""
         guard, self._guard = self._guard, None
         if guard is None or guard.stdin is None:
             return

@@ -1,6 +1,6 @@
-"""How workers come into being: what a launcher is, what every launcher needs, and the start method of this machine.
+"""How workers are started: the interface of a launcher, the functions that every launcher needs, and the start method.
 
-A driver loads this module and the template before all else of this package, so it must load little.
+A driver loads this module and the template before the rest of this package, so it must import little.
 """
 
 from __future__ import annotations
@@ -20,64 +20,66 @@ START_METHOD_VARIABLE = "MINITUNE_START_METHOD"
 
 
 class Listener(Protocol):
-    """Hears the events of a process. `on_gone` or `on_refused` is the last call, and the only one that must come."""
+    """Receives the events of a process. `on_gone` or `on_refused` is always called last; the other calls may be
+    missing.
+    """
 
     def on_started(self, pid: int) -> None:
-        """There is a process."""
+        """The process was started."""
 
     def on_refused(self, reason: str) -> None:
-        """No process could be made; this does not count as a failure of the trial."""
+        """The process could not be started; this does not count as a failure of the trial."""
 
     def on_lost(self, reason: str) -> None:
-        """The process that carries this one has failed; this one will die of that."""
+        """The parent process has failed, so this process will die."""
 
     def on_dead(self) -> None:
         """The process is dead."""
 
     def on_exited(self, exit_code: int | None, peak_bytes: int) -> None:
-        """The process is dead, but not yet all that it had started."""
+        """The process is dead; some of its descendants still live."""
 
     def on_gone(self, exit_code: int | None, peak_bytes: int, survivors: bool) -> None:
-        """The process and all that it had started are dead; or not, after all attempts, if there are `survivors`."""
+        """The process and its descendants are dead. With `survivors`, some of them could not be killed."""
 
 
 class Launcher(Protocol):
-    """Makes processes, watches them and kills their trees. Nothing blocks but `close`."""
+    """Starts processes, watches them and kills their trees. Only `close` blocks."""
 
     importing: str
-    """The package that a preload imports at this moment, if that takes long; else empty."""
+    """The package that a preload is importing at the moment, if that takes long; otherwise empty."""
 
     @property
     def hello_s(self) -> float:
-        """How long a worker may take to its first word."""
+        """How many seconds a worker may take until its first message."""
         ...
 
     def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd, DriverEnd]:
-        """Make a worker.
+        """Start a worker.
 
         Args:
             listener: Gets the events. Never called from within this method.
-            preload: Whether what was preloaded is of use to it.
-            alone: Whether nothing that carries it may carry others, too.
+            preload: Whether the worker may use the preloaded modules and values.
+            alone: Whether the worker needs a parent process of its own, which forks no other worker.
 
         Returns:
             Its name, for the other methods, and the driver's ends of its control channel and its report pipe.
 
         Raises:
-            OSError: If there are no descriptors left.
+            OSError: If no file descriptor is free.
         """
         ...
 
     def signal(self, token: str, number: int, whole_group: bool) -> None:
-        """Send a signal to a worker, or to its whole process group. Nothing happens if it is gone."""
+        """Send a signal to a worker, or to its whole process group. Does nothing if the worker is dead."""
         ...
 
     def kill(self, token: str) -> None:
-        """Kill a worker and all that it has started."""
+        """Kill a worker and all its descendants."""
         ...
 
     def force(self, token: str) -> None:
-        """`kill` was not answered in time: do it in another way."""
+        """Kill a worker in another way, because `kill` was not answered in time."""
         ...
 
     def is_ending(self, pid: int) -> bool:
@@ -85,30 +87,30 @@ class Launcher(Protocol):
         ...
 
     def preload(self, action: bytes) -> None:
-        """Call a pickled function once for all workers that will be launched with `preload`, where that is possible."""
+        """Call a pickled function once for all workers that are launched with `preload`, if the launcher can."""
         ...
 
     def close(self) -> None:
-        """Kill everything that is left and free everything. Blocks for a short, bounded time."""
+        """Kill all remaining processes and release all resources. Blocks for a short, bounded time."""
         ...
 
 
 def new_run_id() -> str:
-    """The mark of a group: 16 hexadecimal digits."""
+    """Return a new mark of a group: 16 hexadecimal digits."""
     return os.urandom(8).hex()
 
 
 def marker_of(run_id: str, token: str) -> str:
-    """The marker of a worker. All markers have the same length."""
+    """Return the marker of a worker. All markers have the same length."""
     return f"{run_id}.{int(token):010d}"
 
 
 def worker_environment(run_id: str, token: str = "0") -> dict[str, str]:
-    """The environment to start a process with, so that it and all its descendants can be found.
+    """Return the environment for a new process; its mark identifies the process and all its descendants.
 
     Args:
         run_id: Identifies the group.
-        token: The worker; 0 for what is not one itself.
+        token: The worker; 0 for a process that is not a worker.
     """
     outer = [os.environ.get(WITHIN_VARIABLE, ""), os.environ.get(TRIAL_VARIABLE, "")]
     env = dict(os.environ)
@@ -120,14 +122,15 @@ def worker_environment(run_id: str, token: str = "0") -> dict[str, str]:
 
 
 def nesting_depth() -> int:
-    """How many actors this process runs within, one in the other."""
+    """Return how many actors this process runs in, one inside the other."""
     return len(f"{os.environ.get(WITHIN_VARIABLE, '')} {os.environ.get(TRIAL_VARIABLE, '')}".split())
 
 
 def starting_directory() -> str | None:
-    """Where to start an interpreter: None is the driver's directory.
+    """Return the directory in which to start an interpreter; None keeps the driver's directory.
 
-    If that has been removed it is the root, since Python does not start in no place with a relative PYTHONPATH.
+    If the driver's directory was removed, this is the root: Python with a relative PYTHONPATH does not start in a
+    directory that does not exist.
     """
     try:
         os.getcwd()
@@ -137,10 +140,11 @@ def starting_directory() -> str | None:
 
 
 def interpreter_command(module: str, *args: int | str | list[str]) -> list[str]:
-    """The command line of a new interpreter that runs `main(*args)` of one of our modules.
+    """Return the command line of a new interpreter that runs `main(*args)` of one of our modules.
 
-    The interpreter gets the driver's flags. The working directory is taken from its path before anything is imported,
-    and our package is found by its place and not through the path: a `signal.py` that lies about must not be found.
+    The interpreter gets the driver's flags. It removes the working directory from its path before it imports anything,
+    and loads our package from its known location. So it cannot import a file such as `signal.py` of the working
+    directory by mistake.
     """
     package = __name__.partition(".")[0]
     root = os.path.dirname(os.path.abspath(sys.modules[package].__file__ or ""))
@@ -161,10 +165,10 @@ def interpreter_command(module: str, *args: int | str | list[str]) -> list[str]:
 
 # -- the start method --------------------------------------------------------------------------------------------------
 def start_method() -> str:
-    """`zygote` where that can work, else `interpreter`; the environment may choose.
+    """Return `zygote` if this system supports it, else `interpreter`; the environment variable overrides the choice.
 
     Raises:
-        ValueError: If the environment asks for something else, or for what cannot work here.
+        ValueError: If the variable has another value, or asks for a method that does not work here.
     """
     able = _can_use_zygote()
     wanted = os.environ.get(START_METHOD_VARIABLE)
@@ -176,7 +180,9 @@ def start_method() -> str:
 
 
 def _can_use_zygote() -> bool:
-    """Whether this system has all that the zygote needs; a sandbox may have the function and forbid the call."""
+    """Whether this system supports the zygote. A sandbox may have the function and forbid the call, so the calls are
+    tried.
+    """
     if sys.platform != "linux" or not hasattr(os, "fork") or not hasattr(os, "pidfd_open"):
         return False
     try:

@@ -1,4 +1,4 @@
-"""The one loop of a driver: descriptors, timers, and calls from other threads. Nothing in it polls."""
+"""The event loop of a driver: descriptors, timers, and calls from other threads. It never polls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WRITE = selectors.EVENT_WRITE
 
 
 class Timer:
-    """A call that is due at some time, unless it is cancelled."""
+    """A call at a later time, unless it is cancelled."""
 
     __slots__ = ("callback",)
 
@@ -24,12 +24,14 @@ class Timer:
         self.callback: Callable[[], object] | None = callback
 
     def cancel(self) -> None:
-        """Let it never be called. Any number of times, also after it was."""
+        """Cancel the call. May be called any number of times, also after the call."""
         self.callback = None
 
 
 class Loop:
-    """Waits for descriptors and timers, and calls back. For one thread, except `wake` and `post`."""
+    """Waits for descriptors and timers, and calls back. One thread may use it; `wake` and `post` are safe in any
+    thread.
+    """
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -44,14 +46,14 @@ class Loop:
         self._halted_by = 0
 
     def watch(self, descriptor: int, callback: Callable[[int], object], events: int = READ) -> None:
-        """Call `callback(events that are there)` whenever a descriptor is ready; replaces what was set before."""
+        """Call `callback(events)` whenever a descriptor is ready; replaces an earlier callback."""
         try:
             self._selector.modify(descriptor, events, callback)
         except KeyError:
             self._selector.register(descriptor, events, callback)
 
     def unwatch(self, descriptor: int) -> None:
-        """Forget a descriptor; do this before it is closed."""
+        """Stop watching a descriptor; call this before the descriptor is closed."""
         try:
             self._selector.unregister(descriptor)
         except (KeyError, ValueError):
@@ -65,7 +67,7 @@ class Loop:
 
     @staticmethod
     def time() -> float:
-        """Seconds of the clock that the timers follow."""
+        """Return the time of the clock of the timers, in seconds."""
         return time.monotonic()
 
     def post(self, callback: Callable[[], object]) -> None:
@@ -74,14 +76,14 @@ class Loop:
         self._poke()
 
     def wake(self) -> None:
-        """Let the current or the next `turn` return True. From any thread and from signal handlers."""
+        """Make the current or the next `turn` return True. Safe in any thread and in signal handlers."""
         self._was_woken = True
         self._poke()
 
     def _poke(self) -> None:
         try:
             self._wake_in.send(b"w")
-        except OSError:  # full, so it wakes anyway; or closed
+        except OSError:  # the pipe is full, so the loop wakes up anyway; or it is closed
             pass
 
     def _drain(self) -> None:
@@ -92,7 +94,8 @@ class Loop:
             pass
 
     def turn(self, timeout_s: float | None) -> bool:
-        """Wait until something is ready and handle it. Blocks for `timeout_s` seconds at most; None is no limit.
+        """Wait until a descriptor or timer is ready and handle it. Blocks at most `timeout_s` seconds; None sets no
+        limit.
 
         Returns:
             Whether `wake` was called.
@@ -105,7 +108,7 @@ class Loop:
             timeout_s = due_s if timeout_s is None else min(due_s, timeout_s)
         try:
             ready = self._selector.select(timeout_s)
-        except (OSError, ValueError):  # closed meanwhile?
+        except (OSError, ValueError):  # the descriptor may have been closed meanwhile
             self.stand_still_if_halted()
             raise
         if self._halted_by:
@@ -114,7 +117,8 @@ class Loop:
             key.data(mask)
         while self._posted:
             self._posted.popleft()()
-        # Only now: what has arrived is read before any time limit is judged, however long we ourselves were stopped.
+        # Timers come last: messages that have arrived are read before a time limit is checked, even if this process
+        # was stopped for a while.
         if timers:
             now = time.monotonic()
             while timers and timers[0][0] <= now:
@@ -122,25 +126,26 @@ class Loop:
                 if callback is not None:
                     callback()
         if self._halted_by:
-            self.stand_still_if_halted()  # the callbacks may have been told of ends that are none
+            self.stand_still_if_halted()  # the callbacks may have seen ends of workers that are not real
         was_woken, self._was_woken = self._was_woken, False
         return was_woken
 
     def halt(self) -> None:
-        """The calling thread ends everything: no other thread may go on with this loop."""
+        """Stop the loop for good: the calling thread ends the run, and no other thread may continue with this loop."""
         self._halted_by = threading.get_ident()
 
     def stand_still_if_halted(self) -> None:
-        """Never return in a thread that drives while the interpreter is ended by another one.
+        """In a thread that drives the loop: never return if another thread is ending the interpreter.
 
-        It is a daemon thread, or it would have been waited for. It must not take what the end brings for deaths.
+        Such a thread is a daemon thread, otherwise it would have been joined. It must not treat the effects of the exit
+        as deaths of workers.
         """
         if self._halted_by and self._halted_by != threading.get_ident():
             while True:
                 time.sleep(3600)
 
     def close(self) -> None:
-        """Free the loop's own descriptors. Any number of times."""
+        """Close the loop's own descriptors. May be called any number of times."""
         self._timers.clear()
         self._posted.clear()
         self._selector.close()

@@ -50,35 +50,36 @@ from minitune.error import RemoteError
 _COUNT = struct.Struct("!I")
 _NONE = 0xFFFFFFFF
 ZYGOTE_HELLO_S = 30.0
-"""From the fork to the worker's first word, before any user code."""
+"""Seconds from the fork to the worker's first message, before any user code."""
 INTERPRETER_HELLO_S = 60.0
-"""The same where a worker is a new interpreter."""
+"""The same for a worker that is a new interpreter."""
 PRELOAD_S = 120.0
-"""For loading a file in the zygote; after that workers load it for themselves, without a limit."""
+"""Seconds for loading a file in the zygote. After that, each worker loads it itself, without a limit."""
 SHOW_S = 0.1
-"""For a worker to show the stacks of its threads; then a signal makes it do so."""
+"""Seconds for a worker to write the stacks of its threads; then a signal forces it."""
 DUMP_TO_TERM_S = 0.02
-"""From that signal to the one to terminate: while the first is pending, another thread would get the second."""
+"""Seconds from that signal to SIGTERM: while the first signal is pending, another thread would get the second."""
 SHORT_LIFE_S = 1.0
-"""Workers that live less long are followed by others so soon that it pays to have one ready."""
+"""If workers live less long than this, new ones are needed so often that one is kept ready."""
 TERM_TO_KILL_S = 1.0
 """From the termination signal to the kill, when the grace period is over."""
 KILL_CONFIRM_S = 10.0
-"""From the kill until all of the tree must be dead; then it is given up and said so."""
+"""Seconds from the kill until the whole tree must be dead; then the driver gives up and reports the survivors."""
 EXIT_STATUS_S = 1.0
-"""From a death to its exit status; then the status is called unknown."""
+"""Seconds from a death to its exit status; then the status counts as unknown."""
 EOF_S = 0.25
-"""From end-of-file on the channel until the process is looked at: a dying one closes its files first."""
+"""Seconds from end-of-file on the channel until the process is checked: a dying process closes its files first."""
 SWEEP_TICK_S = 0.005
-"""Between two passes."""
+"""Seconds between two passes of a sweep."""
 QUIET_PASSES = 2
-"""Passes that must find nothing where processes are found by their environment alone."""
+"""Number of passes that must find nothing, where processes can be found only by their environment."""
 UNKNOWN_PASSES = 10
-"""Passes that the zygote waits for an orphan to show whose it is; one that has cleared its environment never will."""
+"""Passes that the zygote waits for an orphan to show its marker. A process that has cleared its environment never does.
+"""
 CLOSE_S = 2.0
-"""For a zygote to clear up and leave after its socket was closed."""
+"""Seconds for a zygote to clean up and exit after its socket was closed."""
 DRIVER_CHECK_S = 0.25
-"""How often those who cannot be told look whether the driver still lives."""
+"""Interval in seconds at which processes check that the driver lives, if the system cannot tell them."""
 MESSAGE_BYTES = 64 * 1024 * 1024
 """The longest body of a message."""
 LAST_LINES = 20
@@ -86,21 +87,21 @@ LAST_LINES = 20
 DUMP_LINES = 100
 """The same where its stacks were dumped."""
 LAST_LINES_BYTES = 8192
-"""How much of the end of each output file is looked at for them."""
+"""Number of bytes at the end of each output file in which these lines are searched."""
 HIGH_DESCRIPTOR = 1100
-"""Where the worker's channel is put, out of the way of `os.closerange(3, 1024)`, if the limit allows."""
+"""Descriptor number of the worker's channel, above the range of `os.closerange(3, 1024)`, if the limit allows."""
 OOM_SCORE = 500
-"""Added to a worker's score: where memory runs out, the kernel is to choose a worker, never the driver."""
+"""Added to a worker's score, so that the kernel kills a worker and never the driver if memory runs out."""
 CHANNEL_LOST_EXIT = 113
-"""Exit code of a worker that finds its channel closed by the code that it runs."""
+"""Exit code of a worker whose channel was closed by the user's code."""
 STOP_SWALLOWED_EXIT = 116
-"""Exit code of a worker that was told to stop, and whose code has caught that and gone on."""
+"""Exit code of a worker whose code has caught the exception of a stop and continued."""
 NO_THREAD_EXIT = 114
-"""Exit code of a worker that got no thread before any user code ran."""
+"""Exit code of a worker that could not start a thread before any user code ran."""
 FORBIDDEN_EXIT = 115
-"""Exit code of a zygote that is not allowed to do its work."""
+"""Exit code of a zygote that the system does not allow to fork."""
 FORBIDDEN = (errno.EPERM, errno.EACCES, errno.ENOSYS)
-"""Errors by which a system says that a call is never allowed, as a filter of system calls does; not: not now."""
+"""Errors that mean that the system never allows a call, as a filter of system calls does; other errors may pass."""
 THREAD_CAPS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -109,10 +110,11 @@ THREAD_CAPS = (
     "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
-"""Environment variables by which numerical libraries choose their number of threads; all are 1 during a preload."""
+"""Environment variables that limit the threads of numerical libraries; all are 1 during a preload."""
 NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
-"""Keeps pyarrow, which pandas imports, from starting a thread when it is imported, in a preload. That thread tidies up
-for an allocator that is not even in use unless it is asked for."""
+"""Keeps pyarrow, which pandas imports, from starting a thread at its import during a preload. That thread serves an
+allocator that is not used by default.
+"""
 _MAGIC = b"mT"
 _VERSION = 1
 _HEAD = struct.Struct("!2sBBIQ")
@@ -123,7 +125,7 @@ HEADER_BYTES = _HEADER.size
 ATOMIC_BYTES = 64 * 1024
 """A frame that is no longer is sent in one piece."""
 _Body = tuple[bytes, bytes]
-"""The small beginning of a body, and the payload behind it, which may be large."""
+"""The small first part of a body, and the payload behind it, which may be large."""
 
 
 # -- over the channel --------------------------------------------------------------------------------------------------
@@ -134,10 +136,10 @@ class Place(NamedTuple):
         directory: Working directory; None keeps the driver's.
         stdout: File that standard output is appended to; None keeps the driver's.
         stderr: The same for standard error; it may be the same file.
-        env: Environment variables to set, or to remove where the value is None.
+        env: Environment variables to set, or to remove if the value is None.
         umask: The file mode mask; None keeps the driver's.
-        own: The directory of the worker's own files: neither it nor the two files, if they are in it, may be links.
-            Other files are the user's choice.
+        own: The directory of the worker's own files. Neither this directory nor the two files, if they are in it, may
+            be links. The user chooses all other files.
     """
 
     directory: str | None = None
@@ -149,7 +151,7 @@ class Place(NamedTuple):
 
 
 class Boot(NamedTuple):
-    """Driver to worker: where you are and what to make.
+    """Driver to worker: the surroundings, and the object to make.
 
     Attributes:
         place: The worker's surroundings.
@@ -157,7 +159,8 @@ class Boot(NamedTuple):
         sys_path: The driver's `sys.path`, absolute.
         argv: The driver's `sys.argv`.
         limit_bytes: The longest body that the worker may send.
-        is_reusable: Whether it may be parked: a function that returns is followed by Finished, where that is true.
+        is_reusable: Whether the worker may be parked. If so, it sends Finished after a function has returned, if it is
+            clean.
     """
 
     place: Place
@@ -169,7 +172,7 @@ class Boot(NamedTuple):
 
 
 class Call(NamedTuple):
-    """Driver to worker: call a method. The payload is the pickled tuple of arguments, empty if there is none."""
+    """Driver to worker: call a method. The payload is the pickled tuple of arguments, empty if there are none."""
 
     number: int
     method: str
@@ -177,14 +180,14 @@ class Call(NamedTuple):
 
 
 class Quit(NamedTuple):
-    """Driver to worker: end what runs and leave; or, with `keep`, end what runs and stay for another use."""
+    """Driver to worker: stop the running call and exit; or, with `keep`, stop it and stay for another actor."""
 
     number: int
     keep: bool = False
 
 
 class Show(NamedTuple):
-    """Driver to worker: write the stacks of all threads to standard error. No answer."""
+    """Driver to worker: write the stacks of all threads to standard error. The worker does not answer."""
 
 
 class Move(NamedTuple):
@@ -196,13 +199,13 @@ class Move(NamedTuple):
 
 
 class GoOn(NamedTuple):
-    """Driver to worker, on the report pipe: the call that has reported goes on, under a new number."""
+    """Driver to worker, on the report pipe: the call that has reported continues, under a new number."""
 
     number: int
 
 
 class Hello(NamedTuple):
-    """Worker to driver: I live. Sent before any user code runs."""
+    """Worker to driver: the worker runs. Sent before any user code runs."""
 
     pid: int
 
@@ -215,9 +218,9 @@ class Returned(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """Worker to driver: the call has returned, and nothing that it has started is left. The worker may be parked.
+    """Worker to driver: the call has returned, and nothing that it has started still runs. The worker may be parked.
 
-    Its object is one whose `reset` does without user code: it succeeds, unless the process is broken.
+    The `reset` of its object runs no user code, so it succeeds unless the process is broken.
     """
 
     number: int
@@ -225,14 +228,14 @@ class Finished(NamedTuple):
 
 
 class Reported(NamedTuple):
-    """Worker to driver, on the report pipe: the call goes on, has this value to report and waits for an answer."""
+    """Worker to driver, on the report pipe: the running call reports this value and waits for an answer."""
 
     number: int
     payload: bytes
 
 
 class Raised(NamedTuple):
-    """Worker to driver: the call has raised; the worker lives on."""
+    """Worker to driver: the call has raised; the worker still runs."""
 
     number: int
     error: RemoteError
@@ -243,13 +246,13 @@ Message = Boot | Call | GoOn | Quit | Show | Move | Hello | Returned | Finished 
 
 # -- events ------------------------------------------------------------------------------------------------------------
 class Started(NamedTuple):
-    """The actor's object has been made; it can be called.
+    """The actor's object was made, and its methods can be called.
 
     Attributes:
         actor_id: The actor.
         pid: Its process; the driver's own if the executor has no processes.
         host: Name of the machine.
-        allocation: The resources that it has: an `Allocation`, of which this package knows nothing.
+        allocation: Its resources: an `Allocation`, which this package does not look into.
         reused: True if a parked actor was taken.
     """
 
@@ -261,34 +264,34 @@ class Started(NamedTuple):
 
 
 class CallReturned(NamedTuple):
-    """The call in flight has returned `value`."""
+    """The running call has returned `value`."""
 
     actor_id: str
     value: Any
 
 
 class CallRaised(NamedTuple):
-    """The call in flight, or the making of the object, has raised `error`. The actor still lives."""
+    """The running call, or the making of the object, has raised `error`. The actor still lives."""
 
     actor_id: str
     error: RemoteError
 
 
 class Exited(NamedTuple):
-    """The actor is gone, and everything that it had started. Always the last event of an actor.
+    """The actor and everything that it had started have ended. Always the last event of an actor.
 
     Attributes:
         actor_id: The actor.
-        kind: `"stopped"` if it was asked to end, `"parked"` if it was asked and is kept for reuse, `"died"` if it
-            ended without being asked, `"lost"` if what carried it failed while it ran, `"refused"` if it could not be
-            carried at all.
+        kind: `"stopped"` if the driver stopped it, `"parked"` if the driver stopped it and keeps it for reuse, `"died"`
+            if it ended by itself, `"lost"` if its parent process failed while it ran, `"refused"` if its process could
+            not be started.
         cause: In words, such as `exit code 3` or `SIGKILL (9)`.
         exit_code: As in `subprocess`: negative for a signal; None if unknown.
         peak_bytes: Peak resident memory of the process, 0 if unknown.
-        last_lines: The end of what it printed, if it did not end well.
-        counts: False where the actor is not to blame (zygote or node loss, lack of processes).
-        pid: Its process, also if it never came to `Started`; 0 if unknown.
-        survivors: False, unless after the kill something of its tree could not be seen to die.
+        last_lines: The end of its output, if it ended in error.
+        counts: False if the actor is not at fault (loss of the zygote or node, no process could be started).
+        pid: Its process, also if it ended before `Started`; 0 if unknown.
+        survivors: True if some process of its tree may have survived the kill.
     """
 
     actor_id: str
@@ -306,14 +309,14 @@ Event = Started | CallReturned | CallRaised | Exited
 
 
 class NotReset(NamedTuple):
-    """A parked process cannot carry this actor, and is killed. No event of an executor: it takes another process.
+    """A parked process cannot run this actor, and is killed. The executor reports no event; it uses another process.
 
     Attributes:
         actor_id: The actor.
         reason: Why.
-        is_told: Whether Started was told: another process must not tell it again.
-        call: The method and the pickled arguments of the call in flight, if there is one: another process has to
-            answer it.
+        is_told: Whether Started was reported: the next process must not report it again.
+        call: The method and the pickled arguments of the running call, if there is one: the next process has to answer
+            it.
     """
 
     actor_id: str
@@ -324,17 +327,17 @@ class NotReset(NamedTuple):
 
 # -- fields ------------------------------------------------------------------------------------------------------------
 class ProtocolError(Exception):
-    """The bytes that arrived are not a frame of ours: bad magic, version, checksum, length, kind or order."""
+    """The bytes that arrived are not a frame of ours: wrong magic, version, checksum, length, kind or order."""
 
 
 def join_fields(fields: Sequence[str | bytes | None]) -> bytes:
-    """Pack texts and bytes into one piece of bytes, without any object format.
+    """Pack texts and bytes into one bytes object, without pickle.
 
     Args:
-        fields: At most 2**32 - 2 bytes each. Lone surrogates in texts survive.
+        fields: At most 2**32 - 2 bytes each. Lone surrogates in texts are kept.
 
     Returns:
-        What `split_fields` takes apart.
+        Bytes that `split_fields` unpacks.
     """
     parts = [_COUNT.pack(len(fields))]
     for value in fields:
@@ -346,10 +349,10 @@ def join_fields(fields: Sequence[str | bytes | None]) -> bytes:
 
 
 def split_fields(data: bytes) -> list[bytes | None]:
-    """Take apart what `join_fields` has packed.
+    """Unpack the result of `join_fields`.
 
     Raises:
-        ProtocolError: If `data` is not such a piece.
+        ProtocolError: If `data` is not such a result.
     """
     try:
         (count,) = _COUNT.unpack_from(data)
@@ -366,7 +369,7 @@ def split_fields(data: bytes) -> list[bytes | None]:
             fields.append(data[position : position + length])
             position += length
     except struct.error:
-        raise ProtocolError(f"a body of {len(data)} bytes breaks off in a field") from None
+        raise ProtocolError(f"a body of {len(data)} bytes ends within a field") from None
     return fields
 
 
@@ -405,7 +408,7 @@ def _with_size(head: bytes, payload: bytes) -> _Body:
 
 
 def _split_size(body: bytes) -> tuple[bytes, bytes]:
-    """Take apart what `_with_size` has put together."""
+    """Unpack the result of `_with_size`."""
     if len(body) < _SIZE.size:
         raise ProtocolError(f"a body of {len(body)} bytes is too short to say where its payload begins")
     start = _SIZE.size + _SIZE.unpack_from(body)[0]
@@ -468,7 +471,7 @@ _KINDS: list[tuple[type[Message], Callable[[Any], _Body], Callable[[int, bytes],
     (GoOn, lambda answer: (b"", b""), lambda number, body: GoOn(number)),
     (Finished, lambda finished: (b"", finished.payload), Finished),
 ]
-"""The kinds of messages, numbered from 1: how each becomes a body, and a message again."""
+"""The kinds of messages, numbered from 1, with functions that make a body of a message and a message of a body."""
 
 _ENCODERS = {cls: (kind, from_message) for kind, (cls, from_message, _) in enumerate(_KINDS, 1)}
 
@@ -479,7 +482,7 @@ _DECODERS = {kind: to_message for kind, (_, _, to_message) in enumerate(_KINDS, 
 
 # -- frames ------------------------------------------------------------------------------------------------------------
 def check_size(size_bytes: int, limit_bytes: int) -> None:
-    """Refuse a message that the other end would refuse.
+    """Refuse a message that the receiver would refuse.
 
     Raises:
         ValueError: If `size_bytes` is above `limit_bytes`.
@@ -518,16 +521,16 @@ def encode(message: Message, limit_bytes: int = MESSAGE_BYTES) -> list[bytes]:
 
 
 def go_on(number: int) -> bytes:
-    """The frame of `GoOn(number)`, which is by far the most frequent of a driver."""
+    """Return the frame of `GoOn(number)`, by far the most frequent message of a driver."""
     head = _HEAD.pack(_MAGIC, _VERSION, _GO_ON, number, 0)
     return head + _CRC.pack(zlib.crc32(head))
 
 
 class FrameReader:
-    """Puts frames together from pieces of any size.
+    """Assembles frames from pieces of any size.
 
     Args:
-        limit_bytes: A longer body is refused as soon as its header is there, before anything is allocated for it.
+        limit_bytes: A longer body is refused as soon as its header has arrived, before memory is allocated for it.
     """
 
     def __init__(self, limit_bytes: int = MESSAGE_BYTES):
@@ -536,7 +539,7 @@ class FrameReader:
         self._needed = HEADER_BYTES
 
     def feed(self, data: bytes, handle: Callable[[Message], object]) -> None:
-        """Take in `data` and handle the messages that it completes.
+        """Add `data` and handle the messages that it completes.
 
         Args:
             data: The next bytes of the stream.
@@ -570,7 +573,7 @@ class FrameReader:
                 raise ProtocolError(f"no message has the kind {kind}")
             try:
                 message = _DECODERS[kind](number, body)
-            except (ValueError, IndexError) as error:  # a body whose checksum is right and whose contents are not
+            except (ValueError, IndexError) as error:  # the checksum of the body is right, but its contents are wrong
                 raise ProtocolError(f"a message of kind {kind} cannot be read: {error}") from error
             handle(message)
         self._buffer += view[start:]
@@ -578,5 +581,5 @@ class FrameReader:
 
     @property
     def is_between_frames(self) -> bool:
-        """Whether there is no part of a frame here whose rest is still to come."""
+        """Whether no incomplete frame is waiting for the rest of its bytes."""
         return not self._buffer

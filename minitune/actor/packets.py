@@ -1,6 +1,6 @@
-"""Packets: the messages between driver and zygote, each with descriptors if there are some. Linux only.
+"""Packets: the messages between driver and zygote, some with file descriptors. Linux only.
 
-This module loads next to nothing, since the zygote loads it before it can fork the first worker.
+This module imports almost nothing, because the zygote imports it before it can fork the first worker.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ _MOST_DESCRIPTORS = 2
 def send_packet(end: socket.socket, fields: list[str], descriptors: Sequence[int] = ()) -> None:
     """Send one packet, with up to two descriptors. Never blocks.
 
-    Where too many descriptors are on their way already, the packet goes without them, and the receiver sees that.
+    If too many descriptors are in the socket already, the packet is sent without its descriptors, and the receiver sees
+    that.
 
     Raises:
-        BlockingIOError: If the other end has to read first.
-        OSError: If it is gone, or nothing can be sent.
+        BlockingIOError: If the receiver has to read first.
+        OSError: If the receiver has ended, or the packet cannot be sent.
     """
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
     data = [join_fields(fields)]
@@ -45,10 +46,10 @@ def receive_packet(end: socket.socket) -> tuple[list[str], list[int]] | None:
     """Receive one packet.
 
     Returns:
-        Its fields and the descriptors that came with it (fewer if we have none left), or None at the end.
+        Its fields and the descriptors that came with it (fewer if no more are free), or None at the end.
 
     Raises:
-        OSError: If nothing can be received now.
+        OSError: If no packet can be received now.
     """
     data, rights, _, _ = end.recvmsg(PACKET_BYTES, socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC)
     descriptors = array.array("i")

@@ -1,6 +1,6 @@
-"""ActorProcess: the driver's side of a worker, from its start to its end. It tells the events of the actor in it.
+"""ActorProcess: the driver's side of a worker, from its start to its end. It reports the events of the actor in it.
 
-A process carries one actor at a time: once its actor has let it go, it may be parked and handed on to another one.
+A process runs one actor at a time. When an actor has ended, its process may be parked and handed over to another actor.
 Every state that could last for ever has a deadline, and the loop calls back, so nothing here ever waits.
 """
 
@@ -68,21 +68,21 @@ OUT_OF_MEMORY = "out of memory"
 
 
 class Phase(Enum):
-    """Where a process is in its life."""
+    """The phases of a process."""
 
     STARTING = "starting"
     IDLE = "idle"
     BUSY = "busy"
     STOPPING = "stopping"
     PARKED = "parked"
-    TAKEN = "taken"  # handed on to another actor: what that needs is sent with its first call
+    TAKEN = "taken"  # handed over to another actor; the move is sent with its first call
     MOVING = "moving"
     DYING = "dying"
     ENDED = "ended"
 
 
 class MemoryEvidence(Protocol):
-    """Tells whether lack of memory accounts for a death on the worker's machine, as `MemoryKills` does on this one."""
+    """Finds out whether lack of memory explains a death on the worker's machine, as `MemoryKills` does on this one."""
 
     def look(self) -> None:
         """See `MemoryKills.look`."""
@@ -98,15 +98,15 @@ class ActorProcess:
 
     Args:
         loop: The driver's loop.
-        launcher: Makes and kills the process.
-        tell: Takes the events. Exited may also be that of a process that carries no actor (any more).
-        processes: All that are not gone; this one is in it from its start to its end.
-        memory_kills: What the kernel says of those that it has killed for lack of memory.
+        launcher: Starts and kills the process.
+        tell: Receives the events. Exited may also come from a process without an actor.
+        processes: All processes that have not ended; this one is in it from its start to its end.
+        memory_kills: The kernel's counters of processes that it killed for lack of memory.
 
     Attributes:
-        actor_id: The actor; empty if the process could not be handed on to it.
-        pid: The process, 0 as long as it is unknown.
-        phase: Where it is in its life.
+        actor_id: The actor; empty if the process could not be handed over to it.
+        pid: The process, 0 while it is unknown.
+        phase: Its phase.
         launcher: The launcher.
     """
 
@@ -125,8 +125,8 @@ class ActorProcess:
         self._channel: DriverEnd  # made by `start`, like the two below
         self._reports: DriverEnd
         self._started: Started
-        self._method = ""  # the last one that was called
-        self._open_method = ""  # the one that has reported and waits for an answer
+        self._method = ""  # the method that was called last
+        self._open_method = ""  # the method that has reported and waits for an answer
         self._loop = loop
         self.launcher = launcher
         self._tell = tell
@@ -140,11 +140,11 @@ class ActorProcess:
         self._is_stopped = False
         self._shows_stacks = False
         self._parks = False
-        self._is_clean = False  # it can be parked without a word, and a reset will succeed
+        self._is_clean = False  # it can be parked without a message, and its reset will succeed
         self._move: Move
         self._timeout_s = 0.0
-        self._is_told = False  # Started, before the object is there
-        self._first: tuple[str, bytes] | None = None  # the call that was made before the object is there
+        self._is_told = False  # Started was reported before the object exists
+        self._first: tuple[str, bytes] | None = None  # the call that was made before the object exists
         self._is_dead = False
         self._is_orphaned = False
         self._lost = ""
@@ -152,7 +152,7 @@ class ActorProcess:
         self._exit_code: int | None = None
         self._peak_bytes = 0
 
-    # -- what the executor asks for ----------------------------------------------------------------------------
+    # -- methods for the executor --------------------------------------------------------------------------------
 
     def start(
         self,
@@ -162,15 +162,15 @@ class ActorProcess:
         alone: bool = False,
         instead: NotReset | None = None,
     ) -> None:
-        """Have the process made and send it the first message. Started, CallRaised or Exited follows.
+        """Start the process and send it the first message. Started, CallRaised or Exited follows.
 
         Args:
-            started: What to tell once the object is made; the process is filled in.
+            started: The event to report once the object is made; the process is filled in.
             boot: The surroundings and the factory.
-            preload: Whether what was preloaded is of use to it. False where the process must choose its devices or
+            preload: Whether the worker may use the preloaded modules. False if the process must choose its devices or
                 thread limits before anything is imported.
-            alone: Whether nothing that carries it may carry others, too: should it die, only this actor is lost.
-            instead: What another process has said that could not be handed on.
+            alone: Whether the worker needs its own parent process: if that dies, only this actor is lost.
+            instead: The NotReset of another process that could not be handed over.
 
         Raises:
             ValueError: If the factory is too large.
@@ -183,14 +183,14 @@ class ActorProcess:
         self._memory_kills.look()
         try:
             self.token, self._channel, self._reports = self.launcher.launch(self, preload, alone)
-        except OSError as error:  # no descriptors are left
+        except OSError as error:  # no file descriptor is free
             self.phase = Phase.ENDED
-            cause = f"no channel could be made: {error}"
+            cause = f"could not make a channel: {error}"
             self._tell(Exited(self.actor_id, "refused", cause, counts=False))
             return
         self._processes.add(self)
         self._channel.send(*frames)
-        self._set_timer(hello_s, lambda: self.kill(f"no sign of life within {hello_s:g} s of its start"))
+        self._set_timer(hello_s, lambda: self.kill(f"no message within {hello_s:g} s of its start"))
         for channel in (self._channel, self._reports):
             channel.watch(self._loop, self._on_message, self._on_broken)
 
@@ -203,22 +203,22 @@ class ActorProcess:
 
         Args:
             method: Its name.
-            payload: The tuple of arguments, pickled with cloudpickle; nothing if there are none.
+            payload: The tuple of arguments, pickled with cloudpickle; empty if there are none.
 
         Raises:
-            RuntimeError: If there is a call in flight, or the actor is not there any more.
+            RuntimeError: If another call is running, or the actor has ended.
             ValueError: If the arguments are too large.
         """
         if self.phase is not Phase.IDLE:
             if self.phase is Phase.DYING and not self._is_stopped:
-                return  # the caller has heard nothing yet but the last reply
+                return  # the caller has seen only the last reply so far
             if self._is_told and self._first is None:
                 self._first = method, payload
                 if self.phase is Phase.TAKEN:
                     self._send_move()
                 return
             raise RuntimeError(f"actor {self.actor_id!r} cannot be called while it is {self.phase.value}")
-        if method == self._open_method:  # the one that waits goes on
+        if method == self._open_method:  # the method that waits for an answer continues
             self._number += 1
             self._open_method = ""
             self._reports.send(go_on(self._number))
@@ -228,21 +228,21 @@ class ActorProcess:
         self.phase = Phase.BUSY
 
     def stop(self, grace_s: float, keep: bool = False, dump: bool = False) -> None:
-        """Let the actor go: only Exited follows. A second stop may shorten the grace period.
+        """Stop the actor: only Exited follows. A second stop may shorten the grace period.
 
-        Its object's `stop()` is called (`park()` with `keep`), if it has one. After the grace period its stacks
-        are dumped, it gets SIGTERM, which raises `TrialStopped` in its main thread, and one second later its whole
-        process tree is killed.
+        The object's `stop()` is called (`park()` with `keep`), if it has one. After the grace period, the worker's
+        stacks are dumped, and it gets SIGTERM, which raises `TrialStopped` in its main thread. One second later its
+        whole process tree is killed.
 
         Args:
-            grace_s: Seconds for its own end.
-            keep: Park it for another actor (see `take_over`), if its object's `stop()` ends in time and without
-                exception, and no thread or process that it has started is left. Else it leaves.
-            dump: Have the stacks of its threads written at once: they are in the last lines that Exited holds.
+            grace_s: Seconds that the actor has to end.
+            keep: Park the process for another actor (see `take_over`), if its object's `stop()` ends in time and
+                without an exception, and no thread or process that it has started is left. Otherwise it exits.
+            dump: Write the stacks of its threads at once: they are in the last lines that Exited holds.
         """
         if self.phase in (Phase.DYING, Phase.ENDED):
             return
-        if self._is_dead:  # its last words are of no use any more
+        if self._is_dead:  # its last messages are not needed any more
             self._is_stopped = True
             self.phase = Phase.DYING
             return
@@ -263,20 +263,20 @@ class ActorProcess:
         self._set_timer(grace_s, lambda: self._show_and_terminate(grace_s))
 
     def take_over(self, started: Started, place: Place, payload: bytes, timeout_s: float) -> None:
-        """Hand a parked process on to another actor. Started follows; or NotReset, and the process is killed.
+        """Hand a parked process over to another actor. Started follows; or NotReset, and the process is killed.
 
-        All that user code may have changed in the process is put back; it takes the new place, and its object is
-        `reset`. Where nothing can be said against that, Started is told before it, and all is sent with the first
-        call. If it fails all the same, NotReset comes after Started.
+        The worker restores everything that user code may have changed, takes the new place, and calls `reset` of its
+        object. If the worker is clean, so that a failure is unlikely, Started is reported at once, and everything is
+        sent with the first call. If this fails, NotReset comes after Started.
 
         Args:
-            started: What to tell once this is done; the process is filled in.
+            started: The event to report once this is done; the process is filled in.
             place: The new surroundings.
             payload: The arguments of `reset`, as in `call`.
-            timeout_s: For all that.
+            timeout_s: Limit for all of this.
 
         Raises:
-            RuntimeError: If it is not parked.
+            RuntimeError: If the process is not parked.
             ValueError: If the arguments are too large.
         """
         if self.phase is not Phase.PARKED:
@@ -306,7 +306,7 @@ class ActorProcess:
         self._number = message.number
 
     def _send_move(self) -> None:
-        """Send what another actor needs, and its first call, if that is there, in one piece."""
+        """Send the move to the next actor, and its first call if there is one, in one piece."""
         self._number = self._move.number
         frames = encode(self._move, self._channel.limit_bytes)
         if self._first is not None:
@@ -319,12 +319,12 @@ class ActorProcess:
         self._set_timer(self._timeout_s, lambda: self._is_unusable("it took too long"))
 
     def _answer_with_quit(self) -> None:
-        """Let what the worker has reported come to its end: each report gets one answer."""
+        """Answer an open report with Quit, so that the report ends: each report gets one answer."""
         self._reports.send(*encode(Quit(self._number)))
         self._open_method = ""
 
     def _is_unusable(self, reason: str) -> None:
-        """The process cannot carry the actor that it was handed on to."""
+        """Report that the process cannot run the actor that it was handed over to."""
         self._tell(NotReset(self.actor_id, reason, self._is_told, self._first))
         self.actor_id = ""
         self.kill()
@@ -332,12 +332,12 @@ class ActorProcess:
     # -- the stop ladder ---------------------------------------------------------------------------------------
 
     def _show(self) -> None:
-        """Have it write the stacks of its threads to its standard error."""
+        """Tell the worker to write the stacks of its threads to its standard error."""
         self._channel.send(*encode(Show()))
         self._shows_stacks = True
 
     def _show_and_terminate(self, grace_s: float) -> None:
-        """The grace period is over: show what the actor does, unless there is no time for it."""
+        """The grace period is over: dump the stacks of the actor, unless there is no time for it."""
         if grace_s <= 0:
             self._terminate(grace_s)
         elif self._shows_stacks:
@@ -347,46 +347,50 @@ class ActorProcess:
             self._set_timer(SHOW_S, lambda: self._make_it_show(grace_s))
 
     def _make_it_show(self, grace_s: float) -> None:
-        """One that holds the interpreter's lock has not read the message. One that has ignores this signal."""
+        """Send the signal that dumps the stacks.
+
+        A worker that holds the interpreter's lock has not read the message. A worker that has read it ignores this
+        signal.
+        """
         if hasattr(signal, "SIGUSR2"):
             self.launcher.signal(self.token, signal.SIGUSR2, whole_group=False)
         self._set_timer(DUMP_TO_TERM_S, lambda: self._terminate(grace_s))
 
     def _terminate(self, grace_s: float) -> None:
-        """Raise in its main thread."""
+        """Send SIGTERM, which raises an exception in the worker's main thread."""
         self.launcher.signal(self.token, signal.SIGTERM, whole_group=True)
         cause = f"did not end within the grace period of {grace_s:g} s and was killed"
         self._set_timer(TERM_TO_KILL_S, lambda: self.kill(cause))
 
     def _force(self) -> None:
-        """The launcher does not tell of the end: do its work here."""
+        """The launcher has not reported the end in time: make it try in another way."""
         self._set_timer(KILL_CONFIRM_S, self._give_up)
         self.launcher.force(self.token)
 
     def _give_up(self) -> None:
-        """Even so it did not die."""
+        """Report the end although the process could not be killed."""
         self.on_gone(self._exit_code, self._peak_bytes, survivors=True)
 
-    # -- what the launcher tells -------------------------------------------------------------------------------
+    # -- events of the launcher ----------------------------------------------------------------------------------
 
     def on_started(self, pid: int) -> None:
-        """There is a process."""
+        """The process was started."""
         self.pid = pid
 
     def on_refused(self, reason: str) -> None:
-        """No process could be made."""
+        """The process could not be started."""
         self._lost = self._lost or reason
         self.on_gone(None, 0, survivors=False)
 
     def on_lost(self, reason: str) -> None:
-        """The carrier of the process has failed; `on_gone` will follow."""
+        """The parent of the process has failed; `on_gone` will follow."""
         self._lost = self._lost or reason
         self._is_orphaned = self.pid != 0
-        self._is_dead = True  # and yet readable: `on_gone` takes its last words
+        self._is_dead = True  # but its channel can be read: `on_gone` reads its last messages
         self._set_timer(KILL_CONFIRM_S, self._give_up)
 
     def on_dead(self) -> None:
-        """The process is dead; perhaps something that it started is not. Its last words are in the channel."""
+        """The process is dead, but its descendants may live. Its last messages are in the channel."""
         if self._is_dead or self.phase is Phase.ENDED:
             return
         self._is_dead = True
@@ -397,12 +401,12 @@ class ActorProcess:
         self._set_timer(EXIT_STATUS_S, self._force)
 
     def on_exited(self, exit_code: int | None, peak_bytes: int) -> None:
-        """How it died is known; its tree is being killed."""
+        """The exit status is known; its tree is being killed."""
         self._exit_code, self._peak_bytes = exit_code, peak_bytes
         self._set_timer(KILL_CONFIRM_S + EXIT_STATUS_S, self._give_up)
 
     def on_gone(self, exit_code: int | None, peak_bytes: int, survivors: bool) -> None:
-        """The process and all that it had started are dead, or cannot be killed."""
+        """The process and all its descendants are dead, or cannot be killed."""
         if self.phase is Phase.ENDED:
             return
         self._drain()
@@ -412,7 +416,7 @@ class ActorProcess:
         if exit_code is not None:
             self._exit_code, self._peak_bytes = exit_code, peak_bytes
         if self._exit_code == NO_THREAD_EXIT and not self._is_ready:
-            self._lost = self._lost or "no thread could be made in its process"
+            self._lost = self._lost or "its process could not start a thread"
         self._processes.discard(self)
         kind = "lost" if self._is_orphaned else "refused" if self._lost else "died"
         went_well = self._is_stopped and self._exit_code == 0 and not self._shows_stacks
@@ -433,7 +437,7 @@ class ActorProcess:
         )
 
     def _cause_in_words(self) -> str:
-        # A process that was killed for a closed channel, and yet has an exit code, was about to exit.
+        # A process with an exit code was about to exit when it was killed for a closed channel.
         was_exiting = self._cause == CHANNEL_CLOSED and (self._exit_code or 0) > 0
         if self._lost or (self._cause and not was_exiting):
             return self._lost or self._cause
@@ -450,12 +454,12 @@ class ActorProcess:
     # -- the channel -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the channels. Any number of times."""
+        """Close the channels. May be called any number of times."""
         self._channel.close()
         self._reports.close()
 
     def _on_broken(self, error: ChannelClosedError | ProtocolError) -> None:
-        """Nothing more will come out of a channel."""
+        """A channel has ended: no more messages will come."""
         if isinstance(error, ProtocolError):
             self.kill(f"protocol: {error}")
         elif not self._is_dead and self.phase not in (Phase.STOPPING, Phase.DYING):
@@ -463,9 +467,10 @@ class ActorProcess:
             self._set_timer(EOF_S, lambda: self._judge_closed_channel(until))
 
     def _judge_closed_channel(self, until: float) -> None:
-        """The channel has ended, and nothing has told of a death: the process is dying slowly, or lives without it.
+        """The channel has ended without a report of a death: find out whether the process is dying, or lives without a
+        channel.
 
-        A dying process closes its files first. On a busy machine the rest of its death takes as long as it takes.
+        A dying process closes its files first. On a busy machine the rest of its death may take long.
         """
         if self.launcher.is_ending(self.pid) and self._loop.time() < until:
             self._set_timer(EOF_S, lambda: self._judge_closed_channel(until))
@@ -473,30 +478,30 @@ class ActorProcess:
             self.kill(CHANNEL_CLOSED)
 
     def _drain(self) -> None:
-        """Read until it would block: end-of-file may never come, if a child of the dead process holds the channel."""
+        """Read until it would block: end-of-file may never come if a child of the dead process holds the channel."""
         for channel in (self._channel, self._reports):
             while channel.read():
                 pass
 
     def _on_message(self, message: Message) -> None:
-        """Handle what the worker says. After a stop no answer counts but that to the stop itself."""
+        """Handle a message of the worker. After a stop, only the answer to the stop counts."""
         if not isinstance(message, (Reported, Returned, Finished, Raised)):
             self._on_hello(message)
             return
         if message.number > self._number:
             raise ProtocolError(f"call {message.number} was answered, but the last one was {self._number}")
-        if message.number <= self._answered:  # it is a repetition, or comes too late
+        if message.number <= self._answered:  # the message is a repetition, or is too late
             return
         self._answered = message.number
         if self.phase is Phase.MOVING and message.number > self._move.number:
-            self._is_reset()  # the answer to the first call has overtaken what was said of that
+            self._is_reset()  # the answer to the first call has come before the answer to the move
         if self.phase is Phase.BUSY and message.number == self._number:
             self.phase = Phase.IDLE
             if isinstance(message, Reported):
                 self._open_method = self._method
             self._is_clean = isinstance(message, Finished)
             self._tell(self._outcome(message))
-        elif isinstance(message, Reported):  # it was on its way when the stop was sent
+        elif isinstance(message, Reported):  # it was sent before the stop arrived
             self._answer_with_quit()
         elif self.phase is Phase.STARTING:
             self._on_made(message)
@@ -508,7 +513,7 @@ class ActorProcess:
     def _on_hello(self, message: Message) -> None:
         if not isinstance(message, Hello):
             raise ProtocolError(f"a driver does not expect {type(message).__name__}")
-        self.pid = message.pid  # it may overtake what the launcher has to tell
+        self.pid = message.pid  # it may arrive before `on_started`
         if self.phase is Phase.STARTING:
             self._set_timer(None)
 
@@ -532,7 +537,7 @@ class ActorProcess:
             self._is_reset()
 
     def _is_reset(self) -> None:
-        """The worker carries the actor that it was handed on to."""
+        """The worker now runs the actor that it was handed over to."""
         self._set_timer(None)
         if self._first is not None:
             self.phase = Phase.BUSY
@@ -547,7 +552,7 @@ class ActorProcess:
             self.phase = Phase.PARKED
             self._is_clean = isinstance(reply, Finished)
             self._tell(Exited(self.actor_id, "parked"))
-        else:  # it was stopped again, for good
+        else:  # it was stopped again, without `keep`
             self._send(Quit(self._number + 1))
 
     def _outcome(self, reply: Reported | Returned | Finished | Raised) -> Event:
@@ -563,14 +568,14 @@ class ActorProcess:
             return CallRaised(self.actor_id, RemoteError.of(broken))
 
     def _set_timer(self, delay_s: float | None, callback: Callable[[], object] | None = None) -> None:
-        """Set this state's deadline; there is only ever one."""
+        """Set the deadline of this state; there is only ever one."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if delay_s is None or callback is None else self._loop.call_later(delay_s, callback)
 
 
 def describe_exit(exit_code: int | None) -> str:
-    """An exit status in words, such as `exit code 3` or `SIGKILL (9)`."""
+    """Return an exit status in words, such as `exit code 3` or `SIGKILL (9)`."""
     if exit_code is None:
         return "exit status unknown"
     if exit_code >= 0:
@@ -582,9 +587,9 @@ def describe_exit(exit_code: int | None) -> str:
 
 
 def last_lines(place: Place, limit: int = LAST_LINES) -> str:
-    """The end of what was printed in a place, standard error last; at most `limit` lines.
+    """Return the end of the output in a place, standard error last; at most `limit` lines.
 
-    In a stack that was dumped our own frames are left out.
+    Our own frames are left out of a dumped stack.
     """
     lines: list[str] = []
     for path in dict.fromkeys((place.stdout, place.stderr)):
@@ -609,15 +614,15 @@ def make_launcher(
     needed: Sequence[str] = (),
     ahead: Template | None = None,
 ) -> Launcher:
-    """The launcher for this machine.
+    """Return the launcher for this machine.
 
     Args:
         loop: The driver's loop.
         run_id: Identifies the driver's workers; 16 hexadecimal digits.
-        keep_descendants: Whether what a worker started may stay after the worker's normal end.
+        keep_descendants: Whether the descendants of a worker may stay after the worker's normal end.
         limit_bytes: The longest message.
-        needed: Modules that all workers need: they are imported once, where workers are copied from.
-        ahead: Where the first ones are to be copied from; the launcher closes it.
+        needed: Modules that all workers need: a template process imports them once for the workers that it forks.
+        ahead: The template process that forks the first workers; the launcher closes it.
 
     Raises:
         ValueError: See `start_method`.

@@ -1,7 +1,7 @@
-"""Process trees: list them, stop them, kill them, and tell whether the kernel has killed one for lack of memory.
+"""Process trees: list them, stop them, kill them, and find out whether the kernel has killed one for lack of memory.
 
-On Linux children come from `/proc/<pid>/task/*/children`, which is a hundred times cheaper than a walk over all
-processes; elsewhere, or where the kernel was built without that file, from psutil.
+On Linux children come from `/proc/<pid>/task/*/children`, which is a hundred times cheaper than a scan of all
+processes; elsewhere, or if the kernel was built without that file, they come from psutil.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from minitune.actor.messages import KILL_CONFIRM_S, QUIET_PASSES, SWEEP_TICK_S
 RUN_VARIABLE = "MINITUNE_RUN_ID"
 """Environment variable that every process of a group carries."""
 TRIAL_VARIABLE = "MINITUNE_TRIAL"
-"""Environment variable with the marker of one worker; all that it starts inherits it."""
+"""Environment variable with the marker of one worker; all its descendants inherit it."""
 WITHIN_VARIABLE = "MINITUNE_WITHIN"
-"""The markers of the workers that this group itself runs in, outermost first."""
+"""The markers of the workers in which this group itself runs, outermost first."""
 _SIGSTOP: int | None = getattr(signal, "SIGSTOP", None)
 _SIGKILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
 _READ_BYTES = 16 * 1024
 _EXITING = 0x4
 """Linux's `PF_EXITING`, in the flags that `/proc/<pid>/stat` shows."""
 _EVERY_KIND = 0x40000000
-"""Linux's `__WALL`: also children that send no signal at their end, as `clone` can make them."""
+"""Linux's `__WALL`: includes children that send no signal at their end, as `clone` can make them."""
 _COUNTER = "oom_kill"
 _BLOCK_BYTES = 1 << 12
 
 
 # -- trees -------------------------------------------------------------------------------------------------------------
 def _read(path: str) -> bytes:
-    """A file of `/proc`; `open` would ask the system twice as much.
+    """Read a file of `/proc`; `open` would need twice as many system calls.
 
     Raises:
-        OSError: If the process is gone, or is not ours to look at.
+        OSError: If the process has ended, or we may not read it.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -50,7 +50,7 @@ def _read(path: str) -> bytes:
 
 
 def is_childless() -> bool:
-    """Whether the calling process has no child, not even a zombie; False where one call cannot tell."""
+    """Whether the calling process has no child, not even a zombie; False if one call cannot find out."""
     if not sys.platform.startswith("linux"):
         return False
     try:
@@ -61,11 +61,11 @@ def is_childless() -> bool:
 
 
 def children(pid: int, has_one_thread: bool = False) -> list[int]:
-    """The processes whose parent is `pid`, zombies included. Empty if it is gone.
+    """Return the processes whose parent is `pid`, including zombies. Empty if it has ended.
 
     Args:
         pid: The parent.
-        has_one_thread: Whether it is known to have but its main thread, so that there is only one place to look at.
+        has_one_thread: Whether it is known to have only its main thread, so that one file lists all children.
     """
     if not sys.platform.startswith("linux"):
         return _children_by_psutil(pid)
@@ -98,9 +98,9 @@ def send_signal(pid: int, signum: int) -> bool:
     """Send a signal.
 
     Returns:
-        Whether there was such a process, and it was ours to signal.
+        Whether the process exists and we may signal it.
     """
-    if pid <= 1:  # 0 and below would mean whole groups, ours first
+    if pid <= 1:  # 0 and below would mean process groups, such as our own
         return False
     try:
         os.kill(pid, signum)
@@ -113,7 +113,7 @@ def kill_group(pid: int, signum: int = _SIGKILL) -> bool:
     """Send a signal to the process group that `pid` leads.
 
     Returns:
-        Whether there is such a group.
+        Whether the group exists.
     """
     if sys.platform == "win32" or pid <= 1:
         return False
@@ -127,8 +127,8 @@ def kill_group(pid: int, signum: int = _SIGKILL) -> bool:
 def freeze(roots: Iterable[int]) -> list[int]:
     """Stop processes and all their descendants.
 
-    A parent is stopped before its children are listed: then it can neither fork on nor reap one of them, so no
-    number in the list can come to mean a stranger.
+    A parent is stopped before its children are listed. Then it can neither fork nor reap a child, so no number in the
+    list can come to belong to another process.
 
     Args:
         roots: Processes that the caller may signal.
@@ -138,7 +138,7 @@ def freeze(roots: Iterable[int]) -> list[int]:
     """
     found = list(roots)
     seen = set(found)
-    for pid in found:  # grows while we walk
+    for pid in found:  # the list grows during the loop
         if _SIGSTOP is not None:
             send_signal(pid, _SIGSTOP)
         for child in children(pid):
@@ -151,8 +151,8 @@ def freeze(roots: Iterable[int]) -> list[int]:
 class Hunt:
     """Kills processes with their descendants, and remembers them until they are dead.
 
-    A process that was hit goes on existing for a while, hundreds of milliseconds if it has much memory to give back,
-    and shows no environment any more by which it could be found a second time.
+    A killed process exists for a while, for hundreds of milliseconds if it has much memory to free. During that time it
+    shows no environment by which it could be found again.
     """
 
     def __init__(self) -> None:
@@ -165,7 +165,7 @@ class Hunt:
             roots: Processes that the caller may kill.
 
         Returns:
-            How many of those that were ever hit are not yet dead.
+            How many of all processes that were ever killed are not yet dead.
         """
         for pid in freeze(roots):
             started = life(pid)
@@ -177,7 +177,9 @@ class Hunt:
 
 
 def life(pid: int) -> str:
-    """The time at which a process began, which tells it from a later one of the same number. Empty if it is dead."""
+    """Return the start time of a process, which distinguishes it from a later one with the same number. Empty if it is
+    dead.
+    """
     if not sys.platform.startswith("linux"):
         return _life_by_psutil(pid)
     try:
@@ -188,9 +190,9 @@ def life(pid: int) -> str:
 
 
 def is_ending(pid: int) -> bool:
-    """Whether a process is dead or about to be: it has begun to exit, and no signal can hurry or stop that.
+    """Whether a process is dead or exiting, so that no signal can speed up or stop its end.
 
-    Linux alone shows it; elsewhere only the dead are known.
+    Only Linux shows that a process is exiting; elsewhere only dead processes count.
     """
     if not sys.platform.startswith("linux"):
         return not _life_by_psutil(pid)
@@ -212,7 +214,7 @@ def _life_by_psutil(pid: int) -> str:
 
 
 def environment(pid: int) -> bytes:
-    """The environment that a process shows to others; empty if it cannot be read."""
+    """Return the environment that a process shows to others; empty if it cannot be read."""
     if sys.platform.startswith("linux"):
         try:
             return _read(f"/proc/{pid}/environ")
@@ -227,7 +229,7 @@ def environment(pid: int) -> bytes:
 
 
 def session(pid: int) -> int:
-    """The session of a process; 0 if there is none."""
+    """Return the session of a process; 0 if there is none."""
     if sys.platform == "win32":
         return 0
     try:
@@ -237,7 +239,7 @@ def session(pid: int) -> int:
 
 
 def all_pids() -> list[int]:
-    """All processes of this machine that we can see."""
+    """Return all processes of this machine that we can see."""
     if sys.platform.startswith("linux"):
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]
     import psutil
@@ -246,13 +248,13 @@ def all_pids() -> list[int]:
 
 
 def marked(markers: Collection[str], pids: Iterable[int] | None = None) -> list[int]:
-    """The living processes whose environment holds one of the markers.
+    """Return the living processes whose environment holds one of the markers.
 
-    A process that is just starting another program shows no environment for a moment: look twice.
+    A process that is just starting another program shows no environment for a moment, so search twice.
 
     Args:
         markers: Texts that occur nowhere by chance.
-        pids: Where to look; by default everywhere, which takes about 3 ms per 100 processes.
+        pids: The processes to search; by default all, which takes about 3 ms per 100 processes.
 
     Returns:
         Their numbers, never our own.
@@ -268,10 +270,11 @@ def marked(markers: Collection[str], pids: Iterable[int] | None = None) -> list[
 
 # -- kills for lack of memory ------------------------------------------------------------------------------------------
 class MemoryKills:
-    """Tells by the kernel's own counters of such kills (Linux) whether one accounts for a death, and for no other one.
+    """Finds out from the kernel's counters (Linux) whether a kill for lack of memory explains a death. Each kill counts
+    once.
 
-    The counter of our own control group comes first; that of the whole machine also sees workers that were put into
-    another group. Where the system shows neither, there is never any evidence.
+    The counter of our own control group comes first. The counter of the whole machine also sees workers that were moved
+    to another group. If the system shows neither, there is never any evidence.
 
     Args:
         proc: Where the kernel shows processes.
@@ -284,14 +287,14 @@ class MemoryKills:
         self._seen = self._read()
 
     def look(self) -> None:
-        """A worker is started: what was killed before, somewhere on this machine, accounts for no death from now on."""
+        """A worker is started: kills before this moment explain no later death."""
         self._seen = self._read()
 
     def claim(self) -> str:
-        """A process was killed by SIGKILL, and not by us.
+        """A process died of SIGKILL that we have not sent.
 
         Returns:
-            The evidence that it was for lack of memory, in words; empty if there is none.
+            The evidence that it was killed for lack of memory, in words; empty if there is none.
         """
         now = self._read()
         risen = next((path for path, count in now.items() if count > self._seen.get(path, count)), None)
@@ -307,7 +310,7 @@ class MemoryKills:
 
 
 def _group_counters(proc: str, cgroups: str) -> list[str]:
-    """The files that count the kills within our control group: of version 2, or of version 1."""
+    """Return the files that count the kills in our control group, for version 2 or version 1."""
     try:
         with open(os.path.join(proc, "self", "cgroup")) as file:
             lines = [line.rstrip("\n").split(":", 2) for line in file]
@@ -324,7 +327,9 @@ def _group_counters(proc: str, cgroups: str) -> list[str]:
 
 
 def _read_counter(path: str) -> int | None:
-    """The counter in a file of lines such as `oom_kill 3`; None if it holds none. For each worker that is started."""
+    """Return the counter in a file of lines such as `oom_kill 3`; None if it has none. Runs for each worker that is
+    started.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -343,16 +348,17 @@ def _read_counter(path: str) -> int | None:
 
 # -- the sweep ---------------------------------------------------------------------------------------------------------
 class Sweep:
-    """Kills what carries a marker, pass by pass on the driver's loop, until nothing is left; where no zygote does it.
+    """Kills all processes that carry a marker, pass by pass on the driver's loop, until none is left. Used without a
+    zygote.
 
-    One pass looks at all processes, so the passes get rarer.
+    One pass reads all processes of the machine, so the intervals between passes grow.
 
     Args:
-        loop: Calls us back between two passes.
-        markers: The marks of the victims, in their environment.
-        roots: Asked before each pass for processes to kill with their trees, whatever they show.
-        on_done: Called with whether something survived. Never from within the constructor.
-        hunt: The processes that were hit already.
+        loop: Calls back between two passes.
+        markers: The markers of the processes to kill, in their environment.
+        roots: Called before each pass for processes to kill with their trees, whatever their environment shows.
+        on_done: Called with whether a process survived. Never called from the constructor.
+        hunt: The processes that were killed already.
     """
 
     def __init__(
@@ -376,7 +382,7 @@ class Sweep:
     def _turn(self) -> None:
         try:
             left = self._hunt.strike([*self._roots(), *marked(self._markers)])
-        except OSError:  # there is no descriptor left to look with
+        except OSError:  # no file descriptor is free to look at processes
             left = 1
         self._quiet_passes = 0 if left else self._quiet_passes + 1
         if self._quiet_passes < QUIET_PASSES and time.monotonic() < self._until:

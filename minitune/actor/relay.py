@@ -272,7 +272,7 @@ class _Relay:
         try:
             worker.token, control, reports = self._launcher.launch(worker, preload=False, alone=bool(body))
         except OSError as error:
-            self._link.send(_REFUSED, number, f"no channel could be made: {error}".encode())
+            self._link.send(_REFUSED, number, f"could not make a channel: {error}".encode())
             return
         self._workers[number] = worker
         worker.carry({_CONTROL: control, _REPORTS: reports})

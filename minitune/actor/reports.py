@@ -1,24 +1,24 @@
-"""ReportPipe: the way of one function's reports to the driver, beside the control channel.
+"""ReportPipe: sends the reports of a function to the driver, beside the control channel.
 
-While a function runs, it holds the user's thread. Each `report()` is one exchange on a pipe of its own: that thread
-writes the report, reads the answer and goes on. The control thread takes no part in it, so neither thread has to wake
-the other, and the control thread hears a stop at any time.
+While a function runs, it holds the user's thread. Each `report()` is one exchange on a separate pipe: that thread
+writes the report, reads the answer and continues. The control thread takes no part, so neither thread has to wake the
+other, and the control thread can receive a stop at any time.
 
 The exception of a signal handler
 ---------------------------------
-A signal handler of the user's may raise between any two instructions of the main thread. So each step of an exchange
-is kept where it can be found again, and can be done again:
+A signal handler of the user may raise between any two instructions of the main thread. So each step of an exchange
+stores its state where the next step finds it, and can be repeated:
 
-- A report counts once its frame is sent whole. `Outgoing` knows how much of a frame is on its way. The next user of the
-  pipe, another report or the end of the function, sends the rest. A frame of which nothing was sent is dropped, as if
+- A report counts once its whole frame is sent. `Outgoing` knows how much of a frame is sent. The next user of the pipe,
+  another report or the end of the function, sends the rest. If nothing of a frame was sent, it is dropped, as if
   `report()` had not been called.
-- A report whose answer was not taken stays open. The next user of the pipe takes that answer first. So reports and
-  answers alternate, none comes twice, and an answer is never taken for that to another report.
-- What has been read is kept until the exchange is over.
-- The end of the function is queued behind the function as a piece of work that is repeated until it is done.
+- If the answer to a report was not read, the report stays open. The next user of the pipe reads that answer first. So
+  reports and answers alternate, none comes twice, and no answer is taken for the answer to another report.
+- The bytes that were read are kept until the exchange is over.
+- The end of the function is queued behind the function as a task that is repeated until it is done.
 
-The driver answers each report, with Quit if the trial has to stop. No lock and no Future is shared with the control
-thread. The caller sees to it that one thread uses the pipe at a time.
+The driver answers each report, with Quit if the trial has to stop. The pipe shares no lock and no Future with the
+control thread. The caller makes sure that only one thread uses the pipe at a time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ATTEMPTS = 3
 
 
 def pickled(value: Any) -> bytes:
-    """Pickle an answer. The first failures may come from a signal handler, so only the third one is believed.
+    """Pickle an answer. A signal handler may have raised the first two errors, so only the third one counts.
 
     Raises:
         BaseException: See `dump_value`.
@@ -58,28 +58,28 @@ def pickled(value: Any) -> bytes:
 
 
 class Host(Protocol):
-    """The worker, as the pipe sees it."""
+    """The methods of the worker that the pipe uses."""
 
     def run_function(self, run: Callable[[], object], end: Callable[[BaseException | None], object]) -> Any:
-        """Queue `run`, and behind it `end` with what it has raised. Returns what tells that both are done."""
+        """Queue `run`, and behind it `end` with the exception of `run`. The result tells when both are done."""
 
     def call_number(self) -> int:
-        """The number of the last call on the control channel."""
+        """Return the number of the last call on the control channel."""
 
     def check(self) -> int:
-        """Find out whether the control channel is there; returns the longest body that may be sent."""
+        """Check that the control channel is open; return the longest body that may be sent."""
 
     def may_be_kept(self) -> bool:
-        """Whether this process can be used again, and nothing that the function has started is left."""
+        """Whether this process can be used again, and nothing that the function has started still runs."""
 
     def on_channel_lost(self, error: ChannelClosedError) -> None:
         """End the process."""
 
     def leave_if_forked(self) -> None:
-        """End the process if it is not the worker but a child of it."""
+        """Exit if this process is not the worker but a forked child of it."""
 
     def leave_unheard(self) -> None:
-        """End the process: it was told to stop, and the user's code does not."""
+        """Exit: the user's code was told to stop and has not stopped."""
 
 
 class _Exchange:
@@ -88,7 +88,7 @@ class _Exchange:
     Attributes:
         frame: The frame that is sent.
         commit: Called when it is sent; any number of times.
-        received: The part of the answer that has come.
+        received: The part of the answer that was read.
     """
 
     __slots__ = ("commit", "frame", "received")
@@ -120,7 +120,7 @@ class ReportPipe:
     # -- on the control thread -------------------------------------------------------------------------------------
 
     def start(self, run: Callable[[], object], end: Callable[[BaseException | None], object]) -> Any:
-        """Have the function run as the call that came last; see `Host.run_function`."""
+        """Run the function as the call that came last; see `Host.run_function`."""
         self._number = self._host.call_number()
         return self._host.run_function(run, end)
 
@@ -129,15 +129,15 @@ class ReportPipe:
         return self
 
     def stop(self) -> None:
-        """Nothing needs to be woken: the driver answers the report that is open."""
+        """Do nothing: the driver answers the open report, which wakes the function."""
 
     # -- on the user's threads, one at a time ------------------------------------------------------------------------
 
     def settle(self) -> bool:
-        """Bring the exchange to its end that a signal handler has interrupted, if there is one. Blocks.
+        """Finish an exchange that a signal handler has interrupted, if there is one. Blocks.
 
         Returns:
-            Whether the function may go on.
+            Whether the function may continue.
         """
         if self._open is not None:
             if self._open.frame.has_begun:
@@ -146,14 +146,14 @@ class ReportPipe:
         return self._goes_on
 
     def exchange(self, report: Any, commit: Callable[[], object]) -> bool:
-        """Send a report and wait for the answer. `settle` comes first.
+        """Send a report and wait for the answer. Call `settle` first.
 
         Args:
             report: Any object that can be pickled.
             commit: Called once the report counts; any number of times.
 
         Returns:
-            Whether the function may go on.
+            Whether the function may continue.
 
         Raises:
             Exception: If the report cannot be pickled, or is too long; nothing was sent.
@@ -162,15 +162,15 @@ class ReportPipe:
         try:
             frame = Outgoing(Reported(self._number, dump_value(report)), limit_bytes)
         except MemoryError as error:
-            raise MemoryError("there is no memory left to send this to the driver") from error
+            raise MemoryError("not enough memory to send this to the driver") from error
         self._open = exchange = _Exchange(frame, commit)
         self._finish(exchange)
         return self._goes_on
 
     def end(self, last_word: Any) -> None:
-        """Send what the function has come to, an exception or a value. If it is interrupted, it has to be repeated."""
+        """Send the outcome of the function, an exception or a value. If it is interrupted, it has to be repeated."""
         self._host.leave_if_forked()
-        if not self._goes_on:  # the driver waits for nothing any more
+        if not self._goes_on:  # the driver does not wait for an outcome any more
             return
         if self._last is None:
             self._last = self._frame_of(last_word)
@@ -181,11 +181,11 @@ class ReportPipe:
             self._on_error(error)
 
     def abandon(self) -> None:
-        """The function has caught the stop and goes on: end the process."""
+        """End the process, because the function has caught the stop and continues."""
         self._host.leave_unheard()
 
     def _frame_of(self, last_word: Any) -> Outgoing:
-        """The frame of the last word. What a signal handler raises outside of the `try` has `end` repeated."""
+        """Return the frame of the outcome. If a signal handler raises outside of the `try`, `end` is repeated."""
         limit_bytes = self._host.check()
         if not isinstance(last_word, BaseException):
             kind = Finished if self._host.may_be_kept() else Returned
@@ -199,7 +199,7 @@ class ReportPipe:
         return Outgoing(Raised(self._number, RemoteError.of(last_word)), limit_bytes)
 
     def _finish(self, exchange: _Exchange) -> None:
-        """Send what is left of a report, and take the answer. Blocks."""
+        """Send the rest of a report, and read the answer. Blocks."""
         try:
             check_identity(self._end, self._identity)
             exchange.frame.send(self._end)
@@ -217,12 +217,12 @@ class ReportPipe:
         elif isinstance(answer, Quit):
             self._goes_on = False
         else:
-            raise ProtocolError(f"{type(answer).__name__} is no answer to a report")
+            raise ProtocolError(f"a report cannot be answered by {type(answer).__name__}")
         self._open = None
 
     @staticmethod
     def _answer_in(received: list[bytes]) -> Message | None:
-        """The answer, if all of it has come."""
+        """Return the answer, if it is complete."""
         if not received:
             return None
         if not received[-1]:

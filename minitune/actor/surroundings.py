@@ -1,8 +1,8 @@
-"""The surroundings of the code in a worker: kept at the start, changed for a place, put back for the next one."""
+"""The surroundings of the code in a worker: saved at the start, changed for an actor, restored for the next one."""
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # what is behind `signal`, which makes slow enums of all it says
+import _signal  # type: ignore[import-not-found]  # the C module of `signal`, without its slow enums
 import contextlib
 import faulthandler
 import os
@@ -19,13 +19,13 @@ _SIGNALS = range(1, signal.NSIG)
 
 
 def move_high(descriptor: int) -> int:
-    """Duplicate a descriptor to a high number, out of the way of user code that closes all low ones.
+    """Duplicate a descriptor to a high number, because user code may close all low ones.
 
     Args:
         descriptor: Stays open.
 
     Returns:
-        The new descriptor, which programs that are started do not inherit.
+        The new descriptor, which child programs do not inherit.
     """
     if sys.platform == "win32":
         return os.dup(descriptor)
@@ -40,14 +40,14 @@ def move_high(descriptor: int) -> int:
 
 
 def arm_stack_dump() -> None:
-    """Dump the stack to standard error at a fatal signal, and those of all threads at SIGUSR2 where there is one.
+    """Dump the stack to standard error at a fatal signal, and those of all threads at SIGUSR2 where it exists.
 
-    For the main thread. Once `dump_stacks` was called, the signal is ignored.
+    Call it on the main thread. After `dump_stacks` was called, SIGUSR2 is ignored.
     """
     faulthandler.enable(2, all_threads=False)
     if sys.platform != "win32" and hasattr(signal, "SIGUSR2"):
         faulthandler.unregister(signal.SIGUSR2)
-        _signal.signal(_signal.SIGUSR2, _signal.SIG_IGN)  # what `unregister` will put back
+        _signal.signal(_signal.SIGUSR2, _signal.SIG_IGN)  # the handler that `unregister` restores
         faulthandler.register(signal.SIGUSR2, 2, all_threads=True, chain=False)
 
 
@@ -55,7 +55,7 @@ def dump_stacks() -> None:
     """Write the stacks of all threads to standard error.
 
     A thread that holds the interpreter's lock can do that safely. A signal handler does not hold it: it may read a
-    stack that another thread is just changing, and crash. So the signal is only for code that keeps this lock.
+    stack while another thread changes it, and crash. So the signal is only used if user code does not release the lock.
     """
     if sys.platform != "win32" and hasattr(signal, "SIGUSR2"):
         faulthandler.unregister(signal.SIGUSR2)
@@ -63,9 +63,10 @@ def dump_stacks() -> None:
 
 
 def line_buffer_c_output() -> None:
-    """Let what C code prints to standard output go out line by line, as what Python prints does.
+    """Make C code flush standard output after each line, as Python does.
 
-    C would keep it in a buffer that is flushed when a process exits in C's own way, which a worker never does.
+    Otherwise C keeps the output in a buffer that is flushed only when a process exits in C's own way, which a worker
+    never does.
     """
     if sys.platform == "win32":
         return
@@ -78,7 +79,7 @@ def line_buffer_c_output() -> None:
 
 
 class Surroundings:
-    """The state of this process, as it was before any user code ran. For the main thread."""
+    """The state of this process before any user code ran. For the main thread."""
 
     def __init__(self) -> None:
         self._directory = _read_directory()
@@ -93,7 +94,7 @@ class Surroundings:
         self._outputs: dict[int, int] = {}
 
     def apply(self, place: Place) -> None:
-        """Go to a place.
+        """Take a place: working directory, output files, environment.
 
         Raises:
             OSError: If its directory or one of its files cannot be used.
@@ -113,10 +114,10 @@ class Surroundings:
             os.chdir(place.directory)
 
     def restore(self, next_place: Place) -> None:
-        """Put back everything that user code may have changed, apart from what the next place replaces.
+        """Restore everything that user code may have changed, except what the next place sets anyway.
 
         Raises:
-            OSError: If something cannot be put back, such as a hard limit.
+            OSError: If something cannot be restored, such as a hard limit.
             ValueError: The same.
         """
         self._restore_signals()
@@ -148,7 +149,9 @@ class Surroundings:
         arm_stack_dump()
 
     def _redirect(self, descriptor: int, path: str, own: str | None) -> None:
-        """Let a standard stream append to a file. Appending, so that several writers do not overwrite each other."""
+        """Redirect a standard stream to the end of a file. It appends, so that several writers do not overwrite each
+        other.
+        """
         _flush(descriptor)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         if own is not None and os.path.dirname(path) == own:
@@ -168,19 +171,21 @@ class Surroundings:
 def _keep(descriptor: int, substitute: int) -> int:
     try:
         return move_high(descriptor)
-    except OSError:  # the driver had none
+    except OSError:  # the driver had no such stream
         return move_high(substitute)
 
 
 def _flush(descriptor: int) -> None:
     stream = sys.__stdout__ if descriptor == 1 else sys.__stderr__
-    with contextlib.suppress(Exception):  # closed, or replaced by something that cannot be flushed
+    with contextlib.suppress(Exception):  # closed, or replaced by an object that cannot be flushed
         if stream is not None:
             stream.flush()
 
 
 def _renew_stream(descriptor: int) -> None:
-    """Make the Python stream over a descriptor usable, line by line: what a killed trial printed must be there."""
+    """Make the Python stream of a descriptor usable, with line buffering, so that the output of a killed trial is not
+    lost.
+    """
     name = "stdout" if descriptor == 1 else "stderr"
     stream = getattr(sys, f"__{name}__")
     try:
@@ -241,13 +246,15 @@ def _restore_logging(saved: tuple[list[Any], int, int]) -> None:
 
     handlers, level, disable = saved
     logging.root.handlers[:] = handlers
-    if (logging.root.level, logging.root.manager.disable) != (level, disable):  # to set them walks over all loggers
+    if (logging.root.level, logging.root.manager.disable) != (level, disable):  # setting them visits all loggers
         logging.root.setLevel(level)
         logging.disable(disable)
 
 
 def _environment() -> dict[Any, Any]:
-    """The dict behind `os.environ`, as the system has it: to compare that takes one call and not ten per variable."""
+    """Return the dict behind `os.environ`, with the system's values: comparing it takes one call instead of ten per
+    variable.
+    """
     data: dict[Any, Any] = os.environ._data  # type: ignore[attr-defined]  # so since Python 3.2
     return data
 

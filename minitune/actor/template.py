@@ -1,6 +1,6 @@
-"""Template: the driver's end of a template process (zygote), which forks workers. Linux only.
+"""Template: the driver's side of a template process (zygote), which forks workers. Linux only.
 
-The driver starts the first template process before it loads anything else, so this module loads little.
+The driver starts the first template process before it imports anything else, so this module imports little.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from minitune.base.files import search_path
 
 
 class Template:
-    """One template process. Holds no reference to its launcher, so that a finaliser can hold it.
+    """One template process. It holds no reference to its launcher, so that a finaliser can hold it.
 
     Args:
         run_id: Identifies the group.
@@ -31,7 +31,7 @@ class Template:
         needed: See `make_launcher`.
 
     Raises:
-        OSError: If the process cannot be made.
+        OSError: If the process cannot be started.
     """
 
     def __init__(self, run_id: str, keep_descendants: bool, needed: Sequence[str] = ()):
@@ -46,7 +46,7 @@ class Template:
                     stdin=subprocess.DEVNULL,
                     env=worker_environment(run_id),
                     cwd=starting_directory(),
-                    start_new_session=True,  # at once: Ctrl-C is the driver's affair
+                    start_new_session=True,  # from the start, because the driver handles Ctrl-C
                 )
             self.pidfd = os.pidfd_open(self.popen.pid)
         except BaseException:
@@ -58,16 +58,16 @@ class Template:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether `flush` has to be called when the socket can be written to."""
+        """Whether packets wait to be sent by `flush` when the socket accepts them."""
         return bool(self._unsent)
 
     def send(self, fields: list[str], attached: Sequence[socket.socket | IO[bytes]] = ()) -> None:
-        """Send a packet, now or later; closes what goes with it."""
+        """Send a packet now or later; close the descriptors that are attached."""
         self._unsent.append((fields, attached))
         self.flush()
 
     def flush(self) -> None:
-        """Send what can be sent now. A dead zygote is no error here."""
+        """Send as much as possible now. A dead zygote is no error here."""
         while self._unsent:
             fields, attached = self._unsent[0]
             try:
@@ -81,21 +81,21 @@ class Template:
                 each.close()
 
     def drop(self) -> None:
-        """End it if it was not asked for a worker yet, or is closed already. Blocks for a moment."""
+        """End it if no worker was requested yet, or if it is closed already. Blocks for a moment."""
         if os.getpid() == self._driver_pid:
             self.popen.kill()
             self.close()
 
     def dismiss(self) -> None:
-        """Let it kill everything and leave, in its own time: its end is yet to be waited for by `close`."""
+        """Tell it to kill everything and exit; `close` waits for its end later."""
         try:
-            # Not only closed: a process that the user forked from the driver may hold the socket too.
+            # Closing is not enough: a process that the user forked from the driver may hold the socket, too.
             self.end.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass
 
     def close(self) -> None:
-        """Let it kill everything and leave. Blocks for `CLOSE_S` seconds at most. Any number of times."""
+        """Tell it to kill everything and exit. Blocks for at most `CLOSE_S` seconds. May be called repeatedly."""
         for _, attached in self._unsent:
             for each in attached:
                 each.close()

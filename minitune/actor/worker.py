@@ -1,8 +1,8 @@
-"""A worker's process: one thread that talks to the driver, one that runs user code.
+"""A worker's process: one thread communicates with the driver, one runs user code.
 
 The control thread always reads the channel, so a stop arrives while user code runs. The main thread belongs to the
-user. The object's methods are called on the control thread (or, if loading the arguments may run user code, on the
-user's, when it is free), must not block, and return a value or a Future.
+user. The object's methods are called on the control thread, or on the user's thread when it is free, if loading the
+arguments may run user code. They must not block, and return a value or a Future.
 """
 
 from __future__ import annotations
@@ -51,22 +51,23 @@ from minitune.error import RemoteError, TrialStopped
 
 _T = TypeVar("_T")
 _MOST_ATTEMPTS = 1000
-"""So often no signal handler raises in one short piece of our own work: it is the work that fails."""
+"""Attempts for a short piece of our own work: if it raises so often, the work fails, and not a signal handler."""
 
 
 # -- the user's thread -------------------------------------------------------------------------------------------------
 class _Task(Future[Any]):
-    """One piece of work, and the Future of its outcome.
+    """One task, and the Future of its outcome.
 
-    A signal handler of the user's may raise while the main thread holds the Future's lock, and leave it locked for all
-    other threads. So in a worker only the main thread looks into it; the control thread queues work behind it instead.
+    A signal handler of the user may raise while the main thread holds the Future's lock, and leave it locked for all
+    other threads. So in a worker only the main thread uses the Future; the control thread queues a task behind it
+    instead.
 
     Attributes:
         function: The function to call.
-        repeats: Call it again until it returns: it is ours, so what it raises comes from a signal handler.
+        repeats: Call it again until it returns: it is our code, so an exception comes from a signal handler.
         is_begun: Whether it was called.
-        returned: Its value once it has returned. A list, since only C code can keep the value of a call without an
-            instruction in between, where a signal handler might raise.
+        returned: Its value once it has returned. A list, because only C code can store the value of a call without a
+            Python instruction in between, where a signal handler might raise.
     """
 
     def __init__(self, function: Callable[[], Any], repeats: bool):
@@ -79,13 +80,13 @@ class _Task(Future[Any]):
 
 
 class MainThreadExecutor(Executor):
-    """Runs what is submitted, in order, on the thread that calls `run`: the main thread of a worker.
+    """Runs the tasks that are submitted, in order, on the thread that calls `run`: the main thread of a worker.
 
-    So `signal`, `asyncio` and libraries that insist on the main thread work in user code. An exception that a signal
-    handler raises while no user code runs is dropped.
+    So `signal`, `asyncio` and libraries that need the main thread work in user code. If a signal handler raises while
+    no user code runs, the exception is dropped.
 
     Attributes:
-        new_reports: Makes the way of a function's reports to the driver, if there is one of its own.
+        new_reports: Makes the report pipe of a function, if the worker has one.
         let_go: Called on the main thread after a stray exception, to release the locks that it may still hold.
     """
 
@@ -112,11 +113,11 @@ class MainThreadExecutor(Executor):
             RuntimeError: After `shutdown`.
         """
         if self._is_shut:
-            raise RuntimeError("nothing can be submitted to the user's thread any more: the worker is leaving")
+            raise RuntimeError("the user's thread accepts no more calls: the worker is ending")
         return self._put(_Task(partial(function, *args, **kwargs) if args or kwargs else function, repeats=False))
 
     def post(self, function: Callable[..., object], /, *args: Any) -> Future[Any]:
-        """Queue a call of ours, which is repeated until it returns: what it raises comes from a signal handler."""
+        """Queue a call of our own code. It is repeated until it returns: an exception comes from a signal handler."""
         return self._put(_Task(partial(function, *args), repeats=True))
 
     def _put(self, task: _Task) -> _Task:
@@ -125,11 +126,11 @@ class MainThreadExecutor(Executor):
         return task
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Make `run` return once the calls that are queued are done.
+        """Make `run` return once the queued calls are done.
 
         Args:
-            wait: Of no effect here: the thread that runs cannot wait for itself, so this never blocks.
-            cancel_futures: Whether to cancel what has not begun.
+            wait: Has no effect: the thread that runs cannot wait for itself, so this never blocks.
+            cancel_futures: Whether to cancel the calls that have not begun.
         """
         self._is_shut = True
         if cancel_futures:
@@ -139,7 +140,7 @@ class MainThreadExecutor(Executor):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs and nothing is queued."""
+        """Whether no task runs and no task is queued."""
         return not self._tasks
 
     def interrupt(self) -> None:
@@ -149,11 +150,12 @@ class MainThreadExecutor(Executor):
             raise TrialStopped("the actor was told to stop and its grace period is over")
 
     def run(self, depth: int = 8) -> None:
-        """Serve until `shutdown`. Blocks; what a signal handler raises between two pieces of user code is dropped.
+        """Run tasks until `shutdown`. Blocks. An exception of a signal handler between two tasks of user code is
+        dropped.
 
         Args:
-            depth: How many loops are nested. A second exception may strike while the first one is handled, where no
-                `try` holds; the loop around drops that one. On a busy machine an interval timer strikes at each step.
+            depth: How many loops are nested. A second exception may come while the first one is handled, where no `try`
+                catches it; the outer loop drops that one. On a busy machine an interval timer fires at each step.
         """
         while True:
             try:
@@ -167,7 +169,7 @@ class MainThreadExecutor(Executor):
                 self._is_interruptible = False
 
     def _serve(self) -> None:
-        """The loop. A task leaves the queue only when it is done, so that none is lost to a stray exception."""
+        """Run the loop. A task leaves the queue only when it is done, so a stray exception loses none."""
         while True:
             while self._tasks:
                 self._run_one(self._tasks[0])
@@ -177,7 +179,7 @@ class MainThreadExecutor(Executor):
             self._tokens.get()
 
     def _run_one(self, task: _Task) -> None:
-        """Run a task, or bring it to its end after a stray exception."""
+        """Run a task, or finish it after a stray exception."""
         if task.done():
             return
         if task.repeats:
@@ -195,7 +197,7 @@ class MainThreadExecutor(Executor):
                 self._is_interruptible = True
                 task.returned.extend(starmap(task.function, ((),)))
                 self._is_interruptible = False
-                error = StopIteration()  # or the list would not be empty
+                error = StopIteration()  # otherwise the list would not be empty
             except BaseException as raised:
                 self._is_interruptible = False
                 error = raised
@@ -208,12 +210,12 @@ class MainThreadExecutor(Executor):
 # -- the worker --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Seat:
-    """The things that a new worker has at its start.
+    """The descriptors and marks of a new worker.
 
     Attributes:
         end: Its end of the control channel.
         reports: Its end of the report pipe.
-        marker: The text that all that it starts will show in its environment.
+        marker: The text in the environment of all its descendants.
         reaper_pid: The process that becomes the parent of this worker's orphans; 0 if it is unknown.
     """
 
@@ -224,10 +226,10 @@ class Seat:
 
 
 def main(seat: Seat) -> NoReturn:
-    """Serve the driver until it says to leave, on the main thread of a new process. Never returns."""
+    """Serve the driver until it tells the worker to exit, on the main thread of a new process. Never returns."""
     try:
         Worker(seat).run()
-    except KeyboardInterrupt:  # before there was any user code that it could have interrupted
+    except KeyboardInterrupt:  # it came before any user code that it could have interrupted
         _die_of(signal.SIGINT)
     except BaseException:
         traceback.print_exc()
@@ -236,7 +238,7 @@ def main(seat: Seat) -> NoReturn:
 
 
 def _die_of(number: int) -> None:
-    """Let a signal have the effect that it has without a handler."""
+    """Let a signal have its default effect."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
@@ -260,14 +262,14 @@ class Worker:
         self._is_asked_to_stop = False
         self._last_call = 0
         self._is_reusable = False
-        self._is_moving = False  # and if that fails, for ever
+        self._is_moving = False  # stays True if the move fails
         self._mask: Iterable[int] = ()
         self._control_thread = 0
 
     # -- the main thread ---------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Serve. Returns when the worker is to leave."""
+        """Serve the driver. Returns when the worker has to exit."""
         self._arm_termination()
         _raise_oom_score()
         try:
@@ -282,8 +284,8 @@ class Worker:
             raise ProtocolError(f"the first message must be Boot, but got {type(first).__name__}")
         self._executor.post(self._answer, 0, self._executor.submit(self._make, first))
         try:
-            _thread.start_new_thread(self._control, (others,))  # half a millisecond sooner than by `threading`
-        except RuntimeError:  # the system has none left
+            _thread.start_new_thread(self._control, (others,))  # half a millisecond faster than with `threading`
+        except RuntimeError:  # the system cannot start a thread
             os._exit(NO_THREAD_EXIT)
         self._executor.run()
         self._leave()
@@ -303,10 +305,11 @@ class Worker:
         self._object = factory(self._executor)
 
     def _arm_termination(self) -> None:
-        """SIGTERM ends user code by an exception, if the driver has asked for the end; else it does what it does.
+        """Make SIGTERM end user code by an exception, if the driver has asked for the end; otherwise SIGTERM has its
+        default effect.
 
-        A child that user code forks is no actor and gets the default. The signal is blocked over the fork, or one sent
-        to the child at once would meet our handler there, and be forgotten.
+        A child process that user code forks is no actor and gets the default handler. The signal is blocked during the
+        fork. Otherwise a signal that is sent to the child at once would be lost in our handler.
         """
         signal.signal(signal.SIGTERM, self._on_terminate)
         if sys.platform != "win32" and hasattr(os, "register_at_fork"):
@@ -336,12 +339,12 @@ class Worker:
             _die_of(number)
 
     def _leave(self, exit_code: int = 0) -> NoReturn:
-        """Flush and go. The interpreter's own shutdown would wait for foreign threads and children."""
+        """Flush the streams and exit. The interpreter's own shutdown would wait for foreign threads and children."""
         try:
             for stream in (sys.stdout, sys.stderr):
                 try:
                     stream.flush()
-                except Exception:  # user code has closed it or put something else there
+                except Exception:  # user code has closed or replaced the stream
                     continue
         finally:
             os._exit(exit_code)
@@ -349,9 +352,9 @@ class Worker:
     # -- the control thread ------------------------------------------------------------------------------------
 
     def _control(self, messages: list[Message]) -> None:
-        """Handle messages until the channel ends; that is the end of the driver, or of user code that closed it."""
+        """Handle messages until the channel ends: the driver has ended, or user code has closed the channel."""
         self._control_thread = threading.get_ident()
-        # a signal that this thread takes does not wake the main one, which has to handle it
+        # a signal that this thread receives does not wake the main thread, which has to handle it
         if sys.platform != "win32":
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
         try:
@@ -379,7 +382,7 @@ class Worker:
             raise ProtocolError(f"a worker does not expect {type(message).__name__}")
 
     def _on_call(self, call: Call) -> None:
-        """Plain arguments are loaded here: a call must get through while user code blocks the main thread."""
+        """Load plain arguments here: a call must arrive while user code blocks the main thread."""
         self._last_call = call.number
         if self._is_moving:
             self._executor.post(self._after_move, call)
@@ -395,7 +398,7 @@ class Worker:
         self._invoke(call, args)
 
     def _load_and_invoke(self, call: Call) -> None:
-        """The same on the user's thread."""
+        """Load the arguments and call the method on the user's thread."""
         try:
             args = load_value(call.payload) if call.payload else ()
         except BaseException as error:
@@ -413,7 +416,7 @@ class Worker:
             self._executor.post(self._answer, call.number, value)
         elif isinstance(value, Future):
             value.add_done_callback(partial(self._answer, call.number))
-        elif not isinstance(value, ReportPipe):  # which brings the answer itself
+        elif not isinstance(value, ReportPipe):  # a report pipe sends the answer itself
             self._answer_value(call.number, value)
 
     def _on_quit(self, message: Quit) -> None:
@@ -435,7 +438,7 @@ class Worker:
             self._after_stop(message, None)
 
     def _after_stop(self, message: Quit, stopping: Future[Any] | None) -> None:
-        """Leave, or stay, once the object's `stop` is done."""
+        """Exit, or stay, once the object's `stop` is done."""
         error = None
         if stopping is not None:
             error = CancelledError() if stopping.cancelled() else stopping.exception()
@@ -450,7 +453,7 @@ class Worker:
             self._executor.shutdown()
 
     def _park(self, message: Quit) -> None:
-        """Stay for another use if nothing of this one is left; else leave."""
+        """Stay for another actor if nothing of this one is left; otherwise exit."""
         if self._has_leftovers():
             self._executor.shutdown()
             return
@@ -473,13 +476,13 @@ class Worker:
         marker = self._seat.marker.encode()
         for pid in process_tree.children(self._seat.reaper_pid, has_one_thread=True):
             if pid != self._pid:
-                shown = process_tree.environment(pid)  # nothing, if it is just starting a program: it may be ours
+                shown = process_tree.environment(pid)  # empty while it starts another program; it may be ours then
                 if (not shown or marker in shown) and process_tree.life(pid):
                     return True
         return False
 
     def _move(self, message: Move) -> None:
-        """Clean up after one user and take the place of the next; an error means that this process is not clean."""
+        """Clean up after one actor and take the place of the next; an error means that this process is not clean."""
         try:
             if self._surroundings is None:
                 raise RuntimeError("this worker never took its first place")
@@ -489,10 +492,10 @@ class Worker:
             self._send(Raised(message.number, RemoteError.of(error)))
             return
         self._load_and_invoke(Call(message.number, "reset", message.payload))
-        self._is_moving = False  # not before: the control thread may have a call for what `reset` makes
+        self._is_moving = False  # not earlier: the control thread may have a call for the object that `reset` makes
 
     def _after_move(self, call: Call) -> None:
-        """Do a call that was sent with a move; if that has failed, there is nothing to call."""
+        """Make the call that was sent with a move; if the move has failed, there is no object to call."""
         if not self._is_moving:
             self._load_and_invoke(call)
 
@@ -521,12 +524,12 @@ class Worker:
             self._send(Returned(number, payload))
         except MemoryError:
             self._send_no_memory(number)
-        except ValueError as error:  # too long
+        except ValueError as error:  # the message is too long
             self._send(Raised(number, RemoteError.of(error)))
 
     def _send_no_memory(self, number: int) -> None:
-        """Nothing has left yet: what is sent is put together first."""
-        self._send(Raised(number, RemoteError.of(MemoryError("there is no memory left to send this to the driver"))))
+        """Report that memory is full. Nothing was sent before, because a message is complete before it is sent."""
+        self._send(Raised(number, RemoteError.of(MemoryError("not enough memory to send this to the driver"))))
 
     def _send(self, message: Message) -> None:
         self.leave_if_forked()
@@ -559,7 +562,7 @@ class Worker:
         return self._is_reusable and not self._has_leftovers()
 
     def leave_if_forked(self) -> None:
-        """See `reports.Host`: user code has forked, and the child has come back from it into ours."""
+        """See `reports.Host`: user code has forked, and the child process has returned into our code."""
         if os.getpid() != self._pid:
             self._leave()
 
@@ -568,11 +571,11 @@ class Worker:
         self._leave(STOP_SWALLOWED_EXIT)
 
     def on_channel_lost(self, error: ChannelClosedError) -> NoReturn:
-        """End at once. The driver is gone, so nothing that we have started must stay; or user code cut us off."""
+        """End at once. The driver has ended, so none of our processes may stay; or user code has closed our channel."""
         if error.is_ours:
             try:
                 os.write(2, f"the control channel was closed by the code that runs here: {error}\n".encode())
-            except OSError:  # it has closed that, too
+            except OSError:  # user code has closed that stream, too
                 pass
             os._exit(CHANNEL_LOST_EXIT)
         process_tree.Hunt().strike(process_tree.children(self._pid))
@@ -581,9 +584,9 @@ class Worker:
 
 
 def _raise_oom_score() -> None:
-    """Make the kernel choose this process, not the driver, where memory runs out (Linux).
+    """Make the kernel kill this process and not the driver if memory runs out (Linux).
 
-    To be done while there is one thread: with more the kernel walks over all processes of the machine.
+    Call it while the process has one thread: with more, the kernel visits all processes of the machine.
     """
     try:
         descriptor = os.open("/proc/self/oom_score_adj", os.O_RDWR)

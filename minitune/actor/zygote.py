@@ -1,9 +1,9 @@
-"""The template process: forks fresh workers, reaps them, and kills what they leave behind. Linux only.
+"""The template process: forks fresh workers, reaps them, and kills the processes that they leave. Linux only.
 
-It is a new interpreter, never a fork of the driver, and single-threaded, so that forking is safe and the parent-death
-signal, which fires when the forking *thread* ends, means what it says. As the real parent it knows exact exit
-statuses; as child subreaper it inherits every orphan of its workers, so that nothing they have started gets away.
-It talks to the driver over one inherited socket pair whose packets keep their bounds, and which carries descriptors.
+It is a new interpreter, never a fork of the driver, and single-threaded. So forking is safe, and the parent-death
+signal, which fires when the forking *thread* ends, fires only when this process ends. As the real parent it gets exact
+exit statuses. As child subreaper it becomes the parent of every orphan of its workers, so no descendant escapes. It
+communicates with the driver over one inherited socket pair that keeps packets apart and carries descriptors.
 
 ::
 
@@ -60,9 +60,9 @@ from minitune.actor.surroundings import line_buffer_c_output, move_high
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-NO_DESCRIPTOR = "the zygote had no descriptor left"
+NO_DESCRIPTOR = "the zygote had no free file descriptor"
 GPU_PATHS = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
-"""With these begin the names of the devices whose users must not fork."""
+"""Prefixes of the names of GPU devices: a process that has opened one must not be forked."""
 
 
 class _Worker:
@@ -94,7 +94,9 @@ class Zygote:
         self._sweeping: dict[str, _Worker] = {}
         self._unsent: deque[tuple[list[str], Sequence[int]]] = deque()
         self._driver = os.pidfd_open(driver_pid)
-        if os.getppid() != driver_pid:  # it died before we looked, so that the descriptor may be a stranger's
+        if (
+            os.getppid() != driver_pid
+        ):  # the driver died before the check, so the descriptor may belong to another process
             os._exit(0)
         self._wakeup, self._wakeup_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._marker_address = _marker_address()
@@ -107,17 +109,17 @@ class Zygote:
             self._poll.register(descriptor, select.POLLIN)
 
     def _take_signals(self) -> None:
-        """Leave Ctrl-C and the like to the driver, and be woken when a child dies."""
+        """Ignore Ctrl-C and similar signals, which the driver handles, and wake up when a child dies."""
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(self._wakeup_in, warn_on_full_buffer=False)
 
     def serve(self) -> worker.Seat:
-        """Serve the driver until it is gone, and then exit the process.
+        """Serve the driver until it has ended, and then exit the process.
 
         Returns:
-            In each forked child, and only there: what the new worker needs.
+            In each forked child, and only there: the seat of the new worker.
         """
         gc.freeze()
         while True:
@@ -137,7 +139,7 @@ class Zygote:
                     return seat
 
     def _receive(self) -> worker.Seat | None:
-        """Handle one packet; the rest waits for the next turn."""
+        """Handle one packet; the next one waits for the next turn."""
         try:
             packet = receive_packet(self._end)
         except OSError:
@@ -165,7 +167,9 @@ class Zygote:
         return None
 
     def _set_up(self, keep_descendants: str, needed: str, *path: str) -> None:
-        """Take the driver's path, which alone may have cloudpickle, and import what all workers need."""
+        """Take over the driver's path, because only that may have cloudpickle, and import the modules that all workers
+        need.
+        """
         self._keep_descendants = keep_descendants == "keep"
         sys.path[:] = path
         for module in ("cloudpickle", *needed.split()):
@@ -173,7 +177,9 @@ class Zygote:
         gc.freeze()
 
     def _tell(self, fields: list[str], descriptors: Sequence[int] = ()) -> None:
-        """Send to the driver, now or later. Waiting for one that does not read would keep us from seeing it die."""
+        """Send to the driver, now or later. If we waited for a driver that does not read, we would not notice its
+        death.
+        """
         self._unsent.append((fields, descriptors))
         self._flush()
 
@@ -184,7 +190,7 @@ class Zygote:
                 send_packet(self._end, fields, descriptors)
             except BlockingIOError:
                 return
-            except OSError:  # the driver is gone, or has closed; both are told in another way
+            except OSError:  # the driver has ended or closed the socket; `serve` notices both
                 pass
             self._unsent.popleft()
             for descriptor in descriptors:
@@ -193,20 +199,20 @@ class Zygote:
     # -- workers -----------------------------------------------------------------------------------------------
 
     def _fork(self, token: str, marker: str, channels: Sequence[int]) -> worker.Seat | None:
-        """Make a worker.
+        """Fork a worker.
 
         Args:
             token: Its name.
-            marker: What all that it starts will show.
+            marker: The text in the environment of all its descendants.
             channels: Its ends of the control channel and of the report pipe; closed here.
 
         Returns:
-            In the child what it needs, in the parent None.
+            In the child its seat, in the parent None.
         """
         try:
             pid = os.fork()
         except OSError as error:
-            reason = f"no process could be made: {error.strerror} (errno {error.errno})"
+            reason = f"could not start a process: {error.strerror} (errno {error.errno})"
             if error.errno in FORBIDDEN:
                 self._tell(["forbidden", token, reason], channels)
             else:
@@ -220,18 +226,20 @@ class Zygote:
             os.close(channel)
         tracked = self._workers[token] = self._by_pid[pid] = _Worker(token, marker, pid)
         try:
-            pidfd = os.pidfd_open(pid)  # before it can be reaped, so it means this process and no other
-        except OSError as error:  # no descriptors left
-            self._tell(["refused", token, f"no descriptor was left to watch the process: {error.strerror}"])
+            pidfd = os.pidfd_open(pid)  # before it can be reaped, so it refers to this process
+        except OSError as error:  # no file descriptor is free
+            self._tell(["refused", token, f"no file descriptor was free to watch the process: {error.strerror}"])
             self._kill(tracked.token)
             return None
         self._tell(["forked", token, str(pid)], [pidfd])
         return None
 
     def _become_worker(self, marker: str, channels: Sequence[int]) -> worker.Seat:
-        """The first steps of a forked child. The order matters: first nothing must be able to outlive the zygote."""
+        """Run the first steps of a forked child. The order matters: first make sure that nothing can outlive the
+        zygote.
+        """
         self._prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != self._pid:  # the zygote died before the line above
+        if os.getppid() != self._pid:  # the zygote died before the call above
             os._exit(1)
         os.setsid()
         signal.set_wakeup_fd(-1)
@@ -239,7 +247,7 @@ class Zygote:
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         end, reports = (SocketEnd(socket.socket(fileno=move_high(channel))) for channel in channels)
-        # Only what the zygote itself opened: a file that a preloaded import has opened must keep its number.
+        # Close only files that the zygote opened itself: a file that a preloaded import has opened must stay open.
         unsent = [descriptor for _, descriptors in self._unsent for descriptor in descriptors]
         for descriptor in (*channels, self._driver, self._wakeup, self._wakeup_in, *unsent):
             os.close(descriptor)
@@ -249,7 +257,9 @@ class Zygote:
         return worker.Seat(end=end, reports=reports, marker=marker, reaper_pid=self._pid)
 
     def _signal(self, token: str, number: str, whole_group: str) -> None:
-        """Send a signal to a worker. Only we can do it safely: we know whether its number is still its own."""
+        """Send a signal to a worker. Only its parent can do so safely, because it knows whether the pid still belongs
+        to it.
+        """
         tracked = self._workers.get(token)
         if tracked is None or tracked.exit_code is not None:
             return
@@ -267,7 +277,7 @@ class Zygote:
         self._sweep(tracked)
 
     def _reap(self) -> None:
-        """Collect all dead children; a worker's end is the beginning of its sweep."""
+        """Collect all dead children; after the end of a worker, start the sweep of its tree."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -277,7 +287,7 @@ class Zygote:
                 return
             tracked = self._by_pid.pop(pid, None)
             if tracked is None:
-                continue  # an orphan that fell to us
+                continue  # an orphan whose parent we have become
             tracked.exit_code = os.waitstatus_to_exitcode(status)
             tracked.peak_bytes = usage.ru_maxrss * 1024
             if tracked.token in self._sweeping:
@@ -290,7 +300,7 @@ class Zygote:
                     self._tell_exit("exited", tracked)
 
     def _sweep(self, tracked: _Worker) -> None:
-        """One pass over what is left of a worker's tree. It is dead when a pass finds nothing."""
+        """Run one pass over the rest of a worker's tree. The tree is dead when a pass finds nothing."""
         is_alive = tracked.exit_code is None
         orphans, unknown = self._orphans(tracked)
         left = tracked.hunt.strike([tracked.pid, *orphans] if is_alive else orphans)
@@ -305,11 +315,11 @@ class Zygote:
             self._forget(tracked, survivors=left + is_alive)
 
     def _orphans(self, tracked: _Worker) -> tuple[list[int], bool]:
-        """Those of our children that this worker has left to us.
+        """Find those of our children that are orphans of this worker.
 
         Returns:
-            They, and whether there are some that do not show whose they are: one that is just starting another
-            program shows no environment.
+            They, and whether some children do not show to which worker they belong: a process that is just starting
+                another program shows no environment.
         """
         orphans, unknown = [], False
         for pid in process_tree.children(self._pid, has_one_thread=True):
@@ -323,7 +333,7 @@ class Zygote:
         return orphans, unknown
 
     def _forget(self, tracked: _Worker, survivors: int) -> None:
-        """Tell the driver that a worker's tree is gone, or that it cannot be killed."""
+        """Tell the driver that a worker's tree is dead, or that it cannot be killed."""
         self._sweeping.pop(tracked.token, None)
         self._workers.pop(tracked.token, None)
         self._tell_exit("gone", tracked, str(survivors))
@@ -333,7 +343,7 @@ class Zygote:
         self._tell([kind, tracked.token, code, str(tracked.peak_bytes), *more])
 
     def _end_all(self) -> NoReturn:
-        """Kill everything that was ever started here, as far as it was not to be kept, and exit."""
+        """Kill everything that was ever started here, except for descendants that should be kept, and exit."""
         until = time.monotonic() + CLOSE_S
         hunt = process_tree.Hunt()
         while time.monotonic() < until:
@@ -345,21 +355,23 @@ class Zygote:
             if not pids:
                 break
             hunt.strike(pids)
-            select.select([self._wakeup], [], [], SWEEP_TICK_S)  # not the driver's socket: its end is there all along
+            select.select(
+                [self._wakeup], [], [], SWEEP_TICK_S
+            )  # not the driver's socket, which is at its end and would always be ready
             _drain(self._wakeup)
         os._exit(0)
 
     # -- preload -----------------------------------------------------------------------------------------------
 
     def _preload(self, descriptor: int) -> tuple[str, str]:
-        """Call a function whose effects all workers will then share.
+        """Call a function whose effects all workers will share.
 
         Args:
             descriptor: A file with the pickled function; closed here.
 
         Returns:
-            The traceback of its failure, or nothing; and the reason why this process must not be forked from any
-            more, or nothing.
+            The traceback of its failure, or an empty text; and the reason why this process must not fork any more, or
+            an empty text.
         """
         from minitune.base.pickling import load_value
 
@@ -373,14 +385,14 @@ class Zygote:
                 failure = traceback.format_exc()
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
-                stream.flush()  # or each worker would print it once more
+                stream.flush()  # otherwise each worker would print it again
         self._take_signals()
         gc.freeze()
         return failure[-PACKET_BYTES // 4 :], _why_unsafe()
 
     @contextmanager
     def _watching_driver(self) -> Iterator[None]:
-        """Die with the driver while foreign code keeps the loop from looking. Tell it which package is imported."""
+        """Die with the driver while foreign code keeps the loop from checking. Report which package is imported."""
         told = ""
 
         def look(number: int, frame: FrameType | None) -> None:
@@ -402,7 +414,7 @@ class Zygote:
 
 
 def main(descriptor: int, driver_pid: int) -> NoReturn:
-    """The template process. Never returns, neither in it nor in the workers that it forks.
+    """Run the template process. Never returns, neither in it nor in the workers that it forks.
 
     Args:
         descriptor: The inherited end of a socket pair.
@@ -418,7 +430,7 @@ def main(descriptor: int, driver_pid: int) -> NoReturn:
 
 
 def _package_in_import(frame: FrameType | None) -> str:
-    """The package that a stack imports: the outermost that was installed, else the outermost; empty if it has none."""
+    """Return the package that a stack imports: the outermost installed one, else the outermost; empty if none."""
     outermost = installed = ""
     while frame is not None:
         name = str(frame.f_globals.get("__name__", "")).partition(".")[0]
@@ -440,7 +452,7 @@ def _drain(descriptor: int) -> None:
 
 @contextmanager
 def _without_threads() -> Iterator[None]:
-    """Let numerical libraries start no threads while they are imported."""
+    """Keep numerical libraries from starting threads while they are imported."""
     env = {**dict.fromkeys(THREAD_CAPS, "1"), **NO_THREADS}
     before = {name: os.environ.get(name) for name in env}
     os.environ.update(env)
@@ -455,9 +467,9 @@ def _without_threads() -> Iterator[None]:
 
 
 def _why_unsafe() -> str:
-    """Why a worker must not be forked from this process; empty if it may.
+    """Return why a worker must not be forked from this process; empty if it may.
 
-    A thread that is not there after the fork may hold a lock for ever, and GPU contexts do not survive a fork.
+    A thread does not exist after the fork and may hold a lock for ever. GPU contexts do not survive a fork.
     """
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
@@ -473,7 +485,9 @@ def _why_unsafe() -> str:
 
 
 def _marker_address() -> int:
-    """Where the marker's placeholder stands in the memory that shows our environment to others; 0 if it does not."""
+    """Return the address of the marker's placeholder in the memory that shows our environment to others; 0 if it is
+    missing.
+    """
     with open("/proc/self/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
     with open("/proc/self/environ", "rb") as file:
@@ -484,16 +498,17 @@ def _marker_address() -> int:
 
 
 def _show_marker(address: int, marker: str) -> None:
-    """Write the marker into our environment, in place: others see only the memory that was there at the start."""
+    """Write the marker into our environment, in place: others see only the memory that existed at the start."""
     if address:
         ctypes.memmove(address, marker.encode(), len(marker))
     os.environ[process_tree.TRIAL_VARIABLE] = marker
 
 
 def _reseed() -> None:
-    """Give this worker random numbers of its own: an import in the zygote has seeded generators for all.
+    """Give this worker its own random numbers, because an import in the zygote may have seeded generators for all
+    workers.
 
-    Python's own `random` does it by itself after a fork.
+    Python's `random` does that itself after a fork.
     """
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:

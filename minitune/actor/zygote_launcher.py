@@ -1,8 +1,8 @@
 """ZygoteLauncher: the driver's side of the template processes (zygotes), which fork workers. Linux only.
 
-A template process (`Template`) has loaded what all workers need, so a worker that it forks is ready at once. The driver
-may start the first one before it has a launcher. If the driver dies, the socket between them is closed, and the
-template process kills its workers and leaves.
+A template process (`Template`) has imported the modules that all workers need, so a worker that it forks is ready at
+once. The driver may start the first one before it has a launcher. If the driver dies, the socket between them is
+closed, and the template process kills its workers and exits.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _log = logging.getLogger("minitune")
 
 @dataclass
 class _Launched:
-    """One worker, as its launcher knows it."""
+    """The launcher's record of one worker."""
 
     token: str
     marker: str
@@ -58,7 +58,7 @@ class _Launched:
 
     @property
     def is_dead(self) -> bool:
-        """Whether it was forked and has died, told or not."""
+        """Whether it was forked and has died, reported or not."""
         if self.pidfd < 0:
             return self.pid != 0
         poll = select.poll()
@@ -67,12 +67,13 @@ class _Launched:
 
 
 class ZygoteLauncher:
-    """Has workers forked by a template process; by one more that has loaded a file, for those it is of use to.
+    """Forks workers from a template process, or from a second one with preloaded modules, for workers that may use
+    them.
 
-    Workers that are to be alone get a template process each, which ends with them.
+    Workers that have to be alone get their own template process, which ends with them.
 
-    While workers come and go quickly, one is always forked ahead, so that the next need not wait for its birth.
-    Where the system does not let the template process fork, all workers are new interpreters from then on.
+    While workers come and go quickly, one is always forked in advance, so that the next actor need not wait. If the
+    system does not let the template process fork, all later workers are new interpreters.
 
     Args:
         loop: The driver's loop.
@@ -155,11 +156,11 @@ class ZygoteLauncher:
                 self._interpreters.kill(token)
         elif launched.template is not None:
             self._send(launched.template, ["kill", token])
-        else:  # not even asked for
+        else:  # not requested yet
             self._loop.call_later(0.0, lambda: self._finish(launched, None, 0, survivors=False))
 
     def force(self, token: str) -> None:
-        """See `Launcher.force`. A zygote that has not even answered a request to fork is killed itself."""
+        """See `Launcher.force`. If a zygote has not even answered a request to fork, it is killed."""
         launched = self._launched.get(token)
         if launched is None:
             if self._interpreters is not None:
@@ -208,11 +209,11 @@ class ZygoteLauncher:
         return template
 
     def _start_loaded(self) -> None:
-        """Have a template preload; workers that want it wait for that."""
+        """Start a template that preloads; workers that may use it wait for that."""
         try:
             template = self._loaded = self._start()
         except OSError as error:
-            self._give_up_preload(f"no process could be made for it: {error}")
+            self._give_up_preload(f"could not start a process for it: {error}")
             return
         for action in self._preloads:
             self._send_preload(template, action)
@@ -223,7 +224,7 @@ class ZygoteLauncher:
             file.write(action)
             file.seek(0)
         except OSError as error:
-            self._give_up_preload(f"it could not be handed over: {error}")
+            self._give_up_preload(f"could not send it: {error}")
             return
         self._send(template, ["preload"], [file])
         self._preloading += 1
@@ -241,7 +242,9 @@ class ZygoteLauncher:
         if template is not self._loaded:
             return
         if failure:
-            _log.debug("preloading failed, which each worker will find out for itself:\n%s", failure)
+            _log.debug(
+                "preloading failed; each worker loads the trainable itself and reports its own error:\n%s", failure
+            )
         if failure or unsafe:
             self._leave_out(unsafe or "it failed")
             return
@@ -250,9 +253,9 @@ class ZygoteLauncher:
         self._release_held()
 
     def _leave_out(self, reason: str) -> None:
-        """Do without the action in progress: the others are repeated in a new template, where it has left no trace."""
-        _log.info("each worker loads for itself what was to be loaded once: %s", reason)
-        culprit = len(self._preloads) - self._preloading  # they are answered in order
+        """Drop the action in progress, and repeat the others in a new template, which has no trace of it."""
+        _log.info("each worker loads the trainable itself, because loading it once for all failed: %s", reason)
+        culprit = len(self._preloads) - self._preloading  # answers come in order
         others = self._preloads[:culprit] + self._preloads[culprit + 1 :]
         self._drop_loaded()
         self._preloads = others
@@ -262,24 +265,24 @@ class ZygoteLauncher:
             self._release_held()
 
     def _give_up_preload(self, reason: str) -> None:
-        """Do without from now on."""
+        """Do not preload any more."""
         _log.info("workers are started without preload: %s", reason)
         self._drop_loaded()
         self._release_held()
 
     def _drop_loaded(self) -> None:
-        """Forget the template that preloads, and what it loads. Workers that were forked from it live on."""
+        """Forget the template that preloads. Workers that were forked from it live on."""
         template, self._loaded = self._loaded, None
         if self._spare is not None and self._spare.template is template:
             self._drop_spare()
         if template is not None and not any(one.template is template for one in self._launched.values()):
-            template.popen.kill()  # it may be busy with foreign code; its death will be told
+            template.popen.kill()  # it may be busy with foreign code; its death will be reported
         self._preloads = []
         self._preloading = 0
         self._set_preload_timer()
 
     def _release_held(self) -> None:
-        """Start those who have waited for the preload."""
+        """Start the workers that have waited for the preload."""
         if self._preloading == 0:
             held, self._held = self._held, {}
             for launched in held.values():
@@ -297,7 +300,7 @@ class ZygoteLauncher:
         self._loop.unwatch(template.pidfd)
 
     def _on_template_dead(self, template: Template) -> None:
-        """Its workers die with it, by the parent-death signal; what they had started is ours to find."""
+        """Kill the descendants of its workers. The workers themselves die with it by the parent-death signal."""
         while self._receive(template):
             pass
         self._retire(template)
@@ -307,7 +310,7 @@ class ZygoteLauncher:
         if template is self._loaded:
             self._loaded = None
             if self._preloading:
-                self._leave_out(f"the process that does it ended with status {code}")
+                self._leave_out(f"the process that loads it ended with status {code}")
         if code in (FORBIDDEN_EXIT, -signal.SIGSYS):
             self._use_interpreters(f"the zygote ended with status {code}")
         lost = [launched for launched in self._launched.values() if launched.template is template]
@@ -321,7 +324,7 @@ class ZygoteLauncher:
         self._sweep(lost)
 
     def _sweep(self, launched: list[_Launched]) -> None:
-        """Kill in the zygote's stead."""
+        """Kill a worker's tree instead of the zygote."""
 
         def on_done(survivors: bool) -> None:
             for one in launched:
@@ -333,19 +336,19 @@ class ZygoteLauncher:
     # -- the spare worker --------------------------------------------------------------------------------------
 
     def _fork_ahead(self, preload: bool) -> None:
-        """Have a worker forked for the next actor, unless there is one or its template is busy."""
+        """Fork a worker for the next actor, unless there is one or its template is busy."""
         template = self._ready_template(preload)
         if self._spare is not None or template is None or self._is_closed or not has_room_for_worker():
             return
         try:
             spare, self._spare_ends = self._new(_Unused(self._drop_spare))
-        except OSError:  # no descriptors left, which the next launch will say
+        except OSError:  # no file descriptor is free; the next launch will report that
             return
         self._spare = spare
         self._ask(template, spare)
 
     def _take_spare(self, preload: bool) -> tuple[_Launched, Sequence[socket.socket]] | None:
-        """The spare worker with our ends of its channels, if there is one of the right template and it lives."""
+        """Return the spare worker with our ends of its channels, if it is alive and from the right template."""
         spare, ours = self._spare, self._spare_ends
         if spare is None or spare.template is not self._ready_template(preload):
             return None
@@ -356,13 +359,13 @@ class ZygoteLauncher:
         return spare, ours
 
     def _ready_template(self, preload: bool) -> Template | None:
-        """The template that `_choose` would choose, if it has nothing to wait for."""
+        """Return the template that `_choose` would choose, if it is ready."""
         if preload and self._preloads:
             return self._loaded if self._preloading == 0 else None
         return self._bare
 
     def _drop_spare(self) -> None:
-        """It has died, or is not needed any more: without its channels it ends."""
+        """Forget the spare worker, because it has died or is not needed. Without its channels it ends."""
         for end in self._spare_ends:
             end.close()
         self._spare, self._spare_ends = None, ()
@@ -370,10 +373,10 @@ class ZygoteLauncher:
     # -- workers -----------------------------------------------------------------------------------------------
 
     def _new(self, listener: Listener) -> tuple[_Launched, Sequence[socket.socket]]:
-        """A worker that is not given to an actor yet, and our ends of its control channel and its report pipe.
+        """Make a worker without an actor, and our ends of its control channel and its report pipe.
 
         Raises:
-            OSError: If there are no descriptors left.
+            OSError: If no file descriptor is free.
         """
         ours, theirs = worker_sockets()
         token = next(self._tokens)
@@ -382,7 +385,7 @@ class ZygoteLauncher:
         return launched, ours
 
     def _place(self, launched: _Launched, preload: bool) -> None:
-        """Ask the right template for a worker."""
+        """Request a worker from the right template."""
         if launched.token not in self._launched or not launched.worker_ends:
             return
         try:
@@ -396,7 +399,7 @@ class ZygoteLauncher:
         self._ask(template, launched)
 
     def _place_alone(self, launched: _Launched) -> None:
-        """Ask a template for a worker that forks no other one."""
+        """Request a worker from a template that forks no other one."""
         if launched.token not in self._launched:
             return
         try:
@@ -413,7 +416,7 @@ class ZygoteLauncher:
         self._send(template, ["fork", launched.token, launched.marker], worker_ends)
 
     def _choose(self, preload: bool) -> Template | None:
-        """The template for a worker; None while it is still loading."""
+        """Return the template for a worker; None while it is still loading."""
         if preload and self._preloads:
             if self._loaded is None:
                 self._start_loaded()
@@ -430,7 +433,7 @@ class ZygoteLauncher:
         launched.listener.on_refused(reason)
 
     def _on_forbidden(self, launched: _Launched, reason: str, worker_ends: Sequence[int]) -> None:
-        """The zygote may not fork; it gives the worker's ends of the channels back."""
+        """The zygote may not fork: it returns the worker's ends of the channels."""
         self._use_interpreters(reason)
         ends = [socket.socket(fileno=descriptor) for descriptor in worker_ends]
         if len(ends) == 2 and launched is not self._spare and self._interpreters is not None:
@@ -439,14 +442,16 @@ class ZygoteLauncher:
             return
         for end in ends:
             end.close()
-        self._refuse(launched, reason)  # which drops a spare one
+        self._refuse(launched, reason)  # this drops a spare worker
 
     def _use_interpreters(self, reason: str) -> None:
-        """From now on: forking is not possible here, and that will not change."""
+        """Start new interpreters from now on, because this system never allows the fork."""
         if self._interpreters is None:
             from minitune.actor.interpreter_launcher import InterpreterLauncher
 
-            _log.warning("workers cannot be forked here (%s): each is a new interpreter, which takes longer", reason)
+            _log.warning(
+                "workers cannot be forked here (%s); each starts a new interpreter, which takes longer", reason
+            )
             self._interpreters = InterpreterLauncher(
                 self._loop, self._run_id, self._keep_descendants, self._limit_bytes, self._tokens
             )
@@ -489,7 +494,7 @@ class ZygoteLauncher:
             if not template.has_unsent:
                 self._loop.watch(template.end.fileno(), lambda mask: self._on_socket(template, mask))
         if mask & READ and not self._receive(template):
-            self._loop.unwatch(template.end.fileno())  # its death will be told by its descriptor
+            self._loop.unwatch(template.end.fileno())  # its descriptor will report its death
 
     def _receive(self, template: Template) -> bool:
         """Handle one packet.
@@ -530,7 +535,7 @@ class ZygoteLauncher:
         return True
 
     def _on_forked(self, launched: _Launched, pid: int, pidfd: int | None) -> None:
-        """There is a process. Without its descriptor, if we had none left, its death is told by the zygote alone."""
+        """The worker was forked. Without its descriptor, if none was free, only the zygote reports its death."""
         launched.pid = pid
         launched.listener.on_started(pid)
         if pidfd is not None:
@@ -539,7 +544,7 @@ class ZygoteLauncher:
 
 
 class _Unused:
-    """Listens for a spare worker: whatever goes wrong with it, there is none then.
+    """Listens to a spare worker: if anything goes wrong with it, the spare is dropped.
 
     Args:
         drop: Forgets the spare.
@@ -571,7 +576,7 @@ class _Unused:
 
 
 def _memory_file() -> IO[bytes]:
-    """A file that is nowhere on disk."""
+    """Make a file that exists only in memory."""
     return open(os.memfd_create("preload"), "w+b")
 
 

@@ -300,7 +300,7 @@ class ExperimentAnalysis:
         if not isinstance(metric, (list, tuple)) or not isinstance(mode, (list, tuple)):
             raise ValueError(
                 f"metric and mode must be lists of one length for a front, but got metric={metric!r}, mode={mode!r}; "
-                "pass them here, or when the run is made: TuneConfig(metric=[...], mode=[...])"
+                "pass them here, or set them for the run: TuneConfig(metric=[...], mode=[...])"
             )
         check_objectives(metric, mode)
         return Goal.of(metric, mode).front(self.trials)

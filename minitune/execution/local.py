@@ -500,7 +500,7 @@ class LocalTrialExecutor(ProcessExecutor):
         if nesting_depth() > MAX_NESTING:
             raise TuneError(
                 f"runs may be nested {MAX_NESTING} deep, but this one would be in a trial of depth {nesting_depth()}: "
-                "let the trials of one run do the work, or TuneConfig(executor='inline')"
+                "use one run for all trials, or TuneConfig(executor='inline')"
             )
         self._preloads = preload
         self.run_id = new_run_id()

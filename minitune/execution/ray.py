@@ -157,7 +157,7 @@ class ClusterLedger:
     def acquire(self, holder: str, request: Resources, gpu_ids: Sequence[str] | None = None) -> Allocation:
         """See `Ledger.acquire`."""
         if holder in self._places:
-            raise RuntimeError(f"{holder!r} holds resources already; release them first")
+            raise RuntimeError(f"{holder!r} already holds resources; release them first")
         able = self._able(request)
         for ledger in able:
             if (not gpu_ids or ledger is self._of(gpu_ids)) and ledger.can_acquire(request, None, gpu_ids):
@@ -168,7 +168,7 @@ class ClusterLedger:
         ledgers = list(self._nodes.values())
         spread = None if able else self._spread(request, [ledger.free() for ledger in ledgers])
         if spread is None:
-            raise RuntimeError(f"there is no room for {request!r}, free is {self.free()}; ask can_acquire first")
+            raise RuntimeError(f"there is no room for {request!r}, free: {self.free()}; ask can_acquire first")
         places: list[tuple[Ledger, str]] = []
         placement = []
         for number, (bundle, index) in enumerate(zip(request.bundles, spread, strict=True)):
