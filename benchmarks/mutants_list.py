@@ -357,7 +357,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/actor/process_tree.py",
-        "    if pid <= 1:  # 0 and below would mean whole groups, ours first\n        return False\n",
+        "    if pid <= 1:  # 0 and below would mean process groups, such as our own\n        return False\n",
         "    if pid < 0:\n        return False\n",
         "tests/actor/test_actor_deaths.py::test_signals_never_go_to_whole_groups_by_accident",
     ),

@@ -36,15 +36,17 @@ SETTINGS: Mapping[str, Setting] = {
     "DISABLE_STRICT_METRIC_CHECKING": Setting(
         "1: a report without the metric is no error", "0", ("TUNE_DISABLE_STRICT_METRIC_CHECKING",)
     ),
-    "ENDED_RUNS": Setting("a file to which a run that ends appends what it has come to, as a line of JSON"),
-    "END_AT": Setting("when runs end, in seconds since 1970; no time budget goes beyond"),
+    "ENDED_RUNS": Setting("a file to which a run appends its outcome, as a line of JSON"),
+    "END_AT": Setting("time at which runs end, in seconds since 1970; it also limits time budgets"),
     "EXECUTOR": Setting("the executor of runs that name none: local or inline"),
     "FORCE_TRIAL_CLEANUP_S": Setting(
         "seconds that a stopped trial has, before it is killed", "10", ("TUNE_FORCE_TRIAL_CLEANUP_S",)
     ),
-    "FULL_TRACEBACKS": Setting("1: tracebacks of trials show our own frames too", "0", ("RAY_AIR_FULL_TRACEBACKS",)),
+    "FULL_TRACEBACKS": Setting(
+        "1: tracebacks of trials also show minitune's own frames", "0", ("RAY_AIR_FULL_TRACEBACKS",)
+    ),
     "FUNCTION_THREAD_TIMEOUT_S": Setting(
-        "seconds that a worker has to take up its next trial; then that gets a fresh one",
+        "seconds that a reused worker has to start its next trial; then the trial gets a new worker",
         "2",
         ("TUNE_FUNCTION_THREAD_TIMEOUT_S",),
     ),
@@ -57,31 +59,31 @@ SETTINGS: Mapping[str, Setting] = {
         "characters of a trial directory's name before its date", "130", ("TUNE_MAX_LEN_IDENTIFIER",)
     ),
     "MAX_PENDING_TRIALS": Setting("trials drawn ahead of their workers", "auto", ("TUNE_MAX_PENDING_TRIALS_PG",)),
-    "MAX_SAMPLES": Setting("no num_samples is larger than this"),
+    "MAX_SAMPLES": Setting("upper limit for num_samples"),
     "NUM_CPUS": Setting("CPUs of this machine that trials may use"),
     "NUM_GPUS": Setting("GPUs of this machine that trials may use"),
     "NUM_SHARES": Setting(
         "how many processes share the CPUs and GPUs of this machine", "1", ("PYTEST_XDIST_WORKER_COUNT",)
     ),
     "OUTPUT_LIMIT_MB": Setting(
-        "megabytes that a file with the output of a trial may take; what is in the middle goes then; 0: no limit", "200"
+        "megabytes of a trial's output that are kept; the middle is removed; 0: no limit", "200"
     ),
     "PRINT_ALL_TRIAL_ERRORS": Setting("0: tracebacks of trials are not logged", "1", ("TUNE_PRINT_ALL_TRIAL_ERRORS",)),
     "RAISE": Setting("1: fit raises if a trial has failed", "0"),
     "RESOURCES": Setting("other resources of this machine, as JSON"),
     "RESTORE_RETRY_NUM": Setting("failed restores that do not count as failures", "0", ("TUNE_RESTORE_RETRY_NUM",)),
     "RESUME": Setting(
-        "1: fit() and run() go on with the newest run of their trainable and space; or the directory of the run", "0"
+        "1: fit() and run() resume the newest run of their trainable and space; a path: the run in that directory", "0"
     ),
-    "RESUME_FORCE": Setting("1: RESUME goes on with a run although its search space has changed", "0"),
-    "RESULT_DELIM": Setting("what joins the keys of nested results in data frames", "/", ("TUNE_RESULT_DELIM",)),
-    "SHARE": Setting("which of them this is, from 0 on", "gw0", ("PYTEST_XDIST_WORKER",)),
+    "RESUME_FORCE": Setting("1: RESUME resumes a run even if its search space has changed", "0"),
+    "RESULT_DELIM": Setting("separator between the keys of nested results in data frames", "/", ("TUNE_RESULT_DELIM",)),
+    "SHARE": Setting("which of these processes this is, from 0 on", "gw0", ("PYTEST_XDIST_WORKER",)),
     "STEP_SUMMARY": Setting(
-        "a file to which a run that ends appends a summary in Markdown; 0: none", "", ("GITHUB_STEP_SUMMARY",)
+        "a file to which a run appends a summary in Markdown; 0: none", "", ("GITHUB_STEP_SUMMARY",)
     ),
     "STORAGE_PATH": Setting("the directory that holds runs", "~/minitune_results"),
-    "TRIAL_ID_PREFIX": Setting("what the trial ids of a run begin with", "", ("_TEST_TUNE_TRIAL_UUID",)),
-    "TRUST": Setting("1: files that others could have written may be unpickled", "0"),
+    "TRIAL_ID_PREFIX": Setting("first part of the trial ids of a run", "", ("_TEST_TUNE_TRIAL_UUID",)),
+    "TRUST": Setting("1: unpickle files that other users could have changed", "0"),
     "WARN_THRESHOLD_S": Setting(
         "seconds above which a slow step of the driver is logged", "0.5", ("TUNE_WARN_THRESHOLD_S",)
     ),

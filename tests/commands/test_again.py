@@ -474,7 +474,7 @@ def test_of_two_runs_that_with_the_same_space_goes_on(
     again = resumed("900 same --cut", now="1 same")
 
     assert (again.returncode, again.stdout) == (0, "3 True\n"), again.stderr
-    assert "is not that of" not in again.stderr
+    assert "differs from that of" not in again.stderr
 
 
 def test_a_run_has_its_own_space_to_go_on_with(minitune: Minitune, storage: Path) -> None:

@@ -64,7 +64,7 @@ def test_the_grid(grid: ResultGrid) -> None:
     assert isinstance(error, ValueError)
     assert grid[3].metrics["trial_id"].endswith("_00003")
     assert grid[0].metrics["eval"] == {"score": 3.0}
-    with pytest.raises(ValueError, match="metric and mode must be known"):
+    with pytest.raises(ValueError, match="metric and mode must be set"):
         grid.get_best_result()
     with pytest.raises(RuntimeError, match="'nothing'") as caught:
         grid.get_best_result("nothing", "max")

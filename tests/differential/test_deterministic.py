@@ -284,7 +284,7 @@ def test_what_goes_by_the_clock_is_named(
     config = TuneConfig(**settings, **more, deterministic=True)
     with caplog.at_level(logging.WARNING, "minitune"):
         Tuner(one, param_space=SPACE, tune_config=config, run_config=run_config(tmp_path, **run)).fit()
-    said = [record.getMessage() for record in caplog.records if "goes by the clock" in record.getMessage()]
+    said = [record.getMessage() for record in caplog.records if "decisions by the clock" in record.getMessage()]
     assert len(said) == 1
     assert what in said[0]
 

@@ -308,7 +308,7 @@ def test_resources() -> None:
 
 
 def test_resources_in_two_places() -> None:
-    with pytest.raises(TuneError, match="resources are given twice"):
+    with pytest.raises(TuneError, match="resources are set twice"):
         run(with_resources(count, {"cpu": 1}), resources_per_trial={"cpu": 2}, verbose=0)
 
 

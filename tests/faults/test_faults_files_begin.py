@@ -146,7 +146,7 @@ def test_two_drivers_that_begin_at_once_do_not_share_a_directory(script: Any) ->
     try:
         start_or_go_on("run")
     except TuneError as error:
-        assert "another driver has just begun a run" in str(error), error
+        assert "another driver has just started a run" in str(error), error
     else:
         raise AssertionError("it has taken the other one's directory")
     print(start_or_go_on("run").num_terminated)

@@ -89,7 +89,7 @@ def test_checkpoints_of_a_trial(grid: ResultGrid) -> None:
 
 
 def test_the_default_metric(grid: ResultGrid) -> None:
-    with pytest.raises(ValueError, match="metric and mode must be known"):
+    with pytest.raises(ValueError, match="metric and mode must be set"):
         _ = ExperimentAnalysis(grid.experiment_path).best_trial
     with pytest.raises(ValueError, match="'best'"):
         ExperimentAnalysis(grid.experiment_path, default_mode="best")

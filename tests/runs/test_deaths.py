@@ -239,7 +239,7 @@ def test_a_run_whose_workers_never_come_up_does_not_try_for_ever(script):
     )
     _, stderr = script.finish(driver)
     last = stderr.splitlines()[-1]
-    assert last.startswith("minitune.error.CrashLoopError: no worker has come up")
+    assert last.startswith("minitune.error.CrashLoopError: no worker has started")
     assert "exit code 7" in last
 
 
@@ -349,7 +349,7 @@ def test_where_workers_must_not_be_forked_the_run_uses_new_interpreters(script):
     stdout, stderr = script.finish(driver)
     # The call is one of the zygote's start: its first requests are lost with it.
     assert stdout == "[True, True, True, True, True] 2\n", stderr
-    assert stderr.count("each is a new interpreter") == 1
+    assert stderr.count("each starts a new interpreter") == 1
 
 
 def test_the_death_of_what_workers_are_copied_from_is_no_failure_of_theirs(script):

@@ -75,7 +75,7 @@ def test_fewer_trials_run_at_a_time_and_none_fails(script, at_once, worker, star
     stdout, stderr = script.finish(driver)
     assert stdout == f"{at_once} 0\n", stderr
     [warning] = stderr.splitlines()
-    at_a_time = re.match(r"no more than (\d+) trial\(s\) run at a time for now: .*ulimit -n", warning)
+    at_a_time = re.match(r"at most (\d+) trial\(s\) run at a time for now: .*ulimit -n", warning)
     assert at_a_time is not None, warning
     assert 2 <= int(at_a_time[1]) < at_once
     assert "40 files" in warning
