@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        arguments: What follows `minitune` on the command line; by default this process's.
+        arguments: The command line after `minitune`; by default this process's.
 
     Returns:
         The exit status; see `minitune.commands`.

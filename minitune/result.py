@@ -168,8 +168,8 @@ def unflatten(flat: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
 
 def _flatten_deep(result: Mapping[Any, Any], delimiter: str) -> dict[str, Any]:
     """`flatten` for any nesting and any mappings."""
-    flats: list[dict[str, Any]] = [{}]  # of each level, what stands there
-    levels = [("", iter(result.items()))]  # a stack of our own: what users report may be deeper than Python's
+    flats: list[dict[str, Any]] = [{}]  # the flat items of each level
+    levels = [("", iter(result.items()))]  # an explicit stack: reports may be nested deeper than Python's stack
     while levels:
         prefix, items = levels[-1]
         flat = flats[len(levels) - 1]

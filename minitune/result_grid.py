@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("minitune")
 
 _HIDDEN_KEYS = frozenset(AUTO_RESULT_KEYS) - {DONE, TRIAL_ID, EXPERIMENT_TAG}
-"""What the text of a `Result` leaves out."""
+"""Keys that the text of a `Result` leaves out."""
 _CHECKPOINT = re.compile(r"checkpoint_(\d{6,})")
 
 Kept = list[tuple[Checkpoint, dict[str, Any]]]
@@ -99,7 +99,8 @@ class Result:
             best_checkpoints=[
                 (Checkpoint(os.path.join(trial.local_path, item.record.directory)), item.metrics) for item in kept
             ],
-            config=trial.last_result.get(CONFIG) or trial.config,  # what it was given later it was not trained under
+            config=trial.last_result.get(CONFIG)
+            or trial.config,  # a configuration that was set after the last report was not trained
         )
 
     @classmethod
@@ -195,7 +196,7 @@ class Result:
 
         Raises:
             RuntimeError: If no kept checkpoint has the metric.
-            ValueError: If the mode is none.
+            ValueError: If the mode is unknown.
         """
         require(isinstance(metric, str), "metric: the metric's name", metric)
         check_mode(mode)
@@ -331,7 +332,7 @@ class ResultGrid(Sequence[Result]):
             filter_nan_and_inf: Leave out trials whose value is not finite.
 
         Raises:
-            ValueError: If metric or mode is not known, or scope is none of these.
+            ValueError: If metric or mode is not set, or scope is none of these.
             RuntimeError: If no trial has the metric; from the first trial's error if one has failed.
         """
         best = self._analysis._find_best(metric, mode, scope, filter_nan_and_inf)
@@ -410,7 +411,7 @@ class ResultGrid(Sequence[Result]):
             filter_mode: `"min"` or `"max"`; without it the last report is taken.
 
         Raises:
-            ValueError: If the mode is none, or there is no metric for it.
+            ValueError: If the mode is unknown, or there is no metric for it.
         """
         return self._analysis.get_rows(filter_metric, filter_mode)
 
@@ -425,7 +426,7 @@ class ResultGrid(Sequence[Result]):
 
 
 def _score(value: Any, order: str) -> float:
-    """`value` so that larger is better; what is no number is worst."""
+    """Return `value` so that larger is better; a value that is not a number is the worst."""
     if not is_number(value):
         return -math.inf
     score: float = value if order == "max" else -value  # an int may be too large for float()

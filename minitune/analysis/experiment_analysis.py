@@ -91,7 +91,7 @@ class ExperimentAnalysis:
         default_mode: `"min"` or `"max"`; a list for a list of metrics.
 
     Raises:
-        ValueError: If the mode is none, or the directory holds no run.
+        ValueError: If the mode is unknown, or the directory holds no run.
         JournalCorruptError: If the run's record has been damaged.
 
     Attributes:
@@ -134,12 +134,12 @@ class ExperimentAnalysis:
 
     @cached_property
     def seed(self) -> int | None:
-        """The base seed of the run, also one that was drawn: `TuneConfig(seed=...)` with it repeats the run.
+        """The base seed of the run, also if it was drawn: `TuneConfig(seed=...)` with it repeats the run.
 
-        It is read from the run's record; None if there is none.
+        It is read from the run's journal; None if that has none.
 
         Raises:
-            JournalCorruptError: If the record has been damaged.
+            JournalCorruptError: If the journal is damaged.
         """
         from minitune.record.story import Story
 
@@ -190,7 +190,7 @@ class ExperimentAnalysis:
             mode: `"min"` or `"max"`; without it the last report is taken.
 
         Raises:
-            ValueError: If the mode is none, or there is no metric for it.
+            ValueError: If the mode is unknown, or there is no metric for it.
         """
         require_metric("metric", metric)
         if mode is not None:
@@ -273,7 +273,7 @@ class ExperimentAnalysis:
             filter_nan_and_inf: Leave out trials whose value is not finite.
 
         Raises:
-            ValueError: If metric or mode is not known, or scope is none of these.
+            ValueError: If metric or mode is not set, or scope is none of these.
         """
         best = self._find_best(metric, mode, scope, filter_nan_and_inf)
         if best is None:
@@ -471,7 +471,7 @@ def make_plain(row: Row, logged: Row) -> None:
         row: The dict.
         logged: The same from `result.json`, for values that are still pickled; `{}` if there is none.
     """
-    levels = [(row, logged)]  # a stack of our own: what users report may be deeper than Python's
+    levels = [(row, logged)]  # an explicit stack: reports may be nested deeper than Python's stack
     while levels:
         level, lines = levels.pop()
         for key in [key for key in level if type(key) is not str]:
@@ -609,7 +609,7 @@ def _restore_numbers(rows: list[Row], directory: str | os.PathLike[str]) -> None
                 numbers.add(key)
             else:
                 others.add(key)
-    if odd - numbers - others - _TEXT_COLUMNS:  # nothing but null: None, or NaN all the time, which the table tells
+    if odd - numbers - others - _TEXT_COLUMNS:  # only null: None, or always NaN; the table shows which
         with contextlib.suppress(FileNotFoundError):
             numbers.update(name for row in _read_csv(directory) for name, value in row.items() if value != value)
     restored = odd & numbers - others

@@ -28,8 +28,8 @@ def require(condition: bool, rule: str, got: object) -> None:
     """Refuse a bad argument.
 
     Args:
-        condition: What must hold.
-        rule: The argument's name, a colon, and what it must be.
+        condition: Must be true.
+        rule: The argument's name, a colon, and the rule.
         got: The offending value.
 
     Raises:
@@ -41,12 +41,12 @@ def require(condition: bool, rule: str, got: object) -> None:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether `value` is a whole number, of any library; a bool is none."""
+    """Whether `value` is a whole number of any library; a bool does not count."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_real(value: object) -> TypeGuard[float]:
-    """Whether `value` is a real number, of any library; a bool is none."""
+    """Whether `value` is a real number of any library; a bool does not count."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
@@ -59,19 +59,19 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def require_flag(name: str, value: object) -> None:
-    """Refuse what is neither true nor false by itself: a text such as `"no"` would count as true.
+    """Refuse a value that is not a bool: text such as `"no"` would count as true.
 
     Raises:
-        ValueError: If it is text, a container or another object; numbers, numpy's bools and None are welcome.
+        ValueError: If it is text, a container or another object; numbers, numpy's bools and None are accepted.
     """
     require(hasattr(type(value), "__bool__"), f"{name}: True or False", value)
 
 
 def require_texts(name: str, values: Any) -> None:
-    """Refuse what is no list of texts.
+    """Refuse a value that is not a list of texts.
 
     Raises:
-        TypeError: If it is none, with the first value that is no text.
+        TypeError: If it is not, with the first value that is not text.
     """
     if not isinstance(values, (list, tuple)):
         raise TypeError(f"{name} must be a list of texts, but it is {shown(values)}")
@@ -103,10 +103,10 @@ def require_metric(name: str, metric: object) -> None:
 
 
 def check_num_samples(num_samples: Any) -> int:
-    """`num_samples` as an int.
+    """Return `num_samples` as an int.
 
     Raises:
-        ValueError: If it is no int >= 1, nor -1.
+        ValueError: If it is neither an int >= 1 nor -1.
     """
     good = is_whole(num_samples) and (num_samples >= 1 or num_samples == -1)
     require(good, "num_samples: an int >= 1, or -1 for no end", num_samples)
@@ -114,17 +114,17 @@ def check_num_samples(num_samples: Any) -> int:
 
 
 def duration_s(duration: float | datetime.timedelta | None, name: str) -> float | None:
-    """A duration in seconds.
+    """Return a duration in seconds.
 
     Args:
         duration: Seconds, or a timedelta; None and 0 mean no limit.
-        name: What it is, for the error text.
+        name: Name of the argument, for the error text.
 
     Returns:
         None for no limit.
 
     Raises:
-        ValueError: If it is none, or negative.
+        ValueError: If it is not a duration, or negative.
     """
     seconds = duration.total_seconds() if isinstance(duration, datetime.timedelta) else duration
     good = seconds is None or (is_real(seconds) and seconds >= 0)

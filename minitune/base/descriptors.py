@@ -15,7 +15,7 @@ import time
 from typing import NamedTuple
 
 _PER_WORKER = 3
-"""The control channel, the report pipe, and what tells of the death."""
+"""The control channel, the report pipe, and the descriptor that reports the death."""
 _FOR_A_MOMENT = 12
 """To start a process, write a file, save a state, sync, look at the machine: not all of it at once."""
 _MOST_FOR_FILES = 192

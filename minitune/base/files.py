@@ -70,11 +70,11 @@ class LinkError(OSError):
 
 
 class SpecialFileError(OSError):
-    """There is a FIFO, a socket, a device or the like where a regular file should be.
+    """There is a FIFO, a socket, a device or the like instead of a regular file.
 
     Args:
-        path: Where it lies.
-        mode: What `stat` says of it.
+        path: Its path.
+        mode: Its mode, from `stat`.
     """
 
     def __init__(self, path: str | os.PathLike[str], mode: int):
@@ -480,7 +480,7 @@ def remove_file(path: str, within: str | None = None) -> None:
     """Remove a file or link if it is there.
 
     Args:
-        path: What is removed.
+        path: The file or directory to remove.
         within: See `entry_of`; by default links on the way to it are followed.
 
     Raises:
@@ -521,7 +521,7 @@ def remove_tree_steps(path: str, within: str) -> Iterator[None]:
     Directories that their owner may not write or read, as some programs leave them, are removed, too.
 
     Args:
-        path: What is removed.
+        path: The file or directory to remove.
         within: See `entry_of`.
 
     Yields:
@@ -582,7 +582,7 @@ def _open_to_empty(name: str, parent: int, path: str) -> int:
         _explain(error, name, parent, path)
         raise
     if sys.platform != "win32" and os.fstat(descriptor).st_mode & stat.S_IRWXU != stat.S_IRWXU:
-        with contextlib.suppress(PermissionError):  # it belongs to another user: the removal says what is wrong
+        with contextlib.suppress(PermissionError):  # it belongs to another user: the removal reports the error
             os.fchmod(descriptor, stat.S_IRWXU)
     return descriptor
 
@@ -753,10 +753,10 @@ class AppendFiles:
             )
 
     def with_room(self, action: Callable[[], _T]) -> _T:
-        """Do what opens another file; if there is no descriptor left for it, close ours and do it once more.
+        """Call `action`, which opens another file. If no descriptor is free, close our files and call it once more.
 
         Raises:
-            OSError: What `action` raises.
+            OSError: The error of `action`.
         """
         try:
             return action()

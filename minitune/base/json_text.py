@@ -17,9 +17,9 @@ from typing import Any
 from minitune.base.text import ShortRepr, is_long
 
 MAX_DEPTH = 100
-"""Deeper nesting becomes text: readers of JSON recurse, too, and each fails at a depth of its own."""
+"""Deeper nesting becomes text: readers of JSON recurse, too, and each has its own limit."""
 MAX_TEXT = 200
-"""Characters of the text that stands for an object."""
+"""Characters of the text that replaces an object."""
 MAX_ITEMS = 10_000
 """An array of more items becomes text: a line is written with every report."""
 _LONG = ShortRepr(MAX_TEXT)
@@ -113,7 +113,7 @@ def clean(value: Any) -> Any:
 
 
 def short_text(value: Any) -> str:
-    """`str(value)`, cut at `MAX_TEXT` characters, or the name of its type if it has no text."""
+    """Return `str(value)`, cut at `MAX_TEXT` characters, or the name of its type if `str` fails."""
     try:
         # `str()` of bytes is a warning, or an error, under `python -b`.
         if isinstance(value, (bytes, bytearray)):
@@ -135,7 +135,7 @@ def scalar_of(value: Any) -> Any:
 
 
 def _list_of(value: Any) -> list[Any] | None:
-    """The items of a numpy (or similar) array as nested lists; None if `value` is none, or too large."""
+    """Return the items of a numpy (or similar) array as nested lists; None if `value` is not an array, or too large."""
     try:
         items = value.tolist() if hasattr(value, "__array_interface__") and value.size <= MAX_ITEMS else None
     except Exception:

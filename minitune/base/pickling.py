@@ -1,11 +1,12 @@
 """Pickling between driver, workers and later processes, with errors that name the offending member.
 
-From the driver to a worker, objects of the user's main module, lambdas and closures travel by value (cloudpickle),
-because a worker never imports that module again. The worker enters them into its own `__main__`, so that plain
-`pickle` finds them there. From a worker to the driver, objects travel by reference where that works: the driver has
-the main module. For a later process they travel by value, but that process prefers a class of its own main module.
+From the driver to a worker, objects of the user's main module, lambdas and closures are pickled by value (cloudpickle),
+because a worker never imports that module again. The worker enters them into its own `__main__`, so that plain `pickle`
+finds them there. From a worker to the driver, objects are pickled by reference if possible, because the driver has the
+main module. For a later process they are pickled by value, but that process prefers the class in its own main module.
 
-Loading may run user code. Where it must not, `load_plain` loads numbers, texts, containers and our own values only.
+Loading may run user code. Where that is not allowed, `load_plain` loads only numbers, texts, containers and our own
+values.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def dumps(value: Any, what: str) -> bytes:
 
     Args:
         value: Any object.
-        what: What it is, for the error: `the trainable`.
+        what: Name of the value, for the error text: `the trainable`.
 
     Returns:
         The bytes, for `pickle.loads`.
@@ -47,7 +48,7 @@ def dumps(value: Any, what: str) -> bytes:
     buffer = io.BytesIO()
     try:
         _PlainPickler(buffer, PROTOCOL).dump(value)
-    except Exception:  # not plain, or not to be pickled at all; that is said below
+    except Exception:  # not plain, or cannot be pickled at all; the code below reports that
         buffer = io.BytesIO()
         dump(value, buffer, what)
     return buffer.getvalue()
@@ -77,7 +78,7 @@ def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.Pic
     Args:
         value: Any object.
         file: An open binary file, or whatever has its `write`.
-        what: What it is, for the error.
+        what: Name of the value, for the error text.
         buffer_callback: Gets the large buffers in it; those for which it returns something true stay in the pickle.
 
     Raises:
@@ -87,7 +88,7 @@ def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.Pic
     import cloudpickle
 
     main_of_spawned = sys.modules.get("__mp_main__")
-    if main_of_spawned is not None:  # what `multiprocessing` calls the user's main module in a child that it spawns
+    if main_of_spawned is not None:  # the name of the user's main module in a child that `multiprocessing` spawns
         cloudpickle.register_pickle_by_value(main_of_spawned)
     try:
         cloudpickle.Pickler(file, protocol=PROTOCOL, buffer_callback=buffer_callback).dump(value)
@@ -103,7 +104,7 @@ def dumps_small(value: Any, what: str, limit_bytes: int) -> bytes | None:
 
     Args:
         value: Any object.
-        what: What it is, for the error.
+        what: Name of the value, for the error text.
         limit_bytes: How large it may be.
 
     Returns:
@@ -184,7 +185,7 @@ class SmallPickle:
 
     Args:
         value: Any object.
-        what: What it is, for the error.
+        what: Name of the value, for the error text.
         limit_bytes: How large it may be.
 
     Raises:
@@ -226,7 +227,7 @@ def dumps_for_later(value: Any, what: str, refer: Callable[[Any], Any] | None = 
 
     Args:
         value: Any object.
-        what: What it is, for the error.
+        what: Name of the value, for the error text.
         refer: Asked about each object in it: what is not None is pickled in its place, for the function that
             `loads_referring` is given.
 
@@ -271,7 +272,7 @@ def dump_for_later(
     """
     try:
         kind = _later_pickler()
-        if refer is not None:  # C asks a method of the class; who has none is not slowed down by it
+        if refer is not None:  # C code calls the class's method; without one, pickling is not slower
             kind = type("ReferringPickler", (kind,), {"persistent_id": staticmethod(refer)})
         kind(file, protocol=PROTOCOL, buffer_callback=buffer_callback).dump(value)
     except OSError:
@@ -295,7 +296,7 @@ def _later_pickler() -> Any:
 
 
 def _of_main(qualified_name: str) -> Any:
-    """The object of this process's main module with a name; None if there is none."""
+    """Return the object of this process's main module with a name; None if there is none."""
     try:
         return functools.reduce(getattr, qualified_name.split("."), sys.modules["__main__"])
     except AttributeError:
@@ -309,12 +310,12 @@ def _class_of_main(qualified_name: str, copy: bytes) -> Any:
 
 # -- the culprit -------------------------------------------------------------------------------------------------------
 def unpicklable_error(value: Any, what: str, error: BaseException) -> TypeError:
-    """The error to raise when pickling `value` has failed with `error`.
+    """Return the error to raise when pickling `value` has failed with `error`.
 
     Args:
-        value: What could not be pickled.
-        what: What it is, for the text.
-        error: What pickling raised.
+        value: The value that could not be pickled.
+        what: Its name, for the error text.
+        error: The error of pickle.
     """
     path = find_unpicklable(value) or f"it is {_describe(value)}"
     return TypeError(
@@ -565,7 +566,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def load_value(data: bytes) -> Any:
-    """Unpickle in a worker what cloudpickle has pickled in the driver. May run user code and import modules.
+    """Unpickle in a worker a value that cloudpickle has pickled in the driver. May run user code and import modules.
 
     Args:
         data: The pickle.
@@ -574,7 +575,7 @@ def load_value(data: bytes) -> Any:
         The object.
 
     Raises:
-        Exception: Whatever the object's own loading raises.
+        Exception: Any error of the object's own loading.
     """
     return _WorkerUnpickler(io.BytesIO(data)).load()
 
@@ -602,13 +603,13 @@ class _WaryPickler(pickle.Pickler):
 
 
 def dump_value(value: Any) -> bytes:
-    """Pickle a value in a worker for the driver, by reference where that works, since the driver has its main module.
+    """Pickle a value in a worker for the driver, by reference if possible, because the driver has its main module.
 
-    An object that only this process knows goes by value. A value that is not plain is loaded again at once: an object
-    that cannot be loaded, or that ends the process that loads it, shall hurt this process and not the driver.
+    An object that only this process knows is pickled by value. A value that is not plain is loaded again at once: if an
+    object cannot be loaded, or ends the process that loads it, this process is hurt and not the driver.
 
     Raises:
-        Exception: Whatever the object's own pickling or loading raises.
+        Exception: Any error of the object's own pickling or loading.
     """
     try:
         return _dump_value(value)

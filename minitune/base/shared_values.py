@@ -55,12 +55,13 @@ _objects: weakref.WeakValueDictionary[str, SharedObject] = weakref.WeakValueDict
 # -- values in files ---------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Spot:
-    """Where a value is.
+    """The place of a stored value.
 
     Attributes:
         path: The file.
-        offset: Where in it, in bytes.
-        token: What the value's header must show: a path may have come to mean another file. Empty: anything.
+        offset: Its offset in the file, in bytes.
+        token: The token in the value's header, because the path may belong to another file now. Empty accepts any
+            token.
     """
 
     path: str
@@ -77,7 +78,7 @@ def write_value(
         descriptor: The file, open for writing.
         offset: Where to, a multiple of what a mapping can begin at.
         value: Any object.
-        what: What it is, for the error.
+        what: Name of the value, for the error text.
         dump: How it is pickled.
         digest: An object of `hashlib`, which is told all that is written behind the header; the token is taken from it
             then.
@@ -220,7 +221,7 @@ def _open(path: str) -> BinaryIO:
         if stat.S_ISREG(os.stat(path).st_mode):
             return open(path, "rb")
     except PermissionError:
-        if not path.startswith(_PROCESSES):  # else it is another user's process by now
+        if not path.startswith(_PROCESSES):  # otherwise the path may belong to another user's process now
             raise
     raise FileNotFoundError(f"{path} is no longer the file in which the value was stored")
 
@@ -296,7 +297,7 @@ class ValueFile:
 
         Args:
             value: Any object.
-            what: What it is, for the error.
+            what: Name of the value, for the error text.
 
         Raises:
             TypeError: If it cannot be pickled.
@@ -340,7 +341,7 @@ def _open_in(directory: str, has_name: bool) -> tuple[int, str]:
 
 
 def _release(owner_pid: int, descriptor: int, path: str, directory: str) -> None:
-    if os.getpid() != owner_pid:  # a forked child leaves what its parent has
+    if os.getpid() != owner_pid:  # a forked child keeps its parent's file
         return
     os.close(descriptor)
     if os.path.dirname(path) == directory:
@@ -429,10 +430,10 @@ def _find_object(token: str) -> SharedObject:
 
 @dataclass(frozen=True)
 class ObjectRef(Spot):
-    """A small picklable reference to a value that the user has stored with `put`. It may stand in a search space.
+    """A small picklable reference to a value that the user has stored with `put`. It may be part of a search space.
 
     Attributes:
-        number: How many values its process has stored with it.
+        number: Counts the values that its process has stored.
     """
 
     number: int = 0
@@ -464,14 +465,14 @@ class ObjectRef(Spot):
 
 @dataclass(frozen=True)
 class StoredValue(Spot):
-    """Stands for a large value that has a file of its own within a run. To unpickle it gives that value.
+    """Replaces a large value that a run has stored in a separate file. Unpickling it returns that value.
 
-    So a configuration with such values is small where a run writes it down and where it is sent to a worker. The worker
-    maps the large buffers in them, and may write to them: what it gets is its own.
+    So a configuration with such values is small in the journal and in messages to a worker. The worker maps the large
+    buffers in them, and may write to its private copy.
 
     Attributes:
         name: The checksum after which the file is named.
-        size_bytes: How large the file is.
+        size_bytes: Size of the file.
         text: A short text of the value; `repr()` shows it.
     """
 
@@ -504,7 +505,7 @@ def store(value: Any, path: str | os.PathLike[str], what: str = "the value") -> 
     Args:
         value: Any object.
         path: Where to; the directory must exist. A file that is there is replaced.
-        what: What it is, for the error.
+        what: Name of the value, for the error text.
 
     Returns:
         The handle.

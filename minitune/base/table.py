@@ -23,7 +23,7 @@ _EXACT_LENGTH = 8
 """Floats with more characters are rounded where a value is shown rounded."""
 
 MAX_ROWS = 100
-"""Rows of a table in a notebook; a line tells how many more there are."""
+"""Rows of a table in a notebook; a line shows how many more there are."""
 
 _MAX_DOTS = 500
 """Values that a curve shows; of more, these many evenly."""
@@ -226,7 +226,7 @@ def facts(header: str, values: Mapping[str, Any]) -> list[Part]:
 
 
 def left_out_line(count: int, where: str = "") -> list[Part]:
-    """A line that says how many rows are left out, and where they are; empty if there are none."""
+    """Return a line that shows how many rows are left out, and where they are; empty if there are none."""
     return [f"... {count:,} more{f': {where}' if where else ''}"] if count > 0 else []
 
 

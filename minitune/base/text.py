@@ -148,7 +148,7 @@ def broken(text: str, columns: int) -> list[str]:
 
 
 def cut_front(text: str, columns: int) -> str:
-    """The end of `text` in at most `columns` columns: of a name, it is what tells it from the others."""
+    """Return the end of `text` in at most `columns` columns: the end of a name distinguishes it from others."""
     if width_of(text) <= columns:
         return text
     kept, left = [], columns - 3
@@ -203,7 +203,7 @@ class Console:
             stream = self._stream or sys.stdout
             if stream is None:
                 raise ValueError("there is no standard output")
-            # A live view on it gives way to what is written by the stream's own method.
+            # Writing with the stream's own method lets a live view make room for the text.
             _write(stream, text, to_file=self._stream is not None or "write" not in getattr(stream, "__dict__", ()))
         except Exception as error:
             self.is_off = True
@@ -237,11 +237,11 @@ def _write(stream: Any, text: str, to_file: bool) -> None:
 
 
 def warn_once(text: str, about: str | None = None) -> None:
-    """Log a warning, the first time that this process comes to it.
+    """Log a warning the first time that this process calls this function with it.
 
     Args:
         text: The warning.
-        about: What it is about, where the text itself differs from one time to the next.
+        about: Identifies the warning if its text differs from call to call.
     """
     key = about or text
     if key not in _said:

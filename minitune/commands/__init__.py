@@ -20,9 +20,9 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def behind_dashes(arguments: list[str]) -> int:
-    """Where the arguments of the user's own program begin: at `--`, or at the end where there is none.
+    """Return where the arguments of the user's own program begin: at `--`, or at the end if there is none.
 
-    `parser.set_defaults(own_begins=behind_dashes)` says that a command passes such arguments on; it finds them in
+    A command that passes such arguments on calls `parser.set_defaults(own_begins=behind_dashes)`, and finds them in
     `options.own`, without the `--`.
     """
     return arguments.index("--") if "--" in arguments else len(arguments)

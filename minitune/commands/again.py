@@ -1,11 +1,11 @@
-"""`minitune rerun` and `minitune resume`: one trial again, and a run that goes on.
+"""`minitune rerun` and `minitune resume`: run one trial again, and resume a run.
 
-`rerun` runs a trial in this process, in a directory of its own; the run stays as it is. The trainable gets the main
-thread, as in a worker: debuggers, signal handlers and some libraries need it. So the part of the driver has a thread.
+`rerun` runs a trial in this process, in a separate directory, and does not change the run. The trainable runs on the
+main thread, as in a worker, because debuggers, signal handlers and some libraries need it. So the code of the driver
+runs on another thread.
 
-`resume` takes a script or a run. A script is executed in place of this process, and `MINITUNE_RESUME` tells its
-`fit()` to go on with an earlier run (see `minitune._resume`). A run goes on in this process, with the trainable that it
-has kept.
+`resume` takes a script or a run. It executes a script in this process, and `MINITUNE_RESUME` makes its `fit()` resume
+an earlier run (see `minitune._resume`). It resumes a run in this process, with the trainable that the run has stored.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def add_parser(commands: Commands) -> None:
 
 # -- rerun ---------------------------------------------------------------------------------------------------------
 def rerun(options: argparse.Namespace) -> int:
-    """Run `minitune rerun`. Blocks until the trial has ended; the exit status tells how."""
+    """Run `minitune rerun`. Blocks until the trial has ended; the exit status shows how."""
     path, wanted = run_and_trial(options.run, options.trial)
     check_trusted(path)
     run, _ = read_standing(path, unpickle=True)
@@ -136,7 +136,9 @@ def rerun(options: argparse.Namespace) -> int:
 
 
 def _reports_to_make(run: Story, trial: Trial, origin: Origin) -> int:
-    """How many reports the trial has made since `origin`; one more if it ended by itself: it can do so again."""
+    """Return how many reports the trial has made since `origin`; one more if it ended itself, so that it can do so
+    again.
+    """
     decisions = read_decisions(run.path).by_trial.get(trial.trial_id, [])
     had_own_end = trial.status == ERROR or bool(decisions and decisions[-1].reason == HAS_RETURNED)
     return max(1, trial.report_count - origin.report_number + had_own_end)
@@ -203,7 +205,7 @@ def _surroundings(directory: str, env: Mapping[str, str]) -> Iterator[None]:
 
 
 class _Rerun:
-    """One trial, driven by a thread of its own, so that the trainable has the main thread as in a worker.
+    """One trial, driven by a separate thread, so that the trainable runs on the main thread as in a worker.
 
     Args:
         trainable: Handle of the trainable.

@@ -1,11 +1,12 @@
-"""`minitune doctor` and `minitune ci`: whether this machine can run trials, and whether a script's tuning went well.
+"""`minitune doctor` and `minitune ci`: check whether this machine can run trials, and whether a script's tuning
+succeeds.
 
-`doctor` looks at versions, limits and leftovers, and runs one trial in a process. Each problem comes with its way out.
+`doctor` checks versions, limits and leftovers, and runs one trial in a process. Each problem comes with its solution.
 
-`ci` is for jobs of continuous integration. It runs a script, unchanged, in a process of its own. The environment of
-the script carries the rest: `MAX_SAMPLES` and `END_AT` bound each of its runs, and each run that has ended appends its
-summary to the file of `ENDED_RUNS`. The exit status follows from these summaries. A script that goes on after its
-budget is killed with all its processes.
+`ci` is for jobs of continuous integration. It runs an unchanged script in a separate process and controls it by
+environment variables: `MAX_SAMPLES` and `END_AT` limit each of its runs, and each run that has ended appends its
+summary to the file of `ENDED_RUNS`. The exit status follows from these summaries. If the script still runs after its
+budget, it is killed with all its processes.
 """
 
 from __future__ import annotations
@@ -305,7 +306,7 @@ def _is_of_trial(process: Any) -> bool:
 
 # -- doctor: a trial -----------------------------------------------------------------------------------------------
 def _try_trial(found: _Findings) -> None:
-    """Run a trial in a process of its own."""
+    """Run a trial in a separate process."""
     from minitune import RunConfig, TuneConfig, Tuner
 
     directory = tempfile.mkdtemp(prefix="minitune-doctor-")
@@ -421,7 +422,7 @@ def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Pass signals on to the script, whose runs then end in order. This process ends after it."""
 
     def pass_on(number: int, frame: object) -> None:
-        if number != signal.SIGINT:  # of that one the terminal tells both of us
+        if number != signal.SIGINT:  # the terminal sends SIGINT to both processes
             process.send_signal(number)
 
     before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}

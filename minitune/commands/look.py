@@ -291,17 +291,17 @@ def _date(at_s: float) -> str:
 
 
 def _chosen(listing: _Listing, options: argparse.Namespace) -> list[Row]:
-    """The rows that are asked for, in the order that is.
+    """Select and sort the rows as the options ask.
 
     Raises:
-        NotFoundError: If there is no such column.
-        ValueError: If a filter is none.
+        NotFoundError: If a column does not exist.
+        ValueError: If a filter has a wrong form.
     """
     rows = listing.rows
     for text in options.filter:
         rows = list(_filtered(rows, text, listing))
     names = [_column(name, listing) for name in options.sort.split(",")] if options.sort else []
-    for name in reversed(names):  # the sort is stable, and what is missing stays last
+    for name in reversed(names):  # the sort is stable, and missing values stay last
         there = [row for row in rows if _is_there(row.get(name))]
         missing = [row for row in rows if not _is_there(row.get(name))]
         rows = [*sorted(there, key=lambda row: _rank(row[name]), reverse=options.desc), *missing]
@@ -624,7 +624,7 @@ def _text(value: Any) -> str:
 
 
 def _lines(name: str, value: Any) -> Iterator[str]:
-    """A fact for people: on one line if it is a plain value, else each part on a line of its own, under its name."""
+    """Format a fact: on one line if it is a plain value, else with each part on a separate line below its name."""
     if value is None or value in ("", [], {}):
         return
     if isinstance(value, Mapping):

@@ -64,7 +64,7 @@ def show_manual(options: argparse.Namespace) -> int:
 
 
 def _page_named(words: str, names: list[str]) -> str | None:
-    """The page of that name, or the only one that begins so; the index for no name."""
+    """Return the page with this name, or the only page whose name begins like this; the index for an empty name."""
     name = words.lower().replace(" ", "-") or INDEX
     beginning = [page for page in names if page.startswith(name)]
     return name if name in names else beginning[0] if len(beginning) == 1 else None

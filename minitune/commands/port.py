@@ -26,7 +26,7 @@ from minitune.commands import Commands
 _OLD, _NEW = "ray", "minitune"
 
 Place = tuple[int, str]
-"""A line number of the script, and what is said about it."""
+"""A line number of the script, and the message about it."""
 
 
 def add_parser(commands: Commands) -> None:
@@ -86,7 +86,7 @@ def _with_new_imports(source: str, tree: ast.Module) -> str:
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] == _OLD:
             line = lines[node.lineno - 1].encode()
             begin = line.find(_OLD.encode(), node.col_offset + len("from"))
-            if begin >= 0:  # else the statement goes on in the next line
+            if begin >= 0:  # otherwise the statement continues in the next line
                 edits.append((node.lineno, begin, begin + len(_OLD), _NEW))
     for number, begin, end, new in sorted(edits, reverse=True):
         line = lines[number - 1].encode()
@@ -96,7 +96,7 @@ def _with_new_imports(source: str, tree: ast.Module) -> str:
 
 def _missing(tree: ast.Module) -> Iterator[Place]:
     """The names and keywords of the changed script that this package lacks."""
-    known: dict[str, Any] = {}  # what the script's names stand for
+    known: dict[str, Any] = {}  # the objects of the script's names
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -151,7 +151,7 @@ def _last_name(node: ast.expr) -> str:
 
 
 def _imported(path: str) -> tuple[Any, str]:
-    """The module, or why there is none."""
+    """Return the module, or the reason why it does not exist."""
     try:
         return importlib.import_module(path), ""
     except ImportError as error:
@@ -166,9 +166,9 @@ def _attribute(owner: Any, name: str) -> tuple[Any, str]:
 
 
 def _resolve(node: ast.expr, known: dict[str, Any]) -> tuple[Any, str]:
-    """Resolve an expression like `tune.schedulers.ASHAScheduler`: a module, class or function; or a problem.
+    """Resolve an expression like `tune.schedulers.ASHAScheduler` to a module, class or function; or return a problem.
 
-    The problem is told at the attribute that is missing. For all others that are not known: `(None, "")`.
+    The problem names the attribute that is missing. For expressions that are not known: `(None, "")`.
     """
     if isinstance(node, ast.Name):
         return known.get(node.id), ""

@@ -55,7 +55,7 @@ def exit_status(run: Story, state: RunState) -> int:
         return TRIALS_FAILED
     if run.total_samples is None:  # the end of an endless search always finds trials that wait
         return 0
-    is_cut = state.name == STOPPED and run.not_drawn  # a search may also end by itself before it has drawn them all
+    is_cut = state.name == STOPPED and run.not_drawn  # a search may also end before it has drawn all trials
     return ENDED_EARLY if is_cut or any(not trial.has_started for trial in run.trials) else 0
 
 
@@ -71,10 +71,10 @@ def command_line(arguments: Sequence[str]) -> Iterator[None]:
 
 
 def existing_run(run: str) -> str:
-    """The directory of the run that users name by path, by name below the usual storage path, or as `last`.
+    """Return the directory of a run that is given as a path, as a name below the usual storage path, or as `last`.
 
     Raises:
-        RunNotFoundError: If there is none; the text names similar ones.
+        RunNotFoundError: If there is no such run; the error names similar ones.
     """
     storage = local_path(default_storage_path())
     for directory in (local_path(run), os.path.join(storage, run)):
@@ -95,7 +95,7 @@ def existing_run(run: str) -> str:
 
 
 def run_and_trial(run: str, trial: str | None) -> tuple[str, str | None]:
-    """The directory of a run, and what users call the trial: its directory stands for both.
+    """Return the directory of a run and the name of a trial; a trial's directory gives both.
 
     Raises:
         RunNotFoundError: If there is no such run.
@@ -114,13 +114,13 @@ def _changed_s(path: str) -> float:
 
 
 def find_trial(trials: Sequence[Trial], wanted: str | None) -> Trial:
-    """The trial that users name by its number, id, name or directory, or by a part of its id that only one has.
+    """Return the trial with this number, id, name or directory, or with this unique part of its id.
 
-    A beginning counts before an end, since numbers stand there: `00003` is the end of one. The only trial of a run
-    needs no name.
+    The first part of an id is preferred to its end, because ids end in numbers: `00003` is the end of one. If a run has
+    only one trial, no name is needed.
 
     Raises:
-        NotFoundError: If there is none, or more than one.
+        NotFoundError: If there is no such trial, or more than one.
     """
     if wanted is None:
         return find_trial(trials, trials[0].trial_id if len(trials) == 1 else "")

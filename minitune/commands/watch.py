@@ -43,7 +43,7 @@ class _Watched:
         if self.follower.run.close_reason is not None or time.monotonic() - self._looked_s > _ALIVE_S:
             self._state = state_of_run(self.follower.run)
             self._looked_s = time.monotonic()
-            self.follower.read_new()  # what its process has written before it ended
+            self.follower.read_new()  # the last records that its process wrote
         return self._state
 
 
@@ -76,7 +76,7 @@ def add_parser(commands: Commands) -> None:
 
 
 def watch(options: argparse.Namespace) -> int:
-    """Run `minitune watch`. Blocks until the run ends; the exit status tells how."""
+    """Run `minitune watch`. Blocks until the run ends; the exit status shows how."""
     try:
         watched = _Watched(existing_run(options.run))
         state = _show_until_end(watched)
@@ -119,10 +119,10 @@ def _show_until_end(watched: _Watched) -> RunState:
 
 
 class _Told:
-    """Tells a reporter of the starts, results and ends of trials, once each.
+    """Reports the starts, results and ends of trials to a reporter, once each.
 
     Args:
-        trials: The trials so far. Of them only later changes are told.
+        trials: The trials so far; only later changes of them are reported.
     """
 
     def __init__(self, trials: Sequence[Trial]):

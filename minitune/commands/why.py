@@ -1,8 +1,8 @@
-"""`minitune explain` and `minitune replay`: why a trial was stopped, and how another scheduler would decide.
+"""`minitune explain` and `minitune replay`: show why a trial was stopped, and how another scheduler would decide.
 
 `explain` shows the decisions in the journal. `replay` simulates a scheduler on the learning curves of the run and
-compares it with FIFO on the same curves. Only the recorded part of a cut curve is known: at its end the replay
-takes the trial as ended, so its numbers are too low, and the output says so.
+compares it with FIFO on the same curves. Only the recorded part of a cut curve is known. At its end, the replay treats
+the trial as ended, so its numbers are too low, and the output says so.
 """
 
 from __future__ import annotations
@@ -106,10 +106,10 @@ def replay(options: argparse.Namespace) -> int:
 
 
 def _make_scheduler(options: argparse.Namespace, run: PastRun) -> TrialScheduler:
-    """The scheduler of the options.
+    """Make the scheduler of the options.
 
     Raises:
-        ValueError: If there is none of that name, it has no such argument, or an argument breaks its rule.
+        ValueError: If no scheduler has this name, it has no such argument, or an argument is invalid.
     """
     kind = type(create_scheduler(options.scheduler))
     known = inspect.signature(kind).parameters

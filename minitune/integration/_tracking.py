@@ -1,12 +1,12 @@
-"""The common part of the callbacks for experiment trackers: a thread of their own, and one record for each trial.
+"""The common part of the callbacks for experiment trackers: a separate thread, and one record for each trial.
 
-The driver's loop must not wait for a tracker, which may write to a slow disk or ask the network. So the hooks only take
-down what has happened, and one thread tells the tracker. That thread alone touches the tracker's objects. It lives from
+The driver's loop must not wait for a tracker, which may write to a slow disk or use the network. So the hooks only
+queue the events, and one thread passes them to the tracker. Only that thread uses the tracker's objects. It lives from
 the first trial to the end of the run.
 
-A trial has one record (the tracker calls it run or experiment), however often it is paused, retried or taken up by a
-restored run. The thread opens it at the trial's first start. A tracker that fails costs the user the record and one
-warning, never the tuning.
+A trial has one record (the tracker calls it run or experiment), however often the trial is paused, retried or resumed.
+The thread opens it at the trial's first start. If a tracker fails, the user loses the record and gets one warning; the
+tuning continues.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class TrackerCallback(LoggerCallback):
     tracker: ClassVar[str]
     """The tracker's name, for messages."""
     _keeps_checkpoints = False
-    """Whether `save` hears of checkpoints."""
+    """Whether `save` is called for checkpoints."""
 
     def __init__(self, upload_timeout: float) -> None:
         self._upload_timeout_s = upload_timeout
@@ -101,7 +101,7 @@ class TrackerCallback(LoggerCallback):
     # -- on the thread -------------------------------------------------------------------------------------------------
 
     def open(self, facts: Facts) -> Any:
-        """Open a trial's record, or take it up again; returns what stands for it. May block, may raise."""
+        """Open a trial's record, or open it again; return an object that represents it. May block and may raise."""
         raise NotImplementedError(f"{type(self).__name__} must define open()")
 
     def restart(self, record: Any, facts: Facts) -> None:

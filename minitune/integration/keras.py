@@ -110,10 +110,10 @@ class TuneReporterCallback(TuneReportCallback):
 
 
 def _events(name: str, events: str | Iterable[str]) -> frozenset[str]:
-    """The events that an argument means.
+    """Return the events that an argument names.
 
     Raises:
-        ValueError: If one is none.
+        ValueError: If one is unknown.
     """
     found = frozenset([events] if isinstance(events, str) and events else events)
     if not found <= _EVENTS:

@@ -11,7 +11,7 @@ from minitune.config import default_storage_path
 from minitune.resources import Resources
 
 DEFAULT_RESULTS_DIR = default_storage_path()
-"""Where runs lie if nothing else is said."""
+"""Default directory of runs."""
 
 _WITHOUT_EFFECT = frozenset(
     {

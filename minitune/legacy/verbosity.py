@@ -34,7 +34,7 @@ def get_air_verbosity(verbose: Any) -> AirVerbosity | None:
 
 
 def set_verbosity(level: int) -> None:
-    """Has no effect, which is said once: pass `verbose=` to the run."""
+    """Does nothing but log one warning: pass `verbose=` to the run."""
     warn_once("set_verbosity() has no effect: pass RunConfig(verbose=...)")
 
 

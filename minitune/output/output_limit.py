@@ -26,13 +26,13 @@ _LINE_BYTES = 1 << 14
 
 
 def output_limit(names: tuple[str, str]) -> list[Callback]:
-    """The callback that watches the output of the trials of a run; none if there is no limit.
+    """Return the callback that limits the output files of the trials of a run; None if there is no limit.
 
     Args:
         names: Names of the files in a trial's directory.
 
     Raises:
-        ValueError: If the setting is no number.
+        ValueError: If the setting is not a number.
     """
     limit_bytes = int(number_setting(_LIMIT) * _MEGABYTE)
     return [OutputLimit(names, limit_bytes)] if limit_bytes else []
@@ -149,7 +149,7 @@ class Cut:
 def cut_middle(
     path: str, head_bytes: int, tail_bytes: int, before: Cut | None = None, within: str | None = None
 ) -> Cut:
-    """Leave out the middle of a file that others append to; a line in its place says so. Blocks while it is copied.
+    """Remove the middle of a file to which other processes append; a line in its place says so. Blocks while it copies.
 
     Args:
         path: The file.
@@ -159,7 +159,7 @@ def cut_middle(
         within: See `files.entry_of`; by default the file's directory.
 
     Raises:
-        OSError: If it cannot be done.
+        OSError: If the file cannot be cut.
     """
     descriptor = files.open_own(path, os.O_RDWR, within=within or os.path.dirname(path))
     with os.fdopen(descriptor, "r+b", buffering=0) as file:

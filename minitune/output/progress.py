@@ -1,4 +1,4 @@
-"""Progress: tells the reporter of a run how the run, its trials and the machine stand."""
+"""Progress: passes the state of a run, its trials and the machine to the reporter of the run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DRAWN_ONCE = "hint: one configuration is drawn from the search space (num_sampl
 
 
 class TrialProgress(Callback):
-    """Tells a reporter of starts, results and ends of trials; runs after the user's callbacks, before the loggers.
+    """Passes starts, results and ends of trials to a reporter; runs after the user's callbacks, before the loggers.
 
     Args:
         reporter: A reporter with the hooks of `ProgressReporter`.
@@ -66,18 +66,18 @@ class TrialProgress(Callback):
 
 
 class Progress:
-    """Shows how a run goes on.
+    """Shows the progress of a run.
 
     Args:
         reporter: A `ProgressReporter`, or None to show nothing.
-        scheduler: Whose state is shown.
-        executor: Whose resources are shown.
-        run: Where the run lies.
-        tune_config: What is searched for.
+        scheduler: The scheduler whose state is shown.
+        executor: The executor whose resources are shown.
+        run: The directory of the run.
+        tune_config: Metric, mode and limits of the run.
         verbose: 0, 1 or 2.
         print_errors: Whether the tracebacks of failed trials are shown at the end.
-        raises: Whether the first of them comes out as an exception after that.
-        outputs: Names of the files in a trial's directory that its prints go to; empty if they are shown.
+        raises: Whether the first failure is then raised as an exception.
+        outputs: Names of the files in a trial's directory that hold its prints; empty if the prints are shown.
     """
 
     def __init__(
@@ -108,15 +108,15 @@ class Progress:
         self._tune_config = tune_config
 
     def begin(self, total_samples: int, space: Mapping[str, Any]) -> None:
-        """The run begins.
+        """Show the start of the run.
 
         Args:
             total_samples: How many trials there will be; endless searches give a very large number.
-            space: What they are drawn from, if none was drawn yet.
+            space: The search space, if no trial was drawn yet.
         """
         if self._reporter is not None:
             call_plugin(self._reporter.configure, None, verbose=self._verbose, print_errors=self._print_errors)
-            # What Ray Tune passes, and no more: a user's own reporter may not take more.
+            # Pass only the arguments that Ray Tune passes: a user's reporter may not accept more.
             call_plugin(
                 self._reporter.setup,
                 None,
@@ -165,9 +165,9 @@ class Progress:
         self._loop_end_s = clock.current.monotonic()
 
     def stop(self) -> float:
-        """The driver's work is done. Returns how long it took, in seconds.
+        """Stop the clock when the driver's work is done. Return how long it took, in seconds.
 
-        Only the first call looks at the clock, so all that is said of this time agrees.
+        Only the first call reads the clock, so that all texts show the same time.
         """
         if self._took_s is None:
             self._took_s = clock.current.monotonic() - self._begin_s
@@ -185,8 +185,8 @@ class Progress:
         Args:
             trials: All trials.
             interrupted_by: Name of the signal that has ended the run, or None.
-            why_no_more: Why there are fewer trials than were asked for; empty if there are not.
-            commands: What shows the files of the run's loggers.
+            why_no_more: Why there are fewer trials than `num_samples`; empty if there are not.
+            commands: Commands that show the files of the run's loggers.
         """
         took_s = self.stop()
         if self._reporter is not None:
@@ -220,7 +220,7 @@ class Progress:
             call_plugin(reporter.say, None, line)
 
     def tell_wait(self, signal_name: str, grace_s: float) -> None:
-        """Say at once that a signal has been heard, since what runs may take its time to end.
+        """Report at once that a signal has arrived, because running trials may take a while to end.
 
         Args:
             signal_name: Name of the signal.

@@ -1,14 +1,14 @@
-"""Progress reporters: where the state of a run is shown, on a terminal, in a log or in a notebook.
+"""Progress reporters: they show the state of a run in a terminal, a log or a notebook.
 
-The driver asks `should_report` in every turn of its loop and calls `report` when the answer is yes; it tells of each
-trial's start, result and end as they happen. All of that runs on the driver's thread, so its cost delays the trials.
-Reporters therefore bound what they spend: an interval, and where a view is drawn often, a share of the driver's time.
+In every turn of its loop, the driver calls `should_report`, and `report` if the answer is True. It also reports each
+trial's start, result and end at once. All of that runs on the driver's thread, so its cost delays the trials. Reporters
+therefore limit their cost: by an interval and, for views that are drawn often, by a share of the driver's time.
 
-- `ProgressReporter` is this contract.
+- `ProgressReporter` is the interface.
 - `TuneReporterBase` builds status blocks. `CLIReporter` shows them as text, `JupyterNotebookReporter` as HTML.
-- `LiveReporter` is the default: a view of the run that is redrawn on a terminal or in a notebook, else a few lines.
+- `LiveReporter` is the default: a view of the run that is redrawn in a terminal or in a notebook, else a few lines.
 
-Redraws are for people, so their pauses follow the real clock. All other times follow the clock of the run.
+Pauses between redraws follow the real clock, because people read them. All other times follow the clock of the run.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _NOTEBOOK_SHARE = 0.05
 
 
 class ProgressReporter:
-    """Base class: what the driver asks and tells. A subclass must define `should_report` and `report`."""
+    """Base class of reporters. A subclass must define `should_report` and `report`; the driver calls them."""
 
     def setup(
         self,
@@ -91,12 +91,12 @@ class ProgressReporter:
         mode: Metric = None,
         **kwargs: Any,
     ) -> None:
-        """Take over what is known at the start of the run. The driver calls it before all else but `configure`.
+        """Receive the facts about the run at its start. Only `configure` is called earlier.
 
         Args:
             start_time: Seconds since the epoch.
-            total_samples: How many trials there will be; a huge number if without end.
-            metric: What is optimised.
+            total_samples: How many trials there will be; a very large number for an endless search.
+            metric: The metric that is optimised.
             mode: `min` or `max`.
             **kwargs: Room for more arguments in later versions.
         """
@@ -180,7 +180,7 @@ class TuneReporterBase(ProgressReporter):
         max_report_frequency: Seconds between two blocks.
         infer_limit: How many of the metrics that trials report are shown by default.
         print_intermediate_tables: False shows the table only at the end.
-        metric: What is optimised; by default what the run optimises.
+        metric: The objective; by default that of the run.
         mode: `min` or `max`.
         sort_by_metric: Show the best terminated trials first; needs metric and mode.
 
@@ -294,18 +294,18 @@ class TuneReporterBase(ProgressReporter):
         return clock.current.monotonic() - self._begin_s if self._took_s is None else self._took_s
 
     def prefer_best(self) -> None:
-        """Show the best terminated trials first if the run tells metric and mode; else those that ended last."""
+        """Show the best terminated trials first if the run has metric and mode; otherwise those that ended last."""
         self._prefers_best = True
 
     def add_metric_column(self, metric: str, representation: str | None = None) -> None:
-        """Show one more metric. From then on, the metrics that trials report get no columns by themselves.
+        """Show one more metric. After that, the metrics that trials report get no columns automatically.
 
         Args:
             metric: Its flattened name.
-            representation: What is shown for the name.
+            representation: The header of its column.
 
         Raises:
-            ValueError: If it is there already, or renamed although the columns were given as a list.
+            ValueError: If it has a column already, or is renamed although the columns were given as a list.
         """
         _add_column(self._metric_columns, isinstance(self.metric_columns, list), metric, representation)
         self._infers = False
@@ -315,10 +315,10 @@ class TuneReporterBase(ProgressReporter):
 
         Args:
             parameter: Its path.
-            representation: What is shown for the path.
+            representation: The header of its column.
 
         Raises:
-            ValueError: If it is there already, or renamed although the columns were given as a list.
+            ValueError: If it has a column already, or is renamed although the columns were given as a list.
         """
         _add_column(self._parameter_columns, isinstance(self.parameter_columns, list), parameter, representation)
 
@@ -417,7 +417,7 @@ class TuneReporterBase(ProgressReporter):
 
     @property
     def _shows_trials(self) -> bool:
-        """Whether starts, results and ends of trials are told."""
+        """Whether starts, results and ends of trials are shown."""
         return self._verbose >= 2
 
     def trial_started(self, trial: Trial) -> None:
@@ -827,7 +827,7 @@ def _part_done(trial: Trial) -> float | None:
 
 
 def _what_starts(trials: Sequence[Trial], importing: str) -> str:
-    """What goes on while no trial has begun; empty afterwards."""
+    """Return a text on the work before the first trial begins; empty afterwards."""
     count = 0
     for trial in trials:
         if trial.status != PENDING or trial.last_result:
@@ -871,7 +871,7 @@ class JupyterNotebookReporter(TuneReporterBase):
 
     def _reset(self) -> None:
         super()._reset()
-        self._notebook = self._blocks = Cell(clears=self.overwrite)  # each run has a place of its own
+        self._notebook = self._blocks = Cell(clears=self.overwrite)  # each run has its own output cell
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
         """Show a status block in place of the last one."""

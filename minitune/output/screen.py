@@ -50,8 +50,8 @@ class Screen:
         self._drawn: list[str] = []
         self._drawn_columns = 0
         self._tail = ""  # the last line that was printed, while it has no end
-        self._is_bridged = False  # whether the block stands a line below the unfinished one
-        self._is_ours = False  # whether what is being written is our own
+        self._is_bridged = False  # whether the block starts one line below an unfinished line
+        self._is_ours = False  # whether the current write is our own
         self._covered: list[tuple[Any, Any, Any]] = []
         self._had_sigcont = False
         for covered in {id(s): s for s in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)}.values():
@@ -67,7 +67,7 @@ class Screen:
         except (OSError, ValueError, AttributeError):
             columns = rows = 0
         columns, rows = columns or _FALLBACK_SIZE[0], rows or _FALLBACK_SIZE[1]
-        return max(1, columns - 1), max(1, rows - 2)  # no line is full, and the cursor has one of its own
+        return max(1, columns - 1), max(1, rows - 2)  # no line is full, and the cursor has a separate line
 
     def draw(self, lines: Sequence[str]) -> None:
         """Show `lines` in place of those that are there. Blocks as printing does.
@@ -293,7 +293,7 @@ class Cell:
         if self._clears:
             clear_output(wait=True)
         self._handle = display(data, raw=True, display_id=True)
-        self._clears = True  # a front end that cannot update what it shows gives no handle
+        self._clears = True  # a front end that cannot update its output returns no handle
 
 
 def in_notebook() -> bool:

@@ -36,12 +36,12 @@ _FILE_LIMIT_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class Target:
-    """A bound that the best value of a metric must keep.
+    """A limit for the best value of a metric.
 
     Attributes:
         metric: The metric's flattened name.
-        at_least: What the value must not be below, or None.
-        at_most: What it must not be above, or None.
+        at_least: The value must not be below this, or None.
+        at_most: The value must not be above this, or None.
         mode: Which value is best.
         scope: Which value counts for a trial.
     """
@@ -62,10 +62,10 @@ class Target:
         mode: str | None = None,
         scope: str = "last",
     ) -> Target:
-        """A target; without a mode a lower bound means that more is better.
+        """Make a target; without a mode, a lower bound means that more is better.
 
         Raises:
-            ValueError: If there is no metric or no bound, or mode or scope is none.
+            ValueError: If there is no metric or no bound, or mode or scope is unknown.
         """
         require(isinstance(metric, str), "metric: the metric's name, here or in the TuneConfig", metric)
         for name, bound in (("at_least", at_least), ("at_most", at_most)):
@@ -115,7 +115,7 @@ def config_of(trial: Trial) -> dict[str, Any]:
 
 
 def grouped_errors(errors: Iterable[Exception]) -> list[str]:
-    """Errors in one line each, equal ones counted and told once; the most frequent first."""
+    """Return one line for each kind of error, with its count; the most frequent first."""
     texts = (
         str(error)
         if not isinstance(error, TrialError)

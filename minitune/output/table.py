@@ -306,13 +306,14 @@ def best_and_failed(trials: Iterable[Trial], goal: Goal, max_best: int, max_fail
 
 
 def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) -> list[str]:
-    """`Best: loss=0.1 with lr=0.01 (trial 1234_00003)`; empty without a metric, or if no trial has a value of it.
+    """Return `Best: loss=0.1 with lr=0.01 (trial 1234_00003)`; empty without a metric, or if no trial has a value of
+    it.
 
-    With several objectives it says how many trials are on the front.
+    With several objectives, the line shows how many trials are on the front.
 
     Args:
         trials: All trials.
-        goal: What is optimised.
+        goal: The objective.
         names: The parameters to show; by default all.
     """
     if goal.objectives:
@@ -333,7 +334,7 @@ def run_html(trials: Sequence[Trial], goal: Goal, path: str) -> str:
 
     Args:
         trials: All trials.
-        goal: What is optimised.
+        goal: The objective.
         path: The run's directory.
     """
     cut = cut_short(trials)
@@ -377,7 +378,7 @@ def trial_table(
         parameters: Shown names by path; if empty, all parameters that were searched.
         metrics: Shown names by flattened name; those that no trial has reported are left out.
         max_length: Characters of a cell.
-        metric: What is optimised.
+        metric: The objective.
         endings: How each trial has ended, by id: shown in place of status and process.
     """
     parameters = parameters or {name: name for name in sorted({p for t in trials for p in t.evaluated_params})}
@@ -456,7 +457,7 @@ def error_table(trials: Iterable[Trial], max_rows: int) -> list[Part]:
 
 
 def retried_text(trials: Iterable[Trial]) -> list[str]:
-    """A line on the trials that have finished after a retry; empty if there are none."""
+    """Return a line on the trials that have finished after a retry; empty if there are none."""
     retried = [trial for trial in trials if trial.num_failures and trial.status == TERMINATED]
     if not retried:
         return []
@@ -511,7 +512,7 @@ def last_line(trial: Trial) -> str:
         return ""
     text = str(error) if error.remote is None else error.remote.last_line()
     first = text.strip().partition("\n")[0]
-    if first.endswith(":"):  # the text of an earlier part of the run, which begins with what leads to the error
+    if first.endswith(":"):  # the text of an earlier part of the run begins with the frames that lead to the error
         first = error.summary()
     return format_cell(first, 300)
 

@@ -58,7 +58,7 @@ class TrialOutput(Callback):
             if ended_s is None:
                 self._open[trial_id] = now_s
             elif now_s - ended_s > _LATE_S:
-                del self._open[trial_id]  # what comes later still is shown at the end of the run
+                del self._open[trial_id]  # later output is shown at the end of the run
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """A worker is ready: there may be output from now on."""

@@ -77,7 +77,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
             minitune is used.
         scoring: As in `RandomizedSearchCV`. Of several metrics, searcher and scheduler see the one that `refit`
             names, else the first.
-        n_jobs: How many candidates are trained at a time, each in a process of its own; they share the CPUs. None
+        n_jobs: How many candidates are trained at a time, each in its own process; they share the CPUs. None
             and 1 train them in this process, -1 on each CPU one.
         refit: As in `RandomizedSearchCV`: whether, or by which metric, the best candidate is trained on all data. It
             is trained completely: by the estimator's `fit`, or by `max_iters` passes of `partial_fit` if that is how

@@ -1,9 +1,9 @@
-"""How two search spaces differ, in words.
+"""Differences between two search spaces, in words.
 
-A run that goes on with another space than it began with would mix the two. The older space comes out of a pickle, so
-the two hold different objects even if the user has changed nothing. A difference is therefore only told where two
-parts say that they differ: numbers, texts, containers, domains, classes by name, arrays, and objects whose class
-defines `==`. Functions, other objects and references of `put` cannot say that, and count as the same.
+If a run were resumed with another space, it would mix the two. The older space comes from a pickle, so the two hold
+different objects even if the user has changed nothing. A difference is therefore only reported between values that can
+be compared: numbers, texts, containers, domains, classes by name, arrays, and objects whose class defines `==`.
+Functions, other objects and references of `put` cannot be compared, and count as the same.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _CALLS: dict[tuple[type[Domain], type[Sampler]], str] = {
 
 
 def differences(before: Any, now: Any) -> list[str]:
-    """How a search space differs from another one.
+    """Return the differences between two search spaces.
 
     Args:
-        before: The one.
-        now: The other one.
+        before: The older space.
+        now: The newer space.
 
     Returns:
-        A text such as `lr: uniform(0.0, 1.0) -> uniform(0.0, 2.0)` for each place, with its path; none if there is no
-        difference that could be told. Of many, the last text says how many more there are.
+        A text such as `lr: uniform(0.0, 1.0) -> uniform(0.0, 2.0)` for each place, with its path; empty if no
+            difference was found. If there are many, the last text shows how many more there are.
     """
     found = list(_differing(before, now, ()))
     texts = []
@@ -134,7 +134,7 @@ def _is_same_object(before: Any, now: Any) -> bool:
         same_name = type(before).__qualname__ == type(now).__qualname__
         is_enum = isinstance(before, Enum) and isinstance(now, Enum)
         return same_name and (not is_enum or before.name == now.name)
-    if isinstance(before, ObjectRef):  # it stands for an object of its own process
+    if isinstance(before, ObjectRef):  # it refers to an object of its process
         return True
     if isinstance(before, Enum):
         return bool(before == now)
@@ -145,7 +145,7 @@ def _is_same_object(before: Any, now: Any) -> bool:
         if hasattr(before, "shape"):
             if before.shape != now.shape:
                 return False
-            is_equal = (before == now) | ((before != before) & (now != now))  # NaN is what it was, too
+            is_equal = (before == now) | ((before != before) & (now != now))  # NaN equals NaN here
             return bool(functools.reduce(lambda whole, _: whole.all(), before.shape, is_equal))
         return bool(before == now)
     except Exception:  # whatever a user's class raises: it cannot say

@@ -428,7 +428,7 @@ class Function(Domain):
             try:
                 return self.func(AttributeDict(config=config))
             except (AttributeError, KeyError) as old_form_error:
-                # Neither form goes: which one was meant shows in what was missing.
+                # Neither form works: the missing name shows which one was meant.
                 raise old_form_error if "'config'" in str(error) else error from None
 
 
@@ -616,12 +616,12 @@ class Float(Domain):
 
 
 class Integer(Domain):
-    """Integers from `lower` to `upper`, without `upper` itself (`quantized` tells the exception).
+    """Integers from `lower` to `upper`, without `upper` itself (except as `quantized` says).
 
     Bounds in the wrong order are swapped.
 
     Raises:
-        ValueError: If a bound is no integer.
+        ValueError: If a bound is not an integer.
     """
 
     def __init__(self, lower: int, upper: int):

@@ -1,9 +1,9 @@
 """A search space as searchers see it: a list of parameters, some of which exist only below a category of a choice.
 
 A searcher can search choices, and numbers drawn uniformly, log-uniformly or from a normal distribution, quantised or
-not. Functions, and domains or samplers that the user has written, are no parameters: they stay in what `draw` returns,
-and are resolved when the trial is made. This module also tells which configurations are equal (`config_key`), how many
-there are (`space_size`), and where a parameter's values lie on an axis for kernels (`Axis`).
+not. Functions, and domains or samplers that the user has written, are not parameters: they remain in the result of
+`draw`, and are resolved when the trial is made. This module also finds out which configurations are equal
+(`config_key`), how many there are (`space_size`), and where a parameter's values are on an axis for kernels (`Axis`).
 """
 
 from __future__ import annotations
@@ -238,11 +238,11 @@ def _refuse(parameter: Parameter, value: Any) -> NoReturn:
 
 # -- equality and size -------------------------------------------------------------------------------------------------
 def config_key(config: Any) -> str:
-    """A short text that equal configurations have in common, in every process.
+    """Return a short text that equal configurations have in common, in every process.
 
-    Numbers are equal by value, whatever their type (1, 1.0, numpy's); True is no number; NaN is equal to itself; so
-    are a list and a tuple of equal members; the order of a dict's keys plays no part. Other objects are equal if their
-    pickles are.
+    Numbers are equal by value, whatever their type (1, 1.0, numpy's), but True is not a number. NaN equals itself. A
+    list and a tuple of equal members are equal. The order of a dict's keys does not matter. Other objects are equal if
+    their pickles are.
     """
     return _digest(_canonical(config).encode("utf-8", "surrogatepass"))
 
@@ -283,7 +283,9 @@ def _canonical(value: Any) -> str:
 
 
 def space_size(space: Any) -> float:
-    """How many configurations a search space stands for, at most; `math.inf` if they are too many or unknown."""
+    """Return an upper limit for the number of configurations of a search space; `math.inf` if they are too many or
+    unknown.
+    """
     size = _size(space)
     return size if size <= _COUNTED else math.inf
 
@@ -389,7 +391,7 @@ class Axis:
         return min(max(number, self._domain.lower), self._domain.upper)
 
     def _set_width(self, begin: float, step: float, count: int) -> None:
-        """The mean of the cells' widths, each weighed by itself: what a uniform draw meets."""
+        """Set the mean of the cells' widths, each weighted by itself: the width that a uniform draw hits on average."""
         self.count = count
         if self._to is not math.log:
             self.width = 1 / count

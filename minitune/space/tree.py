@@ -140,7 +140,7 @@ def has_unresolved_values(value: Any) -> bool:
 
 
 def assign_value(tree: Any, path: Path, value: Any) -> Any:
-    """Set `value` at `path`, in place except for tuples, which are made anew.
+    """Set `value` at `path`, in place except for tuples, which are made again.
 
     Returns:
         The tree; another object only if it is a tuple itself or `path` is empty.

@@ -208,14 +208,14 @@ class VariantTable:
         return variant
 
     def redraw(self, attempt: int) -> Variant | None:
-        """Draw anew what stands at the place of the last variant.
+        """Draw another variant for the place of the last one.
 
         Args:
             attempt: Counts the draws at this place.
 
         Returns:
-            Another variant for that place; None if nothing is drawn there by itself (but for the grid's values, or
-            random ones that are the same for the whole round), or it stands for several variants.
+            Another variant for that place; None if nothing is drawn for this place alone (only the grid's values, or
+            random ones that are the same for the whole round), or if the place has several variants.
         """
         last, plan, point = self._last, self._free_plan, self._last.point
         if last.round < len(self._plans) and self._plans[last.round].is_drawn:
@@ -329,10 +329,10 @@ def parse_spec_vars(spec: dict[str, Any]) -> tuple[list[tuple[Path, Any]], _Unre
 
 
 def count_variants(space: dict[str, Any], num_samples: int = 1, points: Sequence[Mapping[str, Any]] = ()) -> int:
-    """How many variants a space has: see `VariantTable.total`.
+    """Return how many variants a space has: see `VariantTable.total`.
 
     Raises:
-        ValueError: If `num_samples` is -1, for which there is no number.
+        ValueError: If `num_samples` is -1, which has no end.
     """
     if num_samples == -1:
         raise ValueError("num_samples must be >= 0 to count variants, but got -1 (endless)")
@@ -464,7 +464,7 @@ def _combinations(grids: _Grids) -> int:
 
 
 def _size_of_options(grid: Categorical) -> int:
-    """How many variants a grid stands for, those of grids inside its values included."""
+    """Return how many variants a grid has, including those of grids inside its values."""
     if isinstance(grid.categories, range):
         return len(grid)
     return sum(

@@ -1,11 +1,11 @@
-"""Stoppers: they say when a trial, or the whole run, has gone on for long enough.
+"""Stoppers: they decide when a trial, or the whole run, ends.
 
-A stopper hears of every result, of all trials, and answers for that trial; `stop_all` answers for the run. Both run on
-the driver's thread, between two events, so they must be quick. The driver waits for events and does not poll: a stopper
-whose answer depends on the time says in `seconds_left` when the driver must ask again.
+A stopper gets every result of every trial and decides about that trial; `stop_all` decides about the run. Both run on
+the driver's thread, between two events, so they must be quick. The driver waits for events and does not poll. If the
+decision of a stopper depends on the time, its `seconds_left` returns when the driver must ask again.
 
-A stopper's state is saved with the run. A resumed run goes on with the same counts and the rest of its time, and
-repeats no warning. So `get_state` returns plain data only.
+A stopper's state is saved with the run. A resumed run continues with the same counts and the rest of its time, and
+repeats no warning. So `get_state` returns only plain data.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class Stopper:
         return False
 
     def seconds_left(self) -> float | None:
-        """Seconds after which the driver asks `stop_all` again even if nothing happens; None: never.
+        """Return the seconds after which the driver calls `stop_all` again even if nothing happens; None for never.
 
-        By default it is one second for a class with a `stop_all` of its own, and None for the others.
+        By default it is one second for a class that defines `stop_all`, and None for the others.
         """
         return None if type(self).stop_all is Stopper.stop_all else ASKED_EVERY_S
 
@@ -142,13 +142,13 @@ class NoopStopper(Stopper):
 
 
 def make_stopper(stop: Any) -> Stopper:
-    """Make one stopper of what a user passes as `stop`.
+    """Make one stopper from the argument `stop`.
 
     Args:
         stop: None, a dict of limits, a function of (trial_id, result), a Stopper, or a list of these.
 
     Returns:
-        One stopper: the same object if it is one.
+        One stopper; a Stopper is returned as it is.
 
     Raises:
         ValueError: If it is none of these, or a limit or a function in it cannot be used.
@@ -270,10 +270,10 @@ def _read(name: str, limit: Any) -> tuple[str, Any]:
 
 
 class FunctionStopper(Stopper):
-    """Ends a trial when a function says so.
+    """Ends a trial when a function returns True.
 
     Args:
-        function: Takes the trial's id and its result, nested; returns whether the trial is to end.
+        function: Takes the trial's id and its result, nested; returns whether to end the trial.
 
     Raises:
         InvalidArgumentError: If it cannot be called with these two.
@@ -539,7 +539,7 @@ def lookup(result: Mapping[str, Any], name: str) -> Any:
 
 
 def _number_of(value: Any) -> float | None:
-    """`value` as a float, NaN included, or None if it is no number, or `MISSING`."""
+    """Return `value` as a float, NaN included, or None if it is not a number, or `MISSING`."""
     if isinstance(value, (str, bytes, complex)) or getattr(value, "shape", ()) != ():
         return None
     try:

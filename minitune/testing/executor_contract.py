@@ -59,7 +59,7 @@ GRACE_S = 10.0
 """How long a test lets an actor unwind. No actor here needs that long."""
 
 KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
-"""The signal that no process survives; on Windows, which has no SIGKILL, the one that ends a process at once."""
+"""The signal that no process survives; Windows has no SIGKILL, so there it is the one that ends a process at once."""
 
 _EventKind = TypeVar("_EventKind", Started, CallReturned, CallRaised, Exited)
 
@@ -73,7 +73,7 @@ class Account:
     Args:
         user_thread: The user's thread.
         balance: The first sum.
-        allocation: What the actor was given.
+        allocation: The resources of the actor.
     """
 
     def __init__(self, user_thread: Executor, balance: int = 0, *, allocation: Allocation):
@@ -144,7 +144,7 @@ class Worker:
     Args:
         user_thread: The user's thread.
         notes: A file that is appended to.
-        allocation: What the actor was given.
+        allocation: The resources of the actor.
     """
 
     def __init__(self, user_thread: Executor, notes: str, *, allocation: Allocation):
@@ -187,7 +187,7 @@ class Mortal:
 
     Args:
         user_thread: The user's thread.
-        allocation: What the actor was given.
+        allocation: The resources of the actor.
     """
 
     def __init__(self, user_thread: Executor, *, allocation: Allocation):
@@ -219,7 +219,7 @@ class Mortal:
 
 
 class _WatchedFuture(Future[str]):
-    """Tells when it has a listener."""
+    """Records when it has a listener."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -243,7 +243,7 @@ class Counted:
     """A value that counts how often it is loaded in a process.
 
     Args:
-        text: What it holds.
+        text: Its content.
     """
 
     loads = 0
@@ -266,7 +266,7 @@ class Reader:
     Args:
         user_thread: The user's thread.
         shared: Its handle.
-        allocation: What the actor was given.
+        allocation: The resources of the actor.
     """
 
     def __init__(self, user_thread: Executor, shared: Shared, *, allocation: Allocation):
@@ -292,7 +292,7 @@ class Reusable:
     Args:
         user_thread: The user's thread.
         name: Whose actor it is.
-        allocation: What the actor was given.
+        allocation: The resources of the actor.
     """
 
     def __init__(self, user_thread: Executor, name: str, *, allocation: Allocation):
@@ -630,7 +630,7 @@ class TrialExecutorContract:
             assert notes.read_text(encoding="utf-8").split() == ["stop", "unwound"]
 
     def test_nothing_but_exited_after_stop(self, tmp_path: Path) -> None:
-        """Neither the reply of the call in flight nor that of the start is told any more."""
+        """After a stop, neither the reply of the running call nor that of the start is reported."""
         with self.watch(tmp_path) as watch:
             watch.start("a#1")
             watch.executor.call("a#1", "add", 1)
@@ -761,7 +761,7 @@ class TrialExecutorContract:
             assert watch.start("b#1", Account, request).actor_id == "b#1"
 
     def test_what_can_never_fit_is_an_error(self, tmp_path: Path) -> None:
-        """`can_start` says so, with the amounts; what is merely taken is no error."""
+        """`can_start` raises an error with the amounts; a request that only has to wait is no error."""
         with self.watch(tmp_path) as watch:
             with _raises(TuneError, match="3"):
                 watch.executor.can_start(Resources([{"CPU": 3}]))
@@ -834,7 +834,7 @@ class TrialExecutorContract:
             assert not self._start_reusable(watch, "d#1").reused
 
     def test_a_parked_actor_that_cannot_be_reset(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The executor makes a fresh one, and no event tells of the old one."""
+        """The executor makes a new one, and reports no event of the old one."""
         monkeypatch.setenv("MINITUNE_FUNCTION_THREAD_TIMEOUT_S", "0.5")
         with self.watch(tmp_path) as watch:
             for number, outcome in enumerate(("no", "raise", "exit", "slow")):

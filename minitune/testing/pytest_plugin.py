@@ -30,7 +30,7 @@ def minitune_smoke(tmp_path: Any) -> Callable[..., ResultGrid]:
             return smoke(trainable, space, **{"directory": tmp_path / "minitune", **arguments})
         except SmokeFailure as error:
             failure = error
-        # The text is all that is shown; a post-mortem debugger (--pdb) stands where the user's code has failed.
+        # Only the text is shown; a post-mortem debugger (--pdb) stops where the user's code has failed.
         failed = pytest.fail.Exception(str(failure), pytrace=False)
         raise failed.with_traceback(failure.user_traceback)
 

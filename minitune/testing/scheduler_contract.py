@@ -113,7 +113,7 @@ class SchedulerContract:
         assert {trial.status for trial in _trials(done)} == {TERMINATED}
 
     def test_trials_without_checkpoints_end_too(self) -> None:
-        """Where nothing can be saved, a trial that was paused starts over."""
+        """A paused trial without a checkpoint starts over."""
         assert {trial.status for trial in _trials(self.simulated(can_save=False))} == {TERMINATED}
 
     def test_values_that_are_no_numbers_do_no_harm(self) -> None:

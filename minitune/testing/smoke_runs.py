@@ -88,7 +88,7 @@ _SET_BY_LIBRARIES = (
     *("PYTEST_", "COV_", "KMP_", "TF_", "TF2_", "TORCH", "PYTORCH_", "XLA_", "JAX_"),
     "CUDA_MODULE_LOADING",
 )
-"""How variables begin that libraries set for good when they are imported, and those that pytest changes by itself."""
+"""Prefixes of variables that libraries set for good when they are imported, and those that pytest changes itself."""
 
 _GPU_DEVICE = "/dev/nvidia"
 
@@ -125,7 +125,7 @@ def smoke(
 
     Trials run one at a time in this process by default: fast, under the debugger, seen by coverage and by what a test
     has patched; what trials are sent and report is pickled all the same. `executor="local"` runs them as real
-    runs do, in processes of their own.
+    runs do, in separate processes.
 
     Args:
         trainable: A function of the configuration, a `Trainable` subclass, or a registered name.
@@ -170,13 +170,13 @@ def smoke(
     tuner = _tuner(trainable, space, given, budget_s, os.fspath(directory or _own_directory()))
     name = str(getattr(trainable, "__name__", trainable))
     kinds = tuple(kind for kind in KINDS if kind not in may_leave and not (kind == FILES and _has_neighbours()))
-    load_libraries(tuner._plan)  # what a library of ours sets when it is imported is no trial's fault
+    load_libraries(tuner._plan)  # a change by a library that minitune imports is not the trial's fault
     before, until_s = Snapshot(kinds), time.monotonic() + budget_s
     try:
         with _settings({"FORCE_TRIAL_CLEANUP_S": f"{GRACE_S:g}", "STEP_SUMMARY": "0"}):
             grid = _fit_in_time(tuner.fit, name, budget_s) if executor == "inline" else tuner.fit()
     finally:
-        left = before.leftovers()  # it puts back what can be, also after a failure
+        left = before.leftovers()  # it restores what it can, also after a failure
     _refuse_failures(grid, name, seed)
     has_reported = any(result.metrics.keys() - set(AUTO_RESULT_KEYS) for result in grid)
     is_late = time.monotonic() > until_s
@@ -219,8 +219,8 @@ def assert_best(
 
     Raises:
         AssertionError: If it is not so good, or no trial has reported the metric.
-        ValueError: If neither bound is given, or metric, mode or scope is none.
-        TypeError: If `result_grid` is none.
+        ValueError: If neither bound is given, or metric, mode or scope is unknown.
+        TypeError: If `result_grid` is not a ResultGrid.
     """
     __tracebackhide__ = True
     if isinstance(result_grid, ExperimentAnalysis):
@@ -298,7 +298,7 @@ def _settings(values: dict[str, str]) -> Iterator[None]:
 
 
 def _fit_in_time(fit: Callable[[], ResultGrid], name: str, budget_s: float) -> ResultGrid:
-    """Run `fit`, which runs the trials in this process, on a thread of its own: if a trial hangs, the caller does not.
+    """Run `fit`, which runs the trials in this process, on a separate thread: if a trial hangs, the caller does not.
 
     Raises:
         SmokeFailure: If it takes longer than the budget and the grace period. Its threads stay behind.
@@ -435,7 +435,7 @@ def _last_sign_s(trial: Trial, end_s: float) -> float:
 
 
 def _stacks(path: str) -> str:
-    """The last stacks that were dumped to a file, of the user's code alone; empty if there are none."""
+    """Return the last stacks that were dumped to a file, with only the user's code; empty if there are none."""
     try:
         with files.open_to_read(path) as file:
             lines = file.read().decode("utf-8", "replace").splitlines()
@@ -517,11 +517,11 @@ class Snapshot:
     def _left_descriptors(self, until_s: float) -> list[str]:
         new = _descriptors().items() - self._descriptors.items()
         if _has_pool() or any(target.startswith(_GPU_DEVICE) for _, target in new):
-            return []  # a pool and a GPU library keep what they have opened; it cannot be told from the rest
+            return []  # a pool and a GPU library keep descriptors open; they look like leaks
         if new:
             gc.collect()  # a descriptor in a reference cycle is garbage, not a leak
         while new and time.monotonic() < until_s:
-            time.sleep(0.01)  # nothing tells when a descriptor is closed; a process's end may close one a moment later
+            time.sleep(0.01)  # no event reports a closed descriptor; the end of a process may close one a moment later
             new = _descriptors().items() - self._descriptors.items()
         return [f"descriptor {number} -> {target}" for number, target in sorted(new)]
 

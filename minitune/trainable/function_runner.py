@@ -1,19 +1,19 @@
-"""FunctionRunner: gives the user's function a thread to itself and pulls one report at a time out of it.
+"""FunctionRunner: runs the user's function on its own thread and returns one report at a time.
 
 Theory
 ------
-Two sides take turns. The control side asks for the next report; the user's thread runs until `report()` hands one over,
+Two sides take turns. The control side asks for the next report. The user's thread runs until `report()` hands one over,
 and waits there until it is asked for the next one::
 
     control   pull ------------------> (answer) ........... pull ------------------> (answer)
     user            runs ... report()                            returns ... report()
 
-How a report gets to the other side, and the user's thread is woken, is the affair of `Reports`. In a worker of its own
-it is a pipe to the driver, which the user's thread writes and reads itself. Elsewhere it is `HandOver`.
+`Reports` carries a report to the other side and wakes the user's thread. In a worker process it is a pipe to the
+driver, which the user's thread writes and reads itself. Elsewhere it is `HandOver`.
 
-What a report changes here (it counts an iteration) is prepared aside and committed when the report counts. So if the
-exception of a signal handler comes up in `report()`, either all of it has happened or nothing. Several threads of the
-function may report: one at a time, so that the driver sees the iterations in their order.
+The changes that a report makes here (it counts an iteration) are prepared first and committed when the report counts.
+So if the exception of a signal handler comes up in `report()`, either all changes are made or none. Several threads of
+the function may report, but only one at a time, so that the driver sees the iterations in their order.
 """
 
 from __future__ import annotations
@@ -46,58 +46,58 @@ logger = logging.getLogger("minitune")
 UserFunction = Callable[[dict[str, Any]], Any]
 
 _END = Report(metrics=None, done=True)
-"""The function has returned, and has nothing new to say."""
+"""The function has returned, and there is nothing new to report."""
 
 _OLD_PARAMETERS = frozenset({"checkpoint_dir", "reporter"})
-"""Parameters of functions in older versions of Ray Tune, which were given by name."""
+"""Parameters of functions in older versions of Ray Tune, which were passed by name."""
 _STANDALONE_STOP_S = 10.0
-"""How long a function that is used without a driver may take to unwind."""
+"""Seconds that a function without a driver has to end after a stop."""
 _DEAF = 3
-"""A thread that gets `TrialStopped` so often has caught it, and was not just in a `finally` block that reports."""
+"""If a thread gets `TrialStopped` so often, it has caught it; a `finally` block that reports gets it less often."""
 _ATTEMPTS = 3
-"""Failures to complete the last result, in a row, until it is believed that no signal handler has raised them."""
+"""If completing the last result fails so often in a row, the errors do not come from signal handlers."""
 
 
 class Reports(Protocol):
-    """The way of one function's reports to the control side. Strict turns: each report has one answer."""
+    """Carries one function's reports to the control side. Strict turns: each report has one answer."""
 
     def start(self, run: Callable[[], object], end: Callable[[BaseException | None], object]) -> Any:
-        """Run the function on the user's thread, then `end` with what it has raised.
+        """Run the function on the user's thread, then call `end` with its exception or None.
 
         Returns:
             The result of an actor's `stop`: done when `end` is.
         """
 
     def pull(self) -> Any:
-        """Ask for the next report. Returns what an actor's `train` returns."""
+        """Ask for the next report. Returns the result of an actor's `train`."""
 
     def stop(self) -> None:
         """Wake a report that waits for its answer; `exchange` returns False."""
 
     def settle(self) -> bool:
-        """End what was interrupted, before anything else is handed over; returns whether the function may go on."""
+        """Finish an interrupted exchange before the next one; return whether the function may continue."""
 
     def exchange(self, report: Report, commit: Callable[[], object]) -> bool:
-        """Hand over a report, call `commit` when it counts, and wait for the answer; returns as `settle` does."""
+        """Hand over a report, call `commit` when it counts, and wait for the answer; return the same as `settle`."""
 
     def end(self, last_word: Report | BaseException) -> None:
-        """Hand over what the function has come to."""
+        """Hand over the outcome of the function."""
 
     def abandon(self) -> None:
-        """The function does not hear the stop: end it by force, where that is possible."""
+        """The function ignores the stop: end it by force, if possible."""
 
 
 class HandOver:
-    """The way of reports between two threads of one process.
+    """Carries reports between two threads of one process.
 
     Args:
-        user_thread: One thread; the function is submitted to it.
+        user_thread: An executor with one thread; the function is submitted to it.
     """
 
     def __init__(self, user_thread: Executor):
         self._user_thread = user_thread
-        self._turns: SimpleQueue[None] = SimpleQueue()  # its `get` still lets signal handlers run
-        self._pull: Future[Report] | None = None  # the latest one, answered (done) or not
+        self._turns: SimpleQueue[None] = SimpleQueue()  # its `get` lets signal handlers run
+        self._pull: Future[Report] | None = None  # the latest pull; done if it is answered
         self._is_stopped = False
 
     def start(self, run: Callable[[], object], end: Callable[[BaseException | None], object]) -> Future[None]:
@@ -114,7 +114,7 @@ class HandOver:
         return self._user_thread.submit(both)
 
     def pull(self) -> Future[Report]:
-        """See `Reports.pull`. As long as it is not answered, it is the same one, however often it is asked for."""
+        """See `Reports.pull`. Until it is answered, each call returns the same pull."""
         if self._pull is None or self._pull.done():
             self._pull = Future()
         self._turns.put(None)
@@ -126,7 +126,7 @@ class HandOver:
         self._turns.put(None)
 
     def settle(self) -> bool:
-        """See `Reports.settle`: wait until there is a pull that is not answered."""
+        """See `Reports.settle`: wait until there is an unanswered pull."""
         while not self._is_stopped and (self._pull is None or self._pull.done()):
             self._turns.get()
         return not self._is_stopped
@@ -140,7 +140,7 @@ class HandOver:
 
     def end(self, last_word: Report | BaseException) -> None:
         """See `Reports.end`."""
-        if self._pull is None or self._pull.done():  # it is stopped, and nothing was asked for
+        if self._pull is None or self._pull.done():  # the function is stopped, and no report was requested
             return
         if isinstance(last_word, BaseException):
             self._pull.set_exception(last_word)
@@ -152,13 +152,13 @@ class HandOver:
 
 
 class FunctionRunner:
-    """Runs one function once. `pull` and `stop` belong to the control side and never block.
+    """Runs one function once. The control side calls `pull` and `stop`, which never block.
 
     Args:
         function: The user's function.
         config: Its argument.
-        session: Its way to `report()`.
-        user_thread: One thread; the function is submitted to it at the first pull.
+        session: Its connection to `report()`.
+        user_thread: An executor with one thread; the function is submitted to it at the first pull.
     """
 
     def __init__(self, function: UserFunction, config: dict[str, Any], session: Session, user_thread: Executor):
@@ -167,8 +167,8 @@ class FunctionRunner:
         self._session = session
         new_reports: Callable[[], Reports] | None = getattr(user_thread, "new_reports", None)
         self._reports: Reports = HandOver(user_thread) if new_reports is None else new_reports()
-        self._reporting = threading.RLock()  # one report at a time, should the function report from several threads
-        self._reporter = 0  # the thread that reports; a wrong one if a signal handler has ended its report
+        self._reporting = threading.RLock()  # one report at a time if the function reports from several threads
+        self._reporter = 0  # the reporting thread; stale if a signal handler has ended its report
         self._running: Any = None
         self._is_stopping = False
         self._has_ended = False
@@ -181,20 +181,20 @@ class FunctionRunner:
 
     @property
     def is_started(self) -> bool:
-        """Whether the function was ever asked for a report."""
+        """Whether a report was ever requested from the function."""
         return self._running is not None
 
     @property
     def has_ended(self) -> bool:
-        """Whether the user's code has unwound, or will never start."""
+        """Whether the user's code has ended, or will never start."""
         return self._has_ended
 
     def pull(self) -> Any:
         """Ask for the next report.
 
         Returns:
-            The result of an actor's `train`: it comes to the next report, to the function's exception, or to
-            `Report(None, done=True)` once it has returned.
+            The result of an actor's `train`: the next report, the function's exception, or `Report(None, done=True)`
+            once it has returned.
         """
         if self._has_ended:
             return _END
@@ -204,10 +204,10 @@ class FunctionRunner:
         return answer
 
     def stop(self) -> Any:
-        """End the function: its current or next `report()` raises `TrialStopped`.
+        """Stop the function: its current or next `report()` raises `TrialStopped`.
 
         Returns:
-            None if the user's code has unwound, or a Future that is done when it has.
+            None if the user's code has ended, or a Future that is done when it has.
         """
         self._is_stopping = True
         self._reports.stop()
@@ -220,11 +220,11 @@ class FunctionRunner:
         """Hand over a report and wait for the next pull. Called by `report()`, on any thread of the trial.
 
         Args:
-            make: Makes the report, and what is to be done when it counts.
+            make: Makes the report, and a function to call when it counts.
 
         Raises:
-            RuntimeError: If a signal handler reports that has interrupted a report.
-            TrialStopped: If the trial is to stop, or the function has returned while another thread reports.
+            RuntimeError: If a signal handler reports after it has interrupted a report.
+            TrialStopped: If the trial has to stop, or the function has returned while another thread reports.
         """
         thread = threading.get_ident()
         if self._reporter == thread:
@@ -243,7 +243,7 @@ class FunctionRunner:
             self._reporter = 0
 
     def _let_go(self) -> None:
-        """Release the lock, if a signal handler has kept this thread from it."""
+        """Release the lock if a signal handler has prevented that."""
         with suppress(RuntimeError):  # this thread does not hold it
             while True:
                 self._reporting.release()
@@ -254,7 +254,7 @@ class FunctionRunner:
         self._check_stopping()
 
     def _check_stopping(self) -> None:
-        """Raise TrialStopped if the trial is to stop, or the function has returned while another thread reports."""
+        """Raise TrialStopped if the trial has to stop, or the function has returned while another thread reports."""
         if not self._is_stopping and not self._has_ended:
             return
         thread = threading.get_ident()
@@ -267,7 +267,8 @@ class FunctionRunner:
     def _run(self) -> None:
         """Run the function.
 
-        C code keeps what it has returned, so the exception of a signal handler after its end makes no failure of it.
+        C code stores the returned value, so an exception of a signal handler after the function's end does not make it
+        fail.
         """
         has_failed = False
         with self._session.bound():
@@ -290,18 +291,18 @@ class FunctionRunner:
                         logger.warning("after the end of the trial's function: %s: %s", type(error).__name__, error)
 
     def _end(self, error: BaseException | None) -> None:
-        """Hand over what the function has come to. In a worker this is repeated if a signal handler raises."""
+        """Hand over the outcome of the function. In a worker, this is repeated if a signal handler raises."""
         self._let_go()
         with self._reporting:
             if not self._reports.settle():
                 self._is_stopping = True
-            self._has_ended = True  # before the last word: once that is heard, the next pull may come
+            self._has_ended = True  # before the outcome is sent: once it has arrived, the next pull may come
             if self._last_word is None:
                 self._last_word = self._come_to(error)
             self._reports.end(self._last_word)
 
     def _come_to(self, error: BaseException | None) -> Report | BaseException:
-        """The last word: an error, or a report of what was returned."""
+        """Return the outcome: an error, or a report of the returned value."""
         values = self._drained or [value for value in self._returned if not isinstance(value, Generator)]
         if not values and error is not None and not is_clean_end(error):
             if isinstance(error, AttributeError) and error.obj is self._config:
@@ -323,9 +324,9 @@ class FunctionRunner:
                     return raised
 
     def _drain(self, generator: Generator[Any, Any, Any]) -> Any:
-        """Report whatever `generator` yields; returns what it returns.
+        """Report each value that `generator` yields; return its return value.
 
-        Whatever `report()` would raise is raised at the generator's `yield`, so that its `finally` blocks run.
+        An exception of `report()` is raised at the generator's `yield`, so that its `finally` blocks run.
         """
         error: BaseException | None = None
         while True:
@@ -341,10 +342,11 @@ class FunctionRunner:
                 error = raised
 
     def _as_metrics(self, value: Any, verb: str) -> dict[str, Any]:
-        """The value that the function has returned or yielded, as metrics.
+        """Return the value that the function has returned or yielded, as metrics.
 
         Raises:
-            ValueError: If it is none; the text says where the function is, which no frame does any more.
+            ValueError: If it is no dict or number; the text names the place of the function, because no frame shows it
+                any more.
         """
         if isinstance(value, dict):
             return value
@@ -357,7 +359,7 @@ class FunctionRunner:
 
 
 def _is_within(function: Callable[..., Any]) -> bool:
-    """Whether `function` calls the caller of the function that asks, at whatever depth."""
+    """Whether `function` is the caller of the caller of this function, at any depth."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code is not function.__code__:
         frame = frame.f_back
@@ -365,9 +367,10 @@ def _is_within(function: Callable[..., Any]) -> bool:
 
 
 def old_parameters(function: Any) -> frozenset[str]:
-    """Which parameters of old a function takes: `checkpoint_dir` and `reporter`, unless values are bound to them.
+    """Return the old parameters that a function takes: `checkpoint_dir` and `reporter`, unless values are bound to
+    them.
 
-    This runs in each worker, so it looks at the code: `inspect.signature` takes as long as a short trial.
+    This runs in each worker, so it reads the code object: `inspect.signature` takes as long as a short trial.
     """
     bound: set[str] = set()
     while True:
@@ -387,7 +390,7 @@ def old_parameters(function: Any) -> frozenset[str]:
 
 
 def _modern(function: UserFunction) -> UserFunction:
-    """The function, as one that takes the configuration alone."""
+    """Return the function as one that takes only the configuration."""
     old = old_parameters(function)
     if not old:
         return function
@@ -397,21 +400,23 @@ def _modern(function: UserFunction) -> UserFunction:
 
 
 def is_clean_end(error: BaseException) -> bool:
-    """Whether user code that raised `error` meant to end well: a stop, `StopIteration`, `sys.exit()`, `sys.exit(0)`."""
+    """Whether `error` is a normal end of user code: a stop, `StopIteration`, `sys.exit()`, `sys.exit(0)`."""
     if isinstance(error, SystemExit):
         return error.code is None or error.code == 0
     return isinstance(error, (TrialStopped, StopIteration))
 
 
 def _place_of(function: Any) -> str:
-    """Where a function is defined, in brackets; nothing if that is not known."""
+    """Return where a function is defined, in brackets; empty if unknown."""
     function = getattr(function, "function", function)  # with values or resources bound to it
     code = getattr(function, "__code__", None)
     return f" ({function.__name__}, {code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
 
 
 class _DaemonThread(Executor):
-    """Runs each call on a daemon thread of its own: a function that is never stopped must not hold the interpreter."""
+    """Runs each call on a new daemon thread, so that a function that never stops does not block the exit of the
+    interpreter.
+    """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -429,7 +434,7 @@ class _DaemonThread(Executor):
 class FunctionTrainable(Trainable):
     """A function as a class: each `train()` is one report. Made by `wrap_function`.
 
-    Under a driver only the function counts; without one this class runs it on a thread of its own.
+    Under a driver only the function is used; without one, this class runs the function on a separate thread.
     """
 
     _name = "func"
@@ -437,7 +442,7 @@ class FunctionTrainable(Trainable):
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> Any:
-        """What `with_resources` said of the function, if anything."""
+        """Return the resources that `with_resources` has set for the function, or None."""
         request = getattr(cls._tune_function, "resources", None)
         return request(config) if callable(request) else request
 
@@ -460,7 +465,7 @@ class FunctionTrainable(Trainable):
         self._tune_runner = FunctionRunner(type(self)._tune_function, config, self._tune_session, _DaemonThread())
 
     def train(self) -> dict[str, Any]:
-        """Let the function run to its next report. Blocks until then.
+        """Run the function until its next report. Blocks until then.
 
         Returns:
             The result; after the function has returned, the last one again, with `done`.
@@ -470,7 +475,7 @@ class FunctionTrainable(Trainable):
         """
         answer = self._tune_runner.pull()
         report: Report = answer.result() if isinstance(answer, Future) else answer
-        while report.metrics is None and not report.done:  # a checkpoint by itself
+        while report.metrics is None and not report.done:  # a report that has only a checkpoint
             answer = self._tune_runner.pull()
             report = answer.result() if isinstance(answer, Future) else answer
         if report.metrics is None:
@@ -482,14 +487,14 @@ class FunctionTrainable(Trainable):
         return result
 
     def step(self) -> dict[str, Any]:
-        """Same as `train`: a function completes its own results."""
+        """Same as `train`: the results of a function are complete."""
         return self.train()
 
     def save(self, checkpoint_dir: str | None = None) -> TrainingResult:
-        """The last reported checkpoint.
+        """Return the last reported checkpoint.
 
         Args:
-            checkpoint_dir: Where to copy it, if anywhere.
+            checkpoint_dir: Directory to copy it to, or None.
 
         Raises:
             RuntimeError: If the function has not reported any.
@@ -503,10 +508,10 @@ class FunctionTrainable(Trainable):
         return TrainingResult(checkpoint, dict(self._tune_last_result))
 
     def restore(self, checkpoint_path: Any) -> None:
-        """Let the function start from a checkpoint.
+        """Make the function start from a checkpoint.
 
         Args:
-            checkpoint_path: What `save` returned, a Checkpoint, or a path.
+            checkpoint_path: The result of `save`, a Checkpoint, or a path.
 
         Raises:
             RuntimeError: If the function runs already.
@@ -519,7 +524,7 @@ class FunctionTrainable(Trainable):
         self._tune_session.checkpoint = Checkpoint(path)
 
     def reset(self, new_config: dict[str, Any]) -> bool:
-        """Stop the function and prepare it again under another configuration. Blocks until it has unwound."""
+        """Stop the function and prepare it with another configuration. Blocks until it has ended."""
         if not self._tune_unwind():
             return False
         self.config = new_config
@@ -528,7 +533,7 @@ class FunctionTrainable(Trainable):
         return True
 
     def stop(self) -> None:
-        """End the function: its `report()` raises `TrialStopped`. Blocks until it has unwound, 10 s at most."""
+        """Stop the function: its `report()` raises `TrialStopped`. Blocks until it has ended, at most 10 s."""
         if not self._tune_unwind():
             logger.warning("the function of %s did not end within %g s", self.trial_name, _STANDALONE_STOP_S)
 
@@ -538,17 +543,17 @@ class FunctionTrainable(Trainable):
 
 
 def wrap_function(train_func: UserFunction, name: str | None = None) -> type[FunctionTrainable]:
-    """Make a class of a function.
+    """Make a class from a function.
 
     Args:
         train_func: A function of one positional argument.
-        name: The name that trials are called after; by default the function's name.
+        name: The name of its trials; by default the function's name.
 
     Returns:
         A subclass of FunctionTrainable with that name.
 
     Raises:
-        TypeError: If it is no function, or the name no text.
+        TypeError: If it is not a function, or the name is not text.
     """
     if not callable(train_func):
         raise TypeError(f"train_func must be a function of the configuration, but got {shown(train_func)}")

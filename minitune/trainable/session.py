@@ -64,7 +64,7 @@ LOG_SYS_USAGE = "log_sys_usage"
 _LARGEST = sys.float_info.max
 """Infinities, NaN and larger ints do not count: a sum of them would fail."""
 _NODE_IP = "127.0.0.1"
-"""To look up the real address might ask the network, and it tells nothing on one machine."""
+"""A constant: finding the real address might use the network, and it is of no use on one machine."""
 LIMIT_BYTES = 64_000_000
 """How much one report may hold, pickled. A message to the driver may hold more, since it holds more than the report."""
 _PLAIN = frozenset({float, int, str, bool, type(None), bytes, complex})
@@ -150,7 +150,7 @@ class Session:
             raise
 
     def hand_over_made(self) -> None:
-        """Hand over a checkpoint that no report has followed, by itself. Blocks like a report."""
+        """Hand over a checkpoint that has no report. Blocks like a report."""
         record = self._unreported
         if record is not None and self.hand_over is not None:
             self.hand_over(lambda: (Report(None, record), lambda: setattr(self, "_unreported", None)))
@@ -491,7 +491,7 @@ class _MachineUsage:
 
 @lru_cache(maxsize=1)
 def hostname() -> str:
-    """Name of this machine, from the kernel: no name service is asked."""
+    """Return the name of this machine from the kernel, without a name service."""
     if sys.platform == "win32":
         return os.environ.get("COMPUTERNAME", "localhost")
     return os.uname().nodename

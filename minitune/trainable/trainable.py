@@ -1,8 +1,8 @@
-"""Trainable: the class form of a trainable. It also works by itself, without a driver.
+"""Trainable: the class form of a trainable. It also works alone, without a driver.
 
-In a trial the driver keeps iteration and totals; without one they lie beside the checkpoint, so that its path alone is
-enough to restore them. `refuse_async` and `way_out` serve function trainables, too: they name asynchronous code where
-a plain function is needed, and tell what to do.
+In a trial, the driver keeps iteration and totals. Without one, they are stored beside the checkpoint, so that its path
+is enough to restore them. `refuse_async` and `way_out` serve function trainables, too: they name asynchronous code
+where a plain function is needed, and show what to do.
 """
 
 from __future__ import annotations
@@ -336,7 +336,7 @@ class Trainable:
 
     @property
     def logdir(self) -> str:
-        """The trial's directory; outside of trials one of its own, made when it is first asked for."""
+        """The trial's directory; outside of trials a new directory, made at the first access."""
         if self._tune_info is None:  # a trial's is there, or was removed: a new one would hide that
             os.makedirs(self._tune_directory, exist_ok=True)
         return self._tune_directory
@@ -414,7 +414,7 @@ def _take_info() -> TrialInfo | None:
 
 # -- state beside a checkpoint -----------------------------------------------------------------------------------------
 def as_path(checkpoint: Any) -> str:
-    """The directory of what `save` returned, of a Checkpoint, or a path itself, absolute.
+    """Return the absolute directory of a result of `save`, of a Checkpoint, or of a path.
 
     Raises:
         TypeError: If it is none of these.

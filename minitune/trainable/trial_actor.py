@@ -1,4 +1,4 @@
-"""The actor of one trial: answers the driver's calls on the control side, and runs user code on the user's thread."""
+"""The actor of one trial: answers the driver's calls on the control thread, and runs user code on the user's thread."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def make_trial_actor(
     *,
     env_creators: Mapping[str, Handle] | None = None,
 ) -> FunctionActor | ClassActor:
-    """Make the actor of a trial. Runs on the user's thread: it loads the trainable and sets a class up.
+    """Make the actor of a trial. Runs on the user's thread, because it loads the trainable and sets a class up.
 
-    `functools.partial(make_trial_actor, handle, info)` is what an executor takes as a factory.
+    `functools.partial(make_trial_actor, handle, info)` is a factory for an executor.
 
     Args:
         trainable: Handle of a function or a Trainable subclass.
         info: The trial.
-        user_thread: One thread, for all user code.
+        user_thread: An executor with one thread, for all user code.
         allocation: The trial's resources.
         env_creators: Handles of environment creators by the names under which the trial may ask for them.
 
@@ -69,11 +69,11 @@ class FunctionActor:
     Args:
         function: The user's function.
         info: The trial.
-        user_thread: One thread, on which the function runs.
+        user_thread: An executor with one thread, on which the function runs.
         allocation: The trial's resources.
 
     Attributes:
-        resets_at_once: `reset` runs no user code, and succeeds once the function has unwound.
+        resets_at_once: `reset` runs no user code, and succeeds once the function has ended.
     """
 
     resets_at_once = True
@@ -84,7 +84,7 @@ class FunctionActor:
         self._prepare(info, allocation)
 
     def _prepare(self, info: TrialInfo, allocation: Allocation) -> None:
-        # config is None: the driver knows it, so it need not cross the pipe with every report
+        # config is None: the driver knows it, so no report has to carry it
         fields = AutoFields(info.trial_id, None, bool(info.config.get(LOG_SYS_USAGE)))
         self._session = Session(info, allocation, fields)
         self._runner = FunctionRunner(self._function, info.config, self._session, self._user_thread)
@@ -94,15 +94,15 @@ class FunctionActor:
         return self._runner.pull()
 
     def save(self) -> CheckpointRecord | None:
-        """The last checkpoint that the function reported in this attempt, or None."""
+        """Return the last checkpoint that the function reported in this attempt, or None."""
         return self._session.last_record
 
     def restore(self, path: str, metrics: Mapping[str, Any]) -> None:
-        """Let the function start from a committed checkpoint.
+        """Make the function start from a committed checkpoint.
 
         Args:
             path: Its directory.
-            metrics: The result that it belongs to: iteration, time and totals go on from there.
+            metrics: The result that it belongs to: iteration, time and totals continue from there.
 
         Raises:
             RuntimeError: If the function runs already.
@@ -118,7 +118,7 @@ class FunctionActor:
         """Become the actor of another trial of the same function.
 
         Returns:
-            True if the previous function has unwound; else this actor cannot be used again.
+            True if the previous function has ended; otherwise this actor cannot be used again.
         """
         if not self._runner.has_ended:
             return False
@@ -126,7 +126,7 @@ class FunctionActor:
         return True
 
     def stop(self) -> Any:
-        """End the function: its current or next `report()` raises `TrialStopped`. See `FunctionRunner.stop`."""
+        """Stop the function: its current or next `report()` raises `TrialStopped`. See `FunctionRunner.stop`."""
         return self._runner.stop()
 
 
@@ -136,7 +136,7 @@ class ClassActor:
     Args:
         kind: The user's class.
         info: The trial.
-        user_thread: One thread, on which all methods of the class run.
+        user_thread: An executor with one thread, on which all methods of the class run.
         allocation: The trial's resources.
     """
 
@@ -155,11 +155,11 @@ class ClassActor:
             )
 
     def _enter(self, info: TrialInfo, allocation: Allocation) -> None:
-        # a class counts by itself; the fields of the session are only there for functions
+        # a class counts its iterations itself; only functions use the fields of the session
         self._session = Session(info, allocation, AutoFields(info.trial_id, None))
 
     def train(self) -> Future[Report]:
-        """Do one step."""
+        """Run one step."""
         return self._on_user_thread(self._train)
 
     def save(self) -> Future[CheckpointRecord] | None:
@@ -171,7 +171,7 @@ class ClassActor:
 
         Args:
             path: Its directory.
-            metrics: The result that it belongs to: iteration, time and totals go on from there.
+            metrics: The result that it belongs to: iteration, time and totals continue from there.
         """
         return self._on_user_thread(lambda: self._restore(path, metrics))
 
@@ -185,11 +185,11 @@ class ClassActor:
         return self._on_user_thread(lambda: self._reset(info))
 
     def park(self) -> Future[None]:
-        """Wait for the step that runs; the object stays as it is, for `reset`, and is cleaned up by `stop` later."""
+        """Wait for the running step. The object stays unchanged for `reset`; `stop` cleans it up later."""
         return self._on_user_thread(lambda: None)
 
     def stop(self) -> Future[None]:
-        """Clean up, after the step that runs. What `cleanup` raises is logged; the trial keeps its status."""
+        """Clean up after the running step. An exception of `cleanup` is logged; the trial keeps its status."""
         return self._on_user_thread(self._stop)
 
     # -- on the user's thread --------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ class ClassActor:
             if is_clean_end(error):
                 return Report(metrics=None, done=True)
             raise
-        result.pop(CONFIG, None)  # the driver knows it, so it need not cross the pipe with every report
+        result.pop(CONFIG, None)  # the driver knows it, so no report has to carry it
         check_metrics(result)
         return Report(result, None, bool(result.get(DONE)))
 
@@ -249,7 +249,7 @@ class ClassActor:
 
 @contextmanager
 def _logged(text: str) -> Iterator[None]:
-    """Log what the `with` block raises, whatever it is, and go on; a clean end is no news."""
+    """Log any exception of the `with` block and continue; a clean end is not logged."""
     try:
         yield
     except BaseException as error:
@@ -258,8 +258,8 @@ def _logged(text: str) -> Iterator[None]:
 
 
 def _storage_argument(kind: type[Trainable]) -> dict[str, None]:
-    """`storage`, where a constructor of the user's insists on it, as it may since Ray Tune gives it."""
-    if kind.__init__ is Trainable.__init__:  # as nearly always; to look at the signature takes a millisecond
+    """Return the argument `storage` if a user's constructor requires it, as Ray Tune passes it."""
+    if kind.__init__ is Trainable.__init__:  # the usual case; reading the signature takes a millisecond
         return {}
     parameter = inspect.signature(kind).parameters.get("storage")
     return {"storage": None} if parameter is not None and parameter.default is parameter.empty else {}

@@ -17,14 +17,14 @@ DEFAULT_NAME = "DEFAULT"
 """Name of a trainable that has none."""
 
 ResourceRequest = Resources | Mapping[str, Any] | Callable[[dict[str, Any]], Any]
-"""What `with_resources` takes."""
+"""The types that `with_resources` accepts."""
 
 
 class Handle(Protocol):
     """A small picklable reference to a value that is stored once per run."""
 
     def get(self) -> Any:
-        """The value; loaded once per process, but for large arrays, which are the caller's own."""
+        """Return the value. It is loaded once per process, except large arrays, of which each caller gets its own."""
         ...
 
 
@@ -37,8 +37,8 @@ class BoundFunction:
 
     Attributes:
         function: The user's function.
-        parameters: Values that are given to it as keywords.
-        handles: Likewise, but stored once per run and loaded when the function is called.
+        parameters: Values that are passed to it as keyword arguments.
+        handles: The same, but stored once per run and loaded when the function is called.
         resources: The resources of a trial: a request, a function of the configuration, or None.
     """
 
@@ -66,19 +66,19 @@ class BoundFunction:
 
 
 def with_parameters(trainable: Any, **kwargs: Any) -> Any:
-    """Give values to every trial that are too large or too intricate for a configuration; they are stored once per run.
+    """Bind large values to a trainable; they are stored once per run, and each trial gets them.
 
     Args:
-        trainable: A function, called as `fn(config, **kwargs)`, or a Trainable subclass, set up as
-            `setup(config, **kwargs)`.
-        **kwargs: The values, or references of `put` to them. A later call with the same name replaces the value.
-            A trial may write to large arrays in them, which no other trial sees; treat all else as read-only.
+        trainable: A function, called as `fn(config, **kwargs)`, or a Trainable subclass, set up as `setup(config,
+            **kwargs)`.
+        **kwargs: The values, or references of `put` to them. A later call with the same name replaces the value. A
+            trial may write to large arrays in them, which no other trial sees; treat all other values as read-only.
 
     Returns:
-        A new trainable of the same name and resources; the given one stays as it is.
+        A new trainable of the same name and resources; the given one does not change.
 
     Raises:
-        ValueError: If `trainable` is no trainable, or the function does not take these keywords.
+        ValueError: If `trainable` is not a trainable, or the function does not take these keywords.
     """
     if isinstance(trainable, type):
         trainable = _trainable_class(trainable, ValueError)
@@ -94,18 +94,18 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
 
 
 def with_resources(trainable: Any, resources: ResourceRequest) -> Any:
-    """Say what each trial of this trainable needs.
+    """Set the resources of each trial of a trainable.
 
     Args:
         trainable: A function or a Trainable subclass.
-        resources: A dict such as `{"cpu": 2, "gpu": 0.5}`, a PlacementGroupFactory, or a function that returns one
-            of these for a configuration.
+        resources: A dict such as `{"cpu": 2, "gpu": 0.5}`, a PlacementGroupFactory, or a function that returns one of
+            these for a configuration.
 
     Returns:
-        A new trainable of the same name and parameters; the given one stays as it is.
+        A new trainable of the same name and parameters; the given one does not change.
 
     Raises:
-        ValueError: If `trainable` is no trainable, or `resources` no request.
+        ValueError: If `trainable` is not a trainable, or `resources` is not a request.
     """
     if resources is None:
         raise ValueError("resources must be a dict, a PlacementGroupFactory or a function of the config, but got None")
@@ -128,8 +128,8 @@ def bind_parameters(trainable: Any, share: Share) -> Any:
         share: Stores one value.
 
     Returns:
-        A copy in which each value is a handle that the worker loads when it needs it; `trainable` itself if nothing
-        is bound to it.
+        A copy in which each value is a handle that the worker loads when it needs it; `trainable` itself if no values
+        are bound to it.
 
     Raises:
         TypeError: If a value cannot be pickled.
@@ -153,12 +153,12 @@ def bind_parameters(trainable: Any, share: Share) -> Any:
 
 
 def is_function_trainable(trainable: Any) -> bool:
-    """Whether trials run a function that reports; False for classes that step."""
+    """Whether trials run a function that reports; False for classes with `step`."""
     return not isinstance(trainable, type) or issubclass(trainable, FunctionTrainable)
 
 
 def as_function(trainable: Any) -> Callable[[dict[str, Any]], Any]:
-    """The function to run for a trainable of which `is_function_trainable` is true."""
+    """Return the function of a trainable for which `is_function_trainable` is true."""
     if isinstance(trainable, type) and issubclass(trainable, FunctionTrainable):
         return trainable._tune_function
     function: Callable[[dict[str, Any]], Any] = trainable
@@ -166,7 +166,7 @@ def as_function(trainable: Any) -> Callable[[dict[str, Any]], Any]:
 
 
 def trainable_name(trainable: Any) -> str:
-    """The name of a trainable, for display and for the names of trials and runs.
+    """Return the name of a trainable, for display and for the names of trials and runs.
 
     Args:
         trainable: A trainable, or its registered name.
@@ -186,17 +186,17 @@ def trainable_name(trainable: Any) -> str:
 
 
 def trainable_resources(trainable: Any, config: dict[str, Any]) -> Resources | None:
-    """The resources that a trial of `trainable` with this configuration asks for.
+    """Return the resources that a trial of `trainable` with this configuration asks for.
 
     Args:
         trainable: Any trainable.
         config: The trial's configuration.
 
     Returns:
-        The request of `with_resources` or `default_resource_request`; None if neither says anything.
+        The request of `with_resources` or `default_resource_request`; None if neither sets one.
 
     Raises:
-        ValueError: If what the user's function returned is no request.
+        ValueError: If the user's function returned something that is not a request.
     """
     if isinstance(trainable, type):
         request: Any = trainable.default_resource_request(config) if issubclass(trainable, Trainable) else None
@@ -207,14 +207,14 @@ def trainable_resources(trainable: Any, config: dict[str, Any]) -> Resources | N
 
 
 def validate_trainable(trainable: Any) -> None:
-    """Refuse what cannot be a trainable.
+    """Refuse an object that cannot be a trainable.
 
     Args:
         trainable: The trainable as the user passed it.
 
     Raises:
         TypeError: If it is neither callable nor a Trainable subclass, or asynchronous.
-        ValueError: If it is a function that cannot be called with the configuration alone.
+        ValueError: If it is a function that cannot be called with only the configuration.
     """
     if isinstance(trainable, type) and not issubclass(trainable, FunctionTrainable):
         kind = _trainable_class(trainable, TypeError)
@@ -228,17 +228,17 @@ def validate_trainable(trainable: Any) -> None:
 
 
 def _check_signature(bound: BoundFunction, is_complete: bool) -> None:
-    """Refuse a function that does not take what it will be called with.
+    """Refuse a function that cannot be called with its arguments.
 
     Args:
         bound: The function with the values that are bound to it so far.
-        is_complete: Whether that is all; else more values may follow.
+        is_complete: Whether these are all values; otherwise more may follow.
     """
     names = {**bound.parameters, **bound.handles}
     try:
         signature = inspect.signature(bound.function)
     except (TypeError, ValueError):
-        return  # something built in that has no signature: the call itself will tell
+        return  # a built-in function without a signature: only the call can show it
     name = trainable_name(bound)
     try:
         if is_complete:
@@ -267,7 +267,7 @@ def _subclass(
     handles: Mapping[str, Handle],
     resources: Resources | Callable[[dict[str, Any]], Any] | None = None,
 ) -> type[Trainable]:
-    """A subclass of the user's class, under its name, with values and resources bound to it.
+    """Return a subclass of the user's class with the same name, with values and resources bound to it.
 
     The attributes `_tune_parameters`, `_tune_handles`, `_tune_base` and `_tune_resources` hold them. Binding again
     starts from `_tune_base`, the user's class, so that wrappers do not pile up.
@@ -299,13 +299,15 @@ def _subclass(
 
 
 def _bound(trainable: type) -> tuple[dict[str, Any], dict[str, Handle]]:
-    """Values and handles bound to a class itself (not to one that it inherits from: `super().setup` serves those)."""
+    """Return values and handles bound to a class itself. Those of a base class do not count: `super().setup` passes
+    them.
+    """
     own = vars(trainable)
     return own.get("_tune_parameters", {}), own.get("_tune_handles", {})
 
 
 def _as_bound(function: Any, error: type[Exception] = ValueError) -> BoundFunction:
-    """`function` with what is bound to it so far; raises `error` if it is no function."""
+    """Return `function` with the values bound to it so far; raise `error` if it is not a function."""
     if not callable(function):
         raise error(
             f"trainable must be a function or a Trainable subclass, but got {function!r:.200}{way_to_class(function)}"
@@ -314,7 +316,7 @@ def _as_bound(function: Any, error: type[Exception] = ValueError) -> BoundFuncti
 
 
 def _rebound(parameters: Mapping[str, Any], handles: Mapping[str, Handle], new: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords `parameters` and `handles` after `new` values were bound: what `put` has stored is a handle."""
+    """Return the keywords `parameters` and `handles` after `new` values were bound. References of `put` are handles."""
     references = {name: value for name, value in new.items() if isinstance(value, ObjectRef)}
     return {
         "parameters": {name: value for name, value in {**parameters, **new}.items() if name not in references},
@@ -327,12 +329,12 @@ def _load(handles: Mapping[str, Handle]) -> dict[str, Any]:
 
 
 def way_to_class(value: Any) -> str:
-    """The way out where an object was passed for its class, which is what trials are made of; else empty."""
+    """Return a hint for an error if an object was passed instead of its class; else an empty text."""
     return f"; pass the class itself: {type(value).__name__}" if isinstance(value, Trainable) else ""
 
 
 def _refuse_objective(bound: BoundFunction) -> None:
-    """Refuse a function that uses a trial of Optuna's for its parameters."""
+    """Refuse a function that gets its parameters from a trial of Optuna."""
     code = getattr(bound.function, "__code__", None)
     if not isinstance(code, types.CodeType) or not code.co_varnames[:1][: code.co_argcount]:
         return
@@ -346,7 +348,7 @@ def _refuse_objective(bound: BoundFunction) -> None:
 
 
 def _trainable_class(trainable: type, error: type[Exception]) -> type[Trainable]:
-    """`trainable`, if it is a class that can be tuned; else raises `error`."""
+    """Return `trainable` if it is a class that can be tuned; else raise `error`."""
     if not issubclass(trainable, Trainable):
         raise error(
             f"a class must be a subclass of Trainable to be tuned, but {trainable.__qualname__} is not; "

@@ -1,7 +1,7 @@
-"""What a run looks like: plots under Optuna's names, parameter importances, and a report in one HTML file.
+"""Views of a run: plots with the names of Optuna, parameter importances, and a report in one HTML file.
 
-Each function takes a run's directory, its `ResultGrid` or its `ExperimentAnalysis`; the run may be live or killed. They
-need the extra `report` (plotly and scikit-learn), which is imported when a function is called.
+Each function takes a run's directory, its `ResultGrid` or its `ExperimentAnalysis`; the run may be running or killed.
+They need the extra `report` (plotly and scikit-learn), which is imported when a function is called.
 
 Example:
     >>> from minitune.visualization import plot_optimization_history

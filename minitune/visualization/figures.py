@@ -27,7 +27,7 @@ _SCALE = "Viridis"
 _CURVES, _POINTS, _PANELS, _BINS = 300, 3000, 8, 24
 """At most so many learning curves, points of a panel, panels, and cells along an axis of a contour."""
 _NONE = "(none)"
-"""How a parameter is shown that a trial does not have, such as one of a group that was not drawn."""
+"""Shown for a parameter that a trial does not have, such as one of a group that was not drawn."""
 
 _Background = Callable[[list[float], list[float], list[float]], Any]
 

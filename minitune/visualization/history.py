@@ -120,7 +120,7 @@ class RunHistory:
 
     Raises:
         FileNotFoundError: If there is no run.
-        ValueError: If no metric or no mode is known, or the mode is none.
+        ValueError: If no metric or no mode is known, or the mode is unknown.
         TypeError: If the source is none of these.
         TuneError: If the journal cannot be read.
     """
@@ -164,7 +164,7 @@ class RunHistory:
         """The metric and the mode.
 
         Raises:
-            ValueError: If one of them is not known, or the mode is none.
+            ValueError: If one of them is not known, or the mode is unknown.
         """
         if reader.metric is None and goal.objectives:
             raise ValueError(f"the run in {self.path} has several objectives, {goal}; pass metric=, one of them")

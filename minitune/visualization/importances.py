@@ -1,12 +1,12 @@
-"""Importances: which parameters the objective depends on, and how sure that is.
+"""Importances: on which parameters the objective depends, and how reliable that is.
 
-A random forest learns the objective from the parameters, as Hutter, Hoos and Leyton-Brown (2014) do it. The importance
-of a parameter is the permutation importance of Breiman (2001, section 10) on trials that the forest has not seen: how
-much worse it predicts them when the parameter's values are shuffled. The objective is replaced by its rank, so that one
-diverged trial does not decide everything.
+A random forest learns the objective from the parameters, as in Hutter, Hoos and Leyton-Brown (2014). The importance of
+a parameter is the permutation importance of Breiman (2001, section 10) on trials that the forest has not seen: how much
+worse its predictions become when the parameter's values are shuffled. The objective is replaced by its rank, so that
+one diverged trial does not decide everything.
 
-How sure it is: the forest's R² on the trials that it has not seen. A forest that predicts nothing knows nothing about
-importances either, and the text says so.
+The reliability is the forest's R² on the trials that it has not seen. If a forest predicts badly, its importances mean
+nothing, and the text says so.
 """
 
 from __future__ import annotations

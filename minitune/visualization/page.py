@@ -82,7 +82,7 @@ def write_report(
 
 
 def _json(data: Any) -> str:
-    """JSON that can stand in a script element: no `<`, and null for what is not finite."""
+    """Return JSON for a script element: without `<`, and with null for values that are not finite."""
     return json.dumps(_finite(data), separators=(",", ":")).replace("<", "\\u003c")
 
 
