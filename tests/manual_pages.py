@@ -41,6 +41,7 @@ OPTIONAL = {
     "matplotlib": "manual",
     "torch": "manual_torch",
     "lightning": "manual_torch",
+    "ray": "ray",
 }
 """Packages that a block may need, and the folder of `tests/extras` whose tests run it. The main suite compiles it."""
 

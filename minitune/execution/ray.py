@@ -22,6 +22,7 @@ import itertools
 import logging
 import math
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ from typing import Any
 from minitune._version import __version__
 from minitune.actor.launcher import new_run_id
 from minitune.actor.loop import Loop, Timer
-from minitune.actor.messages import CLOSE_S, MESSAGE_BYTES, Exited, NotReset, Started
+from minitune.actor.messages import CLOSE_S, MESSAGE_BYTES, Exited, NotReset, Place, Started
 from minitune.actor.process import ActorProcess
 from minitune.actor.relay import Greeting, Link, RelayLauncher, RelayListener
 from minitune.base.shared_values import ValueFile
@@ -40,6 +41,7 @@ from minitune.execution.devices import Machine
 from minitune.execution.ledger import Ledger, allocation_of
 from minitune.execution.local import Actor, ProcessExecutor
 from minitune.resources import CPU, GPU, MEMORY, Allocation, Resources
+from minitune.result import NODE_IP_VARIABLE
 
 logger = logging.getLogger("minitune")
 
@@ -47,10 +49,14 @@ _IDLE_S = 2.0
 """How long a relay without a worker keeps its place in the cluster."""
 _SLOW_S = 30.0
 """After so long without a place for a trial the user is told what it waits for."""
+_REFRESH_S = 10.0
+"""How long what the cluster's head has said of its nodes is taken to hold, where that means no to a trial."""
 _CHECK_S = 60.0
 """For all nodes to show that they reach the directory of the run."""
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """Where this package is found."""
+_SHARED = "shared"
+"""Directory in that of the run, for values that are stored once."""
 _HIDDEN = ("node:", "object_store_memory")
 """Beginnings of the names of resources that every node has, and that are no totals to show."""
 
@@ -83,7 +89,7 @@ def _relay_class() -> type:
             if os.path.isdir(directory):
                 os.chdir(directory)
             gpu_ids = ",".join(map(str, ray.get_gpu_ids()))
-            facts = {"node": ray.get_runtime_context().get_node_id(), "gpus": gpu_ids}
+            facts = {"ip": ray.util.get_node_ip_address(), "gpus": gpu_ids}
             serve(Greeting(name, socket.gethostname(), facts), *args)
 
     return Relay
@@ -305,6 +311,7 @@ class _Cluster:
         self._directory = os.getcwd()
         self._places: dict[str, _Place] = {}
         self._leaving: dict[str, _Place] = {}
+        self._has_told_slow = False
         self._idle: dict[Resources, list[_Place]] = {}
         self._is_closed = False
 
@@ -383,9 +390,18 @@ class _Cluster:
         place.ended = ref.future()
         loop = self._loop
         place.ended.add_done_callback(lambda ended: loop.post(lambda: self._on_ended(place)))
-        place.timer = loop.call_later(_SLOW_S, lambda: _tell_slow(place))
+        place.timer = loop.call_later(_SLOW_S, lambda: self._tell_slow(place))
         self._places[place.name] = place
         return place
+
+    def _tell_slow(self, place: _Place) -> None:
+        if not self._has_told_slow:
+            self._has_told_slow = True
+            logger.warning(
+                "Ray has found no place for a trial (%s) for %g s: perhaps others use the cluster (said once)",
+                _shown(place.request.required_resources),
+                _SLOW_S,
+            )
 
     def _on_relay(self, greeting: Greeting, link: Link) -> bool:
         """A relay is there."""
@@ -550,14 +566,6 @@ def _differs(path: str, content: str) -> str:
         return "it writes into a directory of its own: what it writes there is not seen here"
 
 
-def _tell_slow(place: _Place) -> None:
-    logger.warning(
-        "Ray has found no place for %s for %g s: others may use the cluster, or it is still starting",
-        _shown(place.request.required_resources) if place.request.required_resources else "a trial",
-        _SLOW_S,
-    )
-
-
 def _in_words(error: BaseException) -> str:
     """Ray's error in one line, without stacks."""
     lines = [line.strip() for line in str(error).splitlines()]
@@ -641,6 +649,7 @@ class RayTrialExecutor(ProcessExecutor):
         self._waiting: dict[str, NotReset | None] = {}  # actors whose relay is not there yet
         self._packed: dict[str, bytes] = {}
         self._is_checked = False
+        self._refresh_s = 0.0
         super().__init__(
             self._cluster.books,
             loop,
@@ -659,8 +668,20 @@ class RayTrialExecutor(ProcessExecutor):
         """
         if not self._is_checked:
             self._cluster.check_directory(self._directory())
+            shutil.rmtree(os.path.join(self._directory(), _SHARED), ignore_errors=True)  # of a driver that was killed
             self._is_checked = True
         return super().share(value)
+
+    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
+        """See `TrialExecutor.can_start`. Before it says no it looks, now and then, whether there are new nodes."""
+        if self._loop.time() < self._refresh_s:
+            return super().can_start(request, waiter)
+        with suppress(TuneError):
+            if super().can_start(request, waiter):
+                return True
+        self._refresh_s = self._loop.time() + _REFRESH_S
+        self._cluster.refresh()
+        return super().can_start(request, waiter)
 
     def call(self, actor_id: str, method: str, *args: Any) -> None:
         """See `TrialExecutor.call`."""
@@ -687,7 +708,7 @@ class RayTrialExecutor(ProcessExecutor):
 
     def _new_file(self) -> ValueFile:
         return ValueFile(
-            os.path.join(self._directory(), "shared"), "choose a storage_path with more space", has_name=True
+            os.path.join(self._directory(), _SHARED), "choose a storage_path with more space", has_name=True
         )
 
     def _new_process(self, request: Resources, instead: ActorProcess | None = None) -> ActorProcess:
@@ -737,6 +758,11 @@ class RayTrialExecutor(ProcessExecutor):
             first = tuple(filter(None, gpu_ids.split(",")))
             placement = (first, *[()] * (len(actor.request.bundles) - 1))
             actor.allocation = allocation_of(actor.request, placement, os.environ)
+
+    def _place(self, actor: Actor) -> Place:
+        place, greeting = super()._place(actor), _place_of(actor).greeting
+        ip = greeting.facts.get("ip", "") if greeting is not None else ""
+        return place._replace(env={**place.env, NODE_IP_VARIABLE: ip})
 
     def _started(self, actor: Actor) -> Started:
         greeting = _place_of(actor).greeting

@@ -44,6 +44,7 @@ from minitune.result import (
     HOSTNAME,
     ITERATIONS_SINCE_RESTORE,
     NODE_IP,
+    NODE_IP_VARIABLE,
     PID,
     SHOULD_CHECKPOINT,
     TIME_SINCE_RESTORE,
@@ -64,7 +65,7 @@ LOG_SYS_USAGE = "log_sys_usage"
 _LARGEST = sys.float_info.max
 """Infinities, NaN and larger ints do not count: a sum of them would fail."""
 _NODE_IP = "127.0.0.1"
-"""A constant: finding the real address might use the network, and it is of no use on one machine."""
+"""Of this machine, unless the executor names another one: finding it out might use the network."""
 LIMIT_BYTES = 64_000_000
 """How much one report may hold, pickled. A message to the driver may hold more, since it holds more than the report."""
 _PLAIN = frozenset({float, int, str, bool, type(None), bytes, complex})
@@ -342,6 +343,7 @@ class AutoFields:
         self._usage = _MachineUsage() if log_sys_usage else None
         self._pid = os.getpid()
         self._hostname = hostname()
+        self._node_ip = os.environ.get(NODE_IP_VARIABLE, _NODE_IP)
         self.timesteps_total: Any = None
         self.episodes_total: Any = None
         self.timesteps_since_restore: Any = 0
@@ -406,7 +408,7 @@ class AutoFields:
         result[TIME_TOTAL_S] = self.time_total_s
         result[PID] = self._pid
         result[HOSTNAME] = self._hostname
-        result[NODE_IP] = _NODE_IP
+        result[NODE_IP] = self._node_ip
         if self._config is None:
             result.pop(CONFIG, None)
         else:
@@ -457,7 +459,7 @@ class AutoFields:
             TIME_TOTAL_S: self.time_total_s,
             PID: self._pid,
             HOSTNAME: self._hostname,
-            NODE_IP: _NODE_IP,
+            NODE_IP: self._node_ip,
             CONFIG: self._config,
             TIME_SINCE_RESTORE: self.time_since_restore_s,
             ITERATIONS_SINCE_RESTORE: self.iterations_since_restore,

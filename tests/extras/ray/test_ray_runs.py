@@ -17,6 +17,7 @@ import ray
 import minitune as tune
 from minitune import Checkpoint, FailureConfig, Resources, RunConfig, TuneConfig, Tuner
 from minitune.error import TuneError
+from minitune.execution.ray import RayTrialExecutor
 
 pytestmark = pytest.mark.usefixtures("connection")
 
@@ -95,6 +96,7 @@ def test_functions_report_checkpoint_and_print(tmp_path):
     grid = fit(counting, tmp_path, {"x": tune.grid_search([1, 2])})
 
     assert [result.metrics["n"] for result in grid] == [4, 4]
+    assert {result.metrics["node_ip"] for result in grid} == {ray.util.get_node_ip_address()}
     assert all(Path(result.checkpoint.path, "n").read_text() == "4" for result in grid)
     wait_until(lambda: not relays())
 
@@ -121,19 +123,33 @@ def test_a_trial_goes_on_after_the_death_of_its_relay(tmp_path):
     assert (result.metrics["n"], result.metrics["begin"]) == (4, 2)
 
 
-def test_a_trial_goes_on_on_another_node(tmp_path, connection):
+@pytest.fixture
+def two_more_nodes(connection):
+    """Each has room for one trial that asks for a spot."""
     handler = signal.getsignal(signal.SIGTERM)
     nodes = [connection.add_node(num_cpus=1, resources={"spot": 1}, object_store_memory=100 * 2**20) for _ in range(2)]
-    try:
-        trainable = tune.with_resources(counting, Resources([{"CPU": 1, "spot": 1}]))
-        (result,) = fit(trainable, tmp_path, {"fault": kill_node})
+    yield
+    for node in nodes:
+        connection.remove_node(node, allow_graceful=False)
+    signal.signal(signal.SIGTERM, handler)  # each node that is started here replaces it
 
-        assert result.error is None
-        assert (result.metrics["n"], result.metrics["begin"]) == (4, 2)
+
+@pytest.mark.usefixtures("two_more_nodes")
+def test_a_cluster_with_several_nodes(tmp_path, monkeypatch):
+    """A directory that one of them does not reach is refused. After a node's death its trial goes on on another one."""
+    executor = RayTrialExecutor(directory=lambda: "/proc/self/cwd")  # means another directory in each process
+    try:
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(TuneError, match=r"must reach /proc/self/cwd.*No such file.*Mount"):
+            executor.share(1)
+        assert not list(tmp_path.iterdir())
     finally:
-        for node in nodes:
-            connection.remove_node(node, allow_graceful=False)
-        signal.signal(signal.SIGTERM, handler)  # each node that is started here replaces it
+        executor.shutdown()
+
+    (result,) = fit(tune.with_resources(counting, {"cpu": 1, "spot": 1}), tmp_path, {"fault": kill_node})
+
+    assert result.error is None
+    assert (result.metrics["n"], result.metrics["begin"]) == (4, 2)
 
 
 def test_an_exit_code_and_the_last_lines_arrive(tmp_path):
@@ -211,15 +227,18 @@ def test_members_of_a_population_take_over_others(tmp_path):
 
 
 SCRIPT = """
-    import os, sys, time
+    import pathlib, sys, time
     import minitune as tune
 
-    def sleeping(config):
-        tune.report({"n": 1})
+    def counting(config):
+        pathlib.Path("saved").mkdir()
+        pathlib.Path("saved/n").write_text("2")
+        tune.report({"n": 2}, checkpoint=tune.Checkpoint("saved"))
+        pathlib.Path("reported").touch()
         time.sleep(600)
 
     tune.Tuner(
-        sleeping,
+        counting,
         tune_config=tune.TuneConfig(executor="ray"),
         run_config=tune.RunConfig(storage_path=sys.argv[1], name="run", verbose=0),
     ).fit()
@@ -227,15 +246,21 @@ SCRIPT = """
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_is_left_on_the_cluster_when_the_driver_ends(tmp_path, connection, number):
+def test_nothing_is_left_on_the_cluster_when_the_driver_ends_and_it_can_be_resumed(tmp_path, number):
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(SCRIPT))
     driver = subprocess.Popen([sys.executable, script, tmp_path / "results"], stderr=subprocess.DEVNULL)
     try:
-        wait_until(lambda: list(tmp_path.glob("results/run/*/result.json")) and relays())
+        wait_until(lambda: list(tmp_path.glob("results/run/*/reported")))
         driver.send_signal(number)
         driver.wait(120)
         wait_until(lambda: not relays())
     finally:
         driver.kill()
         driver.wait()
+
+    (result,) = Tuner.restore(str(tmp_path / "results" / "run"), counting).fit()
+
+    assert result.error is None
+    assert (result.metrics["n"], result.metrics["begin"]) == (4, 2)
+    assert not list(tmp_path.glob("results/run/shared/*"))

@@ -1,0 +1,18 @@
+"""The examples of the manual that need Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from manual_pages import Block, Home, needing, where
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(("block", "shown"), needing("ray"), ids=lambda block: where(block) if block else "")
+def test_the_example_prints_what_the_page_shows(
+    block: Block, shown: Block | None, tmp_path: Path, bound_s: Callable[[float], float]
+) -> None:
+    printed = Home(tmp_path, bound_s(300)).run_alone(block, shown)
+    assert printed.agrees, printed.actual
