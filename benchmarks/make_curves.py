@@ -155,7 +155,8 @@ def make(name: str) -> dict[str, Any]:
             now = round(round(loss, 5) * 1e5) if math.isfinite(loss) else None
             deltas.append(None if now is None else now - before)
             before = before if now is None else now
-        values = [float(f"{value:.4g}") if isinstance(value, float) else value for value in config.values()]
+        # four digits and eight decimals: the training had all of them
+        values = [float(f"{round(value, 8):.4g}") if isinstance(value, float) else value for value in config.values()]
         rows.append([*values, round(seconds * 1e5), deltas])
     return {"names": [*space, "seconds_per_epoch_e5", "loss_e5_deltas"], "rows": rows}
 

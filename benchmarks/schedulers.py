@@ -416,7 +416,8 @@ def throughput_gate(num_seeds: int) -> Iterator[Row]:
 
 
 ASHA_GOALS = {"digits": {1: 0.20, 4: 0.20, 16: 0.27}, "diabetes": {1: 0.27, 4: 0.27, 16: 0.27}}
-"""Those on diabetes were set after it was measured: they only tell when ASHA gets worse."""
+"""Those on diabetes were set after it was measured: they only tell when ASHA gets worse. On digits, 100 orders leave
+the stopping variant unsure. 400 do not: with 4 workers its interval is 0.166 to 0.196."""
 
 GATES: dict[str, Callable[[int], Iterator[Row]]] = {
     "hyperband": hyperband_gate,
