@@ -1,4 +1,4 @@
-"""AutoSearch: a Gaussian process and Parzen estimators take turns, and both learn from all trials."""
+"""AutoSearch: a Gaussian process and Parzen estimators take turns; for many numbers there is an evolution strategy."""
 
 from __future__ import annotations
 
@@ -6,27 +6,34 @@ import random
 from itertools import islice
 from typing import Any
 
+from minitune.search.evolution import Evolution
 from minitune.search.gaussian_process import MOST_POINTS, GaussianProcess, Scales
-from minitune.search.parzen import Model, Ranking
+from minitune.search.parzen import Kernels, Model, Point, Ranking
 from minitune.search.tpe import TPESearch
 
-_MOST_PARAMETERS = 20
+_MOST_PARAMETERS, _LARGE = 20, 16
+"""The process takes at most so many parameters; from so many numbers on the evolution strategy searches."""
 
 
 class AutoSearch(TPESearch):
-    """Takes turns between a Gaussian process and the model of `TPESearch`; needs no other library.
+    """Chooses by the space and the trials between `TPESearch` and two more models; needs no other library.
 
     A Gaussian process finds the optimum of a smooth function in far fewer trials. The Parzen estimators stay good where
     the objective has many optima, is noisy, or has conditional parameters. So from `n_initial_points` on, every other
     suggestion is that of the process, and both are told everything.
 
-    The Parzen estimators work alone where the process cannot: with several objectives, with parameters below a
-    category, with more than 20 parameters, and where trials are stopped early, so that their values do not compare.
+    From 16 numbers on, and without choices, an evolution strategy searches alone: for 200 trials there are too many
+    parameters for a model of the objective.
+
+    The Parzen estimators work alone where neither can: with several objectives, with parameters below a category, with
+    choices among more than 20 parameters, and where trials are stopped early, so that their values do not compare.
 
     The arguments are those of `TPESearch`.
     """
 
     _scales: Scales | None = None
+    _evolution: Evolution | None = None
+    _heard = 0
 
     def get_state(self) -> dict[str, Any]:
         """See `Searcher.get_state`."""
@@ -40,26 +47,51 @@ class AutoSearch(TPESearch):
     def _propose(
         self, model: Model, ranking: Ranking, number: int, rng: random.Random
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Every other suggestion is that of the process."""
+        """Every other suggestion is that of the process; with many numbers each is that of the evolution strategy."""
         group = model.only_group
         is_plain = group is not None and self._policy == "last" and isinstance(self._mode, str)
-        if number % 2 and group is not None and is_plain and len(ranking) >= self.n_initial_points:
-            grounds, points = group.grounds, group.kernels.points
-            better = ranking.best(points, 0.5, MOST_POINTS // 2)
-            if better and len(grounds.axes) + len(grounds.sizes) <= _MOST_PARAMETERS:
-                others = (each.number for each in reversed(self._ended))
-                newest = (other for other in others if other in points and other not in better)
-                known = [*better, *islice(newest, MOST_POINTS - len(better))]
-                live = [each.number for each in self._live.values()]
-                self._scales = self._scales or Scales()
-                process = GaussianProcess(
-                    grounds,
-                    [points[each] for each in known],
-                    [ranking.value(each) for each in known],
-                    [points[each] for each in live if each in points and each not in ranking],
-                    self._scales,
-                    rng,
-                )
-                if (found := model.configuration(group.decode(process.suggest()))) is not None:
-                    return found
-        return super()._propose(model, ranking, number, rng)
+        if group is None or not is_plain or len(ranking) < self.n_initial_points:
+            return super()._propose(model, ranking, number, rng)
+        axes, choices = len(group.grounds.axes), len(group.grounds.sizes)
+        point = None
+        if axes >= _LARGE and not choices:
+            point = self._evolve(group.kernels, ranking, rng)
+        elif number % 2 and axes + choices <= _MOST_PARAMETERS:
+            point = self._improve(group.kernels, ranking, rng)
+        found = None if point is None else model.configuration(group.decode(point))
+        return found or super()._propose(model, ranking, number, rng)
+
+    def _improve(self, kernels: Kernels, ranking: Ranking, rng: random.Random) -> Point | None:
+        """The point from which the process expects most; None if all trials have failed."""
+        points = kernels.points
+        better = ranking.best(points, 0.5, MOST_POINTS // 2)
+        if not better:
+            return None
+        others = (each.number for each in reversed(self._ended))
+        newest = (other for other in others if other in points and other not in better)
+        known = [*better, *islice(newest, MOST_POINTS - len(better))]
+        live = [each.number for each in self._live.values()]
+        self._scales = self._scales or Scales()
+        process = GaussianProcess(
+            kernels.grounds,
+            [points[each] for each in known],
+            [ranking.value(each) for each in known],
+            [points[each] for each in live if each in points and each not in ranking],
+            self._scales,
+            rng,
+        )
+        return process.suggest()
+
+    def _evolve(self, kernels: Kernels, ranking: Ranking, rng: random.Random) -> Point:
+        """A draw of the evolution strategy, once it has heard of all trials that have ended since its last one."""
+        if self._evolution is None:
+            self._evolution, self._heard = Evolution(kernels.grounds), 0
+        for each in islice(self._ended, self._heard, None):
+            if each.number in kernels.points:
+                self._evolution.tell(kernels.points[each.number], ranking.value(each.number))
+        self._heard = len(self._ended)
+        return self._evolution.draw(rng)
+
+    def _set_space(self, space: dict[str, Any]) -> None:
+        self._evolution = None
+        super()._set_space(space)

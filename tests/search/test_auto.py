@@ -1,4 +1,4 @@
-"""AutoSearch: a Gaussian process and Parzen estimators take turns, and each does what it can."""
+"""AutoSearch: a Gaussian process, Parzen estimators and an evolution strategy, and each does what it can."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from kit import fit
 from minitune import TuneConfig, report
 from minitune.schedulers import ASHAScheduler
 from minitune.search import AutoSearch, TPESearch, create_searcher
+from minitune.search.evolution import Evolution
+from minitune.search.parzen import Grounds
 from minitune.space.domains import choice, lograndint, loguniform, quniform, randint, randn, uniform
+from minitune.space.parameters import Axis
 
 Config = dict[str, Any]
 
@@ -129,7 +132,7 @@ def test_a_cliff_does_not_hide_small_values() -> None:
     ("space", "settings"),
     [
         ({"m": choice([{"a": uniform(0, 1)}, {"b": uniform(0, 1)}])}, {}),
-        ({f"x{number}": uniform(0, 1) for number in range(21)}, {}),
+        ({"c": choice("ab"), **{f"x{number}": uniform(0, 1) for number in range(20)}}, {}),
         (SQUARE, {"early_stop": "depth"}),
     ],
     ids=["conditional", "many", "early_stop"],
@@ -194,3 +197,84 @@ def test_a_searcher_is_made_by_its_name_and_learns_from_known_points() -> None:
 
     assert best(play(searcher, bowl, 6)) < 0.01
     assert TuneConfig(search_alg="auto").search_alg == "auto"
+
+
+# -- many numbers ------------------------------------------------------------------------------------------------------
+
+OPTIMUM = [random.Random(number).uniform(0.2, 0.8) for number in range(20)]
+MANY = {f"x{number}": uniform(0, 1) for number in range(20)}
+
+
+def far(config: Config) -> float:
+    return sum((value - place) ** 2 for value, place in zip(config.values(), OPTIMUM, strict=True))
+
+
+@pytest.mark.parametrize("pending", [1, 8])
+def test_of_many_numbers_far_better_ones_are_found_than_by_the_estimators(pending: int) -> None:
+    def run(kind: type[TPESearch], seed: int) -> float:
+        searcher, values, live = search(MANY, kind, seed=seed), [], []
+        for number in range(150):
+            config = searcher.suggest(str(number))
+            assert isinstance(config, dict)
+            live.append((str(number), far(config)))
+            if len(live) == pending:
+                name, value = live.pop(0)
+                searcher.on_trial_complete(name, {"loss": value})
+                values.append(value)
+        return min(values)
+
+    found = {kind: statistics.median(run(kind, seed) for seed in range(3)) for kind in (AutoSearch, TPESearch)}
+
+    assert found[AutoSearch] < found[TPESearch] / 2
+
+
+def test_many_numbers_of_all_kinds_stay_in_their_domains() -> None:
+    space = {f"{name}{copy}": domain for copy in range(4) for name, domain in MIXED.items() if name != "act"}
+
+    for config, _ in play(search(space), lambda config: sum(config.values()), 60):
+        for copy in range(4):
+            assert 1e-5 <= config[f"lr{copy}"] <= 1e-1
+            assert config[f"layers{copy}"] in range(1, 6)
+            assert config[f"units{copy}"] in range(8, 513)
+            assert round(config[f"drop{copy}"] * 10, 6) in range(6)
+
+
+def test_many_numbers_are_searched_on_after_failures_and_from_known_points() -> None:
+    def fails_at_first(config: Config) -> float | None:
+        return None if config["x0"] > 0.5 else far(config)
+
+    without = best(play(search(MANY), far, 40))
+    searcher = search(MANY)
+    play(searcher, lambda config: math.nan, 25)
+    play(searcher, fails_at_first, 10, first=25)
+    for _ in range(10):
+        near = {f"x{number}": place + 0.02 for number, place in enumerate(OPTIMUM)}
+        searcher.add_evaluated_point(near, far(near))
+
+    found = [value for _, value in play(searcher, far, 30, first=35)]
+
+    assert min(found) < 0.7 * without
+
+
+def test_a_saved_search_of_many_numbers_goes_on_as_it_would_have() -> None:
+    whole = play(search(MANY), far, 60)
+    first, second = search(MANY), search(MANY, seed=99)
+    play(first, far, 37)
+
+    second.set_state(first.get_state())
+
+    assert play(second, far, 23, first=37) == whole[37:]
+
+
+def test_an_evolution_that_has_come_to_an_end_looks_elsewhere() -> None:
+    rng, evolution = random.Random(0), Evolution(Grounds([Axis(uniform(0, 1))] * 16, []))
+    widths = []
+    for _ in range(4_000):
+        point = evolution.draw(rng)
+        off = math.dist(point.places, OPTIMUM[:16])
+        evolution.tell(point, off)
+        widths.append(off)
+    least = min(widths)
+
+    assert least < 1e-4
+    assert max(widths[widths.index(least) :]) > 0.5
