@@ -45,12 +45,14 @@ def zygote(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 def zygote_pids() -> list[int]:
-    return [child.pid for child in psutil.Process().children()]
+    """The children of this process but for the one that starts scripts, which tests before these may have needed."""
+    children = psutil.Process().children()
+    return [child.pid for child in children if not any("script_server" in word for word in child.cmdline())]
 
 
 def spares_of(driver: Driver) -> list[int]:
     """Workers that were forked ahead, before anybody has asked for them."""
-    workers = {child.pid for zygote in psutil.Process().children() for child in zygote.children()}
+    workers = {child.pid for pid in zygote_pids() for child in psutil.Process(pid).children()}
     return sorted(pid for pid in workers - set(driver.group.pids().values()) if not is_gone(pid))
 
 
