@@ -341,7 +341,7 @@ def _refuse_objective(bound: BoundFunction) -> None:
     first, asked = code.co_varnames[0], [name for name in code.co_names if name.startswith("suggest_")]
     if asked and first.startswith("trial"):
         raise ValueError(
-            f"a trainable function takes its configuration, a dict, but {bound.__name__}({first}) asks a trial of "
+            f"a trainable function takes its configuration, a dict, but {bound.__name__}({first}) uses a trial of "
             f"Optuna ({first}.{asked[0]}): give the space to param_space, such as {{'x': uniform(0, 1)}}, and read "
             "config['x']; return a dict, such as {'loss': value}"
         )

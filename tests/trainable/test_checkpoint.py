@@ -150,7 +150,7 @@ def test_a_dict_lives_as_long_as_its_checkpoint() -> None:
 def test_only_a_dict_is_one(source: Path) -> None:
     with pytest.raises(TypeError, match="but got list"):
         Checkpoint.from_dict([1])  # type: ignore[arg-type]
-    with pytest.raises(AttributeError, match="is no dict"):
+    with pytest.raises(AttributeError, match="is not a dict"):
         Checkpoint(source).to_dict()
 
 
