@@ -6,7 +6,7 @@ import contextlib
 import csv
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -74,9 +74,17 @@ class CSVLoggerCallback(LoggerCallback):
     def __init__(self) -> None:
         self._files = AppendFiles()
         self._tables: dict[str, _Table] = {}
-        # The csv writer formats in C, and hands each row to the `append` of a list.
         self._rows: list[str] = []
-        self._put_row = csv.writer(SimpleNamespace(write=self._rows.append), lineterminator="\n").writerow
+        self._put_row = _row_writer(self._rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A run records its callbacks; a csv writer cannot be pickled."""
+        return {name: value for name, value in vars(self).items() if name != "_put_row"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """The writer is made again."""
+        vars(self).update(state)
+        self._put_row = _row_writer(self._rows)
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Append one row; where that fails, the log says so."""
@@ -229,6 +237,11 @@ class CSVLoggerCallback(LoggerCallback):
                 rest = self._format([late.get(name) for name in columns]) if late else "," * (len(columns) - 1) + "\n"
                 new.write(row[:-1] + b"," + rest.encode("utf-8", "backslashreplace"))
             table.size = new.tell()
+
+
+def _row_writer(rows: list[str]) -> Callable[[list[Any]], object]:
+    """A function that appends a row's text to a list: the csv writer formats in C."""
+    return csv.writer(SimpleNamespace(write=rows.append), lineterminator="\n").writerow
 
 
 def _flatten(result: Mapping[Any, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import make_trial, run_trial
+from kit import fit, make_trial, run_trial
 
 from minitune.experiment.trial import Trial
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback, LoggerCallback, pretty_print
@@ -223,6 +223,19 @@ def test_a_config_that_cannot_be_pickled_has_no_params_pkl(trial: Trial) -> None
     start(logger, trial)
     end(logger, trial)
     assert sorted(path.name for path in Path(trial.local_path).iterdir()) == ["params.json", "result.json"]
+
+
+@pytest.mark.parametrize(("kind", "name"), [(JsonLoggerCallback, "result.json"), (CSVLoggerCallback, "progress.csv")])
+def test_a_logger_can_be_recorded_with_its_run_and_writes_after_that(
+    kind: Callable[[], LoggerCallback], name: str, trial: Trial, caplog: pytest.LogCaptureFixture
+) -> None:
+    logger = pickle.loads(pickle.dumps(kind()))
+    start(logger, trial)
+    log(logger, trial, {"a": 1})
+    end(logger, trial)
+    assert "1" in Path(trial.local_path, name).read_text()
+    fit(lambda config: {"a": 1}, callbacks=[kind()])
+    assert caplog.messages == []
 
 
 # -- csv ---------------------------------------------------------------------------------------------------------------
