@@ -14,7 +14,7 @@ from minitune.search import AutoSearch, TPESearch
 from minitune.space.domains import Categorical, Float, Integer, LogUniform
 from minitune.space.parameters import Parameter, draw
 
-OURS = "minitune TPE"
+OURS, AUTO = "minitune TPE", "minitune auto"
 Asker = Any
 """See above."""
 
@@ -144,7 +144,7 @@ class HyperOpt:
 SEARCHERS: dict[str, tuple[str, Callable[[Mapping[str, Any], int], Asker]]] = {
     "random": ("", Random),
     OURS: ("", Ours),
-    "minitune auto": ("", lambda space, seed: Ours(space, seed, AutoSearch)),
+    AUTO: ("", lambda space, seed: Ours(space, seed, AutoSearch)),
     "Optuna random": ("optuna", lambda space, seed: Optuna(space, seed, "RandomSampler")),
     "Optuna TPE": ("optuna", Optuna),
     "Optuna CMA-ES": ("cmaes", lambda space, seed: Optuna(space, seed, "CmaEsSampler")),
@@ -159,7 +159,7 @@ OF_TWO: dict[str, tuple[str, Callable[[Mapping[str, Any], int], Asker]]] = {
     "Optuna NSGA-II": ("optuna", lambda space, seed: Optuna(space, seed, "NSGAIISampler", 2)),
 }
 """Those for two objectives."""
-LEARNERS: dict[str, type[TPESearch]] = {OURS: TPESearch, "minitune auto": AutoSearch}
+LEARNERS: dict[str, type[TPESearch]] = {OURS: TPESearch, AUTO: AutoSearch}
 """Those that learn from earlier runs."""
 IMPORTS = {OURS: "minitune.search.tpe", "Optuna TPE": "optuna", "HyperOpt TPE": "hyperopt"}
 """What is imported to get a searcher."""

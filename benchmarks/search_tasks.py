@@ -233,3 +233,27 @@ def hypervolume(points: Iterable[tuple[float, float]], reference: tuple[float, f
             area += (reference[0] - first) * (best - second)
             best = second
     return area
+
+
+def _shifted(kind: str, count: int) -> Task:
+    """A function of many parameters, with its optimum at a place of its own, within the inner half of the space."""
+    low, high = {"sphere": (-5.0, 5.0), "ackley": (-32.768, 32.768), "rosenbrock": (-5.0, 10.0)}[kind]
+    rng = random.Random(f"{kind}{count}")
+    optimum = [rng.uniform(0.75 * low + 0.25 * high, 0.25 * low + 0.75 * high) for _ in range(count)]
+
+    def function(config: Config) -> float:
+        x = [config[f"x{i}"] - place for i, place in enumerate(optimum)]
+        if kind == "sphere":
+            return float(sum(value**2 for value in x))
+        if kind == "rosenbrock":
+            x = [value + 1 for value in x]
+            return float(sum(100 * (right - left**2) ** 2 + (1 - left) ** 2 for left, right in pairwise(x)))
+        ripple = sum(math.cos(2 * math.pi * value) for value in x) / count
+        return 20 + math.e - 20 * math.exp(-0.2 * math.hypot(*x) / math.sqrt(count)) - math.exp(ripple)
+
+    return Task(f"{kind}{count}", function, {f"x{i}": uniform(low, high) for i in range(count)}, 0.0)
+
+
+LARGE_TASKS = {
+    task.name: task for task in (_shifted(k, n) for k in ("sphere", "ackley", "rosenbrock") for n in (20, 50))
+}

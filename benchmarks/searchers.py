@@ -6,11 +6,12 @@
     python benchmarks/searchers.py --quick                  # whether everything runs
 
 Parts: `functions`, 100 trials one after the other on the six functions of `search_tasks.py`; `parallel`, the same with
-four trials under way at a time; `digits`, 600 epochs of four workers on learning curves that lie between those of
-`digits_curves.json.gz` (the five nearest; taken from the nearest alone they would be flat in places, where nothing can
-be learned); `cost`, CPU time of a suggestion and what it is told, for ten uniform parameters; `import`, time and memory
-that importing a searcher takes; `objectives`, the hypervolume of 100 trials of two objectives; `transfer`, how a run
-goes that learns from an earlier one of 60 trials, on a function that is like its own and on one that is not.
+sixteen trials under way at a time; `large`, 200 trials on three functions of 20 and 50 parameters; `digits`, 600 epochs
+of four workers on learning curves that lie between those of `digits_curves.json.gz` (the five nearest; taken from the
+nearest alone they would be flat in places, where nothing can be learned); `cost`, CPU time of a suggestion and what it
+is told, for ten uniform parameters; `import`, time and memory that importing a searcher takes; `objectives`, the
+hypervolume of 100 trials of two objectives; `transfer`, how a run goes that learns from an earlier one of 60 trials, on
+a function that is like its own and on one that is not.
 
 *Regret* is the distance of a run's best value from the optimum, over that of the median of 5,000 random values; the
 score is log10 of the median over the seeds, and the mean of the functions' scores. *P(beat)* is the share of pairs of
@@ -33,15 +34,15 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import mul
 from pathlib import Path
 from typing import Any
 
 from schedulers import EPOCHS, read_curves
-from search_engines import IMPORTS, LEARNERS, OF_TWO, OURS, SEARCHERS, Asker, Ours
-from search_tasks import TASKS, Config, Task, hypervolume, relative, zdt
+from search_engines import AUTO, IMPORTS, LEARNERS, OF_TWO, OURS, SEARCHERS, Asker, Ours
+from search_tasks import LARGE_TASKS, TASKS, Config, Task, hypervolume, relative, zdt
 
 from minitune import ASHAScheduler, RunConfig, Stopper, TuneConfig, choice, lograndint, loguniform, uniform
 from minitune.search import TPESearch
@@ -73,10 +74,12 @@ def best_values(task: Task, make: Callable[..., Asker], seed: int, trials: int, 
     return best
 
 
-def on_functions(names: Sequence[str], seeds: int, trials: int, at_a_time: int, typical_of: int) -> dict[str, Any]:
-    """Regrets of some searchers on all functions: by function, by searcher, one for each seed."""
+def on_functions(
+    tasks: Iterable[Task], names: Sequence[str], seeds: int, trials: int, at_a_time: int, typical_of: int
+) -> dict[str, Any]:
+    """Regrets of some searchers on functions: by function, by searcher, one for each seed."""
     found: dict[str, Any] = {}
-    for task in TASKS.values():
+    for task in tasks:
         scale = task.typical(typical_of) - task.optimum
         found[task.name] = {
             name: [
@@ -91,13 +94,14 @@ def on_functions(names: Sequence[str], seeds: int, trials: int, at_a_time: int, 
 def show_functions(found: Mapping[str, Mapping[str, Sequence[float]]], title: str) -> Iterator[str]:
     """A table: for each searcher log10 of the median regret on each function, the mean, and how often it is beaten."""
     names = list(next(iter(found.values())))
-    yield f"{title}: log10 of the median regret (less is better), and P(beat) of {OURS} over the row's searcher"
+    ours = AUTO if AUTO in names else OURS
+    yield f"{title}: log10 of the median regret (less is better), and P(beat) of {ours} over the row's searcher"
     yield ""
-    yield _row("", *found, "mean", f"{OURS} beats it")
+    yield _row("", *found, "mean", f"{ours} beats it")
     yield _row(*["---"] * (len(found) + 3))
     for name in names:
         scores = [math.log10(statistics.median(runs[name])) for runs in found.values()]
-        beaten = "" if name == OURS else beats([(runs[OURS], runs[name]) for runs in found.values()])
+        beaten = "" if name == ours else beats([(runs[ours], runs[name]) for runs in found.values()])
         yield _row(name, *(f"{score:.2f}" for score in scores), f"{statistics.mean(scores):.3f}", beaten)
     yield ""
 
@@ -370,7 +374,7 @@ def _row(*cells: str) -> str:
 
 # -- command -----------------------------------------------------------------------------------------------------------
 
-PARTS = ("functions", "parallel", "digits", "cost", "import", "objectives", "transfer")
+PARTS = ("functions", "parallel", "large", "digits", "cost", "import", "objectives", "transfer")
 
 
 def run_parts(options: argparse.Namespace) -> dict[str, Any]:
@@ -381,10 +385,11 @@ def run_parts(options: argparse.Namespace) -> dict[str, Any]:
     sizes, repeats = ((20,), 3) if options.quick else ((100, 1_000, 5_000), 20)
     figures: dict[str, Any] = {"seeds": seeds, "trials": trials, "searchers": names}
     for part in options.only:
-        if part in ("functions", "parallel"):
-            at_a_time = 4 if part == "parallel" else 1
-            found: Any = on_functions(names, seeds, trials, at_a_time, typical_of)
-            lines = show_functions(found, f"{trials} trials, {at_a_time} at a time, {seeds} seeds")
+        if part in ("functions", "parallel", "large"):
+            at_a_time = options.at_a_time if part == "parallel" else 1
+            tasks, factor = (LARGE_TASKS, 2) if part == "large" else (TASKS, 1)
+            found: Any = on_functions(tasks.values(), names, seeds, factor * trials, at_a_time, typical_of)
+            lines = show_functions(found, f"{factor * trials} trials, {at_a_time} at a time, {seeds} seeds")
         elif part == "digits":
             found = on_digits(seeds, budget)
             lines = show_digits(found, budget)
@@ -421,6 +426,7 @@ def main() -> int:
     parser.add_argument("--searchers", nargs="+", choices=tuple(SEARCHERS), default=list(SEARCHERS), help="which ones")
     parser.add_argument("--tasks", nargs="+", choices=tuple(TASKS), default=list(TASKS), help="functions of `transfer`")
     parser.add_argument("--seeds", type=int, default=10, help="how many runs of each")
+    parser.add_argument("--at-a-time", type=int, default=16, help="trials under way in the part `parallel`")
     parser.add_argument("--trials", type=int, default=100, help="how many trials on a function")
     parser.add_argument("--quick", action="store_true", help="two seeds and few trials: the figures mean nothing")
     parser.add_argument("--json", type=Path, help="write all figures to this file")

@@ -91,7 +91,7 @@ def test_searchers_are_compared(tmp_path: Path, bound_s: Callable[[float], float
 
     assert done.returncode == 0, done.stderr
     document = json.loads(document_path.read_text(encoding="utf-8"))
-    parts = {"functions", "parallel", "digits", "cost", "import", "objectives", "transfer"}
+    parts = {"functions", "parallel", "large", "digits", "cost", "import", "objectives", "transfer"}
     assert set(document) == {"seeds", "trials", "searchers", *parts}
     assert all(len(values) == 2 for values in document["functions"]["branin"].values())
     assert "| minitune TPE | " in done.stdout
