@@ -426,7 +426,9 @@ def timeout_error(trial: Trial, overdue: Overdue, event: Exited) -> TrialError:
     )
     cause = f"{what} (last: {_last_report(trial)})"
     limit = f"{overdue.kind}_timeout_s={overdue.limit_s:g}"
-    first = f"trial {trial.name} (pid {event.pid or trial.pid})has exceeded {limit}: {cause}; its worker: {event.cause}"
+    first = (
+        f"trial {trial.name} (pid {event.pid or trial.pid}) has exceeded {limit}: {cause}; its worker: {event.cause}"
+    )
     error = TrialTimeoutError("\n".join([first, *_where_and_last_lines(trial, event)]))
     error.cause = cause
     return error

@@ -156,7 +156,7 @@ def _raise_told(hook: Callable[..., Any], trial: Trial | None, error: Exception)
         raise ConstraintError(f"{error}; {_KEPT}") from error.__cause__
     text = (
         f"{_hook_name(hook)} raised {type(error).__name__}: {error}"
-        + (f"(while it was told of trial {trial.name})" if trial is not None else "")
+        + (f" (while it was told of trial {trial.name})" if trial is not None else "")
         + f"; {_KEPT}"
     )
     raise (dual_error(PluginError, error, text) or PluginError(text)) from error

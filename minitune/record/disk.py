@@ -450,7 +450,7 @@ class Disk:
         except OSError:
             return ""
         if path.endswith(" (deleted)"):
-            return "(it was removed)"
+            return " (it was removed)"
         return "" if path == os.path.realpath(self._directory) else f" (it is at {path} now)"
 
     def _run_short(self) -> None:

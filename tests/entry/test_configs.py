@@ -241,7 +241,12 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], dict[str, str], str]] = {
         {},
         r"a value that is bound to the trainable cannot be pickled: it is a _thread\.lock",
     ),
-    "an executor": (trainable, {"executor": "local"}, {"MINITUNE_EXECUTOR": "fog"}, "must be 'local' or 'inline'"),
+    "an executor": (
+        trainable,
+        {"executor": "local"},
+        {"MINITUNE_EXECUTOR": "fog"},
+        "must be 'local', 'inline' or 'ray'",
+    ),
     "a number of CPUs": (trainable, {}, {"MINITUNE_NUM_CPUS": "some"}, "MINITUNE_NUM_CPUS must be a number"),
     "a length": (trainable, {}, {"MINITUNE_MAX_LEN_IDENTIFIER": "0"}, "MAX_LEN_IDENTIFIER must be an int >= 1"),
     **{

@@ -73,7 +73,7 @@ def test_a_gang_gets_all_or_nothing() -> None:
     gang = Resources([{"CPU": 1}, {"CPU": 2, "GPU": 1}])
     book.acquire("other", Resources.of({"cpu": 2}))
     assert not book.can_acquire(gang)
-    with pytest.raises(RuntimeError, match="no room"):
+    with pytest.raises(RuntimeError, match="not enough free resources"):
         book.acquire("gang", gang)
     assert book.free() == {"CPU": 2, "GPU": 1}
     book.release("other")
