@@ -15,6 +15,7 @@ import threading
 import types
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,12 @@ def zygote(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 def zygote_pids() -> list[int]:
     """The children of this process but for the one that starts scripts, which tests before these may have needed."""
-    children = psutil.Process().children()
-    return [child.pid for child in children if not any("script_server" in word for word in child.cmdline())]
+    pids = []
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):  # it has ended, reaped or not
+            if not any("script_server" in word for word in child.cmdline()):
+                pids.append(child.pid)
+    return pids
 
 
 def spares_of(driver: Driver) -> list[int]:
