@@ -246,8 +246,7 @@ class CrashLoop:
             if len(self._never_up) >= _NEVER_UP:
                 raise CrashLoopError(
                     f"no worker has started, and the workers of {_NEVER_UP} trials have failed at their start: "
-                    f"{cause}. "
-                    "Fix the cause, or limit max_failures; the run can be resumed"
+                    f"{cause}. Fix the cause, or limit max_failures; the run can be resumed"
                 )
         self.counts = True
         times, rested_s = self._in_row.get(trial_id, (0, 0.0))
@@ -490,8 +489,7 @@ class RequiredMetrics:
             if DEFAULT_METRIC not in flat:
                 logger.warning(
                     "there is a mode but no metric, so each trial must return a number; but reported were: %s. Name "
-                    "the "
-                    "metric, such as metric=%r",
+                    "the metric, such as metric=%r",
                     ", ".join(reported),
                     reported[0],
                 )

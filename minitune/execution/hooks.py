@@ -166,8 +166,7 @@ def forked_error(who: str) -> TuneError:
     """The error in the child of a fork in `who`: if the child went on, there would be two drivers."""
     return TuneError(
         f"{who} has forked, and the child process returned from it. The run belongs to the parent, which continues. "
-        "End the "
-        "child with os._exit(), or use subprocess or multiprocessing"
+        "End the child with os._exit(), or use subprocess or multiprocessing"
     )
 
 

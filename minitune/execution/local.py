@@ -456,8 +456,7 @@ class ProcessExecutor:
         if os.path.exists(meant) or (os.path.dirname(path) and os.path.isdir(os.path.dirname(meant))):
             return (
                 f"{HINT}the working directory of each trial is its own directory; use the absolute path, {meant}, or "
-                "set "
-                "MINITUNE_CHDIR_TO_TRIAL_DIR=0"
+                "set MINITUNE_CHDIR_TO_TRIAL_DIR=0"
             )
         return ""
 

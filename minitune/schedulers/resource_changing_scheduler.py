@@ -327,8 +327,7 @@ class ResourceChangingScheduler(TrialScheduler):
         elif trial.trial_id not in self._planned and trial.resources != self._base_trial_resources:
             raise RuntimeError(
                 "with ResourceChangingScheduler all trials must ask for the same resources at the start, but the "
-                "first one "
-                f"asked for {self._base_trial_resources}, and trial {trial} for {trial.resources}"
+                f"first one asked for {self._base_trial_resources}, and trial {trial} for {trial.resources}"
             )
         self._base.on_trial_add(tune_controller, trial)
 

@@ -231,8 +231,7 @@ class FunctionRunner:
             if _is_within(FunctionRunner._hand_over):
                 raise RuntimeError(
                     "a signal handler called report() while report() was running: set a flag in the handler, and "
-                    "report "
-                    "after the function has seen the flag"
+                    "report after the function has seen the flag"
                 )
             self._let_go()
         with self._reporting:

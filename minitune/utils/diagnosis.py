@@ -99,8 +99,7 @@ def validate_save_restore(
         if repr(got) == repr(results[0]) != repr(wanted):  # arrays have no plain ==
             raise TuneError(
                 f"after restore() the next step must report values such as {wanted}, but it reports {got}, as a fresh "
-                "one "
-                "does: check that load_checkpoint() puts back all that save_checkpoint() has saved"
+                "one does: check that load_checkpoint() puts back all that save_checkpoint() has saved"
             )
         _step(second, 5)
     finally:
