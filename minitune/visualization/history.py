@@ -167,11 +167,15 @@ class RunHistory:
             ValueError: If one of them is not known, or the mode is unknown.
         """
         if reader.metric is None and goal.objectives:
-            raise ValueError(f"the run in {self.path} has several objectives, {goal}; pass metric=, one of them")
+            raise ValueError(
+                f"the run in {self.path} has several objectives, {goal}; pass one of them: metric=, or --metric"
+            )
         if reader.metric is None:
             results = [history.trial.last_result for history in reader.trials.values()]
             names = sorted({name for result in results for name in metrics_of(result)})
-            raise ValueError(f"the run in {self.path} has no metric; pass metric=, one of {', '.join(names) or 'none'}")
+            raise ValueError(
+                f"the run in {self.path} has no metric; pass metric=, or --metric: one of {', '.join(names) or 'none'}"
+            )
         if mode is None:
             raise ValueError(f'the run in {self.path} has no mode; pass mode="min" or mode="max"')
         check_mode(mode)
