@@ -40,7 +40,7 @@ from minitune.output.table import metrics_of
 from minitune.record.layout import is_run, last_error_text
 from minitune.record.standing import FINISHED_RUN, STOPPED, RunState, read_standing, state_of
 from minitune.record.story import Decisions, Story, TrialDecision, find_runs
-from minitune.result import AUTO_RESULT_KEYS, CONFIG, TIME_TOTAL_S, TRAINING_ITERATION, TRIAL_ID, flatten
+from minitune.result import AUTO_RESULT_KEYS, CONFIG, NODE_IP, TIME_TOTAL_S, TRAINING_ITERATION, TRIAL_ID, flatten
 
 Row = dict[str, Any]
 
@@ -224,6 +224,8 @@ def _trials(name: str) -> _Listing:
     metrics = [*run.goal.metrics, *own]
     shown = ["trial", TRIAL_ID, "status", *searched, *metrics, TRAINING_ITERATION, TIME_TOTAL_S]
     shown[3:3] = ["ended"] if has_ends else []
+    if len({row.get(NODE_IP) for row in rows} - {None}) > 1:  # on a cluster
+        shown.append(NODE_IP)
     more = (
         f", {run.not_drawn} not drawn{'' if state.name in (FINISHED_RUN, STOPPED) else ' yet'}" if run.not_drawn else ""
     )

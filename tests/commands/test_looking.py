@@ -42,6 +42,20 @@ def test_rows_are_filtered_sorted_and_cut(minitune: Minitune) -> None:
     assert rows(minitune, "--columns", "config/x,loss", "--limit", "1") == [{"config/x": 0, "loss": 1}]
 
 
+def test_the_nodes_of_a_cluster_are_listed(minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Moves(tune.Callback):
+        def on_trial_complete(self, **info: object) -> None:
+            monkeypatch.setenv("MINITUNE_NODE_IP", "10.0.0.2")  # the address is that of this process
+
+    space = {"x": tune.grid_search([0, 1])}
+    fit(train, space, storage_path=tmp_path, name="two", max_concurrent_trials=1, callbacks=[Moves()])
+    assert re.findall(r"\b(?:127\.0\.0\.1|10\.0\.0\.2)(?= +\|)", minitune("ls", tmp_path / "two")[1]) == [
+        "127.0.0.1",
+        "10.0.0.2",
+    ]
+    assert "node_ip" not in minitune("ls", "run")[1]
+
+
 def test_a_table_goes_to_a_csv_file(minitune: Minitune, tmp_path: Path) -> None:
     status, out, _ = minitune("ls", "run", "--output", tmp_path / "f.csv")
 

@@ -1,0 +1,28 @@
+"""Random experiments leave the same records, files and results on Ray as on this machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+DIFFERENTIAL = Path(__file__).parents[2] / "differential"
+SEEDS = sorted({*range(12)} - {6})
+"""Experiment 6 asks for more CPUs than there are, which each executor says in its own words."""
+
+
+@pytest.mark.usefixtures("connection")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_experiment_is_the_same_as_on_the_local_executor(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(DIFFERENTIAL))
+    from differential_plan import Plan
+    from differential_views import differences, run, views
+
+    monkeypatch.setenv("MINITUNE_NUM_CPUS", "8")
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)  # the names of its files hold the time
+    plan = Plan.of(seed)
+    local, on_ray = (views(plan, run(plan, kind, tmp_path / kind)) for kind in ("local", "ray"))
+    assert not differences(local, on_ray)
