@@ -115,7 +115,7 @@ class Plan:
 
     @property
     def goal(self) -> Goal:
-        """What is optimised."""
+        """The metrics and modes that the run optimises."""
         return Goal.of(self.tune_config.metric, self.tune_config.mode)
 
     @property

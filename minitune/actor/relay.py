@@ -10,9 +10,9 @@ peak memory, the kill of its whole tree) is as on the driver's machine, and it t
 `Listener`. All that concerns a worker goes over one connection, in order: the last words of a worker come before its
 death. No byte waits for a poll, and no thread stands between the connection and the driver's loop.
 
-Whoever is gone is noticed by the end of the connection. If the driver is gone, the relay kills its workers and leaves.
-If the relay is gone, the template process of its workers notices, kills them and leaves, within `CLOSE_S`; so the
-driver tells of their end only after that time: the next attempt of a trial must not meet the last one.
+The end of the connection shows that the other side is gone. If the driver is gone, the relay kills its workers and
+leaves. If the relay is gone, the template process of its workers kills them and leaves, within `CLOSE_S`. So the driver
+reports their end only after that time: the next attempt of a trial must not meet the last one.
 
 A packet is a kind, the number of a worker, a length, and a body.
 """
@@ -175,7 +175,7 @@ class Link:
 
 # -- on the other machine ----------------------------------------------------------------------------------------------
 class Greeting(NamedTuple):
-    """What a relay says of itself.
+    """The first message of a relay: its name and its node.
 
     Attributes:
         name: The name by which the driver has asked for it.

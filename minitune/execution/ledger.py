@@ -601,7 +601,7 @@ def _total_units(amount: float) -> int:
 
 
 def allocation_of(request: Resources, placement: Placement, environ: Mapping[str, str]) -> Allocation:
-    """What an actor is told that it has.
+    """The allocation that an actor hears of: amounts and devices.
 
     Args:
         request: The request that was met.

@@ -88,7 +88,7 @@ class Actor:
 
 
 class Carrier(Protocol):
-    """What makes processes, as far as it has to be closed."""
+    """The part of a launcher that an executor closes at its end."""
 
     def close(self) -> None:
         """See `Launcher.close`."""
@@ -328,7 +328,7 @@ class ProcessExecutor:
 
     def _new_process(self, request: Resources, instead: ActorProcess | None = None) -> ActorProcess:
         """A process that is not started yet, for an actor with this request; perhaps since `instead` cannot be used."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define _new_process()")
 
     def _start_process(self, actor: Actor, instead: NotReset | None = None) -> None:
         """Start a fresh process for an actor; perhaps since a parked one could not be used."""

@@ -316,7 +316,7 @@ class _Cluster:
         self._is_closed = False
 
     def nodes(self) -> dict[str, dict[str, float]]:
-        """What each living node has, by its id. Asks the cluster's head, so it may block for a short time."""
+        """The resources of each living node, by its id. Asks the cluster's head, so it may block for a short time."""
         return {node["NodeID"]: dict(node["Resources"]) for node in self.ray.nodes() if node["Alive"]}
 
     def refresh(self) -> None:

@@ -696,7 +696,7 @@ def check_mode(mode: str) -> None:
 
 @dataclass(frozen=True)
 class EarlierRun:
-    """What another run can learn from a run: plain data, which outlives its directory.
+    """The trials of a run that another run can learn from: plain data, which outlives the directory.
 
     Attributes:
         path: The run's directory, as it is named in texts.
@@ -709,7 +709,7 @@ class EarlierRun:
 
     @classmethod
     def of(cls, path: str, trials: Iterable[Trial]) -> EarlierRun:
-        """What there is to learn from these trials."""
+        """Collect the configurations and last results of these trials."""
         tried: list[tuple[dict[str, Any], dict[str, float] | None]] = []
         for trial in trials:
             if trial.status == ERROR:
@@ -743,7 +743,7 @@ def check_objectives(metric: Metric, mode: Metric) -> None:
 
 @dataclass(frozen=True)
 class Goal:
-    """What a run optimises.
+    """The objectives of a run.
 
     Attributes:
         metric: Of a run with one objective; None if it is not known.

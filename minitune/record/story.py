@@ -586,7 +586,7 @@ def read_run(path: str | os.PathLike[str], unpickle: bool = False, decisions: De
 
 
 def read_earlier(argument: str, sources: Any) -> list[EarlierRun]:
-    """What can be learned from earlier runs. Blocks while they are read; nothing is unpickled.
+    """Read the trials of earlier runs. Blocks; unpickles nothing.
 
     Args:
         argument: The argument's name, for the error text.

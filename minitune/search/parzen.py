@@ -552,7 +552,7 @@ class Ranking:
         return [number for key, _, number in own[: min(math.ceil(share * len(own)), most)] if key != WORST]
 
     def value(self, number: int) -> float:
-        """What an observation of one objective that has a rank counts with: smaller is better; NaN if it is worst."""
+        """The loss of a ranked observation of one objective: smaller is better; NaN if it is worst."""
         key = self._ranks[number][0]
         return math.nan if key == WORST else key[0]
 

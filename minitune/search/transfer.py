@@ -1,4 +1,4 @@
-"""What `TPESearch` learns from earlier runs over a space with some of the same parameters.
+"""Transfer: `TPESearch` learns from earlier runs over a space with some of the same parameters.
 
 Raw values of two tasks do not compare, ranks do. So an earlier run becomes a surrogate that predicts, for any
 configuration, the share of the earlier trials that are better. How like the new task is to the earlier one is seen in
