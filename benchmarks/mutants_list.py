@@ -62,10 +62,22 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "often_it_is_cut",
     ),
     (
-        "minitune/execution/tune_controller.py",
-        "EARLY_ENDS = (INTERRUPTED_BY, STOPPER_ENDS, _FAIL_FAST)",
-        "EARLY_ENDS = (INTERRUPTED_BY, _FAIL_FAST)",
+        "minitune/execution/hooks.py",
+        "EARLY_ENDS = (INTERRUPTED_BY, STOPPER_ENDS, FAIL_FAST)",
+        "EARLY_ENDS = (INTERRUPTED_BY, FAIL_FAST)",
         "tests/testing/test_ci_command.py::test_a_run_that_the_budget_cuts_short_passes_and_says_so",
+    ),
+    (
+        "minitune/record/story.py",
+        '        trial.stopped_by = record.get("stopped_by", "")',
+        '        trial.stopped_by = ""',
+        "tests/commands/test_looking.py::test_a_trial_that_a_scheduler_has_stopped_says_which",
+    ),
+    (
+        "minitune/output/live.py",
+        "if len({*nodes} - {None}) > 1 else []),",
+        "if len({*nodes}) > 1 else []),",
+        "tests/output/test_live_view.py::test_the_nodes_are_shown_if_there_are_several",
     ),
     (
         "minitune/output/table.py",

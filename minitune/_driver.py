@@ -37,11 +37,11 @@ from minitune.base.text import warn_once
 from minitune.callback import Callback, check_callbacks, environment_callbacks
 from minitune.config import default_storage_path
 from minitune.error import as_cause
-from minitune.execution.hooks import Hooks
+from minitune.execution.hooks import INTERRUPTED_BY, Hooks
 from minitune.execution.logical_order import OrderedExecutor
 from minitune.execution.state import RunSettings, RunState, TrialSettings
 from minitune.execution.trial_executor import TrialExecutor
-from minitune.execution.tune_controller import INTERRUPTED_BY, TuneController
+from minitune.execution.tune_controller import TuneController
 from minitune.experiment.trial import Trial, TrialIds
 from minitune.output.output_limit import output_limit
 from minitune.output.progress import Progress, TrialProgress

@@ -207,6 +207,8 @@ class TrialActions:
 
     def move(self, trial: Trial, step: Step, reason: str) -> None:
         """Take a step; a change of the public status, and each retry, is recorded."""
+        if step is Step.STOP:
+            trial.stopped_by = self._hooks.stopped_by(reason)
         if self._state.move(trial, step, reason) or step is Step.RETRY:
             self._recorder.status(trial, reason)
 

@@ -20,12 +20,12 @@ from minitune.checkpoint import Checkpoint
 from minitune.decision import CONTINUE, STOP, Decision
 from minitune.error import ConstraintError, TuneError, dual_error
 from minitune.execution.state import Request, RunState
-from minitune.experiment.trial import Metric, Trial
+from minitune.experiment.trial import HAS_RETURNED, Metric, Trial
 from minitune.logger import LoggerCallback, forwards_to_nothing, split_plain
 from minitune.resources import CPU, GPU, Resources
 from minitune.result import DEFAULT_METRIC, DONE, flatten
 from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
-from minitune.schedulers.trial_scheduler import TrialScheduler
+from minitune.schedulers.trial_scheduler import REACHES_MAX_T, TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import SearcherWrapper
 from minitune.settings import number_setting
@@ -35,7 +35,17 @@ logger = logging.getLogger("minitune")
 
 STOP_CRITERION = "the stop criterion was met"
 TRAINABLE_ENDED = "the trainable has ended"
+STOPPER_ENDS = "the stopper has ended the run"
+INTERRUPTED_BY = "interrupted by "
+FAIL_FAST = "fail_fast: "
+EARLY_ENDS = (INTERRUPTED_BY, STOPPER_ENDS, FAIL_FAST)
+"""How the reasons begin for which trials end that the end of the run cuts short."""
 _KEPT = "the run was ended; its reports are kept"
+
+
+def is_own_end(reason: str) -> bool:
+    """Whether a trial that ends for this reason is complete: it has returned, met a criterion or reached `max_t`."""
+    return reason.startswith((HAS_RETURNED, STOP_CRITERION, TRAINABLE_ENDED)) or REACHES_MAX_T in reason
 
 
 # -- what a scheduler sees ---------------------------------------------------------------------------------------------
@@ -398,6 +408,10 @@ class Hooks:
         elif self._tells_searcher:
             self._call(self.search_alg.on_trial_result, trial, trial.trial_id, flat)
         return decision
+
+    def stopped_by(self, reason: str) -> str:
+        """The name of the scheduler if it has stopped a trial for this reason; empty if the trial ends otherwise."""
+        return "" if is_own_end(reason) or reason.startswith(EARLY_ENDS) else self.scheduler.short_name
 
     def retell(self, trial: Trial, result: dict[str, Any], flat: dict[str, Any], decision: Decision) -> None:
         """Tell of a result that an earlier driver has decided upon: who was asked then, hears it again.

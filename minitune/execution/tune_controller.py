@@ -38,7 +38,7 @@ from minitune.execution.failure import (
     raised_error,
     timeout_error,
 )
-from minitune.execution.hooks import Hooks
+from minitune.execution.hooks import FAIL_FAST, STOPPER_ENDS, Hooks
 from minitune.execution.launcher import Launcher
 from minitune.execution.report_path import ReportPath
 from minitune.execution.state import ENDED, WAITING, Live, RunState
@@ -55,12 +55,7 @@ from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
 logger = logging.getLogger("minitune")
 
 
-STOPPER_ENDS = "the stopper has ended the run"
-INTERRUPTED_BY = "interrupted by "
-_FAIL_FAST = "fail_fast: "
 _RETURNED = Decision(STOP, HAS_RETURNED)
-EARLY_ENDS = (INTERRUPTED_BY, STOPPER_ENDS, _FAIL_FAST)
-"""How the reasons begin for which trials end that the end of the run cuts short."""
 _TOGETHER, _TOGETHER_S = 64, 0.005
 """So many events, or those of so many seconds, share a write at most: a slow callback holds up few workers."""
 _ASK_AGAIN_S = 0.002
@@ -698,4 +693,4 @@ class TuneController:
         self._hooks.errored(trial)
         if after is AfterFailure.END_RUN:
             self.failed_fast = self.failed_fast or trial
-            self.end_run(f"{_FAIL_FAST}trial {trial.name} failed")
+            self.end_run(f"{FAIL_FAST}trial {trial.name} failed")

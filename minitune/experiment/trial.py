@@ -146,6 +146,7 @@ class Trial:
         "seed",
         "start_checkpoint",
         "start_time",
+        "stopped_by",
         "stopping_criterion",
         "story",
         "trainable_name",
@@ -205,6 +206,8 @@ class Trial:
         self.checkpoints: list[KeptCheckpoint] = []
         self.error: TrialError | None = None
         self.story: list[tuple[float, Phase, str]] = []
+        self.stopped_by = ""
+        """The name of the scheduler that has stopped it; empty if none has."""
         if trial_name_creator is not None:
             self.custom_trial_name = str(trial_name_creator(self))
         if trial_dirname_creator is not None:

@@ -38,7 +38,8 @@ class Row:
         iteration: Its latest `training_iteration`.
         time_s: Its latest `time_total_s`; before that, how long it has been running.
         number: Its position in the order of submission: what it is called where there is no space for the name.
-        status: How it stands, such as `running` or `finished`.
+        status: How it stands, such as `running` or `stopped at 4 by ASHA`.
+        node: The address of its machine; None: not known yet.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Row:
     time_s: float | None = None
     number: int = 0
     status: str = ""
+    node: str | None = None
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,8 @@ def best_text(best: Row) -> str:
 def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, str] | None, width: int) -> Table:
     """The best trials and those that run, in the same columns: the first ones to go are the least important.
 
+    A column shows the trials' nodes if there are several.
+
     Args:
         best: The best trials.
         running: The running ones.
@@ -159,6 +163,7 @@ def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, s
     params = list(dict.fromkeys(name for row in rows for name in row.params))
     metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
     first = [goal[0]] if goal is not None else metrics[:1]
+    nodes = [row.node for row in rows]
     least = _METRIC_COLUMNS if width >= _WIDE_COLUMNS else 0
 
     def of_metric(name: str) -> Column:
@@ -171,6 +176,7 @@ def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, s
         Column("status", [row.status for row in rows]),
         Column("iter", [row.iteration for row in rows]),
         Column("time", [None if row.time_s is None else duration(row.time_s) for row in rows]),
+        *([Column("node", nodes)] if len({*nodes} - {None}) > 1 else []),
         *(of_metric(name) for name in metrics if name not in first),
     ]
     titles = {0: one_line(f"best so far ({goal[1]} {goal[0]})")} if best and goal is not None else {}

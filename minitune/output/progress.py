@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from minitune import clock
 from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
-from minitune.execution.hooks import call_plugin
+from minitune.execution.hooks import INTERRUPTED_BY, call_plugin
 from minitune.execution.trial_executor import TrialExecutor
-from minitune.execution.tune_controller import INTERRUPTED_BY
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.record.layout import RunDirectory

@@ -44,7 +44,7 @@ from minitune.output.live import (
 )
 from minitune.output.screen import Cell, Screen, in_notebook, open_screen
 from minitune.output.table import error_table, error_texts, kind_of_error, last_line
-from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
+from minitune.result import DEFAULT_METRIC, NODE_IP, TIME_TOTAL_S, TRAINING_ITERATION
 
 logger = logging.getLogger("minitune")
 
@@ -794,7 +794,8 @@ class LiveReporter(ScreenReporter):
             result.get(TRAINING_ITERATION),
             time_s,
             trial.number,
-            table.ending(trial, is_cut=False).partition(" at ")[0],
+            table.ending(trial, trial.trial_id in self._info.cut),
+            result.get(NODE_IP),
         )
 
     def _error_kinds(self, failed: Sequence[Trial]) -> list[ErrorKind]:

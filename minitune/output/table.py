@@ -28,8 +28,7 @@ from minitune.base.table import (
     left_out_line,
     short_repr,
 )
-from minitune.execution.hooks import STOP_CRITERION, TRAINABLE_ENDED
-from minitune.execution.tune_controller import EARLY_ENDS
+from minitune.execution.hooks import EARLY_ENDS, is_own_end
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import HAS_RETURNED, Goal, Trial, best_trial
 from minitune.result import (
@@ -42,7 +41,6 @@ from minitune.result import (
     TRAINING_ITERATION,
     flatten,
 )
-from minitune.schedulers.trial_scheduler import REACHES_MAX_T
 
 STATUS_ORDER = (RUNNING, TERMINATED, PAUSED, PENDING, NOT_STARTED, ERROR)
 """In which order statuses are shown, as in `Trial.shown_status`."""
@@ -226,7 +224,9 @@ ENDINGS = {text: n for n, text in enumerate(("finished", "stopped", "cut short",
 
 
 def ending(trial: Trial, is_cut: bool) -> str:
-    """How a trial has ended: `finished`, `stopped at 4` by a scheduler, `cut short at 2`, `failed`, `not started`.
+    """How a trial has ended: `finished`, `stopped at 4 by ASHA`, `cut short at 2`, `failed`, `not started`.
+
+    The name of the scheduler is left out if the journal is one of an earlier version, which has none.
 
     Args:
         trial: The trial; of one that has not ended this is its status.
@@ -240,9 +240,14 @@ def ending(trial: Trial, is_cut: bool) -> str:
     reason = trial.story[-1][2] if trial.story else HAS_RETURNED
     if is_cut:
         return f"cut short{at}"
-    if reason.startswith((HAS_RETURNED, STOP_CRITERION, TRAINABLE_ENDED)) or REACHES_MAX_T in reason:
+    if is_own_end(reason):
         return "finished"
-    return f"stopped{at}"
+    return f"stopped{at} by {trial.stopped_by}" if trial.stopped_by else f"stopped{at}"
+
+
+def way_of(ending: str) -> str:
+    """The way alone in which a trial has ended: `stopped` of `stopped at 4 by ASHA`."""
+    return re.split(" at | by ", ending, maxsplit=1)[0]
 
 
 def cut_short(trials: Sequence[Trial]) -> dict[str, str]:
@@ -267,7 +272,7 @@ def early_end(trials: Sequence[Trial]) -> str:
 
 def ending_counts(trials: Iterable[Trial], cut: Collection[str]) -> str:
     """`6 finished, 2 failed`: how many trials ended in which way; `cut` are the ids of those that were cut short."""
-    counts = Counter(ending(trial, trial.trial_id in cut).partition(" at ")[0] for trial in trials)
+    counts = Counter(way_of(ending(trial, trial.trial_id in cut)) for trial in trials)
     ordered = sorted(counts, key=lambda text: (text not in ENDINGS, ENDINGS.get(text, 0), text))
     return ", ".join(f"{counts[text]} {text}" for text in ordered) or "none"
 
@@ -326,7 +331,8 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
     names = list(names or flatten(best.config))[:_MAX_SHOWN_PARAMETERS]
     config = ", ".join(f"{name}={short_repr(parameter_of(best, name), rounds=True)}" for name in names)
     value = short_repr(look_up(best.last_result, metric), rounds=True)
-    return [f"Best: {metric}={value}{' with ' if config else ''}{config} (trial {best.trial_id})"]
+    trial = f"trial {best.trial_id}{', which has failed' if best.status == ERROR else ''}"
+    return [f"Best: {metric}={value}{' with ' if config else ''}{config} ({trial})"]
 
 
 def run_html(trials: Sequence[Trial], goal: Goal, path: str) -> str:

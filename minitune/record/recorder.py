@@ -265,7 +265,7 @@ class Recorder:
         total = trial.sum_up() if is_worth_a_sum and trial.is_finished() else None
         if total is not None and CONFIG in total["last"]:
             total["last"] = {**total["last"], CONFIG: None}
-        self._journal.add(records.status(trial.trial_id, trial.status, cause, total))
+        self._journal.add(records.status(trial.trial_id, trial.status, cause, total, trial.stopped_by))
 
     def result(
         self, trial: Trial, result: dict[str, Any], decision: Decision, checkpoint: CheckpointRecord | None

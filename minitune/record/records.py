@@ -234,7 +234,13 @@ def exploit(trial: str, donor: str, checkpoint: int, config: Mapping[str, Any], 
     return record
 
 
-def status(trial: str, status: str, cause: str = "", sum_of_results: Mapping[str, Any] | None = None) -> Record:
+def status(
+    trial: str,
+    status: str,
+    cause: str = "",
+    sum_of_results: Mapping[str, Any] | None = None,
+    stopped_by: str = "",
+) -> Record:
     """A trial's public status changes, and why.
 
     Args:
@@ -243,10 +249,13 @@ def status(trial: str, status: str, cause: str = "", sum_of_results: Mapping[str
         cause: Why.
         sum_of_results: The sum of the trial's results so far, if there are many: see `Trial.sum_up`. A
             reader that knows it need not read them.
+        stopped_by: The name of the scheduler that has stopped the trial; the field is there only if one has.
     """
     record = {KIND: STATUS, "trial": trial, "status": status, "cause": cause, "at": clock.current.time()}
     if sum_of_results is not None:
         record[SUM] = sum_of_results
+    if stopped_by:
+        record["stopped_by"] = stopped_by
     return record
 
 

@@ -211,7 +211,7 @@ class Replay(Story):
             self._add(fresh, replaced=trial)
             self.changes.append((fresh, trial))
         elif trial.is_finished() and wanted is ResumeType.RESUME:
-            trial.error, trial.num_failures = None, 0
+            trial.error, trial.num_failures, trial.stopped_by = None, 0, ""
             self._move(trial, Step.REVIVE, RESUMED)
             self._make_ready(trial)
             self.changes.append((trial, None))

@@ -433,6 +433,7 @@ class Story:
             self.final.pop(trial_id, None)
         if step is Step.REVIVE:
             trial.error, trial.num_failures = None, 0
+        trial.stopped_by = record.get("stopped_by", "")
         self._move(trial, step, cause)
 
     # -- where `Replay` tells plug-ins ---------------------------------------------------------------------------------

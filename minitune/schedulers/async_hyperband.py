@@ -169,6 +169,8 @@ class AsyncHyperBandScheduler(MetricScheduler):
         ValueError: If an argument is out of range.
     """
 
+    _short_name = "ASHA"
+
     def __init__(
         self,
         time_attr: str = "training_iteration",

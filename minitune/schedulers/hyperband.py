@@ -275,6 +275,8 @@ class HyperBandScheduler(MetricScheduler):
         ValueError: If an argument is out of range.
     """
 
+    _short_name = "HyperBand"
+
     _supports_buffered_results = False
 
     def __init__(
@@ -552,6 +554,8 @@ class HyperBandForBOHB(HyperBandScheduler):
     Source: Falkner et al., "BOHB: Robust and Efficient Hyperparameter Optimization at Scale" (ICML 2018, arXiv
     1807.01774).
     """
+
+    _short_name = "BOHB"
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
         """See `HyperBandScheduler.on_trial_result`."""

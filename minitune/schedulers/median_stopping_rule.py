@@ -87,6 +87,8 @@ class MedianStoppingRule(MetricScheduler):
         ValueError: If an argument is out of range.
     """
 
+    _short_name = "median rule"
+
     def __init__(
         self,
         time_attr: str = "time_total_s",

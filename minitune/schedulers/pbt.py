@@ -186,6 +186,8 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         ValueError: If it cannot be read, or is no such file.
     """
 
+    _short_name = "PBT replay"
+
     def __init__(self, policy_file: str | os.PathLike[str]):
         require(isinstance(policy_file, (str, os.PathLike)), "policy_file: the path of a policy file", policy_file)
         self.policy_file = os.path.expanduser(os.fspath(policy_file))
@@ -295,6 +297,8 @@ class PopulationBasedTraining(MetricScheduler):
         TypeError: If a mutation is of no known kind.
         ValueError: If another argument is out of range.
     """
+
+    _short_name = "PBT"
 
     _rule = "pbt"
 

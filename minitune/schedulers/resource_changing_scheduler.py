@@ -378,6 +378,11 @@ class ResourceChangingScheduler(TrialScheduler):
                 del self._put_aside[trial_id]
         return chosen
 
+    @property
+    def short_name(self) -> str:
+        """That of the base scheduler, which alone stops trials."""
+        return self._base.short_name
+
     def debug_string(self) -> str:
         """The base scheduler's, marked."""
         return f"(ResourceChangingScheduler) {self._base.debug_string()}"

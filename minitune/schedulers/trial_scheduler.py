@@ -123,6 +123,11 @@ class TrialScheduler:
         return None
 
     @property
+    def short_name(self) -> str:
+        """The name by which people know the scheduler, such as `ASHA`; by default that of its class."""
+        return str(vars(type(self)).get("_short_name", type(self).__name__))
+
+    @property
     def required_attrs(self) -> tuple[str, ...]:
         """The flattened names that every result must hold. A trial whose result lacks one fails."""
         return (self._metric,) if self._metric else ()

@@ -15,6 +15,7 @@ from itertools import combinations, count
 from typing import TYPE_CHECKING, Any
 
 from minitune.base.checks import require
+from minitune.output.table import way_of
 from minitune.visualization.history import RunHistory, TrialHistory
 from minitune.visualization.importances import Importances, get_param_importances
 
@@ -240,7 +241,7 @@ def plot_intermediate_values(run: RunLike, *, metric: str | None = None, mode: s
     figure.update_yaxes(title=history.metric)
     groups: dict[str, list[TrialHistory]] = {}
     for trial in chosen:
-        groups.setdefault(trial.ended.partition(" at ")[0], []).append(trial)
+        groups.setdefault(way_of(trial.ended), []).append(trial)
     for (ended, trials), color in zip(sorted(groups.items()), _RUN_COLORS * len(groups), strict=False):
         x: list[float | None] = []
         y: list[float | None] = []
@@ -568,7 +569,7 @@ def plot_timeline(run: RunLike, *, metric: str | None = None, mode: str | None =
     for begin, end, trial in spans:
         row = heappop(used)[1] if used and used[0][0] <= begin else next(free)
         heappush(used, (end, row))
-        groups.setdefault(trial.ended.partition(" at ")[0], []).append((row, begin, end, trial))
+        groups.setdefault(way_of(trial.ended), []).append((row, begin, end, trial))
     for (ended, bars), color in zip(sorted(groups.items()), _RUN_COLORS * len(groups), strict=False):
         figure.add_trace(
             plotly_objects().Bar(

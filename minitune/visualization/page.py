@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from minitune.base.files import atomic_write, local_path
+from minitune.output.table import way_of
 from minitune.visualization import figures
 from minitune.visualization.history import RunHistory
 from minitune.visualization.importances import get_param_importances
@@ -136,7 +137,7 @@ def _section(history: RunHistory, number: int, plots: list[Figure]) -> str:
     best = history.best
     ended: dict[str, int] = {}
     for trial in history.trials:
-        kind = trial.ended.partition(" at ")[0]
+        kind = way_of(trial.ended)
         ended[kind] = ended.get(kind, 0) + 1
     facts = [
         ("state", history.state.text),

@@ -56,6 +56,50 @@ def test_the_nodes_of_a_cluster_are_listed(minitune: Minitune, tmp_path: Path, m
     assert "node_ip" not in minitune("ls", "run")[1]
 
 
+class Odd(tune.schedulers.TrialScheduler):
+    """Stops every other trial at once."""
+
+    def on_trial_result(self, tune_controller: object, trial: tune.experiment.Trial, result: dict[str, object]) -> str:
+        return self.STOP if trial.number % 2 else self.CONTINUE
+
+
+def four(config: dict[str, int]) -> None:
+    for step in range(4):
+        tune.report({"loss": config["x"] + step})
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "name"),
+    [
+        (Odd(), "Odd"),
+        (tune.schedulers.ResourceChangingScheduler(Odd()), "Odd"),
+        (tune.schedulers.ASHAScheduler(max_t=9), "ASHA"),
+        (tune.schedulers.HyperBandScheduler(max_t=9), "HyperBand"),
+        (tune.schedulers.MedianStoppingRule(grace_period=0, min_samples_required=1), "median rule"),
+    ],
+)
+def test_a_trial_that_a_scheduler_has_stopped_says_which(
+    minitune: Minitune, tmp_path: Path, scheduler: tune.schedulers.TrialScheduler, name: str
+) -> None:
+    space = {"x": tune.grid_search([0, 9])}
+    run = {"metric": "loss", "mode": "min", "stop": {"training_iteration": 3}, "max_concurrent_trials": 1}
+    fit(four, space, scheduler=scheduler, storage_path=tmp_path, name="run", **run)
+    listed = minitune("ls", tmp_path / "run", "--json", "--columns", "ended,training_iteration")[1]
+    one, other = map(json.loads, listed.splitlines())
+    assert one == {"ended": "finished", "training_iteration": 3}, "the stop criterion is no scheduler"
+    assert other["ended"] == f"stopped at {other['training_iteration']} by {name}"
+
+
+def test_of_a_run_of_an_earlier_version_the_scheduler_is_not_known(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minitune.execution.hooks.Hooks.stopped_by", lambda hooks, reason: "")
+    space = {"x": tune.grid_search([0, 9])}
+    fit(four, space, metric="loss", mode="min", scheduler=Odd(), storage_path=tmp_path, name="run")
+    listed = minitune("ls", tmp_path / "run", "--json", "--columns", "ended")[1]
+    assert [json.loads(line)["ended"] for line in listed.splitlines()] == ["finished", "stopped at 1"]
+
+
 def test_a_table_goes_to_a_csv_file(minitune: Minitune, tmp_path: Path) -> None:
     status, out, _ = minitune("ls", "run", "--output", tmp_path / "f.csv")
 

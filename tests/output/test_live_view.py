@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -115,6 +116,16 @@ def test_the_objective_and_the_parameters_are_dropped_last(width: int, shown: li
     assert head.split() == shown
     assert ("1" if width <= 60 else ROW.name) in [line.split()[0] for line in lines], "the number where it is narrow"
     assert any(line.startswith("(no space") for line in lines) is (width < 60)
+
+
+def test_the_nodes_are_shown_if_there_are_several() -> None:
+    here, there = replace(ROW, node="10.0.0.1"), replace(ROW, node="10.0.0.2")
+    lines = render(replace(FULL, best=[here], running=[there, replace(ROW, node=None)]), 120, 40)
+    (head,) = (line for line in lines if line.startswith("trial "))
+    assert head.split() == ["trial", "loss", "lr", "opt/decay", "status", "iter", "time", "node", "acc"]
+    assert re.findall(r"10\.0\.0\.\d", "".join(lines)) == ["10.0.0.1", "10.0.0.2"]
+    lines = render(replace(FULL, best=[here], running=[here, replace(ROW, node=None)]), 120, 40)
+    assert not any("10.0.0.1" in line for line in lines)
 
 
 def test_a_small_terminal_keeps_the_bar_and_the_best() -> None:

@@ -193,12 +193,24 @@ def test_the_end_counts_how_trials_ended_and_shows_the_best_ten(capfd: pytest.Ca
     lines = capfd.readouterr().out.splitlines()
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| descends")]
     assert [row[2] for row in cells[:11]] == [str(x) for x in range(1, 11)] + ["20"]
-    assert [row[1] for row in cells[:11]] == ["finished", *["stopped at 1"] * 9, "failed"]
+    assert [row[1] for row in cells[:11]] == ["finished", *["stopped at 1 by ASHA"] * 9, "failed"]
     (count,) = (line for line in lines if line.startswith("20 trials in "))
     assert count.endswith(", 1 failed")
     assert f"... 9 more: minitune ls {run_path()}" in lines
     assert any(line.startswith("Best: loss=") for line in lines)
     assert f"Results: {run_path()}" in lines
+
+
+def test_a_best_trial_that_has_failed_is_marked(capfd: pytest.CaptureFixture[str]) -> None:
+    def fails(config: dict[str, Any]) -> None:
+        tune.report({"loss": config["x"]})
+        if config["x"] == 0:
+            raise ValueError("no 0")
+
+    grid = fit(fails, {"x": tune.grid_search([1, 0])}, metric="loss", mode="min", verbose=1)
+    best = grid.get_best_result()
+    assert best.error is not None, "as in Ray Tune"
+    assert f"Best: loss=0 with x=0 (trial {best.metrics['trial_id']}, which has failed)\n" in capfd.readouterr().out
 
 
 def reads(config: dict[str, Any]) -> None:

@@ -37,7 +37,7 @@ def test_a_history_has_parameters_curves_and_ends() -> None:
     assert failed.failed
     assert "no luck" in failed.error
     assert [(point.step, point.value) for point in stopped.points] == [(1, 1), (2, 2)]
-    assert stopped.ended == "stopped at 2"
+    assert stopped.ended == "stopped at 2 by ASHA"
     assert "rank" in stopped.why
     assert history.state.name == "finished"
     assert [trial.number for trial in history.ranked()] == [1, 2]
