@@ -1331,8 +1331,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/search/gaussian_process.py",
-        "            self._believe(point)\n",
-        "            pass\n",
+        "([*inputs, *waiting], ",
+        "(inputs, ",
         "tests/search/test_auto.py::test_suggestions_that_are_pending_keep_apart",
     ),
     (

@@ -1,4 +1,4 @@
-"""GaussianProcess: a model of the objective that says where the next trial improves most, in plain Python.
+"""GaussianProcess: a model of the objective that says where the next trial improves most; it needs no other library.
 
 The process has a Matérn-5/2 kernel with a length scale for each parameter (Rasmussen and Williams, "Gaussian Processes
 for Machine Learning", 2006, sections 4.2 and 5.1). For a choice the distance is 0 or 1: categories are alike or not.
@@ -10,6 +10,11 @@ Where trials are pending, their points count as if their means had been observed
 Le Riche and Carraro, 2010). This leaves all means as they are, and takes the uncertainty around the points away, so
 that parallel suggestions keep away from each other.
 
+The linear algebra is in `Covariance`, and once more with numpy in `NumpyCovariance`, which takes a fraction of the
+time. Numpy is used where it can be imported: this depends on what is installed alone, and not on what else the process
+has imported, so that a resumed run goes on as it would have. Both compare the same candidates, which are drawn without
+them. So a suggestion is the same with numpy and without it, unless two candidates differ by no more than rounding.
+
 What keeps it cheap without numpy: at most `MOST_POINTS` points; length scales are found by a short random search that
 goes on from those of the suggestion before, on some of the points; and the variance of a candidate, which costs most,
 is computed only as far as a bound of its improvement is promising.
@@ -20,7 +25,10 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Sequence
+from functools import cache, cached_property
+from itertools import repeat
 from operator import mul
+from typing import Any
 
 from minitune.search.parzen import Grounds, Point
 
@@ -80,25 +88,18 @@ class GaussianProcess:
         self._parameters = len(grounds.axes) + len(grounds.sizes)
         self._best = points[:4]
         self._values = _standardised(values)
-        self._least = min(self._values)
-        inputs = [self._coordinates(point) for point in points]
-        few = [*range(len(inputs))]
+        coordinates = [self._coordinates(point) for point in points]
+        few = [*range(len(points))]
         if len(few) > _MOST_FITTED:
             middle, half = len(few) // 2, _MOST_FITTED // 2
             few = [*few[:half], *few[middle : middle + half]]
-        self._learn(scales, [inputs[i] for i in few], [self._values[i] for i in few])
+        self._learn(scales, [coordinates[i] for i in few], [self._values[i] for i in few])
         self._weights = self._weights_of(scales.logs)
-        self._noise = math.exp(scales.logs[-1])
-        self._inputs = [tuple(map(mul, each, self._weights)) for each in inputs]
-        self._rows: list[list[float]] = []  # of the lower triangle of Cholesky's factor
-        solved: list[float] = []
-        for row, value in _factor_rows(self._inputs, self._noise, self._rows, self._values):
-            self._rows.append(row)
-            solved.append(value)
-        self._variance = sum(map(mul, solved, solved)) / len(solved) + 1e-12  # equal values have none
-        self._alpha = _back_substituted(self._rows, solved)
-        for point in pending:
-            self._believe(point)
+        inputs, waiting = map(self._scaled, (points, pending))
+        self._covariance = covariance_kind()([*inputs, *waiting], math.exp(scales.logs[-1]))
+        squares = self._covariance.solve(self._values)
+        self._variance = squares / len(points) + 1e-12  # equal values have none
+        self._least = min([*self._values, *(mean for mean, _ in self._covariance.predict(waiting))])
 
     def _coordinates(self, point: Point) -> Vector:
         """A point's places, and a coordinate for each category: two categories are as far apart as 0 and 1."""
@@ -110,20 +111,16 @@ class GaussianProcess:
         return (*point.places, *flags)
 
     def _weights_of(self, logs: Sequence[float]) -> Vector:
-        """The inverse length scale of each coordinate; the coordinates of a choice share one."""
-        inverse = [math.exp(0.5 * each) for each in logs[:-1]]
+        """The inverse length scale of each coordinate, times √5; the coordinates of a choice share one."""
+        inverse = [_SQRT_5 * math.exp(0.5 * each) for each in logs[:-1]]
         weights = inverse[: len(self._grounds.axes)]
         for size, weight in zip(self._grounds.sizes, inverse[len(self._grounds.axes) :], strict=True):
             weights += [weight] * size
         return tuple(weights)
 
-    def _believe(self, point: Point) -> None:
-        """Take the mean at a point for its value: all means stay, the variance and the best value move."""
-        scaled = tuple(map(mul, self._coordinates(point), self._weights))
-        self._least = min(self._least, sum(map(mul, _kernel(scaled, self._inputs), self._alpha)))
-        for row, _ in _factor_rows([*self._inputs, scaled], self._noise, self._rows, None):
-            self._rows.append(row)
-        self._inputs.append(scaled)
+    def _scaled(self, points: Sequence[Point]) -> list[Vector]:
+        """The coordinates of points in length scales."""
+        return [tuple(map(mul, self._coordinates(point), self._weights)) for point in points]
 
     # -- length scales -------------------------------------------------------------------------------------------------
 
@@ -154,16 +151,11 @@ class GaussianProcess:
         The prior keeps length scales between a third and three ranges, and prefers little noise.
         """
         weights = self._weights_of(logs)
-        scaled = [tuple(map(mul, each, weights)) for each in inputs]
-        rows: list[list[float]] = []
-        squares = log_determinant = 0.0
-        for row, value in _factor_rows(scaled, math.exp(logs[-1]), rows, values):
-            rows.append(row)
-            squares += value * value
-            log_determinant += math.log(row[-1])
-        variance = squares / len(values) + 1e-12
-        prior = sum(0.2 * math.cosh(each) for each in logs[:-1]) + 30 * math.exp(logs[-1]) * variance - 0.1 * logs[-1]
-        return 0.5 * len(values) * math.log(variance) + log_determinant + prior
+        noise = math.exp(logs[-1])
+        covariance = covariance_kind()([tuple(map(mul, each, weights)) for each in inputs], noise)
+        variance = covariance.solve(values) / len(values) + 1e-12
+        prior = sum(0.2 * math.cosh(each) for each in logs[:-1]) + 30 * noise * variance - 0.1 * logs[-1]
+        return 0.5 * len(values) * math.log(variance) + covariance.log_determinant + prior
 
     # -- what to try next ----------------------------------------------------------------------------------------------
 
@@ -172,20 +164,35 @@ class GaussianProcess:
         grounds, rng = self._grounds, self._rng
         candidates = [grounds.draw_prior(rng) for _ in range(_RANDOM)]
         candidates += [self._near(point, scale) for point in self._best for scale in _SCALES for _ in range(_NEAR)]
-        found: list[tuple[float, int, Point]] = []
-        for number, point in enumerate(candidates):
-            least = found[-1][0] if len(found) == _STARTS else -math.inf
-            gain = self._log_improvement(point, least)
-            if gain > least:
-                found = sorted([*found, (gain, -number, point)], reverse=True)[:_STARTS]
+        starts = self._best_of(candidates, _STARTS)
         for scale in _REFINEMENTS:
-            for start, (gain, number, point) in enumerate(found):
-                for _ in range(_STEPS):
-                    moved = self._near(point, scale)
-                    if (moved_gain := self._log_improvement(moved, gain)) > gain:
-                        gain, point = moved_gain, moved
-                found[start] = (gain, number, point)
-        return max(found)[2] if found else candidates[0]
+            for number, (gain, start) in enumerate(starts):
+                better = self._best_of([self._near(start, scale) for _ in range(_STEPS)], 1, gain)
+                starts[number : number + 1] = better or [(gain, start)]
+        return max(starts, key=lambda each: each[0])[1] if starts else candidates[0]
+
+    def _best_of(self, points: Sequence[Point], count: int, least: float = -math.inf) -> list[tuple[float, Point]]:
+        """The best points, each with the logarithm of its expected improvement, as far as that is more than `least`."""
+        begun = []
+        for number, (mean, shares) in enumerate(self._covariance.predict(self._scaled(points))):
+            begun.append((self._log_improvement(mean, next(shares)), -number, mean, shares))
+        found: list[tuple[float, int]] = []
+        for gain, place, mean, shares in sorted(begun, reverse=True, key=lambda row: row[:2]):
+            bound = found[-1][0] if len(found) == count else least
+            while gain > bound and (share := next(shares, None)) is not None:
+                gain = self._log_improvement(mean, share)
+            if gain > bound:
+                found = sorted([*found, (gain, place)], reverse=True)[:count]
+        return [(gain, points[-place]) for gain, place in found]
+
+    def _log_improvement(self, mean: float, share: float) -> float:
+        """The logarithm of the expectation of max(0, improvement), if this share of the variance is left."""
+        deviation = math.sqrt(self._variance * max(1e-10, share))
+        z = (self._least - mean) / deviation
+        log_density = -0.5 * z * z - _LOG_SQRT_2PI
+        if z < -30:  # there the terms below cancel out; these are the first two of the asymptotic series
+            return log_density - 2 * math.log(-z) + math.log1p(-3 / (z * z)) + math.log(deviation)
+        return math.log(math.exp(log_density) + 0.5 * z * math.erfc(-z * _SQRT_HALF)) + math.log(deviation)
 
     def _near(self, point: Point, scale: float) -> Point:
         """A point nearby: some of its coordinates are moved."""
@@ -202,25 +209,6 @@ class GaussianProcess:
             for own, size in zip(grounds.categories(point.bits), grounds.sizes, strict=True)
         ]
         return grounds.pack(places, categories)
-
-    def _log_improvement(self, point: Point, least: float) -> float:
-        """The logarithm of the expected improvement; where it cannot be more than `least`, minus infinity."""
-        row = _kernel(tuple(map(mul, self._coordinates(point), self._weights)), self._inputs)
-        mean = sum(map(mul, row, self._alpha))
-        gain = self._least - mean
-        nearest = max(row, default=0.0)
-        most = self._variance * max(1e-10, 1 - nearest * nearest / (1 + self._noise))  # from the nearest point alone
-        if _log_expected(gain, math.sqrt(most)) <= least:
-            return -math.inf
-        # What is left of the variance falls with each point, and the best points, near which one looks, come first.
-        solved: list[float] = []
-        for begin in range(0, len(row), _BLOCK):
-            for value, known in zip(row[begin : begin + _BLOCK], self._rows[begin : begin + _BLOCK], strict=True):
-                solved.append((value - sum(map(mul, solved, known))) / known[-1])
-            left = self._variance * max(1e-10, 1 - sum(map(mul, solved, solved)))
-            if (gain_left := _log_expected(gain, math.sqrt(left))) <= least:
-                return -math.inf
-        return gain_left
 
 
 def _standardised(values: Sequence[float]) -> list[float]:
@@ -240,53 +228,149 @@ def _standardised(values: Sequence[float]) -> list[float]:
     return [(value - mean) / deviation for value in cut]
 
 
-def _kernel(point: Vector, others: Sequence[Vector]) -> list[float]:
-    """The Matérn-5/2 kernel of a point with others, in length scales."""
-    exp, dist = math.exp, math.dist
-    return [(1 + (r := _SQRT_5 * dist(point, other)) + r * r / 3) * exp(-r) for other in others]
-
-
-def _factor_rows(
-    inputs: Sequence[Vector], noise: float, rows: list[list[float]], values: Sequence[float] | None
-) -> Iterator[tuple[list[float], float]]:
-    """Go on with a Cholesky factor whose rows the caller collects.
+class Covariance:
+    """The covariance of points, as the lower triangle of Cholesky's factor.
 
     Args:
-        inputs: All points, in length scales.
+        inputs: The points, in length scales. If it is known at some of them what was observed, they come first.
         noise: The share of the variance that is noise.
-        rows: The rows so far; the caller appends each row that it gets.
-        values: Those at the points, or None.
 
-    Yields:
-        The next row, and the next element of the factor's inverse times the values.
+    Attributes:
+        log_determinant: The logarithm of the factor's determinant.
     """
-    solved: list[float] = []
-    for number in range(len(rows), len(inputs)):
-        row: list[float] = []
-        for value, known in zip(_kernel(inputs[number], inputs[:number]), rows, strict=True):
-            row.append((value - sum(map(mul, row, known))) / known[-1])
-        pivot = math.sqrt(max(1 + noise - sum(map(mul, row, row)), 1e-10))
-        if values is not None:
-            solved.append((values[number] - sum(map(mul, row, solved))) / pivot)
-        row.append(pivot)
-        yield row, solved[-1] if solved else 0.0
+
+    def __init__(self, inputs: Sequence[Vector], noise: float):
+        self._inputs, self._noise = inputs, noise
+        self._solved: list[float] = []
+        self._rows: list[Vector] = []  # without the diagonal
+        self._norms: list[float] = []  # their squared lengths
+        self._pivots: list[float] = []  # the diagonal
+        for number, each in enumerate(inputs):
+            row, norm = self._forward(_kernel(each, inputs[:number]), [], 0.0)
+            self._rows.append(tuple(row))
+            self._norms.append(norm)
+            self._pivots.append(math.sqrt(1 + noise - norm))
+        self.log_determinant = sum(map(math.log, self._pivots))
+
+    def _forward(self, values: Sequence[float], solved: list[float], norm: float) -> tuple[list[float], float]:
+        """Go on solving the triangular system.
+
+        The product of two vectors is taken from their distance: `math.dist` is three times as fast as a sum of
+        products. No vector here is longer than the square root of 1 + noise, so that this costs no precision.
+
+        Args:
+            values: The next ones of the right side.
+            solved: What was found so far; the list goes on.
+            norm: Its squared length.
+
+        Returns:
+            `solved` and its squared length.
+        """
+        dist, begin = math.dist, len(solved)
+        end = begin + len(values)
+        rows = zip(values, self._rows[begin:end], self._norms[begin:end], self._pivots[begin:end], strict=True)
+        for value, row, row_norm, pivot in rows:
+            apart = dist(solved, row)
+            found = (value - 0.5 * (norm + row_norm - apart * apart)) / pivot
+            solved.append(found)
+            norm += found * found
+        return solved, norm
+
+    def solve(self, values: Sequence[float]) -> float:
+        """Take these values for what was observed at the first points; returns their product with the inverse."""
+        self._solved = []
+        squares = 0.0
+        for value, row, pivot in zip(values, self._rows, self._pivots, strict=False):
+            self._solved.append((value - sum(map(mul, row, self._solved))) / pivot)
+            squares += self._solved[-1] ** 2
+        return squares
+
+    @cached_property
+    def _alpha(self) -> list[float]:
+        """The inverse times the values."""
+        rest, found = list(self._solved), [0.0] * len(self._solved)
+        for number in range(len(rest) - 1, -1, -1):
+            found[number] = weight = rest[number] / self._pivots[number]
+            for below, each in enumerate(self._rows[number]):
+                rest[below] -= each * weight
+        return found
+
+    def predict(self, inputs: Sequence[Vector]) -> Iterator[tuple[float, Iterator[float]]]:
+        """For each point the mean, and the share of the variance that is left: bounds that fall, and at last itself."""
+        for each in inputs:
+            row = _kernel(each, self._inputs)
+            yield sum(map(mul, row, self._alpha)), self._shares_left(row)
+
+    def _shares_left(self, row: Sequence[float]) -> Iterator[float]:
+        nearest = max(row)
+        yield 1 - nearest * nearest / (1 + self._noise)  # from the nearest point alone
+        # What is left falls with each point, and the best points, near which one looks, come first.
+        solved: list[float] = []
+        norm = 0.0
+        for begin in range(0, len(row), _BLOCK):
+            solved, norm = self._forward(row[begin : begin + _BLOCK], solved, norm)
+            yield 1 - norm
 
 
-def _back_substituted(rows: Sequence[Sequence[float]], solved: Sequence[float]) -> list[float]:
-    """The transposed factor's inverse times a vector."""
-    rest, found = list(solved), [0.0] * len(rows)
-    for number in range(len(rows) - 1, -1, -1):
-        row = rows[number]
-        found[number] = weight = rest[number] / row[number]
-        for below in range(number):
-            rest[below] -= row[below] * weight
-    return found
+class NumpyCovariance:
+    """What `Covariance` is, computed by numpy.
+
+    All products are so small that the libraries below numpy compute each in one thread: starting threads costs more.
+    """
+
+    def __init__(self, inputs: Sequence[Vector], noise: float):
+        import numpy
+
+        self._numpy, self._inputs = numpy, numpy.array(inputs).T.copy()
+        covariance = self._kernel(self._inputs)
+        covariance.flat[:: len(inputs) + 1] += noise
+        factor = numpy.linalg.cholesky(covariance)
+        self.log_determinant = float(numpy.log(factor.diagonal()).sum())
+        self._inverse = self._inverted(factor)
+
+    def solve(self, values: Sequence[float]) -> float:
+        """See `Covariance.solve`."""
+        count = len(values)
+        self._solved = self._inverse[:count, :count] @ self._numpy.array(values)
+        return float(self._solved @ self._solved)
+
+    def predict(self, inputs: Sequence[Vector]) -> Iterator[tuple[float, Iterator[float]]]:
+        """See `Covariance.predict`."""
+        for begin in range(0, len(inputs), _BLOCK):
+            block = self._numpy.array(inputs[begin : begin + _BLOCK]).T
+            solved = self._inverse @ self._kernel(block)
+            means = self._solved @ solved[: len(self._solved)]
+            shares = 1 - (solved * solved).sum(axis=0)
+            yield from zip(means.tolist(), map(iter, shares[:, None].tolist()), strict=True)
+
+    def _kernel(self, inputs: Any) -> Any:
+        differences = self._inputs[:, :, None] - inputs[:, None, :]
+        distances = self._numpy.sqrt((differences * differences).sum(axis=0))
+        return (1 + distances + distances * distances / 3) * self._numpy.exp(-distances)
+
+    def _inverted(self, lower: Any) -> Any:
+        """The inverse of a lower triangle, from those of its halves."""
+        half = len(lower) // 2
+        if half < _BLOCK:
+            return self._numpy.linalg.inv(lower)
+        found = self._numpy.zeros_like(lower)
+        found[:half, :half] = top = self._inverted(lower[:half, :half])
+        found[half:, half:] = rest = self._inverted(lower[half:, half:])
+        found[half:, :half] = -rest @ lower[half:, :half] @ top
+        return found
 
 
-def _log_expected(gain: float, deviation: float) -> float:
-    """The logarithm of the expectation of max(0, N(gain, deviation²))."""
-    z = gain / deviation
-    if z < -6:  # there the terms cancel out; the first of the asymptotic series
-        return -0.5 * z * z - _LOG_SQRT_2PI - 2 * math.log(-z) + math.log(deviation)
-    density = math.exp(-0.5 * z * z - _LOG_SQRT_2PI)
-    return math.log(max(density + 0.5 * z * math.erfc(-z * _SQRT_HALF), 1e-300)) + math.log(deviation)
+@cache
+def covariance_kind() -> type[Covariance] | type[NumpyCovariance]:
+    """The one to use. The first call may import numpy, which takes about 0.2 s."""
+    try:
+        import numpy  # noqa: F401
+    except ImportError:
+        return Covariance
+    return NumpyCovariance
+
+
+def _kernel(point: Vector, others: Sequence[Vector]) -> list[float]:
+    """The Matérn-5/2 kernel of a point with others, in length scales."""
+    exp = math.exp
+    return [(1 + r + r * r / 3) * exp(-r) for r in map(math.dist, repeat(point), others)]
