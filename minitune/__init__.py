@@ -1,7 +1,7 @@
 """minitune: hyperparameter tuning on one machine, with Ray Tune's programming model and none of Ray.
 
-Every public name is here. Each is loaded when it is first used, so `import minitune` costs next to nothing. The two
-lists below say the same: one tells type checkers where a name comes from, the other tells `__getattr__`.
+This module has every public name. It loads a name when the name is first used, so `import minitune` is fast. The two
+lists below have the same content: type checkers read one, `__getattr__` reads the other.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ _HOME = {
     "tune_config": "TuneConfig",
     "tuner": "Tuner",
 }
-"""The public names, by the module below this package that has them."""
+"""For each module of this package, the public names that it defines."""
 
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 
@@ -136,7 +136,7 @@ def __getattr__(name: str) -> Any:
     module = _MODULE_OF.get(name)
     if module is not None:
         value = getattr(importlib.import_module(f"minitune.{module}"), name)
-        globals()[name] = value  # from now on without this function
+        globals()[name] = value  # the next access does not call this function
         return value
     return _submodule(name)
 

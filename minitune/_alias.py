@@ -1,14 +1,14 @@
-"""One import finder: Ray's paths lead to the modules of this package.
+"""One import finder that maps Ray's import paths to the modules of this package.
 
 `minitune.tune`, `.train` and `.air` are this package itself, so `minitune.tune.schedulers` *is* `minitune.schedulers`.
-A few modules have another name here than in Ray (`MOVED`). An alias is one module object with its real name, never a
-copy: otherwise a class would exist twice, and `isinstance` and pickle would tell the two apart. So the finder gives the
-import system the real module, and undoes what the import system then changes in it.
+Some modules have another name here than in Ray (`MOVED`). An alias is the same module object under a second name, never
+a copy. A copy would define each class twice, which breaks `isinstance` and pickle. So the finder gives the import
+system the real module, and undoes the changes that the import system then makes to it.
 
-What Ray has and this package has not (`NOT_HERE`) is an error that says what to do instead. What Ray had once
-(`OLD_NAMES`, and rows of `MOVED`) is in `minitune.legacy`, which is loaded when it is asked for.
+Importing a name that Ray has and this package leaves out (`NOT_HERE`) raises an error that says what to do instead.
+Names of older Ray versions (`OLD_NAMES`, and rows of `MOVED`) are in `minitune.legacy`, which is loaded on first use.
 
-Every `import minitune` loads this module, so it imports almost nothing.
+Every `import minitune` loads this module, so it imports very little.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PACKAGE = "minitune"
 
 NAMESPACES = ("tune", "train", "air")
-"""Ray's sub-packages. Here each of them is this package."""
+"""Ray's sub-packages. Here, each of these names is this package."""
 
 MOVED = {
     "air.constants": "minitune.result",
@@ -87,14 +87,14 @@ MOVED = {
     "utils.placement_groups": "minitune.resources",
     "utils.util": "minitune.utils",
 }
-"""The module here that each of Ray's paths leads to. The paths may begin with `tune`, `train` or `air`, or go without.
+"""Ray's path of a module, and its path here. A path may begin with `tune`, `train` or `air`.
 
-A row `a.*` holds for each module right below `a`. A star on the right stands for that module's name. Without one, `a`
-is a package in Ray and a single file here, and all modules below it are that file.
+A row `a.*` applies to each module directly below `a`. A star on the right is replaced by that module's name. Without a
+star on the right, `a` is a package in Ray and one file here, and all modules below it are aliases of that file.
 """
 
 _FILES_FOR_PACKAGES = {real for path, real in MOVED.items() if path.endswith(".*") and not real.endswith(".*")}
-"""Files here that are packages in Ray. The import system finds a module below one only if it looks like a package."""
+"""Files here that are packages in Ray. They must look like packages, so that the modules below them are found."""
 
 OLD_NAMES = {
     "minitune": {
@@ -111,13 +111,13 @@ OLD_NAMES = {
     "minitune.result": {"DEFAULT_RESULTS_DIR": "keywords"},
     "minitune.resources": {"json_to_resources": "keywords", "resources_to_json": "keywords"},
 }
-"""By module, names that later versions of Ray dropped, and the module of `minitune.legacy` that has them."""
+"""For each module, names that later versions of Ray dropped, and the module of `minitune.legacy` that defines them."""
 
 _NO_TASKS = "minitune has no tasks and actors"
 _NO_DATA = "minitune has no data sets: pass values with with_parameters() or put()"
 _NO_CLUSTER = "minitune uses one machine and no cluster"
-_SUBCLASS = "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library"
-_ALONE = "minitune has no distributed training: train in the trial by the library itself, and report"
+_SUBCLASS = "to use its library, write a minitune.search.Searcher with suggest() and on_trial_complete()"
+_ALONE = "minitune has no distributed training: call the training library inside the trial, and report"
 
 NOT_HERE = {
     "RayTaskError": "there is no such error: an error of a trial is in Result.error",
@@ -158,18 +158,18 @@ NOT_HERE = {
 }
 """Names and modules of Ray that this package leaves out on purpose, and what to do instead.
 
-Without `tune`, `train`, `air` before them. A row holds for all that is below it, too.
+The names have no `tune`, `train` or `air` at the front. A row also applies to all names below it.
 """
 
 
 def real_name(name: str) -> str | None:
-    """The real name of the module that an alias stands for.
+    """The real name of an aliased module.
 
     Args:
         name: A full module name.
 
     Returns:
-        The module's real name; None if `name` is no alias.
+        The module's real name; None if `name` is not an alias.
     """
     package, _, path = name.partition(".")
     if package != PACKAGE:
@@ -181,7 +181,7 @@ def real_name(name: str) -> str | None:
 
 
 def _moved(path: str) -> str | None:
-    """The module that `MOVED` has for a path: by the path's own row, else by its parent's row with a star."""
+    """Look up a path in `MOVED`: first its own row, then its parent's row with a star."""
     head, dot, rest = path.partition(".")
     if head == "suggest":  # the name of `search` before Ray 2
         path = f"search{dot}{rest}"
@@ -197,20 +197,20 @@ def _moved(path: str) -> str | None:
 class AliasFinder:
     """Finds modules under Ray's names. It must be the first finder.
 
-    `minitune.tune` has this package's `__path__`. The usual finder would look there for `minitune.tune.schedulers`,
-    find our directory, and load it a second time under that name.
+    `minitune.tune` has this package's `__path__`. Python's own finder would look there for `minitune.tune.schedulers`,
+    find the directory `schedulers`, and load it a second time under that name.
     """
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The specification by which the import system makes `name` another name of a module; see `MetaPathFinder`."""
+        """The spec that makes `name` an alias of a module; see `importlib.abc.MetaPathFinder`."""
         if name in _FILES_FOR_PACKAGES:
             import importlib.machinery
 
             spec = importlib.machinery.PathFinder.find_spec(name, path, target)
             if spec is not None:
-                spec.submodule_search_locations = []  # it now looks like a package
+                spec.submodule_search_locations = []  # makes it look like a package
             return spec
         real = real_name(name)
         if real is None:
@@ -221,7 +221,7 @@ class AliasFinder:
 
         try:
             found = importlib.util.find_spec(real)
-        except ModuleNotFoundError:  # there is no parent of it either
+        except ModuleNotFoundError:  # its parent does not exist either
             found = None
         if found is None:
             _refuse_missing(real)
@@ -229,25 +229,25 @@ class AliasFinder:
         is_package = found.submodule_search_locations is not None
         loader: Any = AliasLoader(
             real
-        )  # it does not derive from Loader: importing importlib.abc costs time in every program
+        )  # not derived from Loader, because importing importlib.abc would slow down every program
         return importlib.machinery.ModuleSpec(name, loader, origin=found.origin, is_package=is_package)
 
 
 class LeftOutError(ModuleNotFoundError):
-    """Ray has this name; this package leaves it out. The text says what to do instead.
+    """Ray has this name, but this package leaves it out. The text says what to do instead.
 
-    Its `name` is None. With the module's name, `from minitune import rllib` would drop this text for one of its own.
+    `name` is None. With a name, `from minitune import rllib` would replace this text by Python's own text.
     """
 
 
 def left_out(name: str) -> str | None:
-    """Say what to do instead of something that Ray has and this package leaves out.
+    """What to do instead of using a name of Ray that this package leaves out.
 
     Args:
-        name: A full module name, or a public name with its module before it.
+        name: A full module name, or the full path of a public name.
 
     Returns:
-        An imperative; None if it is not left out, or Ray has none either.
+        A phrase in the imperative; None if `name` is not in `NOT_HERE`.
     """
     package, _, path = name.partition(".")
     head, _, rest = path.partition(".")
@@ -260,10 +260,10 @@ def left_out(name: str) -> str | None:
 
 
 def _refuse_missing(name: str) -> None:
-    """Do nothing, unless this package leaves the module out on purpose: then say what to do instead.
+    """Raise an error if this package leaves out the module on purpose.
 
     Raises:
-        LeftOutError: If `name` is one.
+        LeftOutError: If `NOT_HERE` has the module. The text says what to do instead.
     """
     instead = left_out(name)
     if instead is not None:
@@ -282,22 +282,22 @@ class AliasLoader:
         self._spec: Any = None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """The real module, imported if need be."""
+        """The real module, imported if necessary."""
         module = importlib.import_module(self._real)
         self._spec = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Put the module's own `__spec__` back. The import system has set the alias's, and changed nothing else."""
+        """Restore the module's own `__spec__`. The import system has replaced it by the alias's, and nothing else."""
         module.__spec__ = self._spec
 
 
 def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable[[str], Any]:
-    """A `__getattr__` for a package: `package.module` works without an import of the module.
+    """A `__getattr__` for a package, so that `package.module` works without an import of the module.
 
     Args:
         package: The package's name.
-        homes: By name, the module below the package that has it: names of the package that are loaded on first use.
+        homes: Names that the package loads on first use, each with the module below the package that defines it.
     """
 
     def load(name: str) -> Any:
@@ -319,6 +319,6 @@ def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable
 
 
 def install() -> None:
-    """Make this finder the import system's first one. A second call does nothing."""
+    """Install this finder as the first one of the import system. A second call does nothing."""
     if not any(isinstance(finder, AliasFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, AliasFinder())

@@ -1,17 +1,17 @@
-"""Driver: one driver's work on a run. It puts the parts together, drives the trials to their ends, closes the record.
+"""Driver: opens a run, runs its trials until all have ended, and closes the run's record.
 
-`Driver.open` begins a new run. `minitune._resume.ResumedDriver` opens an earlier one instead; the rest of the story is
-the same for both. Three things must be known before a change:
+`Driver.open` creates a new run. `minitune._resume.ResumedDriver` opens an earlier run instead. After that, both do the
+same. Before you change this module, know three rules:
 
-* Whatever is refused is refused before anything is on disk: plug-ins and executor are made first (`make_parts`), and
-  the run's directory after them.
-* The executor ends before the record is closed, so the journal has all that the workers did. If the record is not
-  closed, the run is at work, or was killed.
-* A plug-in may fork, and the child may leave the loop by an exception. Only the process that has begun the run ends
-  workers and writes (`Recorder.is_ours`).
+* The driver checks everything before it writes to disk. So it creates the plug-ins and the executor first
+  (`make_parts`), and the run's directory after them.
+* The driver ends the executor before it closes the record, so that the journal holds all results of the workers. A run
+  whose record is not closed is still running, or was killed.
+* A plug-in may fork, and an exception may take the child out of the loop. Only the process that opened the run may end
+  workers and write records (`Recorder.is_ours`).
 
-A signal handler sets a flag and wakes the loop, and the loop decides. A handler writes and sends nothing, so it tears
-no record.
+A signal handler only sets a flag and wakes the loop; the loop decides what to do. The handler itself writes nothing, so
+it cannot interrupt the writing of a record.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ logger = logging.getLogger("minitune")
 _Context = TypeVar("_Context")
 
 _FAILED = "error"
-"""The reason in the record when a driver ends by an exception."""
+"""The close reason in the record when an exception ends the driver."""
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
-"""They end a run, on a system that has them."""
+"""Signals that end a run. Windows lacks some of them."""
 
 _DELIVERED_AGAIN = ("SIGTERM", "SIGHUP")
-"""They end the process, too, when the run has ended."""
+"""Signals that also end the process, after the run has ended."""
 
 _TIMES = (TIME_TOTAL_S, TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIMESTAMP)
 """The fields of a report that the clock sets."""
@@ -89,15 +89,15 @@ _TIMES = (TIME_TOTAL_S, TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIMESTAMP)
 # -- a run -----------------------------------------------------------------------------------------------------------
 @dataclass
 class Outcome:
-    """The end of a driver's work on a run.
+    """What a driver returns when it ends.
 
     Attributes:
         run: The run's directory.
         trials: All trials, in order of submission.
-        interrupted: Whether a signal has ended the run before its trials.
-        failed_fast: The trial whose failure has ended the run, or None.
+        interrupted: Whether a signal ended the run before all trials had ended.
+        failed_fast: The trial whose failure ended the run, or None.
         raises: Whether `fit` raises that failure.
-        took_s: How long this driver was at work, in seconds.
+        took_s: How long this driver ran, in seconds.
     """
 
     run: RunDirectory
@@ -108,10 +108,10 @@ class Outcome:
     took_s: float = 0.0
 
     def raise_failure(self) -> None:
-        """Raise the user's own exception out of the trial that has ended the run, if `raises` is set.
+        """Raise the user's own exception from the trial that ended the run, if `raises` is set.
 
-        An exception from another process has lost its traceback. The text of it goes to the start of the chain of
-        causes.
+        An exception from another process has no traceback object. The text of its traceback becomes the first cause
+        in the chain.
         """
         error = self.failed_fast.error if self.failed_fast is not None else None
         if not self.raises or error is None:
@@ -128,10 +128,10 @@ class Outcome:
 
 
 class Driver:
-    """One driver's work on a run: `open`, `loop`, `close`. `run` does all three; each driver runs once.
+    """One run, driven to its end: `open`, `loop`, `close`. `run` does all three; each driver runs once.
 
-    Whatever is made registers at once how it is given back, and `close` does that in reverse order. So `close` may
-    follow wherever `open` or `loop` has ended.
+    Each part registers its clean-up as soon as it exists. `close` cleans up in reverse order, so it works after a
+    failure at any point of `open` or `loop`.
 
     Args:
         plan: The plan.
@@ -139,15 +139,15 @@ class Driver:
     Attributes:
         seed: The base seed of the run.
         executor: Runs the trials.
-        components: The plug-ins, as they were made.
+        components: The plug-ins.
         opened: The run's directory and record.
         hooks: Calls the plug-ins.
         state: The trials.
-        controller: Turns the loop.
+        controller: Handles the events of the workers, and starts, stops and pauses trials.
     """
 
     is_new = True
-    """Whether the run begins with this driver."""
+    """Whether this driver creates the run."""
 
     seed: int
     executor: TrialExecutor
@@ -161,16 +161,16 @@ class Driver:
 
     def __init__(self, plan: Plan):
         self.plan = plan
-        self._directory = ""  # of the run, as soon as it is there
+        self._directory = ""  # the run's directory, once it exists
         self._closing = ExitStack()
 
     def run(self) -> Outcome:
-        """Open the run, drive its trials to their ends, and close it. Blocks.
+        """Open the run, run its trials until all have ended, and close it. Blocks.
 
         Raises:
             TypeError: If the trainable cannot be pickled.
-            ValueError: If the plan contradicts itself, or a setting of the environment breaks its rule.
-            TuneError: If a plug-in raises, or the trials ask for more than there is.
+            ValueError: If the plan contradicts itself, or an environment variable has an invalid value.
+            TuneError: If a plug-in raises, or the trials request more resources than exist.
             KeyboardInterrupt: At the second Ctrl-C.
         """
         try:
@@ -180,7 +180,7 @@ class Driver:
             self.close()
 
     def open(self) -> None:
-        """Begin a new run in a directory of its own."""
+        """Create a new run in a new directory."""
         plan, first = self.plan, self.plan.experiment
         offer(plan)
         trainables = dump_trainables(plan.experiments)
@@ -196,7 +196,7 @@ class Driver:
         self.put_together(opened)
 
     def make_parts(self, seed: int) -> None:
-        """Make plug-ins and executor, and check whether the plan can be run here. Nothing is on disk yet.
+        """Create the plug-ins and the executor, and check that this machine can run the plan. Writes nothing.
 
         Args:
             seed: The base seed.
@@ -210,14 +210,14 @@ class Driver:
         _check_requests(self.plan, self.executor)
 
     def enter(self, context: AbstractContextManager[_Context]) -> _Context:
-        """Enter a context, which is left when this driver closes."""
+        """Enter a context; `close` leaves it."""
         return self._closing.enter_context(context)
 
     def put_together(self, opened: OpenRun | MemoryRun) -> None:
-        """Put the parts together in the directory that is open, and tell them what has happened so far.
+        """Connect the parts with the open run, and bring them up to date with its journal.
 
         Args:
-            opened: The directory; its first records are written.
+            opened: The run. Its first records are written.
         """
         plan, components, executor, tune = self.plan, self.components, self.executor, self.plan.tune_config
         self.opened, self._directory = opened, opened.run.path
@@ -259,22 +259,22 @@ class Driver:
         self._progress.begin(total, plan.experiment.param_space if self.is_new else {})
 
     def catch_up(self) -> bool:
-        """Bring state and plug-ins to where an earlier driver was. A new run has none.
+        """Restore the state and the plug-ins as an earlier driver left them. A new run has nothing to restore.
 
         Returns:
-            Whether no new trials are to come.
+            True if the run starts no new trials.
         """
         return False
 
     # -- the loop ----------------------------------------------------------------------------------------------------
 
     def loop(self) -> Outcome:
-        """Drive the trials to their ends and close the record, with signals watched and progress shown. Blocks."""
+        """Run the trials until all have ended, handle signals, show the progress, and close the record. Blocks."""
         state, controller, progress, recorder = self.state, self.controller, self._progress, self.opened.recorder
         reason = _FAILED
         with Interrupts(self.executor.wake, raise_second=not self.executor.isolates) as interrupts:
             try:
-                while state.unfinished or not state.is_finished:  # the first part saves most of the calls
+                while state.unfinished or not state.is_finished:  # `unfinished` is cheap and nearly always true
                     self._turn(interrupts)
                 progress.loop_ends()
                 while controller.unwind():
@@ -287,7 +287,7 @@ class Driver:
                     progress.tell_resume("SIGINT")
                 raise
             finally:
-                if recorder.is_ours:  # else a child that a plug-in has forked is on its way out, and the run goes on
+                if recorder.is_ours:  # otherwise this is a child that a plug-in forked; the run continues in its parent
                     self._end(reason)
         self.hooks.experiment_ends(state.trials)
         interrupted_by = interrupts.name if state.interrupted else None
@@ -306,7 +306,7 @@ class Driver:
         )
 
     def _turn(self, interrupts: Interrupts) -> None:
-        """One turn: show the progress, let the controller take a step, and save states or end the run if it is time."""
+        """One turn: show the progress, let the controller take a step, and save states or end the run when due."""
         state, progress = self.state, self._progress
         if self.components.reporter is None:
             self.controller.step()
@@ -320,16 +320,16 @@ class Driver:
                 self._keeper.save()
         else:
             progress.tell_wait(interrupts.name, number_setting("FORCE_TRIAL_CLEANUP_S"))
-            self._keeper.save()  # before the searcher hears that all trials are over: a resume goes on with them
+            self._keeper.save()  # before the searcher learns that all trials ended: a resume continues them
             self.controller.end_run(f"{INTERRUPTED_BY}{interrupts.name}", resumable=True)
             interrupts.check_second()
 
     def _end(self, reason: str) -> None:
-        """End the workers, save what the callbacks know, and close the record."""
+        """End the workers, save the states of the callbacks, and close the record."""
         self.executor.shutdown()
         try:
             if reason == _FAILED or self.state.interrupted:
-                self._keeper.save(CALLBACKS)  # they have seen the results, however the run ends
+                self._keeper.save(CALLBACKS)  # in any case: callbacks have already seen the results
             self.opened.recorder.close(reason, self._progress.stop())
         finally:
             if reason == _FAILED:
@@ -338,11 +338,11 @@ class Driver:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Give back all that the driver has made: terminal, workers, directory. Blocks while workers end."""
+        """Release the terminal, the workers and the directory. Blocks while workers end."""
         self._closing.close()
 
     def _close_record(self) -> None:
-        """If the loop has not begun, its end is recorded here: else the run would look like one that was killed."""
+        """Close the record if the loop never began. Otherwise the run would look like one that was killed."""
         recorder = self.opened.recorder
         if recorder.is_ours and not recorder.is_closed:
             recorder.close(_FAILED)
@@ -370,7 +370,7 @@ def run_record(plan: Plan, run: RunDirectory, seed: int, total_samples: int | No
 def open_run(
     plan: Plan, run: RunDirectory, *, is_new: bool, listen: Callable[[records.Record], None] | None = None
 ) -> OpenRun:
-    """The run's directory as a context; `listen` gets each record of the trials."""
+    """The run's directory as a context; `listen` is called with each record of the trials."""
     return OpenRun(
         run,
         is_new=is_new,
@@ -387,13 +387,13 @@ def open_run(
 class Interrupts:
     """A context in which signals end the run instead of the process.
 
-    It installs its handlers in the main thread only, and puts the previous ones back at its end. A signal that is
-    ignored (`nohup`) stays ignored.
+    The context installs handlers only in the main thread, and restores the previous handlers when it exits. A signal
+    that is ignored (`nohup`) stays ignored.
 
     Args:
-        wake: Ends the driver's wait; called in the handler.
-        raise_second: Raise KeyboardInterrupt at the second SIGINT, for an executor that runs user code in the driver's
-            own thread and cannot be woken.
+        wake: Ends the driver's wait. The handler calls it.
+        raise_second: Raise KeyboardInterrupt at the second SIGINT. An executor that runs user code in the driver's own
+            thread needs this: `wake` cannot interrupt that code.
     """
 
     def __init__(self, wake: Callable[[], None], raise_second: bool):
@@ -420,24 +420,24 @@ class Interrupts:
         self.restore()
 
     def restore(self) -> None:
-        """Put the previous handlers back; may be called more than once."""
+        """Restore the previous handlers. May be called more than once."""
         while self._previous:
             number, handler = self._previous.popitem()
             signal.signal(number, handler)
 
     def check_second(self) -> None:
-        """Raise KeyboardInterrupt if the user has pressed Ctrl-C twice: all must end now."""
+        """Raise KeyboardInterrupt if the user has pressed Ctrl-C twice: the run must end at once."""
         if self.sigint_count > 1:
             raise KeyboardInterrupt
 
     def deliver_again(self) -> None:
-        """Let a SIGTERM or SIGHUP have its usual effect, now that the run has ended. May end the process."""
+        """Send a received SIGTERM or SIGHUP again, now that the run has ended. May end the process."""
         if self.name in _DELIVERED_AGAIN:
             self.restore()
             os.kill(os.getpid(), getattr(signal, self.name))
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if os.getpid() != self._pid:  # a child of a plug-in has inherited this handler
+        if os.getpid() != self._pid:  # a child that a plug-in forked inherited this handler
             signal.signal(number, self._previous.get(number, signal.SIG_DFL))
             os.kill(os.getpid(), number)
             return
@@ -452,7 +452,7 @@ class Interrupts:
 
 # -- settings of the controller --------------------------------------------------------------------------------------
 def _settings(plan: Plan, seed: int, executor: TrialExecutor, run_name: str) -> RunSettings:
-    """The settings of the controller. The trainables are stored with the executor, in the run's directory."""
+    """The settings of the controller. Stores the trainables with the executor, in the run's directory."""
     tune = plan.tune_config
     ahead = setting("MAX_PENDING_TRIALS")
     usual_ahead = tune.max_concurrent_trials if tune.deterministic else None  # "auto" would depend on the machine
@@ -484,10 +484,11 @@ def _settings(plan: Plan, seed: int, executor: TrialExecutor, run_name: str) -> 
 
 
 def _check_requests(plan: Plan, executor: TrialExecutor) -> None:
-    """Refuse requests that can never fit, or not often enough, if they do not depend on the configuration.
+    """Refuse resource requests that the executor can never grant, unless they depend on the configuration.
 
     Raises:
-        TuneError: Naming the request and the totals.
+        TuneError: If a request exceeds the totals, or a deterministic run has no room for it as often as it needs. The
+            text names the request and the totals.
     """
     requests = [experiment.static_request for experiment in plan.experiments]
     for request in requests:
@@ -509,7 +510,7 @@ class Components:
         search_alg: Proposes configurations.
         scheduler: Decides about trials.
         stopper: Stops trials or the run.
-        callbacks: In their order, loggers last.
+        callbacks: In the order in which they are called; loggers are last.
         reporter: Shows the progress, or None.
     """
 
@@ -521,22 +522,22 @@ class Components:
 
 
 def base_seed(seed: int | None) -> int:
-    """The base seed of a run: the user's, else one draw from numpy's global state if it is loaded, else `random`'s."""
+    """The base seed of a run: the user's seed, or a draw from the global generator of numpy (if loaded) or `random`."""
     return draw_global_seed() if seed is None else seed
 
 
 def load_libraries(plan: Plan) -> None:
-    """Import the libraries that the parts of a plan need.
+    """Import the libraries that the plug-ins of a plan need.
 
-    A library may set variables or start threads at its first import, and these stay. A check of what a run leaves
-    behind calls this first, so that they do not count.
+    A library may set variables or start threads when it is first imported, and they stay. `minitune.testing.smoke`
+    calls this before it looks for leftovers of a run, so that it does not count those.
 
     Args:
-        plan: The plan. Its objects stay as they are.
+        plan: The plan. Its objects are not changed.
 
     Raises:
-        ValueError: If the plan's searcher or a callback is none.
-        ImportError: If the library of that searcher is not installed.
+        ValueError: If the plan's searcher is not a searcher, or a callback is not a callback.
+        ImportError: If the searcher's library is not installed.
     """
     chosen_searcher("search_alg", plan.tune_config.search_alg)
     _loggers(check_callbacks(plan.run_config.callbacks or ()))
@@ -550,7 +551,7 @@ def build_components(plan: Plan, seed: int) -> Components:
         seed: The base seed.
 
     Raises:
-        ValueError: If metric or mode are set in two places, or something is no plug-in.
+        ValueError: If metric or mode is set in two places, or an object is not a plug-in of its kind.
     """
     reporter = build_reporter(plan)
     search_alg = chosen_searcher("search_alg", plan.tune_config.search_alg)
@@ -571,10 +572,11 @@ def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorith
     Args:
         plan: The plan.
         seed: The base seed.
-        search_alg: As `chosen_searcher` returns it. The scheduler may refuse it.
+        search_alg: What `chosen_searcher` returned. The scheduler may refuse it.
 
     Raises:
-        ValueError: If it is none, metric and mode are set in two places, or it does not go with the rest of the plan.
+        ValueError: If the scheduler is not a scheduler, metric or mode is set in two places, or the scheduler cannot
+            work with the rest of the plan.
     """
     tune = plan.tune_config
     scheduler = tune.scheduler if tune.scheduler is not None else FIFOScheduler()
@@ -604,16 +606,16 @@ def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorith
 def build_search_alg(
     plan: Plan, seed: int, search_alg: Searcher | SearchAlgorithm, stops_early: bool
 ) -> SearchAlgorithm:
-    """The search algorithm of the plan, limited, seeded and configured; it has the experiments.
+    """The search algorithm of the plan: seeded, configured, limited in concurrency, and with the plan's experiments.
 
     Args:
         plan: The plan.
         seed: The base seed.
-        search_alg: As `chosen_searcher` returns it.
-        stops_early: Whether the run's scheduler may end trials before their time, which the searcher is told.
+        search_alg: What `chosen_searcher` returned.
+        stops_early: Whether the run's scheduler may stop trials early. The searcher needs to know this.
 
     Raises:
-        ValueError: If the searcher was configured already and there are domains in the space.
+        ValueError: If the searcher was already configured with a space and the plan's space also has domains.
     """
     tune, experiment = plan.tune_config, plan.experiment
     search_alg = for_this_run(search_alg)
@@ -636,7 +638,7 @@ def build_search_alg(
 
 
 def _trial_ids(plan: Plan, seed: int) -> TrialIds:
-    """The ids of the run's trials; those of a deterministic run are repeatable too."""
+    """A generator of trial ids. The ids of a deterministic run follow from its seed."""
     ids = TrialIds(plan.id_prefix) if plan.id_prefix else TrialIds()
     if plan.tune_config.deterministic and not plan.id_prefix and not setting("TRIAL_ID_PREFIX"):
         ids.prefix = f"{component_seed(seed, 'ids'):08x}"[:5]
@@ -644,7 +646,7 @@ def _trial_ids(plan: Plan, seed: int) -> TrialIds:
 
 
 def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:
-    """The searcher with the run's limit around it. The driver keeps to the limit, too."""
+    """The searcher inside a `ConcurrencyLimiter` with the run's limit. The driver also keeps the limit."""
     if not max_concurrent_trials:
         return searcher
     if not isinstance(searcher, ConcurrencyLimiter):
@@ -658,14 +660,14 @@ def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:
 
 
 def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callback]:
-    """The user's callbacks, those of the environment, the reporter, then the loggers that are not there already.
+    """The user's callbacks, the callbacks from the environment, the reporter, and the default loggers that are missing.
 
     Args:
-        plan: Holds the user's callbacks; the sequence is not changed.
+        plan: Has the user's callbacks. The sequence is not changed.
         reporter: The run's reporter, or None.
 
     Raises:
-        ValueError: If one of them is no callback.
+        ValueError: If an object is not a callback.
     """
     given = [*check_callbacks(plan.run_config.callbacks or ()), *environment_callbacks()]
     progress: list[Callback] = [TrialProgress(reporter)] if reporter is not None else []
@@ -678,12 +680,12 @@ def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callb
 
 
 def shows_output(plan: Plan) -> bool:
-    """Whether the output of trials is shown on the console."""
+    """Whether the console shows the output of trials."""
     return plan.verbose >= 2 or plan.run_config.show_output
 
 
 def _loggers(given: Sequence[Callback]) -> list[Callback]:
-    """The loggers that a run has besides the given callbacks."""
+    """The default loggers that the given callbacks do not already include."""
     from minitune.logger import default_loggers
 
     return [] if is_on("DISABLE_AUTO_CALLBACK_LOGGERS") else default_loggers(given)
@@ -693,7 +695,7 @@ def build_reporter(plan: Plan) -> ProgressReporter | None:
     """The user's reporter, or the default one, or None at `verbose=0`.
 
     Raises:
-        ValueError: If the user's is none.
+        ValueError: If the user's object is not a reporter.
     """
     given: ProgressReporter | None = plan.run_config.progress_reporter
     if given is None and plan.is_silent:
@@ -712,14 +714,14 @@ def build_reporter(plan: Plan) -> ProgressReporter | None:
 
 
 def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
-    """The executor of the plan, in logical order if it wants that. Nothing is on disk yet.
+    """The executor of the plan. For a deterministic run, it delivers events in logical order. Writes nothing.
 
     Args:
         plan: The plan.
-        directory: Gives the run's directory. It is called when the first value is to be stored.
+        directory: Returns the run's directory. The executor calls it before it stores the first value.
 
     Raises:
-        ValueError: If there is none of that name.
+        ValueError: If no executor has that name.
     """
     name, tune = plan.executor, plan.tune_config
     executor: TrialExecutor
@@ -768,9 +770,9 @@ def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
     return OrderedExecutor(executor, tune.max_concurrent_trials or 1) if tune.deterministic else executor
 
 
-# -- what no seed makes repeatable -----------------------------------------------------------------------------------
+# -- settings that no seed makes repeatable --------------------------------------------------------------------------
 def warn_of_clocks(plan: Plan, components: Components) -> None:
-    """Warn, once, of settings by which a deterministic run would depend on the speed of the machine.
+    """Warn once of settings that make a deterministic run depend on the speed of the machine.
 
     Args:
         plan: The plan.
@@ -785,10 +787,12 @@ def warn_of_clocks(plan: Plan, components: Components) -> None:
 
 
 def warn_of_resume(unfinished: Iterable[Trial], seed: int) -> None:
-    """Warn of trials that have begun under an earlier driver: where each of them was within a step is not known.
+    """Warn if a deterministic run continues trials that an earlier driver started.
+
+    The journal does not record how far each trial was within its step, so the order of results may differ.
 
     Args:
-        unfinished: The trials that go on.
+        unfinished: The trials that continue.
         seed: The base seed of the run.
     """
     begun = sum(trial.report_count > 0 for trial in unfinished)

@@ -1,11 +1,11 @@
-"""The plan of a run: trainables, spaces and configs as the user gives them, and plug-ins as they were before any run.
+"""The plan of a run: the user's trainables, spaces and configs, and the plug-ins in the state before their first run.
 
-`Tuner` and `run` make a plan before they load anything else, and the process that workers are copied from comes up in
-the meantime. So this module imports little.
+`Tuner` and `run` make a plan first. While they load the rest of the package, the process that workers are forked from
+starts. So this module imports little.
 
-A searcher or scheduler keeps what it has learned, and users pass one object to several runs. Each run gets the object
-in the state before its first run: the object itself at first, and copies of it later. The record of a run holds that
-state, too, for a resume.
+A searcher or scheduler keeps what it learns, and users pass one object to several runs. Each run gets the object in
+the state before its first run: the first run gets the object itself, later runs get copies. The record of a run stores
+that state as well, for a resume.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("minitune")
 
 NEEDED_BY_TRIALS = ("minitune.trainable.trial_actor",)
-"""The modules that every worker needs. The process that workers are copied from imports them once."""
+"""The modules that every worker needs. The process that workers are forked from imports them once."""
 
 _Plugin = TypeVar("_Plugin")
 
 _before: dict[int, Any] = {}
-"""By the id of a plug-in that a run has used: a copy from before its first run, or the error that copying raised."""
+"""For each plug-in that a run has used, by `id()`: a copy from before its first run, or the error of the copying."""
 
 
 @dataclass
@@ -51,12 +51,12 @@ class Plan:
     """Experiments that run together, and their configs.
 
     Attributes:
-        experiments: The trainables and their spaces. Name, stopper and output files are those of the first one.
-        tune_config: The user's, as a shallow copy.
-        run_config: The user's, likewise.
-        id_prefix: The beginning of the trials' ids; None for the usual one.
+        experiments: The trainables and their spaces. The run uses the name, stopper and output files of the first one.
+        tune_config: A shallow copy of the user's `TuneConfig`.
+        run_config: A shallow copy of the user's `RunConfig`.
+        id_prefix: The prefix of the trials' ids; None for the default.
         raises: Whether the call that runs this plan raises the first failure of a trial at its end.
-        template: The process that workers are copied from, while it waits for the executor.
+        template: The process that workers are forked from, until the executor takes it.
     """
 
     experiments: list[Experiment]
@@ -73,13 +73,13 @@ class Plan:
         if self.tune_config.warm_start is not None:
             from minitune.record.story import read_earlier
 
-            # What was read is kept for a resume, so that it does not need the earlier runs.
+            # The record keeps the trials that were read, so a resume does not need the earlier runs.
             self.tune_config.warm_start = read_earlier("warm_start", self.tune_config.warm_start)
         for other in self.experiments[1:]:
             if other.wants_other_limits(self.experiment):
                 warn_once(
                     f"stop (but for a dict), time_budget_s and log_to_file of experiment {other.name!r} have no "
-                    "effect: those of the first experiment count for all that run together"
+                    "effect: all experiments that run together use those of the first one"
                 )
 
     @classmethod
@@ -88,7 +88,7 @@ class Plan:
 
         Raises:
             TuneError: If there is no trainable.
-            TypeError: If it is no trainable.
+            TypeError: If `trainable` is not a trainable.
             ValueError: If the configs contradict it or each other.
         """
         failure = run_config.failure_config or FailureConfig()
@@ -125,28 +125,28 @@ class Plan:
 
     @property
     def failure_config(self) -> FailureConfig:
-        """The failure config, with its defaults."""
+        """The failure config, or the default one."""
         return self.run_config.failure_config or FailureConfig()
 
     @property
     def checkpoint_config(self) -> CheckpointConfig:
-        """The checkpoint config of the first experiment, with nothing left open."""
+        """The checkpoint config of the first experiment, with all defaults filled in."""
         return self.experiment.checkpoints()
 
     @property
     def executor(self) -> str | TrialExecutor:
-        """The executor or its name. `MINITUNE_EXECUTOR` counts if the plan has the default."""
+        """The executor or its name. `MINITUNE_EXECUTOR` applies if the plan has the default."""
         choice: str | TrialExecutor = self.tune_config.executor
         return (setting("EXECUTOR") or runtime.default_executor() or choice) if choice == "local" else choice
 
     @contextmanager
     def start_ahead(self) -> Iterator[None]:
-        """Start the process that workers are copied from, so that it comes up while the driver gets ready.
+        """Start the process that workers are forked from, so that it starts while the driver prepares the run.
 
-        Inside the `with` block it is `template`; this plan may need none.
+        Inside the `with` block, `template` is that process, or None if the plan does not need it.
 
         Raises:
-            TypeError: If `sys.path` or `sys.argv` holds something that workers cannot take over.
+            TypeError: If `sys.path` or `sys.argv` holds an object that workers cannot receive.
             ValueError: See `minitune.actor.launcher.start_method`.
         """
         if self.executor == "local":
@@ -156,7 +156,7 @@ class Plan:
             if start_method() == "zygote":
                 from minitune.actor.template import Template
 
-                with suppress(OSError):  # the start of the first worker tells why
+                with suppress(OSError):  # the start of the first worker reports the error
                     self.template = Template(new_run_id(), self.run_config.keep_descendants, NEEDED_BY_TRIALS)
         try:
             yield
@@ -166,7 +166,7 @@ class Plan:
                 template.drop()
 
     def recorded(self) -> RecordedTuner:
-        """The part of this plan that is kept for a resume, with searcher and scheduler as they were before any run."""
+        """The part of this plan that a resume needs. Searcher and scheduler are in the state before their first run."""
         from minitune.record.run_files import RecordedTuner
 
         tune = copy.copy(self.tune_config)
@@ -178,7 +178,7 @@ class Plan:
 
     @property
     def is_silent(self) -> bool:
-        """Whether no progress of the run is shown on the console."""
+        """Whether the console shows no progress."""
         return not (self.verbose and self.run_config.progress)
 
     @property
@@ -190,12 +190,12 @@ class Plan:
 
 # -- plug-ins before any run -----------------------------------------------------------------------------------------
 def for_this_run(plugin: _Plugin) -> _Plugin:
-    """A searcher or scheduler for one run: the object itself for its first run, later a copy from before that.
+    """The searcher or scheduler for one run: the object itself for its first run, a copy from before it for later runs.
 
     So two runs with one object do not affect each other.
 
     Raises:
-        ValueError: If an earlier run has used it and it cannot be copied.
+        ValueError: If an earlier run used the object and it cannot be copied.
     """
     if id(plugin) not in _before:
         try:
@@ -218,6 +218,6 @@ def for_this_run(plugin: _Plugin) -> _Plugin:
 
 
 def before_any_run(plugin: Any) -> Any:
-    """A searcher or scheduler as it was before its first run; the object itself if it cannot be copied."""
+    """A searcher or scheduler in the state before its first run; the object itself if it cannot be copied."""
     before = _before.get(id(plugin), plugin)
     return plugin if isinstance(before, Exception) else before

@@ -1,11 +1,11 @@
-"""Resume: how `Tuner.restore`, `run(resume=...)` and `minitune resume` go on with an earlier run.
+"""Resume: how `Tuner.restore`, `run(resume=...)` and `minitune resume` continue an earlier run.
 
-The journal is read from its start, and searcher, scheduler, stopper and callbacks are brought to where they were: from
-their saved states, or by telling them all that has happened (`Fresh` says which). Then the driver goes on as with a new
-run, in the same directory. The run's lock keeps a second driver out, and its first record fixes trainable and seed.
+The driver reads the journal from its start. It restores searcher, scheduler, stopper and callbacks, either from their
+saved states or by replaying the journal to them (`Fresh` says which). Then it continues like a new run, in the same
+directory. The run's lock keeps a second driver out. The run's first record determines the trainable and the seed.
 
-A resume uses the code of today, so the search space may have changed. A call that names its run goes on with a warning.
-`minitune resume SCRIPT`, which has to find the run, refuses.
+A resume uses the present code, so the search space may differ from the recorded one. If the call names the run, the run
+continues with a warning. `minitune resume SCRIPT` has to find the run, so it refuses a run with another space.
 """
 
 from __future__ import annotations
@@ -46,43 +46,43 @@ from minitune.trainable.session import current_session
 logger = logging.getLogger("minitune")
 
 _resumed: set[str] = set()
-"""The runs that `run_to_resume` has chosen in this process. It chooses each of them once."""
+"""The runs that `run_to_resume` has chosen in this process. It chooses each run once."""
 
 
-# -- going on with a run ---------------------------------------------------------------------------------------------
+# -- continuing a run ------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Fresh:
-    """Which plug-ins the user has passed again; the others come out of the run's own record.
+    """Which plug-ins the user has passed again. The run's record provides the others.
 
-    A plug-in that is passed again gets its saved state only if its class defines how to save. Otherwise it is told all
-    that has happened.
+    A plug-in that the user passes again gets its saved state only if its class defines how to save it. Otherwise the
+    journal is replayed to it.
 
     Attributes:
-        tune: Whether those of the `TuneConfig` are passed again: searcher and scheduler.
-        run: Whether those of the `RunConfig` are: stoppers and callbacks.
+        tune: Whether the user has passed the plug-ins of the `TuneConfig` again: searcher and scheduler.
+        run: Whether the user has passed the plug-ins of the `RunConfig` again: stoppers and callbacks.
     """
 
     tune: bool = True
     run: bool = True
 
     def takes_over(self, component: str, plugin: Any) -> bool:
-        """Whether a component gets its saved state."""
+        """Whether a plug-in gets its saved state."""
         is_fresh = self.run if component in (STOPPER, CALLBACKS) else self.tune
         return not is_fresh or saves_itself(component, plugin)
 
 
 @dataclass
 class Resumption:
-    """The wanted treatment of an earlier run.
+    """How to resume an earlier run.
 
     Attributes:
         run: The run's directory.
-        choice: Says for finished, unfinished and failed trials whether they go on.
-        add_samples: The number of samples in addition to those so far.
-        fresh: The plug-ins that were passed again; by default all.
-        has_other_space: Whether the run began with another space, where the user knows that already; None to find out,
-            and to warn of it.
-        objects: Held until the run has been read; see `RecordedTuner.objects`.
+        choice: For finished, unfinished and failed trials each, whether they continue.
+        add_samples: How many samples to add to the run.
+        fresh: The plug-ins that the user has passed again; by default all.
+        has_other_space: Whether the run began with another space, if the user already knows. None: compare the spaces,
+            and warn if they differ.
+        objects: Kept alive until the run has been read; see `RecordedTuner.objects`.
     """
 
     run: RunDirectory
@@ -94,13 +94,14 @@ class Resumption:
 
 
 class ResumedDriver(Driver):
-    """Goes on with an earlier run.
+    """Continues an earlier run.
 
-    If that has ended and its space is another one, no new trials come unless samples are added.
+    If that run has ended and its search space differs from the plan's, the driver starts no new trials, unless the user
+    adds samples.
 
     Args:
-        plan: The recorded plan, or one from the code of today.
-        wanted: The run, and what becomes of its trials.
+        plan: The recorded plan, or a plan made from the present code.
+        wanted: The run, and how to resume it.
     """
 
     is_new = False
@@ -109,16 +110,16 @@ class ResumedDriver(Driver):
     def __init__(self, plan: Plan, wanted: Resumption):
         super().__init__(plan)
         self._wanted = wanted
-        self._is_closed = False  # the run has ended, and no new trials come
+        self._is_closed = False  # the run has ended and gets no new trials
 
     def open(self) -> None:
-        """Open the run's directory and bring everything to where the earlier driver was.
+        """Open the run's directory and restore everything as the earlier driver left it.
 
         Raises:
-            RunLockedError: If another driver is at work on it.
-            JournalCorruptError: If its journal is damaged.
-            ValueError: If the trainable is not that of the run.
-            UntrustedStateError: If somebody else may have written the files that must be unpickled.
+            RunLockedError: If another driver has the run open.
+            JournalCorruptError: If the run's journal is damaged.
+            ValueError: If the trainable has another name than the run's trainable.
+            UntrustedStateError: If another user may have written the files that must be unpickled.
         """
         plan, run, has_other_space = self.plan, self._wanted.run, self._wanted.has_other_space
         check_trusted(run.path)
@@ -175,10 +176,10 @@ class ResumedDriver(Driver):
 
 
 def check_same_trainable(plan: Plan, recorded_name: str) -> None:
-    """Refuse to go on with a trainable of another name than the run's.
+    """Refuse a trainable with another name than the run's trainable.
 
     Raises:
-        ValueError: Naming both.
+        ValueError: If the names differ. The text has both.
     """
     given_name = plan.experiment.trainable_name
     if given_name != recorded_name:
@@ -187,17 +188,17 @@ def check_same_trainable(plan: Plan, recorded_name: str) -> None:
 
 # -- another search space --------------------------------------------------------------------------------------------
 def _changes(plan: Plan, run: RunDirectory) -> list[str]:
-    """How the space of a plan differs from the recorded one; nothing if that cannot be read."""
+    """The differences between the plan's space and the recorded one; empty if the recorded one cannot be read."""
     recorded = load_param_space(run)
     return [] if recorded is None else differences(recorded, plan.experiment.param_space)
 
 
 def warn_of_other_space(run: RunDirectory, changes: Sequence[str]) -> None:
-    """Warn that a run goes on with another space than it began with.
+    """Warn that a run continues with another search space than it began with.
 
     Args:
         run: The run's directory.
-        changes: From `differences`.
+        changes: The result of `differences`.
     """
     logger.warning(
         "the search space differs from that of the run in %s (%s); %s",
@@ -207,15 +208,15 @@ def warn_of_other_space(run: RunDirectory, changes: Sequence[str]) -> None:
     )
 
 
-# -- which run goes on -----------------------------------------------------------------------------------------------
+# -- which run to resume ---------------------------------------------------------------------------------------------
 class _Candidate(NamedTuple):
-    """A run that `run_to_resume` may choose: the largest one is chosen.
+    """A run that `run_to_resume` may choose. It prefers the candidate that compares as the largest.
 
     Attributes:
-        has_keys: Whether its space has the parameters of the plan's.
-        is_unfinished: Whether there may be something left to do in it.
-        begun_s: When it began, in seconds since the epoch.
-        path: Its directory.
+        has_keys: Whether the run's space has the same parameters as the plan's.
+        is_unfinished: Whether the run may have trials left to run.
+        begun_s: When the run began, in seconds since the epoch.
+        path: The run's directory.
     """
 
     has_keys: bool
@@ -225,26 +226,26 @@ class _Candidate(NamedTuple):
 
 
 def run_to_resume(plan: Plan) -> RunDirectory | None:
-    """The run that a plan is to go on with, if this process is set to (`MINITUNE_RESUME`, `minitune resume SCRIPT`).
+    """The run that this plan should continue, if the process runs under `minitune resume SCRIPT` (`MINITUNE_RESUME`).
 
-    That is the newest unfinished run of the same trainable, space and (if it has one) name. If there is none, it is
-    the newest one that has ended, so that nothing is done twice. The process goes on with each run once.
+    It chooses the newest unfinished run with the same trainable, space and (if the plan has one) name. Without such a
+    run, it chooses the newest finished one, so that no trial runs twice. A process continues each run once.
 
-    A run with another space is refused: it would mix two spaces. If `MINITUNE_RESUME_FORCE` is set, an unfinished run
-    with the same parameters goes on all the same; any other one stays as it is, and a new run begins.
+    It refuses a run with another space, because the run would mix two spaces. If `MINITUNE_RESUME_FORCE` is set, an
+    unfinished run with the same parameters continues anyway. Any other run stays unchanged, and a new run begins.
 
     Args:
         plan: The plan of the run.
 
     Returns:
-        Its directory; None if nothing is set, or there is no such run.
+        The run's directory; None if `MINITUNE_RESUME` is not set, or there is no such run.
 
     Raises:
-        RunLockedError: If another process is at work on it, and there is no other.
-        TuneError: If there are only runs with another space; the text names the differences.
+        RunLockedError: If another process has the run open, and there is no other candidate.
+        TuneError: If all candidates have another space. The text names the differences.
     """
     wanted = setting("RESUME")
-    if not is_on("RESUME") or current_session() is not None:  # a trial may have runs of its own
+    if not is_on("RESUME") or current_session() is not None:  # a trial may itself start runs
         return None
     first = plan.experiment
     storage_path = local_path(first.storage_path or default_storage_path())
@@ -281,7 +282,7 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
 
 
 def _choose(plan: Plan, found: Sequence[_Candidate]) -> str | None:
-    """The path of the first one with the space of the plan; without one, see `run_to_resume`."""
+    """The path of the first candidate with the plan's space. Without one, `run_to_resume` says what happens."""
     refused: tuple[_Candidate, list[str]] | None = None
     for one in found:
         changes = _changes(plan, RunDirectory(one.path))
@@ -307,5 +308,5 @@ def _choose(plan: Plan, found: Sequence[_Candidate]) -> str | None:
 
 
 def _may_be_named(name: str, given: str | None) -> bool:
-    """Whether a run of this name may have been given that one: a number is added if the name was taken."""
+    """Whether a run with this name may have been created under the given name. A number is added to a taken name."""
     return given is None or name == given or (name.startswith(f"{given}_") and name[len(given) + 1 :].isdigit())

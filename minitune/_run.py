@@ -1,4 +1,4 @@
-"""`run` and `run_experiments`: the older ways into a run, for scripts that use them."""
+"""`run` and `run_experiments`: the older entry points, for scripts that use them."""
 
 from __future__ import annotations
 
@@ -85,55 +85,54 @@ def run(
 
     Args:
         run_or_experiment: A function, a `Trainable` subclass, a registered name, an `Experiment`, or a list of these.
-            Those of a list run together, in one directory under the first one's name; what an `Experiment` says of
-            itself counts, not the argument of the same name here.
+            The experiments of a list run together, in one directory with the name of the first one. Attributes of an
+            `Experiment` have precedence over the arguments of this function.
         name: The run's name.
         metric: The metric to optimise, or a list of metrics; see `TuneConfig`.
         mode: `"min"` or `"max"`, or a list of these.
-        stop: When a trial stops.
-        time_budget_s: When the run stops.
+        stop: When a trial stops; see `RunConfig`.
+        time_budget_s: Seconds after which the run stops.
         config: The search space.
         resources_per_trial: The resources of each trial, such as `{"cpu": 2}`; not together with `with_resources`.
-        num_samples: How often the space is sampled; -1 means without end.
-        storage_path: The directory that holds runs.
+        num_samples: How many samples to draw from the space; -1 means no limit.
+        storage_path: The directory that contains the runs.
         storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
-        search_alg: Proposes configurations: an object, or a name such as `"random"`.
-        scheduler: Decides about trials: an object, or a name such as `"asha"`.
-        checkpoint_config: Which checkpoints are made and kept; None means all, and in a run that is resumed those that
-            it has kept so far.
+        search_alg: Suggests configurations: an object, or a name such as `"random"`.
+        scheduler: Stops, pauses and changes trials: an object, or a name such as `"asha"`.
+        checkpoint_config: Which checkpoints a trial saves and keeps. None keeps all; a resumed run keeps its own rule.
         verbose: 0, 1 or 2.
         progress_reporter: Shows the progress.
-        log_to_file: Names of the files of a trial's output.
+        log_to_file: Names of the files for a trial's output; see `RunConfig`.
         trial_name_creator: Names trials.
         trial_dirname_creator: Names their directories.
-        sync_config: Accepted for Ray Tune's signature; it has no effect, which is said once.
-        export_formats: Accepted for Ray Tune's signature; only None or nothing is possible.
-        max_failures: Retries of each trial; -1 means without end.
+        sync_config: Accepted for Ray Tune's signature. It has no effect; a warning says so once.
+        export_formats: Accepted for Ray Tune's signature; only None or an empty list is possible.
+        max_failures: How many times a failed trial is retried; -1 means no limit.
         fail_fast: Whether a failure ends the run; `"raise"` raises it.
-        restore: Checkpoint from which every trial starts: its directory, or a `Checkpoint`.
-        resume: Go on with the run of this name if there is one, else begin: True or `"AUTO"`, with suffixes such as
-            `"AUTO+ERRORED"`.
-        resume_config: The same in detail.
-        reuse_actors: Whether the worker of a trial that has finished is handed on.
-        raise_on_failed_trial: Raise if a trial has not finished, unless the run was interrupted.
-        callbacks: Called at every turn of events.
-        max_concurrent_trials: At most so many trials run at a time.
+        restore: The checkpoint from which every trial starts: its directory, or a `Checkpoint`.
+        resume: True or `"AUTO"` continues the run of this name if it exists, otherwise starts a new run. Suffixes such
+            as `"AUTO+ERRORED"` say which trials continue.
+        resume_config: Resume as with `resume`, and say in detail which trials continue.
+        reuse_actors: Whether the worker of a finished trial runs the next trial.
+        raise_on_failed_trial: Raise if a trial did not finish, unless the run was interrupted.
+        callbacks: `Callback` objects, called in this order.
+        max_concurrent_trials: How many trials may run at the same time.
         keep_checkpoints_num: Old name of `CheckpointConfig.num_to_keep`.
         checkpoint_score_attr: Old name of `CheckpointConfig.checkpoint_score_attribute`; `"min-x"`: smaller is better.
         checkpoint_freq: Old name of `CheckpointConfig.checkpoint_frequency`.
-        checkpoint_at_end: Old place of `CheckpointConfig.checkpoint_at_end`.
+        checkpoint_at_end: Now `CheckpointConfig.checkpoint_at_end`.
         chdir_to_trial_dir: See `TuneConfig`.
         local_dir: Old name of `storage_path`.
         max_retries: Another name of `max_failures`.
-        **old: Keywords of earlier versions: `loggers`, `repeat`, `trial_resources`, and those that concerned a cluster,
-            which have no effect. One warning names each.
+        **old: Keywords of earlier versions: `loggers`, `repeat`, `trial_resources`, and keywords for clusters, which
+            have no effect. One warning names each.
 
     Returns:
-        The trials and the best of them.
+        The trials of the run, with methods that find the best one.
 
     Raises:
-        TuneError: As for `Tuner.fit`; and see `raise_on_failed_trial`.
-        ValueError: If an argument breaks its rule.
+        TuneError: In the same cases as `Tuner.fit`, and if a trial did not finish (see `raise_on_failed_trial`).
+        ValueError: If an argument has an invalid value.
     """
     if old:
         from minitune.legacy.keywords import modern
@@ -148,7 +147,7 @@ def run(
         checkpoint_config, keep_checkpoints_num, checkpoint_score_attr, checkpoint_freq, checkpoint_at_end
     )
     if local_dir is not None:
-        local_path(local_dir)  # refuses what is no path, although storage_path has precedence
+        local_path(local_dir)  # refuse an invalid path, even if storage_path has precedence
         warn_once("local_dir is the old name of storage_path")
     several = isinstance(run_or_experiment, (list, tuple))
     experiments = [
@@ -238,7 +237,8 @@ def run_experiments(
     """Run several experiments. Blocks.
 
     Args:
-        experiments: An `Experiment`, a dict of specs by name (the keys are `Experiment`'s arguments), or a list.
+        experiments: An `Experiment`, a list of these, or a dict with a spec for each name. The keys of a spec are the
+            arguments of `Experiment`.
         scheduler: See `run`.
         verbose: See `run`.
         progress_reporter: See `run`.
@@ -246,8 +246,8 @@ def run_experiments(
         resume_config: See `run`.
         reuse_actors: See `run`.
         raise_on_failed_trial: See `run`.
-        concurrent: Run all at once, in one directory under the first one's name, with its stopper, time budget and
-            output files; False runs one after the other, each in its own directory.
+        concurrent: True runs all experiments together, in one directory with the name of the first one, and with its
+            stopper, time budget and output files. False runs one after the other, each in its own directory.
         callbacks: See `run`.
         search_alg: See `run`.
         **old: See `run`.
@@ -256,7 +256,7 @@ def run_experiments(
         The trials, in order of submission.
 
     Raises:
-        TuneError: As for `run`; if there are no experiments, or a spec is none.
+        TuneError: In the same cases as `run`; also if there are no experiments, or a spec is invalid.
     """
     require_flag("concurrent", concurrent)
     found = convert_to_experiments(experiments)
@@ -280,19 +280,19 @@ def run_experiments(
 
 
 def parse_resume(resume: bool | str | None, resume_config: ResumeConfig | None = None) -> ResumeConfig | None:
-    """Understand the `resume=` and `resume_config=` of `run`.
+    """Translate the arguments `resume` and `resume_config` of `run`.
 
     Args:
-        resume: None or False for a new run; True or `"AUTO"` to go on with one; with suffixes such as
-            `"AUTO+ERRORED"`, of which the last one wins.
-        resume_config: In its place.
+        resume: None or False for a new run; True or `"AUTO"` to continue one. Suffixes such as `"AUTO+ERRORED"` say
+            which trials continue; the last suffix has precedence.
+        resume_config: Has precedence over the suffixes.
 
     Returns:
-        The treatment of the trials; None for a new run.
+        Which trials continue; None for a new run.
 
     Raises:
-        TypeError: If `resume_config` is something else.
-        ValueError: If `resume` is something else.
+        TypeError: If `resume_config` is not a `ResumeConfig`.
+        ValueError: If `resume` has another value.
     """
     if resume_config is not None:
         if not isinstance(resume_config, ResumeConfig):
@@ -314,7 +314,7 @@ def parse_resume(resume: bool | str | None, resume_config: ResumeConfig | None =
 def _with_old_arguments(
     config: CheckpointConfig | None, num_to_keep: int | None, score: str | None, frequency: int, at_end: bool
 ) -> CheckpointConfig | None:
-    """The checkpoint config with what older scripts pass to `run` itself; those arguments win, as ever."""
+    """The checkpoint config, combined with the older arguments of `run`. The older arguments have precedence."""
     old: dict[str, Any] = {}
     if num_to_keep is not None:
         _warn_old("keep_checkpoints_num", "num_to_keep")
@@ -340,7 +340,7 @@ def _warn_old(name: str, field: str) -> None:
 
 
 def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool) -> Driver:
-    """The tuner that goes on with the existing run, if that is wanted; else one for a new run."""
+    """The driver that resumes the run of this name, if the user wants that and the run exists; else of a new run."""
     from minitune._driver import Driver
 
     path = plan.experiment.path
@@ -358,7 +358,7 @@ def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool) -> Driv
 
 
 def _keep_checkpoints_as_before(plan: Plan, run: RunDirectory) -> None:
-    """Where nothing is said of checkpoints, those are kept that the run has kept so far."""
+    """Use the recorded rule for checkpoints if the call has none."""
     if all(experiment.has_checkpoint_config for experiment in plan.experiments):
         return
     from minitune.record.run_files import load_checkpoint_configs
@@ -369,7 +369,7 @@ def _keep_checkpoints_as_before(plan: Plan, run: RunDirectory) -> None:
 
 
 def _raise_incomplete(outcome: Outcome) -> None:
-    """Raise if trials have not finished."""
+    """Raise an error if a trial did not finish."""
     incomplete = [trial for trial in outcome.trials if trial.status != TERMINATED]
     if incomplete:
         first = next((trial.error for trial in incomplete if trial.error is not None), None)

@@ -1,4 +1,4 @@
-"""Callback: what a user's code can hear of a run."""
+"""Callback: the base class for user code that the driver calls during a run."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Base class of callbacks. Every hook does nothing; override those that you need.
+    """Base class of callbacks. By default, every hook does nothing; override the hooks that you need.
 
-    Hooks run in the driver's only thread and must not block: while one works, no trial is served. They get keyword
-    arguments, and have to accept more than those named here (`**info`). An exception ends the experiment. State that
-    belongs to a trial is best kept by `trial.trial_id` and dropped when the trial ends.
+    Hooks run in the driver's only thread, so they must not block: the driver handles no trial meanwhile. The driver
+    passes keyword arguments, and a hook must accept further ones (`**info`). An exception in a hook ends the run. Store
+    state of a trial under its `trial.trial_id`, and delete it when the trial ends.
 
     Example:
         >>> class Shout(Callback):
@@ -30,70 +30,70 @@ class Callback:
     def setup(
         self, stop: Any = None, num_samples: int | None = None, total_num_samples: int | None = None, **info: Any
     ) -> None:
-        """Emitted once, before everything else.
+        """Called once, before all other hooks.
 
         Args:
-            stop: The stop criterion as the user gave it.
-            num_samples: Repetitions of the search space.
-            total_num_samples: Trials that are to be expected in all.
-            **info: More, `time_budget_s` among it.
+            stop: The user's stop criterion.
+            num_samples: How many samples are drawn from the search space.
+            total_num_samples: The expected number of trials.
+            **info: Further arguments, such as `time_budget_s`.
         """
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Emitted when a turn of the driver's loop begins; `iteration` counts turns."""
+        """Called when a turn of the driver's loop begins. `iteration` counts the turns."""
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Emitted when a turn of the driver's loop ends; `iteration` is one higher than at its beginning."""
+        """Called when a turn of the driver's loop ends. `iteration` is one higher than at the turn's beginning."""
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """Emitted when a trial's worker is ready, still PENDING: at every start, resume and retry."""
+        """Called when a trial's worker is ready, at every start, resume and retry. The trial is still PENDING."""
 
     def on_trial_restore(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """Emitted when a trial has loaded a checkpoint."""
+        """Called after a trial has loaded a checkpoint."""
 
     def on_trial_save(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """Emitted when a trial was told to save, even if there was nothing to keep."""
+        """Called after a trial was asked to save, even if it saved nothing."""
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        """Emitted for each result, after scheduler and searcher have seen it, before it becomes `last_result`.
+        """Called for each result, after the scheduler and the searcher, and before the result becomes `last_result`.
 
         Args:
-            iteration: Turn of the driver's loop.
+            iteration: The turn of the driver's loop.
             trials: All trials.
             trial: The trial that reported.
-            result: Its result, nested, which may be changed; `done` is set if the trial is about to end.
-            **info: More to come.
+            result: The nested result. The hook may change it. `done` is True if the trial is about to end.
+            **info: Further arguments.
         """
 
     def on_checkpoint(
         self, iteration: int, trials: list[Trial], trial: Trial, checkpoint: Checkpoint, **info: Any
     ) -> None:
-        """Emitted when a checkpoint has arrived, before it is registered with the trial."""
+        """Called when a checkpoint has arrived, before it becomes the trial's latest one."""
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """Emitted when a trial has finished or is stopped, for any reason; its status is still the one before."""
+        """Called when a trial finishes or is stopped, for any reason. Its status has not changed yet."""
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """Emitted when a trial has failed and will be tried again; it is PENDING."""
+        """Called when a trial has failed and will be retried. Its status is PENDING."""
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """Emitted when a trial has failed for good; its status is ERROR."""
+        """Called when a trial has failed and will not be retried. Its status is ERROR."""
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
-        """Emitted at the very end: all workers are gone, everything is saved."""
+        """Called at the very end: all workers have ended, and everything is saved."""
 
     def how_to_show(self) -> str | None:
-        """The command that shows what the callback has written, for the end of a run's output; None for nothing."""
+        """A command that shows the callback's files. The output of a run ends with it. None: print no command."""
         return None
 
     def get_state(self) -> dict[str, Any] | None:
-        """The state to save with the run, as a value that can be pickled; None if there is none."""
+        """Return the state to save with the run. It must be picklable. None: there is nothing to save."""
         return None
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over what `get_state` returned, when a run is resumed."""
+        """Restore the value that `get_state` returned. Called when a run is resumed."""
 
 
 HOOKS = (
@@ -114,10 +114,10 @@ HOOKS = (
 
 
 def check_callbacks(callbacks: Iterable[Any]) -> list[Callback]:
-    """The callbacks as a list of their own.
+    """Check the callbacks and return them as a new list.
 
     Raises:
-        ValueError: If one of them is no `Callback` object.
+        ValueError: If an object is not a `Callback`.
     """
     checked = list(callbacks)
     for callback in checked:
@@ -134,7 +134,7 @@ def environment_callbacks() -> list[Callback]:
     """New callbacks of the classes that the setting `CALLBACKS` names, as `module.Class`, separated by commas.
 
     Raises:
-        ValueError: If one cannot be imported or made, or is no callback; the text names the variable.
+        ValueError: If a class cannot be imported or instantiated, or is not a callback. The text names the variable.
     """
     paths = [path.strip() for path in setting("CALLBACKS").split(",")]
     return [_make(path) for path in paths if path]

@@ -1,9 +1,9 @@
-"""Checkpoint: a directory and its metadata; and how one is committed to a trial's directory.
+"""Checkpoint: a directory and its metadata; and how a checkpoint is committed to a trial's directory.
 
-Commit protocol. The content is copied into `.tmp-<number>-<attempt>` beside its place, listed, and renamed to
-`checkpoint_<number>`. A reader therefore never sees half a checkpoint. It counts as committed once the driver's
-journal names it; a directory without such a record is left over from a killed worker and is removed before the next
-attempt. Numbers only grow over all attempts of a trial.
+Commit protocol: The worker copies the content to `.tmp-<number>-<attempt>` in the trial's directory, lists it, and
+renames the directory to `checkpoint_<number>`. So a reader never sees a partial checkpoint. The checkpoint is committed
+when the driver's journal names it. A directory that the journal does not name is a leftover of a killed worker; it is
+removed before the next attempt. Numbers increase over all attempts of a trial.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from minitune.base.pickling import PROTOCOL
 
 METADATA_FILE = ".metadata.json"
 DICT_CHECKPOINT_FILE = "_dict_checkpoint.pkl"
-"""Holds a checkpoint that is a dict: what a class returned from `save_checkpoint`, or `from_dict` was given."""
+"""The file of a checkpoint that is a dict: returned by a class's `save_checkpoint`, or passed to `from_dict`."""
 _IN_CHECKPOINT = re.compile(rf"(checkpoint_\d{{6,}}|{re.escape(TEMPORARY_PREFIX)}\d{{6,}}-\d+)/")
 _TEMPORARY_COPY_PREFIX = "checkpoint_tmp_"
 _CHUNK_BYTES = 1 << 18
-"""Read at a time, into one buffer: memory that is new for each file costs more than the reading."""
+"""The size of the read buffer, which is reused: to allocate memory for each file costs more than to read it."""
 _BLOCK_BYTES = 512
-"""What `st_blocks` counts."""
+"""The unit of `st_blocks`."""
 _CRC_POLYNOMIAL = 0xEDB88320
 
 
 class Gone:
-    """An attribute that Ray Tune once had: reading it raises an AttributeError that tells what to write instead.
+    """An attribute that Ray Tune dropped. Reading it raises an AttributeError that says what to write instead.
 
     Args:
-        instead: The way out, as an imperative.
+        instead: What to do, in the imperative.
     """
 
     def __init__(self, instead: str):
@@ -60,15 +60,15 @@ class Gone:
 
 
 class Checkpoint:
-    """A directory of the user's files, by reference.
+    """A reference to a directory with the user's files.
 
     Args:
-        path: An existing or future directory. It is never moved or deleted on the user's behalf.
+        path: The directory. It need not exist yet. A Checkpoint never moves or deletes it.
         filesystem: Accepted for Ray Tune's signature: None, or pyarrow's local file system.
 
     Raises:
         TypeError: If `path` is not a path.
-        ValueError: If `filesystem` is not local, or `path` is the address of another one, such as `s3://...`.
+        ValueError: If `filesystem` is not local, or `path` is an address on another file system, such as `s3://...`.
 
     Example:
         >>> import tempfile
@@ -101,18 +101,18 @@ class Checkpoint:
 
     @classmethod
     def from_directory(cls, path: str | os.PathLike[str]) -> Checkpoint:
-        """The checkpoint that lies in directory `path`."""
+        """The checkpoint in directory `path`."""
         return cls(path)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Checkpoint:
-        """A checkpoint that holds a dict, as in older Ray Tune; its temporary directory lives as long as the object.
+        """A checkpoint that contains a dict, as in older Ray Tune. Its temporary directory lives as long as the object.
 
         Args:
-            data: What `to_dict` is to give back; anything that can be pickled.
+            data: The dict that `to_dict` will return. It must be picklable.
 
         Raises:
-            TypeError: If `data` is no mapping.
+            TypeError: If `data` is not a mapping.
         """
         if not isinstance(data, Mapping):
             raise TypeError(f"data must be a dict, but got {type(data).__name__}")
@@ -124,12 +124,12 @@ class Checkpoint:
         return checkpoint
 
     def to_dict(self) -> dict[str, Any]:
-        """The dict of a checkpoint that is one: made by `from_dict`, or by a class whose `save_checkpoint` returns one.
+        """The dict in this checkpoint, from `from_dict` or from a class whose `save_checkpoint` returned a dict.
 
-        It is unpickled: only for checkpoints that you trust.
+        Unpickles the dict, so use it only for checkpoints that you trust.
 
         Raises:
-            AttributeError: If this checkpoint holds files instead, as to Ray Tune all do.
+            AttributeError: If this checkpoint contains files. In Ray Tune, all checkpoints do.
         """
         with self.as_directory() as directory:
             state = read_dict(directory)
@@ -150,14 +150,15 @@ class Checkpoint:
         """Copy the content.
 
         Args:
-            path: The directory to fill; it is made if needed. By default a new temporary one, which the caller owns.
+            path: The target directory. It is created if necessary. By default a new temporary directory, which the
+                caller must delete.
 
         Returns:
             The absolute path of the copy.
 
         Raises:
-            FileNotFoundError: If the directory is gone.
-            ValueError: If it holds something else than files, directories and links.
+            FileNotFoundError: If the checkpoint's directory does not exist.
+            ValueError: If it contains anything but files, directories and links.
         """
         import tempfile
 
@@ -170,16 +171,16 @@ class Checkpoint:
 
     @contextmanager
     def as_directory(self) -> Iterator[str]:
-        """A context in which the content can be read; its value is the path itself, nothing is copied.
+        """A context manager for reading the content. Its value is the checkpoint's own path; nothing is copied.
 
         Raises:
-            FileNotFoundError: If the directory is gone.
+            FileNotFoundError: If the directory does not exist.
         """
         require_directory(self.path)
         yield self.path
 
     def get_metadata(self) -> dict[str, Any]:
-        """The metadata that was stored with `set_metadata`; `{}` if there is none."""
+        """The metadata from `set_metadata`; `{}` if there is none."""
         try:
             with files.open_to_read(os.path.join(self.path, METADATA_FILE)) as file:
                 metadata: dict[str, Any] = json.load(file)
@@ -188,11 +189,11 @@ class Checkpoint:
         return metadata
 
     def set_metadata(self, metadata: Mapping[str, Any]) -> None:
-        """Replace the metadata by `metadata`, a mapping that JSON can hold.
+        """Replace the metadata by `metadata`, a mapping that can be written as JSON.
 
         Raises:
-            TypeError: If it is none.
-            OSError: If it cannot be written, or a link is in its place.
+            TypeError: If `metadata` is not such a mapping.
+            OSError: If the file cannot be written, or its path is a link.
         """
         try:
             text = json.dumps(dict(metadata))
@@ -203,7 +204,7 @@ class Checkpoint:
         files.atomic_write(os.path.join(self.path, METADATA_FILE), text.encode())
 
     def update_metadata(self, metadata: Mapping[str, Any]) -> None:
-        """Add `metadata` to what is there; equal keys take the new value."""
+        """Merge `metadata` into the existing metadata. For equal keys, the new value replaces the old one."""
         if not isinstance(metadata, Mapping):
             raise TypeError(f"metadata must be a dict of what JSON can hold, but got {shown(metadata)}")
         self.set_metadata({**self.get_metadata(), **metadata})
@@ -212,7 +213,7 @@ class Checkpoint:
         return f"Checkpoint(filesystem=local, path={self.path})"
 
     def __deepcopy__(self, memo: Any) -> Checkpoint:
-        return self  # a reference stays one; the directory of `from_dict` goes with the object
+        return self  # a copy would refer to the same directory; the temporary one of `from_dict` belongs to this object
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Checkpoint) and other.path == self.path
@@ -225,16 +226,16 @@ class Checkpoint:
 
     @property
     def value(self) -> str:
-        """Same as `path`: its name before Ray 2.7, as in `trial.checkpoint.value`."""
+        """The same as `path`. Before Ray 2.7, its name was `value`, as in `trial.checkpoint.value`."""
         return self.path
 
     def to_air_checkpoint(self) -> Checkpoint:
-        """This checkpoint: Ray 2.0 to 2.6 had two classes."""
+        """This checkpoint itself. Ray 2.0 to 2.6 had two classes for checkpoints."""
         return self
 
 
 def _remove_own(owner_pid: int, path: str) -> None:
-    """Remove a temporary copy; a forked child that ends leaves what its parent has."""
+    """Remove a temporary directory, but not in a forked child: the directory belongs to its parent."""
     import shutil
 
     if os.getpid() == owner_pid:
@@ -242,17 +243,17 @@ def _remove_own(owner_pid: int, path: str) -> None:
 
 
 def require_directory(path: str) -> None:
-    """Refuse the path of a checkpoint whose directory is gone.
+    """Check that a checkpoint's directory exists.
 
     Raises:
-        FileNotFoundError: If there is no such directory.
+        FileNotFoundError: If it does not exist.
     """
     if not os.path.isdir(path):
         raise FileNotFoundError(f"the checkpoint's directory {path} does not exist any more")
 
 
 def write_dict(directory: str, state: dict[str, Any]) -> None:
-    """Make `directory` a checkpoint that holds the dict `state`."""
+    """Write the dict `state` to `directory`, which then is a checkpoint."""
     import cloudpickle
 
     with files.new_file(os.path.join(directory, DICT_CHECKPOINT_FILE)) as file:
@@ -260,7 +261,7 @@ def write_dict(directory: str, state: dict[str, Any]) -> None:
 
 
 def read_dict(directory: str) -> dict[str, Any] | None:
-    """The dict that the checkpoint in `directory` holds; None if it holds files."""
+    """The dict in the checkpoint in `directory`; None if the checkpoint contains files."""
     try:
         with files.open_to_read(os.path.join(directory, DICT_CHECKPOINT_FILE)) as file:
             state: dict[str, Any] = pickle.load(file)
@@ -271,13 +272,13 @@ def read_dict(directory: str) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class CheckpointRecord:
-    """One committed checkpoint of a trial, as the journal knows it.
+    """One committed checkpoint of a trial, as the journal records it.
 
     Attributes:
-        number: Its number within the trial, growing over all attempts.
-        file_count: How many files and links it holds.
-        total_bytes: The size of those files, in bytes.
-        listing_crc: CRC32 over the sorted list of names, sizes and content checksums.
+        number: Its number within the trial. Numbers increase over all attempts.
+        file_count: The number of files and links.
+        total_bytes: The total size of the files, in bytes.
+        listing_crc: The CRC32 of the sorted list of names, sizes and content checksums.
     """
 
     number: int
@@ -287,26 +288,26 @@ class CheckpointRecord:
 
     @property
     def directory(self) -> str:
-        """Name of its directory below the trial's."""
+        """The name of its directory in the trial's directory."""
         return directory_name(self.number)
 
 
 def directory_name(number: int) -> str:
-    """Name of the directory of checkpoint `number`, as Ray Tune writes it."""
+    """The name of the directory of checkpoint `number`. It is the same as Ray Tune's."""
     return f"checkpoint_{number:06d}"
 
 
 def temporary_directory(trial_directory: str | os.PathLike[str], number: int, attempt: int) -> str:
-    """Path of the directory in which checkpoint `number` is prepared; it is made, empty.
+    """Create the empty directory in which checkpoint `number` is prepared, and return its path.
 
     Args:
         trial_directory: The trial's directory.
         number: The checkpoint's number.
-        attempt: The trial's attempt, so that two attempts never meet.
+        attempt: The trial's attempt, so that two attempts never use the same directory.
 
     Raises:
-        LinkError: If a link is in its place, or the trial's directory is one.
-        OSError: If it cannot be made.
+        LinkError: If the path or the trial's directory is a link.
+        OSError: If the directory cannot be created.
     """
     path = os.path.join(trial_directory, f"{TEMPORARY_PREFIX}{number:06d}-{attempt}")
     within = os.path.dirname(trial_directory)
@@ -315,7 +316,7 @@ def temporary_directory(trial_directory: str | os.PathLike[str], number: int, at
             raise files.LinkError(path)
     files.remove_tree(path, within)
     with files.entry_of(path, within) as entry:
-        # not the directories above: a trial's directory that somebody has removed is not made again
+        # without its parents: if someone has removed the trial's directory, do not create it again
         os.mkdir(entry.name, dir_fd=entry.directory)
     return path
 
@@ -326,19 +327,20 @@ def commit_copy(
     """Copy directory `source` into the trial's directory as checkpoint `number`. Blocks while it copies.
 
     Args:
-        source: The user's directory; it stays as it is. Links are copied as links, and holes of files as holes. If it
-            is the trial's directory itself, the trial's checkpoints in it are left out: each would hold all before it.
-        trial_directory: Where to.
+        source: The user's directory. It is not changed. Links are copied as links, and holes in files as holes. If
+            `source` is the trial's directory itself, the trial's checkpoints are left out. Otherwise each checkpoint
+            would contain all earlier ones.
+        trial_directory: The trial's directory.
         number: The checkpoint's number.
         attempt: The trial's attempt.
 
     Returns:
-        The record of what was written.
+        The record of the checkpoint.
 
     Raises:
         FileNotFoundError: If `source` is not a directory.
-        ValueError: If it holds something else than files, directories and links.
-        LinkError: If a link was planted in the trial's directory.
+        ValueError: If `source` contains anything but files, directories and links.
+        LinkError: If a path in the trial's directory was replaced by a link.
     """
     if not os.path.isdir(source):
         raise FileNotFoundError(f"the reported checkpoint's directory {os.fspath(source)!r} does not exist")
@@ -355,19 +357,19 @@ def commit_copy(
 
 
 def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], number: int) -> CheckpointRecord:
-    """Make the content of `temporary`, from `temporary_directory`, checkpoint `number`. Blocks while it reads.
+    """Commit a directory from `temporary_directory` as checkpoint `number`. Blocks while it reads the files.
 
     Args:
-        temporary: The prepared directory; it is renamed.
-        trial_directory: Where to.
+        temporary: The prepared directory. It is renamed.
+        trial_directory: The trial's directory.
         number: The checkpoint's number.
 
     Returns:
-        The record of what was written.
+        The record of the checkpoint.
 
     Raises:
-        ValueError: If it holds something else than files, directories and links.
-        LinkError: If it is a link itself: what lies behind it is not in the trial's directory.
+        ValueError: If the directory contains anything but files, directories and links.
+        LinkError: If the directory is a link, so that its content is not in the trial's directory.
     """
     if os.path.islink(temporary):
         raise files.LinkError(temporary)
@@ -375,7 +377,7 @@ def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], num
 
 
 def discard_temporary(temporary: str, trial_directory: str | os.PathLike[str]) -> None:
-    """Remove what was prepared for a checkpoint that has come to nothing; what is left is removed at the next start."""
+    """Remove the prepared directory of a failed checkpoint. If that fails, the next start of the trial removes it."""
     try:
         files.remove_tree(temporary, os.path.dirname(trial_directory))
     except OSError:
@@ -383,7 +385,7 @@ def discard_temporary(temporary: str, trial_directory: str | os.PathLike[str]) -
 
 
 def matches(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -> bool:
-    """Whether the directory on disk is what `record` says, byte by byte.
+    """Whether the directory on disk agrees with `record`, byte for byte.
 
     Args:
         record: The checkpoint's record.
@@ -399,12 +401,12 @@ def matches(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -
 
 
 def has_its_size(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -> bool:
-    """Whether the directory on disk has as many files and bytes as `record` says; reads none of them."""
+    """Whether the directory on disk has as many files and bytes as `record` says. Does not read the files."""
     directory = os.path.join(trial_directory, record.directory)
     try:
         found = [os.path.join(directory, name) for name in _walk(directory) if not name.endswith("/")]
         total_bytes = sum(os.path.getsize(path) for path in found if not os.path.islink(path))
-    except FileNotFoundError:  # what has no files needs no directory: checkpoints of a simulation have none
+    except FileNotFoundError:  # a checkpoint without files needs no directory; those of a simulation have none
         return record.file_count == 0
     except (OSError, ValueError):
         return False
@@ -412,15 +414,15 @@ def has_its_size(record: CheckpointRecord, trial_directory: str | os.PathLike[st
 
 
 _Entry = tuple[str, int, int]
-"""Name relative to the checkpoint, size in bytes, CRC32 of the content (of the target, for a link)."""
+"""The name relative to the checkpoint, the size in bytes, and the CRC32 of the content (for a link, of its target)."""
 
 
 def _walk(top: str | os.PathLike[str]) -> list[str]:
-    """Relative names of everything below `top`, sorted; directories end in a slash.
+    """The sorted relative names of everything below `top`. Names of directories end in a slash.
 
     Raises:
-        OSError: If a directory cannot be read: what is in it would be missing.
-        ValueError: If something is neither a file nor a directory nor a link: to read it might never end.
+        OSError: If a directory cannot be read, since its files would be missing.
+        ValueError: If an entry is not a file, directory or link, since reading it might never end.
     """
     names: list[str] = []
     unread = [""]
@@ -443,12 +445,12 @@ def _walk(top: str | os.PathLike[str]) -> list[str]:
 
 
 def _copy(source: str | os.PathLike[str], names: list[str], target: str, within: str) -> list[_Entry]:
-    """Copy what `_walk` has found into an existing directory.
+    """Copy the entries that `_walk` has found to an existing directory.
 
     Args:
-        source: Where the names are.
+        source: The directory of the entries.
         names: The entries to copy.
-        target: Where to. Files that are there are replaced.
+        target: The target directory. Existing files are replaced.
         within: See `files.entry_of`.
     """
     chunk = bytearray(_CHUNK_BYTES)
@@ -496,7 +498,7 @@ def _link_entry(name: str, to: str) -> _Entry:
 
 
 def _read_entry(reader: io.FileIO, name: str, chunk: bytearray, writer: io.FileIO | None = None) -> _Entry:
-    """The entry of a file, which is read chunk by chunk, and copied if there is a `writer`. Holes are not read."""
+    """Read a file in chunks and return its entry. Copy it if there is a `writer`. Holes are skipped."""
     size = crc = 0
     with memoryview(chunk) as whole:
         for begin, end in _data(reader.fileno()):
@@ -511,12 +513,12 @@ def _read_entry(reader: io.FileIO, name: str, chunk: bytearray, writer: io.FileI
                 while writer is not None and written < count:
                     written += writer.write(whole[written:count])
     if writer is not None:
-        writer.truncate(size)  # it may end in a hole
+        writer.truncate(size)  # the file may end in a hole
     return name, size, crc
 
 
 def _data(descriptor: int) -> Iterator[tuple[int, int]]:
-    """Where there is content in a file, up to its end: (begin, end) of each stretch between two holes, in bytes."""
+    """The (begin, end) positions of each data range between two holes of a file, in bytes."""
     found = os.fstat(descriptor)
     end = 0
     if sys.platform != "win32" and found.st_blocks * _BLOCK_BYTES < found.st_size:
@@ -525,7 +527,7 @@ def _data(descriptor: int) -> Iterator[tuple[int, int]]:
                 begin = os.lseek(descriptor, end, os.SEEK_DATA)
                 end = min(os.lseek(descriptor, begin, os.SEEK_HOLE), found.st_size)
             except OSError as error:
-                if error.errno != errno.ENXIO:  # a file system without holes, which has compressed it
+                if error.errno != errno.ENXIO:  # no holes here: the file system compresses files
                     break
                 begin = end = found.st_size
             yield begin, end
@@ -535,9 +537,9 @@ def _data(descriptor: int) -> Iterator[tuple[int, int]]:
 
 
 def _crc_after_zeros(crc: int, count: int) -> int:
-    """The CRC32 of something that has `crc`, followed by so many zero bytes, in the time of log(count).
+    """Continue a CRC32 over `count` zero bytes, in O(log count).
 
-    A zero byte changes the register of the CRC by a linear map over the bits; its powers of two are made by squaring.
+    A zero byte changes the register of the CRC by a linear map over its bits. Squaring gives the map's powers of two.
     """
     register, power = crc ^ 0xFFFFFFFF, 0
     while count:
@@ -549,7 +551,7 @@ def _crc_after_zeros(crc: int, count: int) -> int:
 
 @lru_cache(maxsize=64)
 def _zeros_map(power: int) -> tuple[int, ...]:
-    """What 2**power zero bytes do to each of the 32 bits of a CRC's register."""
+    """The linear map of 2**power zero bytes: one column for each of the 32 bits of the CRC's register."""
     if power:
         half = _zeros_map(power - 1)
         return tuple(_apply(half, column) for column in half)
@@ -580,7 +582,7 @@ def _record(number: int, entries: list[_Entry]) -> CheckpointRecord:
 def _commit(
     temporary: str, trial_directory: str | os.PathLike[str], number: int, entries: list[_Entry]
 ) -> CheckpointRecord:
-    """Give a prepared directory its name, under which nothing may lie."""
+    """Rename a prepared directory to its final name, which must not exist yet."""
     path = os.path.join(trial_directory, directory_name(number))
     with files.entry_of(path, os.path.dirname(trial_directory)) as entry:
         if files.is_link(entry):

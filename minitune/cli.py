@@ -1,7 +1,8 @@
 """The `minitune` command: `minitune <command> [arguments]`, also as `python -m minitune`.
 
-`COMMANDS` has a row for each command: its module and its line in the help. Only the module of the command that runs is
-imported, and it adds the parser itself, so help and errors are instant. All errors of commands end here, in `main`.
+`COMMANDS` has a row for each command: its module and its line in the help. Only the module of the requested command is
+imported, and that module adds its own parser, so help and errors appear at once. `main` handles the errors of all
+commands.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("examples.quickstart", "Tune a small classifier on real data and measure the best model."),
     "help": ("commands.manual", "Show a page of the manual, or find a word in it."),
 }
-"""Module and description of each command, by the name that users type, in the order of the help."""
+"""The module and the description of each command, by its name, in the order of the help."""
 
 _GROUPS = {"ls": "look at runs", "resume": "continue and debug runs", "explain": "understand runs", "ci": "other"}
-"""The headings of the help, by the command that each stands above."""
+"""The headings of the help, each by the first command below it."""
 
 ALIASES = {"list-trials": "ls", "list-experiments": "lsx"}
-"""Longer names of commands, as users of Ray Tune know them."""
+"""Ray Tune's longer names for commands."""
 
 _STATUSES = (
     "Exit status: 0 success, 1 the command failed, 2 wrong arguments,\n3 trials have failed, "
@@ -49,7 +50,7 @@ _STATUSES = (
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of a command line that names no command: for help, version and errors."""
+    """The parser for a command line without a command: help, version and errors."""
     lines = []
     for name, (_, description) in COMMANDS.items():
         lines += ["", f"{_GROUPS[name]}:"] if name in _GROUPS else []
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        arguments: The command line after `minitune`; by default this process's.
+        arguments: The arguments after `minitune`; by default those of this process.
 
     Returns:
         The exit status; see `minitune.commands`.
@@ -81,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = ALIASES.get(name, name)
     if name not in COMMANDS:
         parser = build_parser()
-        parser.parse_args([name, *rest] if name else [])  # ends the process for --help, --version and unknown names
+        parser.parse_args([name, *rest] if name else [])  # exits for --help, --version and unknown names
         parser.print_help(sys.stderr)
         return 2
     commands = argparse.ArgumentParser(prog="minitune").add_subparsers()
@@ -96,11 +97,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except argparse.ArgumentError as error:
         parser.error(str(error))
-    except BrokenPipeError:  # the reader has gone (`| head`), and the work is done
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the interpreter's end
+    except BrokenPipeError:  # the reader has closed the pipe (`| head`), so the work is done
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes stdout when it exits
         return 0
     except KeyboardInterrupt:
-        return 130  # as shells have it
+        return 130  # the usual status after Ctrl-C
     except Exception as error:
         from minitune.commands.selecting import CANNOT, ERRORS
 

@@ -1,8 +1,8 @@
 """The current clock: the real one, or the executor's.
 
-Everything that reads or spends time in a run (controller, stoppers, schedulers, reporters, trainables) takes
-`clock.current`. The driver sets it from its executor for the length of a run. So the same code runs thousands of
-trials in a second of real time on a virtual clock.
+All code of a run that reads the time or waits (controller, stoppers, schedulers, reporters, trainables) uses
+`clock.current`. The driver sets it to its executor's clock for the duration of a run. So the same code can simulate
+thousands of trials in a second of real time, on a virtual clock.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ class Clock(Protocol):
     """A source of time."""
 
     def time(self) -> float:
-        """Seconds since the epoch, for people."""
+        """Seconds since the epoch, to show to users."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds from an arbitrary start, never going back: for limits and durations."""
+        """Seconds since an arbitrary start. The value never decreases, so use it for limits and durations."""
         ...
 
     def sleep(self, duration_s: float) -> None:
-        """Let `duration_s` seconds pass. The real clock blocks, a virtual one jumps."""
+        """Let `duration_s` seconds pass. The real clock blocks; a virtual clock jumps."""
         ...
 
 
 class RealClock:
-    """The machine's own clock."""
+    """The clock of the machine."""
 
     monotonic = staticmethod(time.monotonic)
     time = staticmethod(time.time)
@@ -42,10 +42,10 @@ class RealClock:
 
 
 class VirtualClock:
-    """A clock that moves only when told to.
+    """A clock that advances only by `sleep`.
 
     Args:
-        start_s: The first reading, in seconds, of both `time()` and `monotonic()`.
+        start_s: The initial value of both `time()` and `monotonic()`, in seconds.
     """
 
     def __init__(self, start_s: float = 0.0):
@@ -60,10 +60,10 @@ class VirtualClock:
         return self.now_s
 
     def sleep(self, duration_s: float) -> None:
-        """Move the clock on by `duration_s` seconds; negative durations are ignored.
+        """Advance the clock by `duration_s` seconds. Negative durations are ignored.
 
-        A duration that is lost in rounding moves it by the least that it can move: who waits for a rest must not wait
-        for ever.
+        If rounding would lose the duration, the clock advances to the next float. Otherwise code that waits for a tiny
+        remainder would wait forever.
         """
         if duration_s > 0:
             self.now_s = max(self.now_s + duration_s, math.nextafter(self.now_s, math.inf))
@@ -71,15 +71,15 @@ class VirtualClock:
 
 REAL = RealClock()
 current: Clock = REAL
-"""The clock of the run that this process is in; the real one outside of runs. Read it anew each time: it changes."""
+"""The clock of the present run; outside of runs the real clock. It changes, so do not keep a copy of this variable."""
 
 
 @contextmanager
 def use(clock: Clock) -> Iterator[None]:
-    """Make `clock` the current one inside a `with` block, for all threads of this process.
+    """Make `clock` the current clock inside a `with` block, for all threads of this process.
 
     Args:
-        clock: The clock to install. The previous one comes back at the end.
+        clock: The new clock. The previous one is restored at the end of the block.
     """
     global current
     previous, current = current, clock

@@ -1,4 +1,4 @@
-"""How a run behaves: plain values whose rules hold from the beginning and after every assignment."""
+"""The configs of a run: dataclasses that check their fields when they are created and at every assignment."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from minitune.error import InvalidArgumentError
 from minitune.settings import setting
 
 DURABILITIES = ("process", "batched", "strict")
-"""How much is synced to the disk, from nothing to every record; see `RunConfig.durability`."""
+"""How much a run syncs to disk, from nothing to every record; see `RunConfig.durability`."""
 
 _AnyConfig = TypeVar("_AnyConfig", bound="Config")
 
 
 def refuse_out_of_scope(storage_filesystem: object, sync_config: object, export_formats: object) -> None:
-    """What Ray Tune takes and a run on one machine has no use for: an error, or a warning where nothing is lost.
+    """Refuse arguments of Ray Tune that have no meaning on one machine. Warn if ignoring them loses nothing.
 
     Raises:
-        ValueError: If files were to go to another file system, or models were to be exported.
+        ValueError: If `storage_filesystem` or `export_formats` is set.
     """
     require(
         storage_filesystem is None,
@@ -38,21 +38,21 @@ def refuse_out_of_scope(storage_filesystem: object, sync_config: object, export_
 
 
 class Config:
-    """Base of the configs: dataclasses that check themselves when they are made and at every assignment."""
+    """Base class of the configs: a dataclass that checks its fields when it is created and at every assignment."""
 
     def __post_init__(self) -> None:
         self._check()
 
     def _check(self) -> None:
-        """Hold the values to their rules.
+        """Check all fields.
 
         Raises:
-            ValueError: If one is broken.
+            ValueError: If a field has an invalid value.
         """
         raise NotImplementedError(f"{type(self).__name__} must override _check()")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Assign a field; a value that breaks a rule is refused, and nothing has changed then."""
+        """Assign a field. An invalid value raises an error and leaves the config unchanged."""
         if name not in type(self).__dataclass_fields__:  # type: ignore[attr-defined]  # every subclass is a dataclass
             known = ", ".join(entry.name for entry in fields(self))  # type: ignore[arg-type]  # likewise
             raise AttributeError(f"{type(self).__name__} has no field {name!r}; its fields are {known}")
@@ -66,11 +66,11 @@ class Config:
                 raise
 
     def _put(self, name: str, value: Any) -> None:
-        """Set a field without a check."""
+        """Assign a field without a check."""
         object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        """With the fields that differ from their defaults."""
+        """The class, with the fields that differ from their defaults."""
         usual = type(self)()
         values = [(entry.name, getattr(self, entry.name)) for entry in fields(self)]  # type: ignore[arg-type]  # likewise
         shown = ", ".join(f"{name}={value!r}" for name, value in values if not _is_same(value, getattr(usual, name)))
@@ -80,22 +80,22 @@ class Config:
 def _is_same(value: Any, other: Any) -> bool:
     try:
         return bool(value == other)
-    except Exception:  # whatever a comparison of foreign types or arrays raises
+    except Exception:  # a comparison of foreign types or arrays may raise anything
         return False
 
 
 @dataclass(init=False, repr=False)
 class FailureConfig(Config):
-    """How a run goes on when a trial fails.
+    """What a run does when a trial fails.
 
     Args:
-        max_failures: How often a trial is tried again; -1 means without end.
-        fail_fast: True ends the search at the first failure; `"raise"` also raises the trial's exception from `fit`.
+        max_failures: How many times a failed trial is retried; -1 means no limit.
+        fail_fast: True ends the run at the first failure; `"raise"` also raises the trial's exception from `fit`.
         max_retries: Another name of `max_failures`.
 
     Raises:
-        ValueError: If `max_failures` is not an int >= -1 (then it is also a `TuneError`), or is not 0 together with
-            `fail_fast`.
+        ValueError: If `max_failures` is not an int >= -1 (this error is also a `TuneError`), or if both `max_failures`
+            and `fail_fast` are set.
     """
 
     max_failures: int = 0
@@ -133,18 +133,20 @@ class FailureConfig(Config):
 
 @dataclass(repr=False)
 class CheckpointConfig(Config):
-    """Which checkpoints are made and kept.
+    """Which checkpoints a trial saves and keeps.
 
     Attributes:
-        num_to_keep: How many to keep for each trial, the latest one besides; None keeps all.
-        checkpoint_score_attribute: The metric by which the best are kept, such as `"eval/loss"`; None keeps the newest.
+        num_to_keep: How many checkpoints each trial keeps, in addition to the latest one; None keeps all.
+        checkpoint_score_attribute: Keep the checkpoints with the best values of this metric, such as `"eval/loss"`;
+            None keeps the newest ones.
         checkpoint_score_order: `"max"` or `"min"`.
-        checkpoint_frequency: Save a class trainable every so many iterations; 0 means never.
-        checkpoint_at_end: Save a class trainable at its end; None means yes if it overrides `save_checkpoint`.
-        max_total_bytes: Budget of all checkpoints of the run together; None means no limit.
+        checkpoint_frequency: After how many iterations a class trainable is saved; 0 means never.
+        checkpoint_at_end: Whether a class trainable is saved at its end; None means yes if it overrides
+            `save_checkpoint`.
+        max_total_bytes: The maximum size of all checkpoints of the run together; None means no limit.
 
     Raises:
-        ValueError: If a value breaks its rule.
+        ValueError: If a field has an invalid value.
     """
 
     num_to_keep: int | None = None
@@ -169,19 +171,19 @@ class CheckpointConfig(Config):
 
 @dataclass(repr=False)
 class ResumeConfig(Config):
-    """How a resume treats finished, unfinished and errored trials.
+    """What a resume does with finished, unfinished and failed trials.
 
     Attributes:
-        finished: For trials that have ended without an error.
+        finished: For trials that ended without an error.
         unfinished: For trials that have not ended.
-        errored: For trials that have failed.
+        errored: For trials that failed.
 
     Raises:
-        ValueError: If one of them is no `ResumeType`, nor the value of one.
+        ValueError: If a field is not a `ResumeType` or its value.
     """
 
     class ResumeType(Enum):
-        """The treatment of a trial: go on from its last checkpoint, start again, or leave it as it is."""
+        """Continue from the last checkpoint, start again from the beginning, or leave the trial as it is."""
 
         RESUME = "resume"
         RESTART = "restart"
@@ -205,7 +207,7 @@ ResumeType = ResumeConfig.ResumeType
 
 @dataclass(repr=False)
 class SyncConfig(Config):
-    """Accepted for Ray Tune's signature: a run on one machine writes everything in place and synchronises nothing.
+    """Accepted for Ray Tune's signature. A run on one machine has no files to synchronise.
 
     Attributes:
         sync_period: Has no effect.
@@ -226,40 +228,40 @@ class SyncConfig(Config):
     upload_dir: Any = None
 
     def _check(self) -> None:
-        """There is no rule."""
+        """Every value is valid."""
 
 
 def default_storage_path() -> str:
-    """Where runs lie if nothing else is said: `MINITUNE_STORAGE_PATH`, else `~/minitune_results`."""
+    """The default directory for runs: `MINITUNE_STORAGE_PATH`, else `~/minitune_results`."""
     return local_path(setting("STORAGE_PATH"))
 
 
 @dataclass(repr=False)
 class RunConfig(Config):
-    """Where a run lies, what it shows, how it fails and what it keeps.
+    """Where a run is stored, what it shows, what it does about failures, and which checkpoints it keeps.
 
     Attributes:
-        name: The run's name and directory; by default the trainable's name and the date.
-        storage_path: The directory that holds runs; by default `default_storage_path()`.
+        name: The name of the run and of its directory; by default the trainable's name and the date.
+        storage_path: The directory that contains the runs; by default `default_storage_path()`.
         storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
         failure_config: See `FailureConfig`.
         checkpoint_config: See `CheckpointConfig`.
-        sync_config: Accepted for Ray Tune's signature and ignored: everything is written in place.
-        verbose: 0 silent, 1 default, 2 also each iteration and what trials print; None means 1. At 0, the failures of
-            trials are one record in the log, if you have configured one.
+        sync_config: Accepted for Ray Tune's signature. It has no effect.
+        verbose: 0 shows nothing, 1 (the default) shows the progress, 2 also shows each iteration and the output of
+            trials. None means 1. At 0, failures of trials go to the log as one record, if you have configured logging.
         stop: When a trial stops: a dict of metrics and limits, a callable or a `Stopper`.
         callbacks: `Callback` objects, called in this order.
-        progress_reporter: A `ProgressReporter` in place of the default one.
-        log_to_file: Names for the files of a trial's output: True, one name, or a pair (stdout, stderr).
-        local_dir: Old name of `storage_path`.
-        durability: `"process"`, `"batched"` or `"strict"`: what a power cut may cost.
-        show_output: Show what trials print, whatever `verbose` is; at `verbose=0` that and nothing else.
-        progress: Show the progress at `verbose >= 1`. Without it, the failures of trials are one record in the log,
-            which goes to the standard error stream if you have configured none.
-        keep_descendants: Leave processes that a trial has started alone when it ends.
+        progress_reporter: A `ProgressReporter` that replaces the default one.
+        log_to_file: Names of the files for a trial's output: True, one name, or a pair (stdout, stderr).
+        local_dir: The old name of `storage_path`.
+        durability: `"process"`, `"batched"` or `"strict"`: how much a power cut may destroy.
+        show_output: Whether the output of trials is shown, independently of `verbose`. At `verbose=0` nothing else is.
+        progress: Whether `verbose >= 1` shows the progress. If not, failures of trials go to the log as one record; if
+            you have not configured logging, it goes to the standard error stream.
+        keep_descendants: Whether processes that a trial has started survive the end of the trial.
 
     Raises:
-        ValueError: If a value breaks its rule.
+        ValueError: If a field has an invalid value.
     """
 
     name: str | None = None
@@ -301,21 +303,21 @@ class RunConfig(Config):
             self._put("storage_path", self.storage_path or self.local_dir)
             self._put("local_dir", None)
         if self.storage_path is not None:
-            local_path(self.storage_path)  # refuses what is not on this machine
+            local_path(self.storage_path)  # refuses a path that is not on this machine
             self._put("storage_path", os.fspath(self.storage_path))
         log_file_names(self.log_to_file)
 
 
 def as_config(name: str, config: Any, kind: type[_AnyConfig]) -> _AnyConfig:
-    """`config`, or one of its kind with all defaults; a dict of its fields is understood too.
+    """Convert a user's argument to a config.
 
     Args:
         name: The argument's name, for the error text.
-        config: What the user passed, or None.
-        kind: Its class.
+        config: A config, a dict of its fields, or None for the defaults.
+        kind: The class of the config.
 
     Raises:
-        ValueError: If it is none of these, or has other fields.
+        ValueError: If `config` has another type, or a field is unknown.
     """
     if isinstance(config, Mapping):
         known = inspect.signature(kind).parameters
@@ -331,14 +333,14 @@ def as_config(name: str, config: Any, kind: type[_AnyConfig]) -> _AnyConfig:
 
 
 def log_file_names(log_to_file: bool | str | Sequence[str]) -> tuple[str, str]:
-    """Names of the files that take a trial's stdout and stderr.
+    """The names of the files for a trial's stdout and stderr.
 
     Args:
-        log_to_file: True, False, one name for both, or a pair of names. A name is one within the trial's directory, or
-            an absolute path, where the trials of a run share a file.
+        log_to_file: True, False, one name for both, or a pair of names. A relative name is a file in the trial's
+            directory. An absolute path is one file that all trials of the run share.
 
     Raises:
-        ValueError: If it is none of these.
+        ValueError: If it has another type.
     """
     if log_to_file is None or isinstance(log_to_file, bool):
         return "stdout", "stderr"

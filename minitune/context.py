@@ -1,4 +1,4 @@
-"""get_context(): what user code can ask about the trial that it runs in; and all that Ray's `session` has."""
+"""get_context(): information about the trial that the calling code runs in. Also the functions of Ray's `session`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from minitune.trainable.session import report as report
 
 
 class TuneContext:
-    """The trial that the calling code belongs to. Outside of trials each getter warns once and returns None."""
+    """Information about the trial of the calling code. Outside of trials, a getter warns once and returns None."""
 
     def get_trial_name(self) -> str | None:
         """The trial's name."""
@@ -27,7 +27,7 @@ class TuneContext:
         return None if session is None else session.info.trial_id
 
     def get_trial_resources(self) -> Resources | None:
-        """The resources that the trial asked for."""
+        """The resources that the trial requested."""
         session = _session("get_trial_resources")
         return None if session is None else session.info.resources
 
@@ -42,7 +42,7 @@ class TuneContext:
         return None if session is None else session.info.experiment_name
 
     def get_storage(self) -> StorageContext | None:
-        """Where the run and the trial lie."""
+        """The directories of the run and of the trial."""
         session = _session("get_storage")
         if session is None:
             return None
@@ -50,15 +50,15 @@ class TuneContext:
         return StorageContext.of_run(experiment, trial_name)
 
     def get_bundles(self) -> tuple[BundleAllocation, ...] | None:
-        """The share of each bundle of the trial's request: CPUs, GPU ids, and `env` for a child that works in it."""
+        """The allocation of each bundle of the trial's request: CPUs, GPU ids, and `env` for a child that uses it."""
         session = _session("get_bundles")
         return None if session is None else session.allocation.bundles
 
     def get_trial_seed(self) -> int | None:
-        """The trial's own seed, from 0 to 2**32 - 1: a function of the run's seed and the trial's number.
+        """The trial's own seed, from 0 to 2**32 - 1. It depends only on the run's seed and the trial's number.
 
-        It is the same in each attempt, after a resume, and with any number of workers. The global generators of
-        `random`, numpy and torch, as far as they are loaded, are seeded from it before the trial begins.
+        So it is the same in each attempt, after a resume, and with any number of workers. Before the trial begins, it
+        seeds the global generators of `random`, and of numpy and torch if they are loaded.
         """
         session = _session("get_trial_seed")
         return None if session is None else session.info.seed
@@ -69,23 +69,23 @@ class TuneContext:
         return None if session is None else session.info.attempt
 
     def get_world_size(self) -> int:
-        """How many workers the trial has: 1."""
+        """The number of workers of the trial: 1."""
         return 1
 
     def get_world_rank(self) -> int:
-        """Rank of this worker: 0."""
+        """The rank of this worker: 0."""
         return 0
 
     def get_local_world_size(self) -> int:
-        """How many workers of the trial are on this machine: 1."""
+        """The number of the trial's workers on this machine: 1."""
         return 1
 
     def get_local_rank(self) -> int:
-        """Rank of this worker on this machine: 0."""
+        """The rank of this worker on this machine: 0."""
         return 0
 
     def get_node_rank(self) -> int:
-        """Rank of this machine: 0."""
+        """The rank of this machine: 0."""
         return 0
 
 
@@ -93,12 +93,12 @@ _CONTEXT = TuneContext()
 
 
 def get_context() -> TuneContext:
-    """The context of the calling trial; usable anywhere, see `TuneContext`."""
+    """The context of the calling trial. It may also be called outside of trials; see `TuneContext`."""
     return _CONTEXT
 
 
 def get_gpu_ids() -> list[Any]:
-    """Ids of the devices of the calling trial, numbers where they are numbers; `[]` elsewhere."""
+    """The ids of the calling trial's GPUs, as ints if they are numbers; `[]` outside of trials."""
     session = current_session()
     ids = () if session is None else session.allocation.gpu_ids
     return [int(gpu) if gpu.isdecimal() else gpu for gpu in ids]

@@ -1,4 +1,4 @@
-"""The decision of a scheduler about a trial: data, carried out in one place by the controller."""
+"""Decision: what a scheduler decides about a trial, as data. The controller carries it out, in one place."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ if TYPE_CHECKING:
     from minitune.resources import Resources
 
 CONTINUE = "CONTINUE"
-"""Go on with the trial."""
+"""Continue the trial."""
 PAUSE = "PAUSE"
-"""Save the trial and let its worker go; it can be chosen again later."""
+"""Save the trial and release its worker. The scheduler may continue the trial later."""
 STOP = "STOP"
 """End the trial."""
 NOOP = "NOOP"
-"""The scheduler has already asked for something in this hook; do nothing else."""
+"""Do nothing: the scheduler has already requested an action in this hook."""
 
 DECISIONS = (CONTINUE, PAUSE, STOP, NOOP)
 
 
 class Decision(str):
-    """A `str` equal to CONTINUE, PAUSE, STOP or NOOP that may carry its reason and more.
+    """A `str` equal to CONTINUE, PAUSE, STOP or NOOP, with an optional reason and further instructions.
 
     Args:
         action: One of the four words.
-        reason: Why, in a sentence that a user can read.
+        reason: The reason, as a sentence for users.
         save: True to save the trial before the decision is carried out.
-        exploit: (donor, config): the trial goes on from the donor's checkpoint under the new config.
+        exploit: A pair (donor, config): the trial continues from the donor's checkpoint with the new configuration.
         resources: The trial's new resource request.
-        facts: What the reason rests on, as plain data: `rule`, and as it applies `metric`, `value`, `time`, `rung`,
-            `bracket`, `cutoff`, `rank`, `of` (how many were ranked), `donor` (a trial id), `perturbed`
-            (old and new value of each hyperparameter that has changed).
+        facts: The data behind the reason: `rule`, and where they apply `metric`, `value`, `time`, `rung`, `bracket`,
+            `cutoff`, `rank`, `of` (how many trials were ranked), `donor` (a trial id), `perturbed` (the old and the new
+            value of each changed hyperparameter).
 
     Raises:
         ValueError: If `action` is not one of the four words.
@@ -54,7 +54,7 @@ class Decision(str):
         resources: Resources | None = None,
         facts: Mapping[str, Any] | None = None,
     ) -> Decision:
-        """Check the word and attach the rest; see the class."""
+        """Check the word and store the arguments; see the class."""
         if action not in DECISIONS:
             raise ValueError(f"a scheduler's decision must be one of {', '.join(DECISIONS)}, but got {action!r}")
         self = super().__new__(cls, action)
@@ -67,5 +67,5 @@ class Decision(str):
 
     @classmethod
     def of(cls, value: str) -> Decision:
-        """`value` as a Decision: itself if it is one, else the bare word."""
+        """Convert `value` to a Decision. A Decision is returned as it is."""
         return value if isinstance(value, Decision) else cls(value)

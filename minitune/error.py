@@ -1,8 +1,8 @@
-"""The errors that users see, and what a worker says about an exception.
+"""The errors that users see, and how an exception travels from a worker to the driver.
 
-Every error here says which rule was broken, by which values, where, and what to do. `TuneError` is the base of
-everything that minitune raises on its own account; a `ValueError` or `TypeError` marks a bad argument. This module
-imports nothing but the standard library and the settings, so any other part may raise from it.
+The text of an error says which rule was broken, by which value, where, and what to do. `TuneError` is the base class of
+the errors of a run; a `ValueError` or `TypeError` reports a bad argument. This module imports only the standard library
+and the settings, so every other module can use it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MESSAGE_LIMIT = 64_000
 
 
 HINT = "hint: "
-"""How a line begins that says what to do about an error. Such lines follow a traceback and are no part of it."""
+"""The prefix of a line that says what to do about an error. Such lines follow the traceback."""
 
 _Kind = TypeVar("_Kind", bound=Exception)
 
@@ -37,29 +37,29 @@ class TuneError(Exception):
 
 
 class InvalidArgumentError(TuneError, ValueError):
-    """A bad argument that Ray Tune refuses with one of the two classes where the other one fits better.
+    """A bad argument for which Ray Tune raises one of these two classes, although the other one fits better.
 
-    Scripts wait for either.
+    Existing scripts catch one or the other.
     """
 
 
 class ConstraintError(TuneError, ValueError):
-    """A constraint of the search fails, or no configuration that was proposed fulfils all of them."""
+    """A constraint of the search raises an error, or no suggested configuration satisfies all constraints."""
 
 
 class TrialError(TuneError):
-    """How one trial ended badly. `Result.error` is one; it is also an instance of the user's exception class.
+    """The failure of one trial. `Result.error` is one that is also an instance of the user's exception class.
 
     Attributes:
-        remote: What the worker said of the exception, or None if the worker could not say anything.
-        cause: What happened, in one line, where that is not the last line of the text.
+        remote: The worker's description of the exception; None if the worker could not send one.
+        cause: What happened, in one line, if the last line of the text does not say it.
     """
 
     remote: RemoteError | None = None
     cause: str = ""
 
     def summary(self) -> str:
-        """The error in one line: of an exception its class and the first line of its message."""
+        """The error in one line. For an exception: its class and the first line of its message."""
         if self.cause or self.remote is None:
             return self.cause or _last_line_without_hints(str(self))
         message = self.remote.message.strip().partition("\n")[0]
@@ -72,11 +72,11 @@ def _last_line_without_hints(text: str) -> str:
 
 
 class WorkerDiedError(TrialError):
-    """The trial's process ended without being asked to; the text names the exit code or the signal."""
+    """The trial's process ended unexpectedly. The text names the exit code or the signal."""
 
 
 class WorkerStartError(TrialError):
-    """The trial's process came up, but its trainable could not be loaded or set up."""
+    """The trial's process started, but it could not load or set up the trainable."""
 
 
 class TrialTimeoutError(TrialError):
@@ -84,9 +84,9 @@ class TrialTimeoutError(TrialError):
 
 
 class MissingMetricError(TrialError, ValueError):
-    """A result lacks a metric that the run, its scheduler or its searcher goes by.
+    """A result lacks a metric that the run, its scheduler or its searcher needs.
 
-    It is the error of such a trial. It also comes out of `fit` once the metric's name is wrong beyond doubt.
+    The trial fails with this error. `fit` raises it if it is certain that the metric's name is wrong.
 
     Attributes:
         metric: The flattened name.
@@ -100,11 +100,11 @@ class CheckpointError(TrialError):
 
 
 class CrashLoopError(TuneError):
-    """Trials that may be retried without end fail again and again, and nothing is reported in between."""
+    """Trials with unlimited retries fail again and again, without a report in between."""
 
 
 class RunNotFoundError(TuneError, FileNotFoundError):
-    """There is no run in the directory that was named."""
+    """The given directory contains no run."""
 
 
 class RunLockedError(TuneError):
@@ -112,40 +112,40 @@ class RunLockedError(TuneError):
 
 
 class JournalCorruptError(TuneError):
-    """The journal has a bad line before good ones, so it cannot be replayed as it is."""
+    """The journal has a damaged line before intact ones, so it cannot be replayed."""
 
 
 class UntrustedStateError(TuneError):
-    """A file that would have to be unpickled may have been written by another user."""
+    """Another user may have written a file that must be unpickled."""
 
 
 class ObjectLostError(TuneError):
-    """The value behind a reference of `put()` does not exist any more."""
+    """The value behind a reference of `put()` no longer exists."""
 
 
 STOP_SWALLOWED = (
     "its code has caught TrialStopped and gone on: a bare `except:` or an `except BaseException:` around report() does "
     "that; use `except Exception:`"
 )
-"""Told of a trial that does not let its stop through."""
+"""The explanation for a trial that swallows its stop."""
 
 
 class TrialStopped(BaseException):
-    """Raised out of `report()` in a trial that is to stop, so that `with` and `finally` blocks run.
+    """`report()` raises this in a trial that must stop, so that `with` and `finally` blocks run.
 
-    It is a `BaseException`: code that catches `Exception` around `report()` must not swallow the stop.
+    It is a `BaseException`, so that code which catches `Exception` around `report()` does not swallow the stop.
     """
 
 
 def clip(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    """Cut `text` to `limit` characters, saying how many were left out.
+    """Shorten `text` to about `limit` characters.
 
     Args:
         text: Any text.
-        limit: The longest text that passes uncut, in characters.
+        limit: The length up to which a text stays whole, in characters.
 
     Returns:
-        `text`, or its beginning and end around a note about the cut.
+        `text`, or its beginning and its end, with a note between them that says how many characters were left out.
     """
     if len(text) <= limit:
         return text
@@ -155,14 +155,14 @@ def clip(text: str, limit: int = MESSAGE_LIMIT) -> str:
 
 @dataclass(frozen=True)
 class RemoteError:
-    """An exception as it travels from a worker to the driver: text always, the object if it can travel.
+    """An exception on its way from a worker to the driver: always as text, also as an object if it can be pickled.
 
     Attributes:
         type_name: Qualified name of the exception's class, such as `ValueError` or `mymodule.MyError`.
         message: `str(exception)`, cut at `MESSAGE_LIMIT` characters.
         traceback: The formatted traceback without the frames of minitune.
-        pickled: The exception itself and those that led to it, as far as they survived a round trip in the worker.
-        hint: A line that begins with `HINT`, if where the code ran may be the reason; empty if not.
+        pickled: The pickled exception and its causes, up to the first one that the worker could not load again.
+        hint: A line that begins with `HINT`, if the error may come from where the code ran; else empty.
     """
 
     type_name: str
@@ -173,13 +173,13 @@ class RemoteError:
 
     @classmethod
     def of(cls, error: BaseException) -> RemoteError:
-        """Describe `error`, whatever its methods do.
+        """Describe `error`. Works even if the exception's own methods raise.
 
         Args:
             error: The exception, with its traceback.
 
         Returns:
-            The description. Nothing that the exception's own methods raise comes out of here.
+            The description.
         """
         try:
             message = str(error)
@@ -196,28 +196,28 @@ class RemoteError:
         """Rebuild the exception object, with its causes.
 
         Returns:
-            The exception, or None if it did not travel or its class cannot be loaded here.
+            The exception; None if it could not be pickled, or its class cannot be loaded in this process.
         """
         return None if self.pickled is None else _load_chain(self.pickled)
 
     def with_sources(self) -> RemoteError:
-        """The same, with the lines of source that only this process knows: of functions defined in a notebook's cells.
+        """A copy whose traceback has the source lines of functions defined in notebook cells.
 
-        Such a cell is no file. Its text is in the `linecache` of the process that has run it.
+        A cell is not a file. Only the process that ran the cell has its text, in `linecache`.
         """
         return replace(self, traceback=_with_sources(self.traceback))
 
     def last_line(self) -> str:
-        """The line that ends a traceback: the class and the message."""
+        """The last line of a traceback: the class and the message."""
         return f"{self.type_name}: {self.message}" if self.message else self.type_name
 
 
 def format_traceback(error: BaseException) -> str:
-    """Format `error` with the user's frames only, unless the setting `FULL_TRACEBACKS` asks for all.
+    """Format `error` with the user's frames only, or with all frames if the setting `FULL_TRACEBACKS` is on.
 
-    The frames of minitune before the first and after the last frame of the user's say nothing to a user and are left
-    out; if there is no frame of the user's, those that only served the call are, and all where it is said of the user's
-    code that it has returned what it must not. Causes and contexts are treated alike.
+    Frames of minitune before the user's first frame and after the last one do not help a user, so they are left out. If
+    there is no frame of the user, only the frames that carried the call are left out. If minitune complains about a
+    value that the user's code returned, all frames are left out. Causes and contexts are treated in the same way.
 
     Args:
         error: The exception, with its traceback.
@@ -235,13 +235,13 @@ def format_traceback(error: BaseException) -> str:
 
 
 def user_traceback(error: BaseException) -> TracebackType | None:
-    """The part of an exception's traceback that is the user's, for a debugger: without our frames around it.
+    """The traceback of an exception without minitune's frames around the user's, for a debugger.
 
     Args:
         error: The exception, with its traceback.
 
     Returns:
-        The traceback; as it is if there is no frame of the user's.
+        The traceback; unchanged if it has no frame of the user.
     """
     trace, links = error.__traceback__, []
     while trace is not None:
@@ -257,16 +257,16 @@ def user_traceback(error: BaseException) -> TracebackType | None:
 
 
 def trial_error(remote: RemoteError, text: str | None = None, kind: type[TrialError] = TrialError) -> TrialError:
-    """Build the error of a trial from what its worker said.
+    """Build the error of a trial from its worker's description.
 
     Args:
         remote: The worker's description of the exception.
         text: The message of the new error; by default the traceback.
-        kind: The class of the error, where it is a more special one than `TrialError`.
+        kind: The class of the error.
 
     Returns:
-        An error that is also an instance of the user's exception class where that class could be loaded and allows
-        it, with the user's exception as its `__cause__`.
+        The error, with the user's exception as its `__cause__`. It is also an instance of the user's exception class,
+        if that class can be loaded and allows a subclass.
     """
     text = remote.traceback.rstrip() if text is None else text
     original = remote.load()
@@ -279,10 +279,10 @@ def trial_error(remote: RemoteError, text: str | None = None, kind: type[TrialEr
 
 
 def as_cause(error: TrialError) -> TrialError:
-    """A copy of a trial's error as the cause of one that is raised, so that what is printed tells each thing once.
+    """A copy of a trial's error without a cause, to be the cause of another error.
 
-    The text of a trial's error is the traceback of the user's exception. That exception is the error's own cause, and
-    would be printed before it; the copy has none.
+    The text of a trial's error is already the traceback of the user's exception. That exception is also the error's
+    cause, so Python would print it twice.
     """
     alone = copy.copy(error)
     alone.__cause__ = None
@@ -290,17 +290,17 @@ def as_cause(error: TrialError) -> TrialError:
 
 
 def trial_error_of_text(text: str, cause: str = "") -> TrialError:
-    """Build the error of a trial from the text that was kept of it; nothing is unpickled.
+    """Build the error of a trial from its recorded text. Unpickles nothing.
 
     Args:
-        text: What stands in the trial's error file, or a cause in a few words.
-        cause: What happened, in one line, if it is known: where a traceback's message begins is not.
+        text: The text of the trial's error file, or a cause in a few words.
+        cause: What happened, in one line, if known. It cannot be read from a traceback with a message of several lines.
 
     Returns:
-        An error that is also an instance of the exception's class if that is one of Python's own.
+        The error. It is also an instance of the exception's class if that is a built-in class.
     """
     error = _error_of_own_class(text) or TrialError(text)
-    is_traceback = "Traceback (most recent call last)" in text  # else how a worker has died, or what limit was broken
+    is_traceback = "Traceback (most recent call last)" in text  # else: how a worker died, or which limit was exceeded
     error.cause = cause if is_traceback else text.strip().partition("\n")[0]
     return error
 
@@ -312,14 +312,14 @@ def _error_of_own_class(text: str) -> TrialError | None:
         if isinstance(kind, type) and issubclass(kind, Exception):
             try:
                 original = kind(message) if colon else kind()
-            except TypeError:  # it cannot be made from a text alone
+            except TypeError:  # its constructor needs more than a text
                 break
             return _dual_error(TrialError, original, text)
     return None
 
 
 def _dual_error(kind: type[TrialError], original: Exception, text: str) -> TrialError | None:
-    """An instance of both `kind` and the class of `original`, or None where Python or the class refuses."""
+    """An instance of both `kind` and the class of `original`; None if Python or the class does not allow it."""
 
     def reduce(self: TrialError) -> tuple[Any, ...]:
         return trial_error, (self.remote, text, kind)
@@ -330,16 +330,16 @@ def _dual_error(kind: type[TrialError], original: Exception, text: str) -> Trial
 def dual_error(
     kind: type[_Kind], original: Exception, text: str, reduce: Callable[[Any], tuple[Any, ...]] | None = None
 ) -> _Kind | None:
-    """An error that is told apart by two classes.
+    """An error that `except` finds under two classes.
 
     Args:
-        kind: The one class.
-        original: An exception of the other one; the error gets its arguments and attributes.
-        text: What the error says.
-        reduce: How it is pickled, its `__reduce__`; by default as a `kind` with this text.
+        kind: The first class.
+        original: An exception of the second class. The error gets its arguments and attributes.
+        text: The message.
+        reduce: The error's `__reduce__`; by default it is pickled as a `kind` with this text.
 
     Returns:
-        An instance of both `kind` and the class of `original`, or None where Python or the class refuses.
+        An instance of both `kind` and the class of `original`; None if Python or the class does not allow it.
     """
     user_class = type(original)
     if issubclass(user_class, kind):
@@ -349,7 +349,7 @@ def dual_error(
         return text
 
     def represent(self: OSError) -> str:
-        # OSError keeps the file's name apart from `args`, and its own text for repr() leaves it out.
+        # OSError does not keep the file's name in `args`, so its own repr() leaves it out.
         return f"{type(self).__name__}({', '.join(map(repr, OSError.__reduce__(self)[1]))})"
 
     try:
@@ -357,7 +357,9 @@ def dual_error(
         if isinstance(original, OSError) and user_class.__repr__ is BaseException.__repr__:
             body["__repr__"] = represent
         dual = type(f"{kind.__name__}({user_class.__name__})", (kind, user_class), body)
-        new = BaseException.__new__ if isinstance(original, MemoryError) else dual.__new__  # its own makes only itself
+        new = (
+            BaseException.__new__ if isinstance(original, MemoryError) else dual.__new__
+        )  # MemoryError.__new__ creates no subclass
         error: _Kind = new(dual, *original.args)
         error.__dict__.update(original.__dict__)
         error.args = original.args
@@ -369,17 +371,17 @@ def dual_error(
 
 
 def _slots_of(error: BaseException) -> dict[str, Any]:
-    """The values that an exception keeps outside of `args` and `__dict__`, such as the file's name of an `OSError`.
+    """The values that an exception keeps outside `args` and `__dict__`, such as the file name of an `OSError`.
 
-    The `obj` of an `AttributeError` is left out: it may be anything, and of any size.
+    The `obj` of an `AttributeError` is left out, because it may be any object of any size.
     """
     slots = {}
     for kind in type(error).__mro__:
         for name, slot in vars(kind).items():
             if isinstance(slot, MemberDescriptorType) and not name.startswith("__") and name != "obj":
-                with contextlib.suppress(AttributeError):  # one of `__slots__` that is not set
+                with contextlib.suppress(AttributeError):  # a slot without a value
                     slots[name] = slot.__get__(error)
-    return {name: value for name, value in slots.items() if value is not None}  # others that are not set read as None
+    return {name: value for name, value in slots.items() if value is not None}  # a member without a value reads as None
 
 
 def _qualified_name(kind: type) -> str:
@@ -388,20 +390,20 @@ def _qualified_name(kind: type) -> str:
     )
 
 
-# -- the way of an exception -------------------------------------------------------------------------------------------
+# -- exceptions between processes --------------------------------------------------------------------------------------
 
 _CHAIN_LIMIT = 20
-"""Causes beyond so many do not travel."""
+"""How many causes travel with an exception."""
 _PICKLE_LIMIT_BYTES = 16 * MESSAGE_LIMIT
-"""An exception with more than this in it travels with its class and a part of its message only."""
+"""The largest pickled exception, in bytes. A larger one travels only as its class and a part of its message."""
 
 _Link = tuple[str, bytes]
-"""The attribute of the exception before that leads to this one, empty for the first; and the pickled exception."""
+"""The attribute of the previous exception that refers to this one (empty for the first), and the pickled exception."""
 
 
 @dataclass(frozen=True)
 class _Bare:
-    """An exception without its own ways of being pickled and made: many classes cannot be loaded from what they pickle.
+    """An exception without its own `__reduce__` and `__init__`: many classes cannot be loaded from their own pickles.
 
     Attributes:
         kind: Its class.
@@ -416,7 +418,7 @@ class _Bare:
     slots: dict[str, Any]
 
     def revive(self) -> BaseException:
-        """The exception; its `__init__` is not called."""
+        """Create the exception without a call of its `__init__`."""
         error: BaseException = self.kind.__new__(self.kind, *self.args)
         error.args = self.args
         error.__dict__.update(self.state)
@@ -426,7 +428,7 @@ class _Bare:
 
 
 def _pickle_exception(error: BaseException) -> bytes | None:
-    """The exception and what it came from (`__cause__`, else `__context__`) as bytes; None if it cannot travel."""
+    """Pickle the exception and its chain (`__cause__`, else `__context__`); None if that is not possible."""
     links: list[_Link] = []
     seen: set[int] = set()
     following: BaseException | None = error
@@ -445,7 +447,7 @@ def _pickle_exception(error: BaseException) -> bytes | None:
 
 
 def _pickle_link(error: BaseException) -> bytes | None:
-    """One exception as bytes that load again here to the same class: as it is, else bare, else bare and cut."""
+    """Pickle one exception so that it loads here with the same class: as it is, else bare, else bare and shortened."""
     kind = type(error)
     try:
         message = clip(str(error))
@@ -474,7 +476,7 @@ def _load_link(data: bytes) -> BaseException:
 
 
 def _load_chain(pickled: bytes) -> BaseException | None:
-    """What `_pickle_exception` made; the causes end where one cannot be loaded here."""
+    """Load the chain that `_pickle_exception` pickled, up to the first cause that cannot be loaded here."""
     first: BaseException | None = None
     last: BaseException | None = None
     try:
@@ -500,7 +502,9 @@ def _drop_own_frames(formatted: traceback.TracebackException, seen: set[int]) ->
     kept = [i for i, name in enumerate(names) if not _is_own_frame(name)]
     if kept:
         formatted.stack[:] = formatted.stack[kept[0] : kept[-1] + 1]
-    elif names and names[-1].startswith(_TRAINABLE):  # a complaint of ours about the user's code, which has returned
+    elif names and names[-1].startswith(
+        _TRAINABLE
+    ):  # minitune complains about the result of the user's code, which has returned
         formatted.stack.clear()
     else:
         first = next((i for i, name in enumerate(names) if not _is_serving_frame(name)), 0)
@@ -517,7 +521,7 @@ _EXAMPLES = _PACKAGE + "examples"
 
 _TRAINABLE = _PACKAGE + "trainable"
 _SERVING = (_PACKAGE + "actor", _PACKAGE + "execution")
-"""The packages that carry calls to the trainable; which of them do depends on the executor."""
+"""The packages that carry calls to the trainable. The executor determines which of them do."""
 
 
 def format_stack(stack: traceback.StackSummary) -> str:
@@ -527,16 +531,16 @@ def format_stack(stack: traceback.StackSummary) -> str:
         stack: The thread's frames, outermost first.
 
     Returns:
-        The text, empty if there is no frame of the user's.
+        The text; empty if there is no frame of the user.
     """
     own = [_is_own_frame(frame.filename) for frame in stack]
-    others = range(own.index(True), len(own)) if any(own) else ()  # what stands before has started the thread
+    others = range(own.index(True), len(own)) if any(own) else ()  # the frames before started the thread
     kept = [i for i in others if not own[i] and stack[i].filename != threading.__file__]
     return "".join(traceback.format_list(stack[kept[0] : kept[-1] + 1])) if kept else ""
 
 
 def _with_sources(text: str) -> str:
-    """A formatted traceback in which frames without a line of source have got it, where this process has it."""
+    """A formatted traceback. Frames without a source line get it, if this process knows the line."""
     lines: list[str] = []
     for line in text.splitlines():
         lines += [*_source_of(lines[-1] if lines else "", line), line]
@@ -544,7 +548,7 @@ def _with_sources(text: str) -> str:
 
 
 def _source_of(frame: str, following: str) -> list[str]:
-    """The source of a frame's line, if that does not follow it already."""
+    """The source line of a frame, unless the text already has it."""
     match = _FRAME.fullmatch(frame)
     if match is None or following.startswith(f"{match[1]}  "):
         return []
@@ -562,7 +566,7 @@ def _is_serving_frame(filename: str) -> bool:
     return futures or filename.startswith(_SERVING)
 
 
-# The names by which users of Ray know them.
+# Ray Tune's names for these errors.
 RayError = TuneError
 RayTaskError = TrialError
 RayActorError = WorkerCrashedError = WorkerDiedError

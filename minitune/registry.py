@@ -1,4 +1,4 @@
-"""Trainables and environment creators by name, for this process."""
+"""The registered trainables and environment creators of this process, by name."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 from minitune import error as errors
-from minitune.base import checks  # not their names: those of this module are public
+from minitune.base import checks  # imported as a module, because all names of this module are public
 
 _trainables: dict[str, Any] = {}
 _env_creators: dict[str, Callable[..., Any]] = {}
 
 
 def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
-    """Make `name` usable wherever a trainable is expected. A later registration of the name counts.
+    """Register a trainable, so that its name can be used in place of it. A later registration replaces an earlier one.
 
     Args:
-        name: Any text.
+        name: Any string.
         trainable: A function or a `Trainable` subclass.
         warn: Accepted for Ray Tune's signature.
 
     Raises:
         TypeError: If `name` is not text, or `trainable` is neither a function nor a `Trainable` subclass.
-        ValueError: If it is a function that cannot be called with the configuration alone.
+        ValueError: If the function cannot be called with the configuration as its only argument.
     """
     from minitune.trainable.util import validate_trainable as validate
 
@@ -33,10 +33,10 @@ def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
 
 
 def get_trainable(name: str) -> Any:
-    """The trainable that was registered as `name`.
+    """The trainable that is registered as `name`.
 
     Raises:
-        KeyError: If there is none; the text lists the known names.
+        KeyError: If the name is not registered. The text lists the known names.
     """
     try:
         return _trainables[name]
@@ -46,10 +46,10 @@ def get_trainable(name: str) -> Any:
 
 
 def get_trainable_cls(trainable_name: str) -> Any:
-    """The class of the trainable that was registered under a name; a function is wrapped in one.
+    """The class of a registered trainable. A function is wrapped in a class.
 
     Raises:
-        InvalidArgumentError: If there is none.
+        InvalidArgumentError: If the name is not registered.
     """
     from minitune.trainable.function_runner import wrap_function
 
@@ -59,10 +59,10 @@ def get_trainable_cls(trainable_name: str) -> Any:
 
 
 def validate_trainable(trainable_name: str) -> None:
-    """Refuse a name under which no trainable is registered.
+    """Check that a trainable is registered under a name.
 
     Raises:
-        InvalidArgumentError: If there is none.
+        InvalidArgumentError: If the name is not registered.
     """
     try:
         get_trainable(trainable_name)
@@ -71,13 +71,13 @@ def validate_trainable(trainable_name: str) -> None:
 
 
 def is_function_trainable(trainable: Any) -> bool:
-    """Whether trials run a function that reports, rather than a class that steps.
+    """Whether a trainable is a function that reports, not a class that steps.
 
     Args:
         trainable: A trainable, or its registered name.
 
     Raises:
-        InvalidArgumentError: If there is none of that name.
+        InvalidArgumentError: If the name is not registered.
     """
     from minitune.trainable.util import is_function_trainable as is_function
 
@@ -85,7 +85,7 @@ def is_function_trainable(trainable: Any) -> bool:
 
 
 def register_env(name: str, env_creator: Callable[..., Any]) -> None:
-    """Register a creator of environments; trials whose `config["env"]` is `name` can fetch it.
+    """Register a creator of environments. Trials whose `config["env"]` is `name` can get it.
 
     Raises:
         TypeError: If `name` is not text, or `env_creator` cannot be called.
@@ -105,10 +105,10 @@ def has_env_creator(name: str) -> bool:
 
 
 def get_env_creator(name: str) -> Callable[..., Any]:
-    """The creator that was registered as `name`.
+    """The creator that is registered as `name`.
 
     Raises:
-        KeyError: If there is none.
+        KeyError: If the name is not registered.
     """
     try:
         return _env_creators[name]

@@ -1,7 +1,7 @@
-"""Resources: what a trial asks for, as one or several bundles; Allocation: what it was given.
+"""Resources: the request of a trial, as one or several bundles; Allocation: the resources that the trial received.
 
-Amounts are logical: they admit trials, they do not limit what a process uses. The names are Ray Tune's: `CPU`, `GPU`,
-`memory` (bytes), and any other name for a custom resource.
+Amounts are logical: they limit how many trials run at a time, not how much a process uses. The names are those of Ray
+Tune: `CPU`, `GPU`, `memory` (bytes), and any other name for a custom resource.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _SHARED_LIMIT = 1000
 
 
 class Resources:
-    """A request: the sum of its bundles is reserved at once or not at all. Ray Tune's `PlacementGroupFactory`.
+    """A resource request. All its bundles are reserved together or not at all. Ray Tune's `PlacementGroupFactory`.
 
     Args:
-        bundles: One dict per bundle, such as `[{"CPU": 1}, {"CPU": 2, "GPU": 1}]`. The first is the trainable's own;
-            it may be empty when only its children need resources. Zero amounts are dropped.
-        strategy: Accepted for Ray Tune's signature; on one machine there is nothing to place.
-        *args: Likewise.
-        **kwargs: Likewise.
+        bundles: One dict for each bundle, such as `[{"CPU": 1}, {"CPU": 2, "GPU": 1}]`. The first bundle is for the
+            trainable's own process. It may be empty if only child processes need resources. Zero amounts are removed.
+        strategy: Accepted for Ray Tune's signature. It has no effect on one machine.
+        *args: Accepted for Ray Tune's signature.
+        **kwargs: Accepted for Ray Tune's signature.
 
     Raises:
-        ValueError: If there is no bundle, or an amount is negative or not a number, or a resource is named twice in
-            one bundle, or a bundle asks for more than one GPU and not for whole ones.
+        ValueError: If there is no bundle, an amount is negative or not a number, a bundle names a resource twice, or a
+            bundle requests more than one GPU but not a whole number.
     """
 
     __slots__ = ("_hash", "_total", "bundles", "head_bundle_is_empty", "strategy")
@@ -65,17 +65,17 @@ class Resources:
 
     @classmethod
     def of(cls, request: Resources | Mapping[str, Any] | None) -> Resources:
-        """Understand what users write.
+        """Convert a user's argument to a request.
 
         Args:
-            request: A Resources, or a dict such as `{"cpu": 1, "gpu": 0.5, "custom_resources": {"tokens": 2}}`, or
-                None for the default of one CPU.
+            request: A `Resources`, a dict such as `{"cpu": 1, "gpu": 0.5, "custom_resources": {"tokens": 2}}`, or None
+                for the default of one CPU.
 
         Returns:
             The request.
 
         Raises:
-            ValueError: If it is neither, or holds a bad amount.
+            ValueError: If `request` has another type, or an amount is invalid.
         """
         if isinstance(request, Resources):
             return request
@@ -88,7 +88,7 @@ class Resources:
         return cls([request])
 
     def shared(self) -> Resources:
-        """An equal request, one and the same for all who ask: the trials of a large run need but a few."""
+        """The one shared object that equals this request. The trials of a large run need only a few of them."""
         if len(_shared) >= _SHARED_LIMIT:
             _shared.clear()
         return _shared.setdefault((repr(self.bundles), self.strategy), self)
@@ -100,7 +100,7 @@ class Resources:
 
     @property
     def head_cpus(self) -> float:
-        """CPUs of the first bundle."""
+        """The number of CPUs of the first bundle."""
         return self.bundles[0].get(CPU, 0.0)
 
     def __eq__(self, other: object) -> bool:
@@ -117,18 +117,18 @@ class Resources:
 
 
 def _checked(bundles: list[dict[str, float]], strategy: str) -> Resources:
-    """A request whose bundles have been checked before: every worker unpickles some."""
+    """Create a request without checking its bundles again. Every worker unpickles requests this way."""
     resources = Resources.__new__(Resources)
     resources._take(bundles, strategy)
     return resources
 
 
 _shared: dict[tuple[str, str], Resources] = {}
-"""By their text, requests that trials share."""
+"""The shared requests, by their text; see `Resources.shared`."""
 
 
 def _clean(bundle: Mapping[str, Any]) -> dict[str, float]:
-    """One bundle with canonical names, custom resources unfolded and zeros dropped."""
+    """A bundle with canonical names, with `custom_resources` merged in, and without zero amounts."""
     if not isinstance(bundle, Mapping):
         raise ValueError(f"a bundle must be a dict such as {{'CPU': 1}}, but got {bundle!r}")
     clean: dict[str, float] = {}
@@ -140,7 +140,7 @@ def _clean(bundle: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _unfold(bundle: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The pairs of a bundle, those of its `custom_resources` among them, under canonical names."""
+    """The (name, amount) pairs of a bundle and of its `custom_resources`, with canonical names."""
     pairs: list[tuple[str, Any]] = []
     for name, amount in bundle.items():
         if not isinstance(name, str):
@@ -155,7 +155,7 @@ def _unfold(bundle: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _check_amount(name: str, amount: Any) -> float:
-    """The amount as a plain int or float: numbers of other libraries (numpy's) are welcome, but not kept."""
+    """Check an amount, and convert it to an int or float: numpy's numbers are accepted but not stored."""
     if not isinstance(amount, Real) or isinstance(amount, bool):
         raise ValueError(f"the amount of resource {name!r} must be a number, but got {amount!r}")
     plain = float(amount)
@@ -187,10 +187,9 @@ class BundleAllocation:
     """The resources that one bundle of a trial has.
 
     Attributes:
-        resources: Amounts by name.
+        resources: The amount of each resource, by name.
         gpus: The devices.
-        env: Environment variables for a child process that is to work within this bundle: its devices and its
-            thread caps.
+        env: Environment variables for a child process that uses this bundle: its devices and its number of threads.
     """
 
     resources: Mapping[str, float]
@@ -199,12 +198,12 @@ class BundleAllocation:
 
     @property
     def cpus(self) -> float:
-        """CPUs of this bundle."""
+        """The number of CPUs of this bundle."""
         return self.resources.get(CPU, 0.0)
 
     @property
     def gpu_ids(self) -> tuple[str, ...]:
-        """Ids of the devices of this bundle."""
+        """The ids of this bundle's devices."""
         return tuple(share.id for share in self.gpus)
 
 
@@ -213,9 +212,9 @@ class Allocation:
     """The resources that a trial has.
 
     Attributes:
-        bundles: One per bundle of its request, in the same order.
-        env: Environment variables for the trial's own process, to be set before any user code is imported. It sees all
-            devices of the trial, and has the threads of the first bundle.
+        bundles: One allocation for each bundle of the request, in the same order.
+        env: Environment variables for the trial's own process. They must be set before user code is imported. The
+            process sees all devices of the trial, and its number of threads is that of the first bundle.
     """
 
     bundles: tuple[BundleAllocation, ...] = ()
@@ -223,7 +222,7 @@ class Allocation:
 
     @cached_property
     def gpu_ids(self) -> tuple[str, ...]:
-        """Ids of all devices of the trial, each once."""
+        """The ids of all devices of the trial, without duplicates."""
         found: dict[str, None] = {}
         for bundle in self.bundles:
             if bundle.gpus:
@@ -232,4 +231,4 @@ class Allocation:
 
 
 PlacementGroupFactory = Resources
-"""The name by which users of Ray Tune know a request for resources."""
+"""Ray Tune's name for a resource request."""

@@ -1,4 +1,4 @@
-"""Names of the automatic result keys, and what one report is on its way to the driver."""
+"""The names of the automatic result keys, and `Report`, the form of one report on its way to the driver."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PID = "pid"
 HOSTNAME = "hostname"
 NODE_IP = "node_ip"
 NODE_IP_VARIABLE = "MINITUNE_NODE_IP"
-"""Tells a trial the address of the machine that it runs on, where that is not the driver's."""
+"""The environment variable with the address of a trial's machine, if that is not the driver's machine."""
 CONFIG = "config"
 TIME_SINCE_RESTORE = "time_since_restore"
 ITERATIONS_SINCE_RESTORE = "iterations_since_restore"
@@ -66,7 +66,7 @@ AUTO_RESULT_KEYS = (
 """The keys that minitune adds to a user's metrics, in the order of `result.json`."""
 
 DEBUG_METRICS = (TRIAL_ID, EXPERIMENT_ID, DATE, TIMESTAMP, PID, HOSTNAME, NODE_IP, CONFIG)
-"""Automatic keys that are no measurements: they take no part in metric checks and analyses."""
+"""Automatic keys that are not measurements. Metric checks and analyses ignore them."""
 
 EXPR_RESULT_FILE = "result.json"
 EXPR_PROGRESS_FILE = "progress.csv"
@@ -74,31 +74,31 @@ EXPR_PARAM_FILE = "params.json"
 EXPR_PARAM_PICKLE_FILE = "params.pkl"
 EXPR_ERROR_FILE = "error.txt"
 EXPR_ERROR_PICKLE_FILE = "error.pkl"
-"""Names of the files in a trial's directory."""
+"""The names of the files in a trial's directory."""
 
 DEFAULT_RESULT_KEYS = (TRAINING_ITERATION, TIME_TOTAL_S, MEAN_ACCURACY, MEAN_LOSS)
 DEFAULT_EXPERIMENT_INFO_KEYS = ("trainable_name", EXPERIMENT_TAG, TRIAL_ID)
 DEFAULT_EXPERIMENT_NAME = "default"
 CONFIG_PREFIX = "config"
-"""For scripts that import them, as from Ray Tune; nothing here depends on them."""
+"""Constants that scripts import from Ray Tune. This package does not use them."""
 
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 _TEXT = frozenset((str,))
 _MAX_LEVELS = 2_500
-"""Levels of nesting. A value that goes deeper contains itself, and a walk over it would never end."""
+"""The maximum number of nested levels. A deeper value contains itself, so a walk over it would never end."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """The answer of a worker to `train()`.
+    """A worker's reply to `train()`.
 
     Attributes:
-        metrics: The user's metrics followed by the automatic keys, but without `config`, which the driver adds (see
-            `Trial.complete`). None when a function has returned and has nothing new to say: its last result counts
-            again, with `done`. None with a checkpoint: only the checkpoint is new.
-        checkpoint: The checkpoint that came with this report, already committed to the trial's directory, or None.
+        metrics: The user's metrics, followed by the automatic keys. The driver adds `config` (see `Trial.complete`).
+            None if a function has returned without new metrics: the driver repeats its last result, with `done`. None
+            with a checkpoint: only the checkpoint is new.
+        checkpoint: The checkpoint of this report, already committed to the trial's directory, or None.
         done: True if the trial has ended by itself with this report.
-        has_returned: True if these metrics are what a function has returned: there is nothing left to wait for.
+        has_returned: True if the metrics are the return value of a function, so that no report will follow.
     """
 
     metrics: dict[str, Any] | None
@@ -107,21 +107,26 @@ class Report:
     has_returned: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Report, (self.metrics, self.checkpoint, self.done, self.has_returned)  # half the time of a dataclass's
+        return Report, (
+            self.metrics,
+            self.checkpoint,
+            self.done,
+            self.has_returned,
+        )  # takes half the time of a dataclass's own
 
 
 def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
     """Turn nested mappings into one level: `{"eval": {"loss": 1}}` becomes `{"eval/loss": 1}`.
 
     Args:
-        result: Any mapping; keys that are not text are shown as text. Empty mappings stay as values.
-        delimiter: What stands between the parts of a key.
+        result: Any mapping. Keys that are not strings are converted to strings. Empty mappings are kept as values.
+        delimiter: The text between the parts of a key.
 
     Returns:
-        A new dict, level by level as in Ray Tune; values that are not mappings are the same objects.
+        A new dict, ordered level by level as in Ray Tune. Values that are not mappings are not copied.
 
     Raises:
-        ValueError: If a mapping contains itself, or is nested as deeply as if it did.
+        ValueError: If a mapping contains itself or has too many levels.
     """
     # Nearly all results are scalars with one level of scalars below some of them.
     if type(result) is dict and _TEXT.issuperset(map(type, result)):
@@ -149,11 +154,11 @@ def unflatten(flat: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
     """Undo `flatten`: `{"eval/loss": 1}` becomes `{"eval": {"loss": 1}}`.
 
     Args:
-        flat: A dict of one level; it stays as it is. All levels of the result are of its class.
-        delimiter: Where keys are split.
+        flat: A dict of one level. It is not changed. All levels of the result have its class.
+        delimiter: The text at which keys are split.
 
     Raises:
-        TypeError: If one key leads through the value of another.
+        TypeError: If one key is the beginning of another, such as `eval` and `eval/loss`.
     """
     kind: type[dict[str, Any]] = type(flat) if isinstance(flat, dict) else dict
     nested = kind()
@@ -169,7 +174,7 @@ def unflatten(flat: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
 
 
 def _flatten_deep(result: Mapping[Any, Any], delimiter: str) -> dict[str, Any]:
-    """`flatten` for any nesting and any mappings."""
+    """`flatten` for all kinds of mappings, nested to any level."""
     flats: list[dict[str, Any]] = [{}]  # the flat items of each level
     levels = [("", iter(result.items()))]  # an explicit stack: reports may be nested deeper than Python's stack
     while levels:
@@ -177,7 +182,7 @@ def _flatten_deep(result: Mapping[Any, Any], delimiter: str) -> dict[str, Any]:
         flat = flats[len(levels) - 1]
         for key, value in items:
             name = key if not prefix and isinstance(key, str) else f"{prefix}{key}"
-            if type(value) in _SCALARS:  # nearly all are; to ask the abstract class is slow
+            if type(value) in _SCALARS:  # nearly always; a check for `Mapping` is slow
                 flat[name] = value
                 continue
             if isinstance(value, Mapping) and value:

@@ -1,4 +1,4 @@
-"""ResultGrid and Result: what has become of the trials of a run."""
+"""ResultGrid and Result: the results of a run and of one trial."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ _HIDDEN_KEYS = frozenset(AUTO_RESULT_KEYS) - {DONE, TRIAL_ID, EXPERIMENT_TAG}
 _CHECKPOINT = re.compile(r"checkpoint_(\d{6,})")
 
 Kept = list[tuple[Checkpoint, dict[str, Any]]]
-"""Checkpoints, and the results that they belong to."""
+"""Checkpoints, each with the result that was reported with it."""
 
 
 class Result:
-    """The outcome of one trial. `Result.from_path` makes one from a trial's directory.
+    """The result of one trial. `Result.from_path` reads it from a trial's directory.
 
     Attributes:
-        metrics: The last result, nested, with the automatic keys; `{"trial_id": ...}` if there was none.
+        metrics: The last reported result, nested, with the automatic keys; `{"trial_id": ...}` if there is none.
         config: The trial's configuration.
         checkpoint: The latest checkpoint, or None.
-        error: None if the trial has not failed; else a `TrialError` that is also an instance of the class of the
-            user's exception.
+        error: The `TrialError` of a failed trial, which is also an instance of the user's exception class; else None.
         path: The trial's directory.
-        best_checkpoints: The kept (checkpoint, metrics) pairs, ascending by score if the run had a score attribute,
-            else by time; with `num_to_keep` at most so many, though the latest stays on disk whatever its score.
+        best_checkpoints: The kept checkpoints, as (checkpoint, metrics) pairs. They are in ascending order of score if
+            the run has a score attribute, else in order of time. `num_to_keep` limits their number. The latest
+            checkpoint is always kept on disk, but may be missing here.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Result:
 
     @classmethod
     def of(cls, trial: Trial, checkpoint_config: CheckpointConfig) -> Result:
-        """The outcome of `trial`; see `Result.best_checkpoints` for what the config does."""
+        """The result of `trial`. The config determines `best_checkpoints`."""
         kept = list(trial.checkpoints)
         attribute, order = checkpoint_config.checkpoint_score_attribute, checkpoint_config.checkpoint_score_order
         if attribute is not None:
@@ -100,23 +100,23 @@ class Result:
                 (Checkpoint(os.path.join(trial.local_path, item.record.directory)), item.metrics) for item in kept
             ],
             config=trial.last_result.get(CONFIG)
-            or trial.config,  # a configuration that was set after the last report was not trained
+            or trial.config,  # a configuration that was set after the last report has not been trained
         )
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str], storage_filesystem: None = None) -> Result:
-        """The outcome of the trial in a directory. Blocks while it is read; nothing is unpickled.
+        """Read the result of a trial from its directory. Blocks while it reads. Unpickles nothing.
 
-        If the directory still lies in its run's, the run's journal tells everything: the metrics, which checkpoints
-        are complete, and whether the trial has failed in the end. For a directory that stands alone, metrics come from
-        `result.json`, else from `progress.csv`, and the presence of `error.txt` tells whether the trial has failed.
+        Inside the run's directory, everything comes from the run's journal: the metrics, which checkpoints are
+        complete, and whether the trial has failed. If the trial's directory was moved out of its run, the metrics come
+        from `result.json`, else from `progress.csv`, and the trial has failed if there is an `error.txt`.
 
         Args:
             path: The trial's directory.
-            storage_filesystem: Only None, the local file system, is possible.
+            storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
 
         Raises:
-            RuntimeError: If the directory is missing, or there are no results in it.
+            RuntimeError: If the directory does not exist, or has no results.
             ValueError: If a file system is given.
         """
         from minitune.record.story import read_run
@@ -135,7 +135,7 @@ class Result:
             logger.warning("%s is read without the journal of its run: %s", directory, damage)
         rows = logged_rows(directory) if trial is None else recorded_rows(directory)
         if rows is None and trial is None:
-            raise RuntimeError(f"{directory} is no trial's directory: neither result.json nor progress.csv is in it")
+            raise RuntimeError(f"{directory} is not a trial's directory: it has neither result.json nor progress.csv")
         metrics = rows[-1] if rows else dict(last_result_of(trial)) if trial else {}
         kept = _kept_checkpoints(directory, rows or [], trial)
         text = last_error_text(directory)
@@ -145,14 +145,14 @@ class Result:
 
     @property
     def log_dir(self) -> Path:
-        """The trial's directory as a Path."""
+        """The trial's directory as a `Path`."""
         from pathlib import Path
 
         return Path(self.path)
 
     @property
     def filesystem(self) -> NoReturn:
-        """Not there: results lie on the local file system."""
+        """Raises an error: results are on the local file system."""
         raise AttributeError("a Result has no filesystem: its files are local, below result.path")
 
     @cached_property
@@ -166,10 +166,10 @@ class Result:
 
     @cached_property
     def decisions(self) -> list[TrialDecision]:
-        """Each stop, pause, promotion, exploit and failure of the trial, each rung that it has passed, and why.
+        """Each stop, pause, promotion, exploit and failure of the trial, and each rung it has passed, with the reason.
 
-        They are read from the journal of the run, below whose directory the trial's has to lie; an empty list if it
-        says nothing. `print(result.decisions[-1])` tells in a sentence why the trial has ended.
+        They come from the run's journal, so the trial's directory must be inside the run's. The list is empty if the
+        journal has no decision about the trial. `print(result.decisions[-1])` says why the trial ended.
 
         Raises:
             FileNotFoundError: If there is no journal.
@@ -180,10 +180,10 @@ class Result:
         return list(read_decisions(run_path).by_directory.get(name, ()))
 
     def get_rows(self) -> list[Row]:
-        """All reports of the trial, flattened, those of failed attempts included. Needs no pandas.
+        """All reports of the trial, flattened, including those of failed attempts. Needs no pandas.
 
-        They come from the journal of the run, below whose directory the trial's has to lie. For a directory that
-        stands alone they come from `result.json`, else from `progress.csv`.
+        They come from the run's journal. If the trial's directory was moved out of its run, they come from
+        `result.json`, else from `progress.csv`.
         """
         return trial_rows(self.path)
 
@@ -228,12 +228,12 @@ class Result:
 
 
 class ResultGrid(Sequence[Result]):
-    """The outcomes of all trials of a run, in order of submission.
+    """The results of all trials of a run, in order of submission.
 
     Args:
-        experiment_analysis: The trials, with the default metric and mode; `run` returns one.
-        interrupted: Whether the run was ended by Ctrl-C or a signal before its trials.
-        checkpoint_config: By which checkpoints were kept; by default all were.
+        experiment_analysis: The trials, with the default metric and mode. `run` returns such an object.
+        interrupted: Whether Ctrl-C or another signal ended the run before all trials had ended.
+        checkpoint_config: The rule by which the run kept checkpoints; by default it kept all.
     """
 
     def __init__(
@@ -245,8 +245,8 @@ class ResultGrid(Sequence[Result]):
     ):
         if not isinstance(experiment_analysis, ExperimentAnalysis):
             raise TypeError(
-                f"experiment_analysis must be an ExperimentAnalysis, but got {shown(experiment_analysis)}; that "
-                "of a directory is ExperimentAnalysis(path)"
+                f"experiment_analysis must be an ExperimentAnalysis, but got {shown(experiment_analysis)}; to "
+                "read a run's directory, use ExperimentAnalysis(path)"
             )
         self._analysis = experiment_analysis
         self._checkpoint_config = checkpoint_config or CheckpointConfig()
@@ -254,7 +254,7 @@ class ResultGrid(Sequence[Result]):
 
     @cached_property
     def _results(self) -> list[Result]:
-        """Made when they are first asked for: a large run has many, and most scripts want the best one only."""
+        """Created on first use: a large run has many results, and most scripts need only the best one."""
         return [Result.of(trial, self._checkpoint_config) for trial in self._analysis.trials]
 
     def __len__(self) -> int:
@@ -284,15 +284,15 @@ class ResultGrid(Sequence[Result]):
 
     @property
     def seed(self) -> int | None:
-        """The base seed of the run, also one that was drawn: `TuneConfig(seed=grid.seed)` repeats the run.
+        """The base seed of the run, whether set or drawn. `TuneConfig(seed=grid.seed)` repeats the run.
 
-        None if there is no record of the run any more.
+        None if the record of the run no longer exists.
         """
         return self._analysis.seed
 
     @property
     def filesystem(self) -> NoReturn:
-        """Not there: results lie on the local file system."""
+        """Raises an error: results are on the local file system."""
         raise AttributeError("a ResultGrid has no filesystem: its files are local, below grid.experiment_path")
 
     @property
@@ -322,18 +322,19 @@ class ResultGrid(Sequence[Result]):
         scope: str = "last",
         filter_nan_and_inf: bool = True,
     ) -> Result:
-        """The outcome of the best trial; a tie goes to the earlier one.
+        """The result of the best trial. Of equal trials, the earlier one is the best.
 
         Args:
-            metric: The metric; by default that of the `TuneConfig`. A lone trial needs none. With several
-                objectives one of them must be named; see `get_front`, too.
-            mode: `"min"` or `"max"`; by default that of the `TuneConfig`.
-            scope: Which value counts: `last`, `all` (best ever), `avg`, `last-5-avg` or `last-10-avg`.
+            metric: The metric; by default the metric of the `TuneConfig`. A run with one trial needs no metric. A run
+                with several objectives needs the name of one; see also `get_front`.
+            mode: `"min"` or `"max"`; by default the mode of the `TuneConfig`.
+            scope: The value by which trials are compared: `last`, `all` (the best one of the trial), `avg`,
+                `last-5-avg` or `last-10-avg`.
             filter_nan_and_inf: Leave out trials whose value is not finite.
 
         Raises:
-            ValueError: If metric or mode is not set, or scope is none of these.
-            RuntimeError: If no trial has the metric; from the first trial's error if one has failed.
+            ValueError: If there is no metric or no mode, or `scope` has another value.
+            RuntimeError: If no trial has the metric. The cause is the first error of a failed trial, if there is one.
         """
         best = self._analysis._find_best(metric, mode, scope, filter_nan_and_inf)
         if best is None:
@@ -346,77 +347,77 @@ class ResultGrid(Sequence[Result]):
         return self._results[self._analysis.trials.index(best)]
 
     def get_front(self, metric: list[str] | None = None, mode: list[str] | None = None) -> list[Result]:
-        """The Pareto front: the outcomes that no other one beats, in order of submission.
+        """The Pareto front: the results that no other result dominates, in order of submission.
 
-        One outcome beats another if its last values are not worse in any objective, and better in one. Trials without a
-        finite value of each objective are left out.
+        A result dominates another one if its last values are not worse in any objective and better in at least one.
+        Trials without a finite value for each objective are left out.
 
         Args:
-            metric: The objectives; by default those of the `TuneConfig`.
-            mode: `"min"` or `"max"` for each; `"obs"` leaves one out.
+            metric: The objectives; by default the metrics of the `TuneConfig`.
+            mode: `"min"` or `"max"` for each objective; `"obs"` leaves an objective out.
 
         Raises:
-            ValueError: If they are not known, or no lists of one length.
+            ValueError: If there are no objectives, or the lists differ in length.
         """
         front = {trial.trial_id for trial in self._analysis._front(metric, mode)}
         return [result for trial, result in zip(self._analysis.trials, self, strict=True) if trial.trial_id in front]
 
     def to_html(self, path: str | os.PathLike[str], metric: str | None = None, mode: str | None = None) -> str:
-        """Write a report of the run into one HTML file: plots, importances, errors and a table of all trials.
+        """Write a report of the run to one HTML file: plots, importances, errors and a table of all trials.
 
-        Needs the extra `report`. Blocks while the journal is read and the file is written.
+        Needs the extra `report`. Blocks while it reads the journal and writes the file.
 
         Args:
-            path: The file; an older one is replaced.
-            metric: The objective; by default that of the `TuneConfig`.
-            mode: `"min"` or `"max"`; by default likewise.
+            path: The file. An existing file is replaced.
+            metric: The objective; by default the metric of the `TuneConfig`.
+            mode: `"min"` or `"max"`; by default the mode of the `TuneConfig`.
 
         Returns:
             The absolute path of the file.
 
         Raises:
             ImportError: If plotly is not installed.
-            FileNotFoundError: If the run has left no journal.
-            ValueError: If metric or mode is not known.
+            FileNotFoundError: If there is no journal.
+            ValueError: If there is no metric or no mode.
         """
         from minitune.visualization.page import write_report
 
         return write_report(self, path, metric=metric, mode=mode)
 
     def importances(self, metric: str | None = None, mode: str | None = None) -> Importances:
-        """How much each parameter matters for the objective, and how sure that is.
+        """How much each parameter affects the objective, with the uncertainty of each value.
 
-        Needs the extra `report`. Blocks while the journal is read and a model is fitted.
+        Needs the extra `report`. Blocks while it reads the journal and fits a model.
 
         Args:
-            metric: The objective; by default that of the `TuneConfig`.
-            mode: `"min"` or `"max"`; by default likewise.
+            metric: The objective; by default the metric of the `TuneConfig`.
+            mode: `"min"` or `"max"`; by default the mode of the `TuneConfig`.
 
         Raises:
             ImportError: If scikit-learn is not installed.
-            FileNotFoundError: If the run has left no journal.
-            ValueError: If metric or mode is not known, or there are too few trials.
+            FileNotFoundError: If there is no journal.
+            ValueError: If there is no metric or no mode, or there are too few trials.
         """
         from minitune.visualization.importances import get_param_importances
 
         return get_param_importances(self, metric=metric, mode=mode)
 
     def get_rows(self, filter_metric: str | None = None, filter_mode: str | None = None) -> list[Row]:
-        """One flattened report for each trial, with `config/<key>` and `logdir`, the trial's directory.
+        """One row for each trial: a flattened report, `config/<key>`, and the trial's directory as `logdir`.
 
-        Needs no pandas. A trial that has reported nothing has only these and its id.
+        Needs no pandas. The row of a trial without reports has only its configuration, directory and id.
 
         Args:
-            filter_metric: Take the report with the best value of this metric instead of the last one.
-            filter_mode: `"min"` or `"max"`; without it the last report is taken.
+            filter_metric: Use the report with the best value of this metric instead of the last report.
+            filter_mode: `"min"` or `"max"`; without a mode, the last report is used.
 
         Raises:
-            ValueError: If the mode is unknown, or there is no metric for it.
+            ValueError: If the mode is unknown, or there is a mode without a metric.
         """
         return self._analysis.get_rows(filter_metric, filter_mode)
 
     def get_dataframe(self, filter_metric: str | None = None, filter_mode: str | None = None) -> pandas.DataFrame:
-        """`get_rows` of the trials that have reported something, as a data frame. Needs pandas.
+        """The rows of `get_rows` as a data frame, without trials that have no report. Needs pandas.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -426,7 +427,7 @@ class ResultGrid(Sequence[Result]):
 
 
 def _score(value: Any, order: str) -> float:
-    """Return `value` so that larger is better; a value that is not a number is the worst."""
+    """Turn `value` into a score: larger is better, and a value that is not a number is the worst."""
     if not is_number(value):
         return -math.inf
     score: float = value if order == "max" else -value  # an int may be too large for float()
@@ -434,7 +435,7 @@ def _score(value: Any, order: str) -> float:
 
 
 def _kept_checkpoints(directory: str, rows: list[Row], trial: Trial | None) -> Kept:
-    """The checkpoints that lie in a trial's directory, by number, each with its metrics as far as they are known."""
+    """The checkpoints in a trial's directory, ordered by number, each with its metrics if they are known."""
     metrics = {row[CHECKPOINT_DIR_NAME]: row for row in rows if row.get(CHECKPOINT_DIR_NAME)}
     if trial is not None:
         metrics = {kept.record.directory: kept.metrics for kept in trial.checkpoints}

@@ -1,6 +1,6 @@
-"""The functions that users of Ray call on `ray` itself, on one machine: totals of resources, and stored values.
+"""The functions that Ray users call on `ray` itself, for one machine: totals of resources, and stored values.
 
-Nothing has to be started: `init` only says how much trials may use, and that of this process.
+`init` starts nothing. It only sets the resources that the trials of this process may use.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ _OF_A_CLUSTER = """
     include_dashboard job_config labels log_to_driver logging_config logging_format logging_level namespace
     object_store_memory proxy_server_url runtime_env system_reserved_cpu system_reserved_memory
 """
-"""Arguments of Ray's `init` that mean nothing here."""
+"""Arguments of Ray's `init` that have no effect here."""
 
 
 _OF_A_NODE = """
     dashboard_agent_listen_port gcs_address metrics_export_port node_id object_store_address raylet_socket_name
     redis_address session_dir
 """
-"""Keys of Ray's `address_info` for which there is nothing here."""
+"""Keys of Ray's `address_info` that have no value here."""
 
 
 @dataclass
 class _State:
-    """What this process knows.
+    """The state of this module in one process.
 
     Attributes:
-        machine: What `init` has said, or None.
-        is_used: Whether something was run or asked without `init`.
-        local_mode: Whether trials run in this process unless something else is said.
-        address: The cluster that `init` has named, or None.
-        values: Where `put` stores values, or None so far.
-        owner_pid: The process that has made `values`.
+        machine: The totals from `init`, or None.
+        is_used: Whether a run or a query has used the default totals without `init`.
+        local_mode: Whether runs that name no executor run their trials in this process.
+        address: The address of the cluster from `init`, or None.
+        values: The file in which `put` stores values; None before the first `put`.
+        owner_pid: The process that created `values`.
     """
 
     machine: Machine | None = None
@@ -66,11 +66,11 @@ _numbers = itertools.count(1)
 
 
 class RuntimeContext:
-    """What `init` returns; in a `with` statement it shuts down at the end.
+    """The return value of `init`. As a context manager, it calls `shutdown` when it exits.
 
     Attributes:
-        dashboard_url: Empty: there is no dashboard.
-        address_info: Where Ray's processes are, by Ray's keys: this machine, and None for what there is none of.
+        dashboard_url: Always empty: there is no dashboard.
+        address_info: Ray's keys: those for the address have this machine's, the others None.
     """
 
     dashboard_url = ""
@@ -104,23 +104,25 @@ def init(
     ignore_reinit_error: bool = False,
     **other: Any,
 ) -> RuntimeContext:
-    """Say how much trials may use in all. May block for 10 s in `nvidia-smi`, where there are such devices.
+    """Set the resources that all trials of this process may use together.
+
+    May block for up to 10 s in `nvidia-smi` if the machine has NVIDIA devices.
 
     Args:
-        address: None, `"local"` or `"auto"`: this machine. Host and port of a Ray cluster, such as `"10.0.0.1:6379"`:
-            that cluster, for runs with `TuneConfig(executor="ray")`; it has its own totals.
-        num_cpus: CPUs; by default those that this process may use.
-        num_gpus: GPUs; by default those that are visible.
-        resources: Other amounts by name, and `memory` in bytes.
-        local_mode: Run trials one at a time in this process, which helps to debug, unless `TuneConfig(executor=...)`
-            or the environment say otherwise.
-        ignore_reinit_error: Do nothing if `init` was called, or a run was started, before.
-        **other: Other arguments of Ray's `init`, which have no effect: one warning names them.
+        address: None, `"local"` or `"auto"` for this machine. Host and port of a Ray cluster, such as
+            `"10.0.0.1:6379"`, for runs with `TuneConfig(executor="ray")`; the cluster has its own totals.
+        num_cpus: The number of CPUs; by default the CPUs that this process may use.
+        num_gpus: The number of GPUs; by default the visible ones.
+        resources: Other resources by name, and `memory` in bytes.
+        local_mode: Run trials one at a time in this process, for debugging. `TuneConfig(executor=...)` and
+            `MINITUNE_EXECUTOR` have precedence.
+        ignore_reinit_error: Do nothing if `init` was called before, or a run was started.
+        **other: Other arguments of Ray's `init`. They have no effect; one warning names them.
 
     Raises:
-        RuntimeError: If the totals are in force already.
-        TypeError: If an argument is none of Ray's either.
-        ValueError: If a number is bad, or `address` is no such address, or totals are given for a cluster.
+        RuntimeError: If `init` was called before, or a run was started.
+        TypeError: If Ray's `init` does not have the argument either.
+        ValueError: If a number or `address` is invalid, or totals are given for a cluster.
     """
     from minitune.execution.devices import machine_resources
 
@@ -152,7 +154,7 @@ def init(
 
 
 def shutdown() -> None:
-    """Forget what `init` said, and remove the values that `put` has stored. Does nothing if there is nothing."""
+    """Undo `init`, and delete the values that `put` has stored. May be called at any time."""
     _state.machine = _state.address = None
     _state.is_used = _state.local_mode = False
     _remove_values()
@@ -164,15 +166,15 @@ def is_initialized() -> bool:
 
 
 def cluster_resources() -> dict[str, float]:
-    """The totals: `CPU`, `memory` in bytes, `GPU` if there are any, and custom ones.
+    """The total resources: `CPU`, `memory` in bytes, `GPU` if there are any, and custom ones.
 
-    In a trial that runs in a process of its own: what that process may see.
+    In the worker process of a trial: the resources that this process can see.
     """
     return {name: float(amount) for name, amount in machine().totals.items()}
 
 
 def available_resources() -> dict[str, float]:
-    """The totals without what trials of this process's runs hold now; for threads beside a run, and callbacks."""
+    """The total resources minus those that the trials of this process use. For callbacks and threads beside a run."""
     left = cluster_resources()
     for executor in list(_executors):
         totals, free = executor.resources()
@@ -185,20 +187,20 @@ def available_resources() -> dict[str, float]:
 
 
 def put(value: Any) -> ObjectRef:
-    """Store a value once, for any number of trials. Blocks while it is written.
+    """Store a value once, for any number of trials. Blocks while it writes the value.
 
-    It lies in a file among the temporary ones (`TMPDIR`), which goes with `shutdown()` and the end of this process; a
-    value that is put in a trial lies in the trial's directory and stays there.
+    The value goes to a temporary file (below `TMPDIR`), which `shutdown()` and the end of this process delete. If a
+    trial calls `put`, the value goes to the trial's directory and stays there.
 
     Args:
         value: Anything that can be pickled.
 
     Returns:
-        The reference, for `get`.
+        A reference for `get`.
 
     Raises:
-        TypeError: If the value cannot be pickled, or is a reference already.
-        OSError: If it cannot be written.
+        TypeError: If the value cannot be pickled, or is itself a reference.
+        OSError: If the file cannot be written.
     """
     if isinstance(value, ObjectRef):
         raise TypeError(f"value must not be a reference, but got {value!r}; it can be passed on as it is")
@@ -207,26 +209,26 @@ def put(value: Any) -> ObjectRef:
     if session is None:
         spot = _values().add(value, what)
         return ObjectRef(spot.path, spot.offset, spot.token, number)
-    directory = os.path.join(session.info.directory, "objects")  # a worker may end before those who get it
+    directory = os.path.join(session.info.directory, "objects")  # the worker may end before other trials read the value
     files.make_directory(directory, 0o700, within=os.path.dirname(session.info.directory))
     path = os.path.join(directory, f"{number}-{os.urandom(8).hex()}.pkl")
     return ObjectRef(path, token=store(value, path, what).token, number=number)
 
 
 def get(object_refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None = None) -> Any:
-    """The value of a reference, or the list of those of several. Blocks while they are read.
+    """The value of a reference, or a list of values. Blocks while it reads.
 
     Args:
-        object_refs: What `put` has returned, or a list of such.
-        timeout: Accepted for Ray's signature: nothing is waited for.
+        object_refs: A reference from `put`, or a list of references.
+        timeout: Accepted for Ray's signature. It has no effect, since `get` never waits.
 
     Returns:
-        The value: a copy for each call, so that no trial sees what another does to its own. Large arrays are copied
-        only as far as they are written to.
+        The value, as a separate copy for each call, so that no trial sees the changes of another one. Of a large array,
+        only the pages that are written to are copied.
 
     Raises:
-        ObjectLostError: If the value is gone.
-        ValueError: If something is no reference.
+        ObjectLostError: If the value no longer exists.
+        ValueError: If an argument is not a reference.
     """
     if isinstance(object_refs, (list, tuple)):
         return [get(ref) for ref in object_refs]
@@ -242,7 +244,7 @@ def get(object_refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None =
 
 
 def machine() -> Machine:
-    """What trials may use: what `init` has said, else what is found on this machine."""
+    """The resources that trials may use: the totals from `init`, else those found on this machine."""
     from minitune.execution.devices import machine_resources
 
     _state.is_used = True
@@ -250,13 +252,13 @@ def machine() -> Machine:
 
 
 def watch(executor: TrialExecutor) -> TrialExecutor:
-    """Let `available_resources` count what this executor's trials hold, for as long as it exists."""
+    """Let `available_resources` count the resources of this executor's trials, as long as the executor exists."""
     _executors.add(executor)
     return executor
 
 
 def cluster_address() -> str | None:
-    """The address of the Ray cluster that `init` has named, or None."""
+    """The address of the Ray cluster that was passed to `init`, or None."""
     return _state.address
 
 
@@ -269,7 +271,7 @@ def default_executor() -> str | None:
 
 
 def _cluster_address(address: Any) -> str | None:
-    """The address of a cluster, if it is one."""
+    """Check `address`; return it if it names a cluster, else None."""
     if address in (None, "", "local", "auto"):
         return None
     host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
@@ -283,12 +285,14 @@ def _cluster_address(address: Any) -> str | None:
 
 
 def _values() -> ValueFile:
-    """Where this process stores values; made when it is first needed."""
+    """The file in which this process stores values, created on first use."""
     if _state.values is None or _state.owner_pid != os.getpid():
         import tempfile
 
         directory = tempfile.mkdtemp(prefix="minitune-objects-")
-        _state.values = ValueFile(directory, "set TMPDIR to a directory with more space, or shutdown() what is old")
+        _state.values = ValueFile(
+            directory, "set TMPDIR to a directory with more space, or free stored values with shutdown()"
+        )
         _state.owner_pid = os.getpid()
     return _state.values
 

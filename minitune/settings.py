@@ -1,7 +1,7 @@
-"""Settings from the environment: the one table of their names.
+"""Settings from environment variables, in one table.
 
-`MINITUNE_<NAME>` is the name of each; where users of Ray Tune have another one in their scripts, that is read too, if
-the first is not set. A variable that is set to nothing counts as not set. Values are read when needed, never kept.
+A setting is read from `MINITUNE_<NAME>`. If that is not set, Ray Tune's variable for the same setting is read, where
+there is one. An empty variable counts as not set. Values are read when they are needed and never cached.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 
 class Setting(NamedTuple):
-    """One variable.
+    """One setting.
 
     Attributes:
-        effect: What it does, for people.
-        default: Its value if it is not set.
-        also: Older names of it.
+        effect: A description for users.
+        default: The value if no variable is set.
+        also: Other variables from which the setting is read.
     """
 
     effect: str
@@ -101,15 +101,15 @@ _NUMBERS = (
     "RESTORE_RETRY_NUM",
     "WARN_THRESHOLD_S",
 )
-"""The settings that a run reads with `number_setting`, some of them only when it is under way."""
+"""The settings that a run reads with `number_setting`, some of them only after it has begun."""
 
 
 def setting(name: str, environ: Mapping[str, str] | None = None) -> str:
     """The value of a setting, or its default.
 
     Args:
-        name: Its name in `SETTINGS`.
-        environ: Environment variables; by default those of this process.
+        name: The name in `SETTINGS`.
+        environ: The environment variables; by default those of this process.
     """
     entry = SETTINGS[name]
     environ = os.environ if environ is None else environ
@@ -121,20 +121,20 @@ def setting(name: str, environ: Mapping[str, str] | None = None) -> str:
 
 
 def shared_variable(name: str) -> str:
-    """A variable that belongs to all programs alike, such as `TERM` or `NO_COLOR`; empty if it is not set."""
+    """A variable that all programs share, such as `TERM` or `NO_COLOR`; empty if it is not set."""
     return os.environ.get(name, "")
 
 
 def is_on(name: str) -> bool:
-    """Whether a setting is anything but `0` or `false`."""
+    """Whether a setting is on: not empty, `0` or `false`."""
     return setting(name).lower() not in ("0", "false", "")
 
 
 def number_setting(name: str) -> float:
-    """A setting that is a number of at least 0.
+    """The value of a setting that must be a number >= 0.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If it is not such a number.
     """
     text = setting(name)
     try:
@@ -147,17 +147,17 @@ def number_setting(name: str) -> float:
 
 
 def check_numbers() -> None:
-    """Refuse settings that are no numbers, before something that needs them has begun.
+    """Check all numeric settings before a run begins.
 
     Raises:
-        ValueError: Naming the variable.
+        ValueError: If a setting is not a number >= 0. The text names the variable.
     """
     for name in _NUMBERS:
-        if setting(name) != SETTINGS[name].default:  # which may be no number
+        if setting(name) != SETTINGS[name].default:  # the default need not be a number ("auto")
             number_setting(name)
 
 
 def variable_of(name: str) -> str:
-    """The variable that gives a setting its value now, for messages."""
+    """The variable that a setting is read from at present, for messages."""
     names = (f"MINITUNE_{name}", *SETTINGS[name].also)
     return next((variable for variable in names if os.environ.get(variable, "").strip()), names[0])

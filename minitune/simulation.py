@@ -1,8 +1,8 @@
-"""simulate: a run on learning curves instead of training, on a clock that jumps.
+"""simulate: a run on learning curves instead of training, with a virtual clock.
 
-Controller, searcher, scheduler, stoppers, callbacks, retries and the retention of checkpoints are those of a real run;
-only training is replaced, by what `curve(config)` yields. So a scheduler can be judged in seconds, on curves that were
-made up, or measured once, or are those of a run of one's own.
+A simulation uses the same controller, searcher, scheduler, stoppers, callbacks, retries and rules for checkpoints as a
+real run. Only the training is replaced: `curve(config)` yields the results. So you can compare schedulers in seconds,
+on invented curves, on measured ones, or on the curves of an earlier run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from minitune.trainable import Trainable
 from minitune.tune_config import TuneConfig
 
 CURVE = "curve"
-"""The key of a configuration that says which curve of a table it is."""
+"""The key of a configuration that selects a curve of a table."""
 _ID_PREFIX = "sim"
 
 
@@ -50,13 +50,13 @@ class Logged(NamedTuple):
     """One line of a decision log.
 
     Attributes:
-        time_s: Virtual seconds from the beginning.
+        time_s: Virtual seconds since the start of the run.
         trial_id: The trial.
-        event: `CONTINUE`, `PAUSE`, `STOP` or `NOOP` for what was decided upon a result; `ADDED`, `EXPLOIT`, or a status
-            for what became of the trial.
-        iteration: The result's `training_iteration`; None where there is no result.
-        value: The metric in it, likewise.
-        text: The reason; the trial's tag for `ADDED`, the donor's id for `EXPLOIT`.
+        event: The decision about a result (`CONTINUE`, `PAUSE`, `STOP` or `NOOP`), or a change of the trial (`ADDED`,
+            `EXPLOIT`, or its new status).
+        iteration: The result's `training_iteration`; None if the event has no result.
+        value: The metric's value in that result; None if the event has no result.
+        text: The reason. For `ADDED`, the trial's tag; for `EXPLOIT`, the donor's id.
     """
 
     time_s: float
@@ -74,13 +74,13 @@ class Logged(NamedTuple):
 
 
 class Improvement(NamedTuple):
-    """A result that was better than all before it.
+    """A result that was better than all earlier results.
 
     Attributes:
-        num_results: How many results there were by then, this one included.
-        time_s: Virtual seconds from the beginning.
-        value: The metric.
-        trial_id: Whose it is.
+        num_results: The number of results up to this one, including it.
+        time_s: Virtual seconds since the start of the run.
+        value: The metric's value.
+        trial_id: The trial that reported the result.
     """
 
     num_results: int
@@ -91,19 +91,19 @@ class Improvement(NamedTuple):
 
 @dataclass(frozen=True)
 class Simulation:
-    """What a simulation has come to.
+    """The outcome of a simulation.
 
     Attributes:
-        results: The trials' outcomes, as from `Tuner.fit`. Their checkpoints are positions, not directories, and there
-            are no rows to read unless the run had a `storage_path`.
-        log: What was decided and what became of it, in order.
-        makespan_s: Virtual seconds from the beginning to the end of the last trial.
-        worker_s: Virtual seconds for which workers were held, all together.
-        training_s: Those of them that were spent on steps, the lost ones included.
-        num_steps: Steps of curves that were made, those that were lost and made again included.
-        num_checkpoints: Checkpoints written.
-        num_failures: Workers that have died.
-        metric: What was optimised, or None.
+        results: The trials' results, as from `Tuner.fit`. Their checkpoints are positions on curves, not directories.
+            Their `get_rows` needs a run with a `storage_path`.
+        log: All decisions and changes of trials, in order.
+        makespan_s: Virtual seconds from the start of the run to the end of the last trial.
+        worker_s: Virtual seconds that the workers existed, summed over the workers.
+        training_s: The part of `worker_s` that they spent on steps, including lost steps.
+        num_steps: How many steps they made, including lost and repeated ones.
+        num_checkpoints: How many checkpoints they wrote.
+        num_failures: How many workers died.
+        metric: The metric of the objective, or None.
         mode: `"min"`, `"max"` or None.
     """
 
@@ -120,11 +120,11 @@ class Simulation:
 
     @property
     def decision_log(self) -> str:
-        """The log as text, one line for each entry; equal arguments give equal texts, on any machine."""
+        """The log as text, one line for each entry. Equal arguments give equal texts on every machine."""
         return "".join(f"{entry}\n" for entry in self.log)
 
     def improvements(self) -> list[Improvement]:
-        """Each result that was better than all before it, in order; NaN and what is no number never is.
+        """The results that were better than all earlier results, in order. NaN and other non-numbers do not count.
 
         Raises:
             ValueError: If the simulation had no metric or no mode.
@@ -159,41 +159,42 @@ def simulate(
     failure_rate: float = 0.0,
     seed: int | None = None,
 ) -> Simulation:
-    """Run trials on learning curves instead of training. Blocks while it computes; no time is waited for.
+    """Run trials on learning curves instead of training. Blocks while it computes, but never waits.
 
-    Trials are started, saved, paused, resumed, tried again and stopped as those of a class are in a real run. A paused
-    or failed one goes on from its last checkpoint, that is a position on the curve of its configuration; an exploiting
-    one from its donor's, on the curve of its own new configuration. A trial whose curve ends has ended.
+    The simulation starts, saves, pauses, resumes, retries and stops trials like those of a class trainable. A paused or
+    failed trial continues from its last checkpoint, which is a position on the curve of its configuration. A trial that
+    exploits another one continues from the donor's position, on the curve of its own new configuration. A trial ends
+    when its curve ends.
 
     Args:
-        curve: A function of the configuration that returns an iterable of (metrics, seconds), one for each result:
-            the metrics, and how long the step takes. It begins at the beginning each time; what a checkpoint holds is
-            passed over without any time. Where the next step depends on more than the position, a function of
-            (configuration, state) that yields (metrics, seconds, state): it gets the state of the checkpoint, None for
-            the beginning. Or a table: a mapping from keys to lists of (metrics, seconds); the default space is then
-            the grid of its keys under `"curve"`. Or the directory of a run of your own, or a `PastRun`: its trials'
-            curves by trial id are such a table.
+        curve: One of four forms. (1) A function of the configuration that returns an iterable of (metrics, seconds),
+            one pair for each result; `seconds` is the duration of the step. After a restore, the function is called
+            again, and the steps before the checkpoint take no time. (2) A function of (configuration, state) that
+            yields (metrics, seconds, state), if a step depends on more than its position. It gets the state of the
+            checkpoint, or None at the start. (3) A mapping from keys to lists of (metrics, seconds). The default space
+            is then a grid of its keys under `"curve"`. (4) The directory of an earlier run, or a `PastRun`. Its trials'
+            curves, by trial id, are such a mapping.
         param_space: The search space, as for `Tuner`.
-        tune_config: Searcher, scheduler, metric and limits, as for `Tuner`; its executor plays no part.
-        run_config: Stop criteria, callbacks, failures and checkpoints, as for `Tuner`. Only with a `storage_path` is
-            anything written: the journal and what loggers write, but no checkpoints. Nothing is shown unless `verbose`
-            is set.
-        num_workers: CPUs of the machine; a trial takes one unless `resources_per_trial` says otherwise.
-        resources: Other amounts of the machine by name, such as `{"GPU": 2}`.
-        resources_per_trial: What each trial needs.
-        can_save: Whether trials can be saved: if not, a paused or failed one starts over.
+        tune_config: Searcher, scheduler, metric and limits, as for `Tuner`. Its executor is not used.
+        run_config: Stop criteria, callbacks, failures and checkpoints, as for `Tuner`. Without a `storage_path` the
+            simulation writes nothing; with one, it writes the journal and the loggers' files, but no checkpoints. It
+            shows nothing unless `verbose` is set.
+        num_workers: The CPUs of the simulated machine. A trial uses one, unless `resources_per_trial` says otherwise.
+        resources: Other resources of the machine, such as `{"GPU": 2}`.
+        resources_per_trial: The resources of each trial.
+        can_save: Whether trials can save checkpoints. If not, a paused or failed trial starts from the beginning.
         start_delay_s: Virtual seconds from the start of a worker to its first step.
         checkpoint_cost_s: Virtual seconds to write a checkpoint, and to load one.
         suggestion_cost_s: Virtual seconds that the driver spends on each new configuration.
-        failure_rate: Probability that the worker dies in a step; see `FailureConfig(max_failures=...)`.
-        seed: Of everything: searcher, scheduler, failures. By default that of `tune_config`, else 0.
+        failure_rate: The probability that a worker dies in a step; see `FailureConfig(max_failures=...)`.
+        seed: The seed of searcher, scheduler and failures. By default the seed of `tune_config`, else 0.
 
     Returns:
-        Results, times, and the log of all decisions: the same for the same arguments, always.
+        Results, times, and the log of all decisions. Equal arguments always give equal outcomes.
 
     Raises:
-        ValueError: If an argument breaks its rule.
-        TuneError: As for `Tuner.fit`.
+        ValueError: If an argument has an invalid value.
+        TuneError: In the same cases as `Tuner.fit`.
 
     Example:
         >>> from minitune import ASHAScheduler, TuneConfig, uniform
@@ -249,11 +250,12 @@ def simulate(
 
 
 class _Log:
-    """Listens to the records of a run.
+    """Builds the decision log from the records of a run.
 
     Args:
-        executor: Who hears of dropped checkpoints, and whose clock a suggestion moves on.
-        metric: Whose value is noted.
+        executor: The simulated executor. The log tells it about deleted checkpoints, and advances its clock for each
+            suggestion.
+        metric: The metric whose value goes into the log.
         suggestion_cost_s: Virtual seconds for each suggestion.
     """
 
@@ -268,7 +270,7 @@ class _Log:
         self._suggestion_cost_s = suggestion_cost_s
 
     def listen(self, record: records.Record) -> None:
-        """Take one record."""
+        """Add one record."""
         change = self.story.apply(record)
         self.decisions.tell(change)
         kind, trial = change.kind, change.trial
@@ -297,7 +299,7 @@ class _Log:
 
 @contextmanager
 def _quiet(run: RunDirectory) -> Iterator[None]:
-    """Keep back the warnings about single trials, whose failures are simulated, and about files that there are not."""
+    """Suppress warnings about single trials (their failures are simulated) and about files that do not exist."""
 
     def is_general(record: logging.LogRecord) -> bool:
         return not str(record.msg).startswith("trial %s ") and run.path not in record.getMessage()
@@ -311,11 +313,11 @@ def _quiet(run: RunDirectory) -> Iterator[None]:
 
 
 class _SimulatedDriver(Driver):
-    """Runs the plan in memory, or in a directory if there is to be one.
+    """Runs the plan in memory, or in a directory if the user has set a `storage_path`.
 
     Args:
         plan: The plan.
-        log: Hears of all records.
+        log: Receives all records.
     """
 
     def __init__(self, plan: Plan, log: _Log):
@@ -323,7 +325,7 @@ class _SimulatedDriver(Driver):
         self._log = log
 
     def open(self) -> None:
-        """See `Driver.open`. No worker loads a trainable, and nothing of the plan is kept for a resume."""
+        """See `Driver.open`. Stores neither trainable nor plan: no worker loads them, and no resume is possible."""
         plan, first, log = self.plan, self.plan.experiment, self._log
         self.make_parts(plan.tune_config.seed or 0)
         opened: OpenRun | MemoryRun
@@ -354,7 +356,7 @@ def _plan(
     resources_per_trial: Mapping[str, Any] | Resources | None,
     can_save: bool,
 ) -> Plan:
-    """The plan of a run whose trainable only says what it could do."""
+    """A plan with a placeholder trainable, which only says whether trials can save checkpoints."""
     _refuse_loggers(configured)
     name = getattr(curve, "__name__", "curve")
     trainable = type(name if name.isidentifier() else "curve", (_Saved if can_save else Trainable,), {})
@@ -377,17 +379,17 @@ def _plan(
 
 
 class _Saved(Trainable):
-    """A class that can be saved; it is never made."""
+    """A placeholder for a class that can save checkpoints. It is never instantiated."""
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """The executor keeps the position."""
+        """Never called: the executor keeps the position."""
 
 
 def _refuse_loggers(configured: RunConfig) -> None:
-    """Refuse callbacks that write into directories where there are none.
+    """Refuse loggers in a simulation without a directory.
 
     Raises:
-        ValueError: If there is one.
+        ValueError: If the callbacks contain a logger that writes files.
     """
     callbacks: Iterable[Callback] = configured.callbacks or ()
     loggers = [type(one).__name__ for one in callbacks if isinstance(one, LoggerCallback)]
@@ -399,10 +401,10 @@ def _refuse_loggers(configured: RunConfig) -> None:
 
 
 def _opener(curve: Any) -> Callable[[dict[str, Any], Any, int], Iterator[Step]]:
-    """What opens the curve of a configuration at a place.
+    """A function that opens the curve of a configuration at a position.
 
     Raises:
-        TypeError: If the curve is none.
+        TypeError: If `curve` has none of the four forms.
     """
     if isinstance(curve, Mapping):
         return partial(_open_row, curve)
@@ -419,7 +421,7 @@ def _takes_state(curve: Callable[..., Any]) -> bool:
         inspect.signature(curve).bind({}, None)
     except TypeError:
         return False
-    except ValueError:  # a built-in that does not tell its signature
+    except ValueError:  # a built-in without a signature
         return False
     return True
 

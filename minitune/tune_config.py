@@ -1,4 +1,4 @@
-"""TuneConfig: what is searched for, and how."""
+"""TuneConfig: the objective of a run, and how it searches."""
 
 from __future__ import annotations
 
@@ -26,54 +26,57 @@ EXECUTORS = ("local", "inline", "ray")
 
 @dataclass(repr=False)
 class TuneConfig(Config):
-    """What is searched for, and how.
+    """The objective of a run, and how it searches.
 
     Attributes:
-        mode: `"min"` or `"max"`; for several objectives a list of these, in which `"obs"` marks one that is only
-            observed.
-        metric: The metric that is optimised, such as `"eval/loss"`, or a list of metrics for several objectives. The
-            searcher must know several then. A scheduler that compares trials must have one of them as its own metric.
-        search_alg: A `Searcher` or `SearchAlgorithm`, or the name of one; None means random and grid search.
-        scheduler: A `TrialScheduler`, or the name of one; None means first in, first out.
-        num_samples: How often the space is sampled (the whole grid each time); -1 means without end.
-        max_concurrent_trials: At most so many trials run at a time; None means as many as the resources allow.
+        mode: `"min"` or `"max"`. For several objectives, a list of these; `"obs"` marks a metric that is only observed.
+        metric: The metric to optimise, such as `"eval/loss"`. For several objectives, a list of metrics; then the
+            searcher must support several, and a scheduler that compares trials needs one of them as its own metric.
+        search_alg: A `Searcher` or `SearchAlgorithm`, or its name; None means random and grid search.
+        scheduler: A `TrialScheduler`, or its name; None means first in, first out.
+        num_samples: How many samples to draw from the space. Each sample covers the whole grid. -1 means no limit.
+        max_concurrent_trials: How many trials may run at the same time; None means as many as the resources allow.
         time_budget_s: Seconds, or a timedelta, after which the run ends; None and 0 mean no limit.
-        reuse_actors: Hand the worker of a finished trial on to the next one.
-        trial_name_creator: Makes a trial's name from the trial.
-        trial_dirname_creator: Makes the name of a trial's directory from the trial.
-        chdir_to_trial_dir: Old form of the variable `RAY_CHDIR_TO_TRIAL_DIR`: whether a worker works in the directory
-            of its trial; None means what the variable says.
-        seed: Base seed of all that is random: configurations, searcher, scheduler, `get_context().get_trial_seed()`,
-            each from a generator of its own, and what functions in the search space draw from global generators, which
-            are left as they were. A component's own seed has precedence. None draws one from numpy's global state if
-            numpy is already imported, else from `random`'s; `ResultGrid.seed` tells it.
-        deterministic: Whether what learns from results (searchers, schedulers) makes the same decisions in each run
-            with the same seed, however fast the trials and the machine are: results count in a fixed order, that of a
-            machine on which every report takes the same time. `max_concurrent_trials` must be set then, and the
-            machine must have room for as many: the order follows from it. A trial may have to wait for a slower one,
-            so that workers are idle at times.
-        executor: `"local"` for processes, `"inline"` for one process (a debugger works), `"ray"` for processes on the
-            nodes of a Ray cluster (see the manual's page "More than one machine"), or a `TrialExecutor`.
+        reuse_actors: Whether the worker of a finished trial runs the next trial.
+        trial_name_creator: A function that returns the name of a trial.
+        trial_dirname_creator: A function that returns the name of a trial's directory.
+        chdir_to_trial_dir: Whether a worker changes to the directory of its trial; None means that the variable
+            `RAY_CHDIR_TO_TRIAL_DIR` decides. Deprecated: set the variable.
+        seed: The base seed of everything random: configurations, searcher, scheduler and
+            `get_context().get_trial_seed()` each get a generator of their own. It also seeds the global generators
+            while functions in the search space run; their states are restored afterwards. A component's own seed has
+            precedence. None draws a seed from numpy's global generator if numpy is already imported, else from that of
+            `random`; `ResultGrid.seed` shows it.
+        deterministic: Whether searchers and schedulers make the same decisions in each run with the same seed,
+            independently of the speed of the trials and of the machine. Results count in a fixed order: the order of a
+            machine on which every report takes the same time. This order depends on `max_concurrent_trials`, so that
+            must be set, and the machine must have the resources for it. Workers may be idle while a faster trial waits
+            for a slower one.
+        executor: `"local"` runs trials in processes. `"inline"` runs them in this process, where a debugger works.
+            `"ray"` runs them in processes on the nodes of a Ray cluster (see the manual's page "More than one
+            machine"). Or a `TrialExecutor`.
         trial_timeout_s: Seconds, or a timedelta, that one attempt of a trial may take, from the start of its worker;
-            None means no limit. What takes longer is asked to stop, then killed; it counts as a failure.
-        report_timeout_s: The same for the time from one report to the next. In one process (`"inline"`) nothing can be
-            ended from outside: there a limit is noticed when the trial reports.
-        on_duplicate: What becomes of a configuration that this run has tried before. `"allow"`: it is tried again.
-            `"resample"`: another one is drawn, and the search ends when there is none. `"reuse"`: its trial ends at
-            once with the last result of the earlier one; where that has not finished by then, it runs. Numbers are
-            equal by value (1 and 1.0, but not True), NaN is equal to itself.
-        constraints: Functions of the configuration that must return True, such as `[lambda c: c["low"] < c["high"]]`.
-            What violates one is drawn anew; points of a grid that do are left out. Where a searcher suggests nothing
-            else, values are drawn at random. A point to evaluate that violates one is an error.
-        warm_start: Earlier runs to learn from, over a space that has some of the parameters: directories of runs, or
-            `ResultGrid` objects. They count less the more their trials are in another order than those of this run. The
-            searcher must be able to: `"auto"` and `"tpe"` are. A resumed run does not need them.
-        preload: Load the trainable and its bound values once per run where workers are forked (on Linux), and import
-            once the installed packages with which it begins. False: each worker loads and imports everything itself,
-            as all do where they are not forked. A module that must run once in each trial needs that.
+            None means no limit. A trial that takes longer is asked to stop, then killed, and has failed.
+        report_timeout_s: The same limit for the time between two reports. The `"inline"` executor cannot interrupt a
+            trial; it checks both limits when the trial reports.
+        on_duplicate: What to do with a configuration that this run has already tried. `"allow"` tries it again.
+            `"resample"` draws another one, and ends the search if there is none. `"reuse"` ends the new trial at once
+            with the last result of the earlier one; if the earlier trial has not finished yet, the new one runs.
+            Numbers are compared by value (1 equals 1.0, but not True), and NaN equals itself.
+        constraints: Functions of the configuration that must return True, such as `[lambda c: c["low"] < c["high"]]`. A
+            configuration that violates a constraint is drawn again; such a point of a grid is left out. If a searcher
+            suggests only such configurations, values are drawn at random. A point to evaluate that violates a
+            constraint is an error.
+        warm_start: Earlier runs to learn from, as directories or `ResultGrid` objects. Their spaces must share
+            parameters with this run's. A run whose trials rank differently has less weight. The searchers `"auto"` and
+            `"tpe"` support this. A resumed run does not need the earlier runs.
+        preload: Whether to load the trainable and its bound values once per run, and to import once the installed
+            packages that it imports first. This applies where workers are forked (on Linux). With False, or without
+            fork, each worker loads and imports everything itself. A module that must be imported again for each trial
+            needs False.
 
     Raises:
-        ValueError: If a value breaks its rule.
+        ValueError: If a field has an invalid value.
     """
 
     mode: Metric = None
@@ -148,10 +151,10 @@ class TuneConfig(Config):
 
 
 def _check_several(metric: Sequence[Any], mode: Any) -> None:
-    """Refuse what are no several objectives.
+    """Check the lists of several objectives.
 
     Raises:
-        ValueError: If there are fewer than two, one is named twice, or each is only observed.
+        ValueError: If there are fewer than two objectives, one is named twice, or all are only observed.
     """
     check_objectives(list(metric), mode)
     good = len(metric) > 1 and len(set(metric)) == len(metric)

@@ -1,4 +1,4 @@
-"""Tuner: the way into a run."""
+"""Tuner: the entry point of a run."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     _of_class = classmethod
 else:
 
-    class _of_class(classmethod):  # a decorator: its name is written as one
-        """A class method that objects of the class lack: its result is lost on who calls it for its effect on one."""
+    class _of_class(classmethod):  # lower case, since it is a decorator
+        """A class method that instances lack. On an instance, a caller would expect it to change that instance."""
 
         def __get__(self, instance: Any, owner: Any = None) -> Any:
             if instance is not None:
@@ -39,18 +39,18 @@ else:
 class Tuner:
     """Evaluates a trainable under many configurations.
 
-    Making a Tuner has no side effects; `fit` does the work.
+    Creating a Tuner has no side effects; `fit` does the work.
 
     Args:
         trainable: A function of the configuration, a `Trainable` subclass, or a registered name.
         param_space: The search space: a dict whose values may be domains, grids, and dicts or lists of these.
-        tune_config: The goal of the search, and its means.
-        run_config: Where the run lies, what it shows, how it fails.
+        tune_config: The objective, the searcher, the scheduler, and how many trials run.
+        run_config: Where the run is stored, what it shows, and how it handles failures.
 
     Raises:
         TuneError: If there is no trainable.
-        TypeError: If the trainable is none, or a config is no config.
-        ValueError: If the function does not take one argument, or the space is none.
+        TypeError: If `trainable` is not a trainable, or a config has another type.
+        ValueError: If the function does not take one argument, or `param_space` is not a search space.
 
     Example:
         >>> from minitune import RunConfig, Tuner, grid_search
@@ -75,22 +75,22 @@ class Tuner:
             instance_of("tune_config", tune_config, TuneConfig),
             instance_of("run_config", run_config, RunConfig),
         )
-        self._resumption: Resumption | None = None  # until the run goes on
+        self._resumption: Resumption | None = None  # until `fit` resumes the run
         self._grid: ResultGrid | None = None
 
     def fit(self, *, raise_on_failed_trial: bool | None = None) -> ResultGrid:
-        """Run all trials to their ends. Blocks.
+        """Run all trials until they have ended. Blocks.
 
         Args:
             raise_on_failed_trial: Raise if a trial has failed; by default only if `MINITUNE_RAISE=1`. Useful in CI.
 
         Returns:
-            The results, in order of submission. Errors of trials are in it and do not raise here.
+            The results, in order of submission. The error of a failed trial is in its result and is not raised.
 
         Raises:
-            TypeError: If the trainable cannot be pickled; the text names the path to the offending member.
-            TuneError: If a callback, scheduler, searcher, stopper or reporter has raised, if the trials ask for more
-                than the machine has, or see `raise_on_failed_trial`.
+            TypeError: If the trainable cannot be pickled. The text names the path to the object that causes this.
+            TuneError: If a callback, scheduler, searcher, stopper or reporter raises, if the trials request more
+                resources than the machine has, or if a trial has failed and `raise_on_failed_trial` is set.
         """
         require_flag("raise_on_failed_trial", raise_on_failed_trial)
         self._plan.raises = is_on("RAISE") if raise_on_failed_trial is None else bool(raise_on_failed_trial)
@@ -109,7 +109,7 @@ class Tuner:
         return self._grid
 
     def _driver(self) -> Driver:
-        """The driver of a new run, or of one that goes on. It is loaded while the process for workers comes up."""
+        """The driver of a new or resumed run. Its module is loaded while the process for workers starts."""
         from minitune._driver import Driver
 
         if self._resumption is None and not is_on("RESUME"):
@@ -122,10 +122,10 @@ class Tuner:
         return Driver(self._plan) if found is None else ResumedDriver(self._plan, Resumption(found))
 
     def get_results(self) -> ResultGrid:
-        """The results of the last `fit`; of a restored run that has not gone on yet, those that it has so far.
+        """The results of the last `fit`. Between `restore` and `fit`, the results that the restored run has so far.
 
         Raises:
-            RuntimeError: If there is neither.
+            RuntimeError: If `fit` has not been called and no run was restored.
             TuneError: If the restored run cannot be read.
         """
         if self._grid is not None:
@@ -142,7 +142,7 @@ class Tuner:
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: None = None) -> bool:
-        """Whether directory `path` holds a run, even a damaged one; `restore` then names what is wrong.
+        """Whether directory `path` holds a run. True also for a damaged run; `restore` then says what is damaged.
 
         Args:
             path: The run's directory.
@@ -167,26 +167,28 @@ class Tuner:
         run_config: RunConfig | None = None,
         add_samples: int = 0,
     ) -> Tuner:
-        """A Tuner whose `fit` goes on with an earlier run: finished trials are kept, unfinished ones continued.
+        """A Tuner whose `fit` continues an earlier run. It keeps finished trials and continues unfinished ones.
 
         Args:
-            path: The run's directory; it may have been moved.
-            trainable: The same trainable as before, by name.
-            resume_unfinished: Go on with the trials that have not ended; False ends them as they are.
-            resume_errored: Also go on with the trials that have failed, from their last checkpoints.
-            restart_errored: Begin those anew instead, under other ids; `resume_errored` has precedence.
-            param_space: The same space again, to refresh objects in it; by default the recorded one. If values or
-                domains differ, a warning names them. New trials are drawn from this one, unless the run has ended.
+            path: The run's directory. It may have been moved.
+            trainable: A trainable with the same name as before.
+            resume_unfinished: Continue the trials that have not ended. False ends them without running them further.
+            resume_errored: Also continue the failed trials, from their last checkpoints.
+            restart_errored: Start the failed trials again from the beginning, under new ids. `resume_errored` has
+                precedence.
+            param_space: The same space again, to replace objects in it; by default the recorded space. If values or
+                domains differ, a warning names them. New trials are drawn from this space, unless the run has ended.
             storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
-            _resume_config: The same as the three flags, in detail, and in their place.
-            tune_config: Replaces the recorded one.
-            run_config: Replaces the recorded one.
-            add_samples: Extend the run: so many samples (of a grid, rounds) more than it has had so far.
+            _resume_config: Replaces the three flags, and offers more choices.
+            tune_config: Replaces the recorded `TuneConfig`.
+            run_config: Replaces the recorded `RunConfig`.
+            add_samples: How many samples to add to the run. With a grid, one sample is one pass over the grid.
 
         Raises:
             TuneError: If there is no run, or it cannot be read.
-            ValueError: If trainable or space are not those of the run, or `add_samples` is negative or has no meaning.
-            UntrustedStateError: If somebody else may have written the files that must be unpickled.
+            ValueError: If the trainable has another name or the space has other keys than the run's, if `add_samples`
+                is negative, or if the run has no number of samples that could grow.
+            UntrustedStateError: If another user may have written the files that must be unpickled.
         """
         from minitune._resume import Fresh, Resumption, check_same_trainable, warn_of_other_space
         from minitune.record.run_files import load_tuner_file
@@ -235,7 +237,7 @@ class Tuner:
 
 
 def _raise_first(grid: ResultGrid) -> None:
-    """Raise the first error of a grid, with the number of them."""
+    """Raise a `TuneError` that counts the failed trials and has the first error as its cause."""
     if grid.num_errors:
         first = next(trial for trial in grid._analysis.trials if trial.error is not None)
         assert first.error is not None
@@ -260,7 +262,7 @@ def _check_samples(add_samples: Any, num_samples: int) -> None:
 
 
 def _check_not_lost(recorded: RecordedTuner, **given: Any) -> None:
-    """Refuse to go on with a default in place of what could not be recorded."""
+    """Refuse to resume without an object that could not be recorded."""
     for name in recorded.lost:
         argument, _, entry = name.partition(".")
         if given[argument] is None:

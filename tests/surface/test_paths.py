@@ -170,8 +170,8 @@ def test_a_script_in_all_dialects(tmp_path):
 @pytest.mark.parametrize(
     ("name", "instead"),
     [
-        ("search.hebo", "subclass"),
-        ("tune.search.zoopt", "subclass"),
+        ("search.hebo", "write a minitune.search.Searcher"),
+        ("tune.search.zoopt", "write a minitune.search.Searcher"),
         ("train.xgboost", r"minitune\.integration\.xgboost"),
         ("train._internal.storage", "internal"),
     ],
