@@ -35,7 +35,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/_driver.py",
-        "            self._keeper.save()  # before the searcher learns that all trials ended: a resume continues them\n",
+        "            self._keeper.save()  # before the searcher learns that all ended: a resume continues them\n",
         "",
         "tests/resume/test_plugin_states.py::test_a_searcher_that_was_told_of_an_interrupt_does_not_remember_that",
     ),

@@ -320,7 +320,7 @@ class Driver:
                 self._keeper.save()
         else:
             progress.tell_wait(interrupts.name, number_setting("FORCE_TRIAL_CLEANUP_S"))
-            self._keeper.save()  # before the searcher learns that all trials ended: a resume continues them
+            self._keeper.save()  # before the searcher learns that all ended: a resume continues them
             self.controller.end_run(f"{INTERRUPTED_BY}{interrupts.name}", resumable=True)
             interrupts.check_second()
 
