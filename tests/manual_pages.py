@@ -27,8 +27,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kit import STREAMS, variables_of_scripts
+from script_server import ForkedScript, ScriptServer
+
 ROOT = Path(__file__).resolve().parent.parent
 MANUAL = ROOT / "minitune" / "docs"
+_NOT_OF_A_HOME = ("MINITUNE_", "GITHUB_")
 HOME_SHOWN = "/home/me"
 """The home directory that the pages show."""
 
@@ -210,19 +214,18 @@ class Home:
     Args:
         directory: It; empty so far.
         bound_s: Seconds after which a script or command counts as hanging.
+        server: Starts the scripts, in place of a new interpreter for each.
     """
 
-    def __init__(self, directory: Path, bound_s: float = 120):
+    def __init__(self, directory: Path, bound_s: float = 120, server: ScriptServer | None = None):
         self._directory = directory
         self._bound_s = bound_s
+        self._server = server
         self._environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("MINITUNE_", "GITHUB_"))},
+            **{name: value for name, value in variables_of_scripts().items() if not name.startswith(_NOT_OF_A_HOME)},
             **{name: value for name, value in os.environ.items() if name.startswith("MINITUNE_TEST_")},
             "HOME": str(directory),
             "COLUMNS": "120",
-            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-            "PYTHONUNBUFFERED": "1",
-            "PYTHON_COLORS": "0",
             "NO_COLOR": "1",
         }
         programs = directory / ".programs"
@@ -263,10 +266,17 @@ class Home:
     def _run_script(self, name: str, text: str, quiet: bool = True) -> str:
         script = self._directory / name
         script.write_text(text, encoding="utf-8")
-        done = self._run([sys.executable, str(script)], "", subprocess.PIPE)
-        assert done.returncode == 0, f"{name} failed\n{done.stdout}\n{done.stderr}"
-        assert not (quiet and done.stderr), f"{name} wrote to its standard error\n{done.stderr}"
-        return self._shown(done.stdout)
+        if self._server is not None and self._server.can_start(self._environment):
+            options = {"server": self._server, "env": self._environment, "cwd": self._directory}
+            with ForkedScript([str(script)], **options, **STREAMS) as process:
+                stdout, stderr = process.communicate(timeout=self._bound_s)
+                code = process.returncode
+        else:
+            done = self._run([sys.executable, str(script)], "", subprocess.PIPE)
+            code, stdout, stderr = done.returncode, done.stdout, done.stderr
+        assert code == 0, f"{name} failed\n{stdout}\n{stderr}"
+        assert not (quiet and stderr), f"{name} wrote to its standard error\n{stderr}"
+        return self._shown(stdout)
 
     def _run_command(self, line: str, shown: str) -> Printed:
         typed = "".join(re.findall(r"^\(Pdb\) (.*\n)", shown, flags=re.MULTILINE))

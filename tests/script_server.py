@@ -87,6 +87,11 @@ class ForkedScript(subprocess.Popen[str]):
         finally:
             self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
 
+    def __exit__(self, kind: Any, *rest: Any) -> None:
+        if kind is not None:
+            self.kill()  # else a script that hangs would be waited for
+        super().__exit__(kind, *rest)
+
 
 def _settings_in(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name.startswith(_OF_THE_INTERPRETER)}

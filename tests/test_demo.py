@@ -70,12 +70,12 @@ def test_the_demo_shows_what_its_files_say_and_another_seed_is_another_run(scrip
     figures = {}
     for seed in (1, 2):
         storage = tmp_path / f"storage{seed}"
-        command = [sys.executable, "-m", "minitune", "demo", "--seed", str(seed), "--samples", "6"]
+        command = [sys.executable, "-m", "minitune", "demo", "--seed", str(seed), "--samples", "4"]
         done = script.run_command([*command, "--storage", str(storage)])
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         output = done.stdout
-        figures[seed] = _check(output, storage, seed, 6)
-        assert "Run of 6 trials (min loss)" in output, "the run was not announced"
+        figures[seed] = _check(output, storage, seed, 4)
+        assert "Run of 4 trials (min loss)" in output, "the run was not announced"
 
     assert figures[1] != figures[2]
     assert all(float(best) > float(median) for best, median, _ in figures.values())

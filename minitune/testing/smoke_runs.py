@@ -73,7 +73,6 @@ STRAGGLER_BOUND_S = 2.0
 """How long leftovers that are about to end may take, in seconds."""
 
 _FD_DIRECTORY = "/proc/self/fd"
-_TASKS = "/proc/self/task"
 
 _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "loky.backend")
 """Processes that a library keeps until the interpreter ends: to tidy up after it, or (joblib) as a pool of workers."""
@@ -592,18 +591,22 @@ def _has_pool() -> bool:
 
 
 def _children() -> set[psutil.Process]:
-    if _is_childless():
-        return set()
-    return {child for child in psutil.Process().children(recursive=True) if not is_helper(child)}
-
-
-def _is_childless() -> bool:
-    """Whether the kernel lists no child of any thread; False where it does not tell. Cheaper than to look at all."""
+    """All descendants of this process, except helpers of libraries."""
     try:
-        lists = [Path(f"{_TASKS}/{thread}/children").read_text() for thread in os.listdir(_TASKS)]
-    except OSError:
-        return False
-    return not any(lists)
+        found = set(_listed_children())
+    except (OSError, psutil.NoSuchProcess):  # a kernel without these lists, or a process that ends meanwhile
+        found = set(psutil.Process().children(recursive=True))
+    return {child for child in found if not is_helper(child)}
+
+
+def _listed_children() -> Iterator[psutil.Process]:
+    """Descendants by the kernel's lists. psutil would look at all processes of the machine, in milliseconds."""
+    pids = [os.getpid()]
+    for pid in pids:  # the list grows during the loop
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            new = [int(child) for child in Path(f"/proc/{pid}/task/{thread}/children").read_text().split()]
+            yield from map(psutil.Process, new)
+            pids += new
 
 
 def _descriptors() -> dict[int, str]:

@@ -282,7 +282,7 @@ def test_a_preload_that_is_not_safe_is_left_out(
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="minitune")
     with monkeypatch.context() as patch:
-        patch.setattr("minitune.actor.zygote_launcher.PRELOAD_S", 6.0 if action is _hang else messages.PRELOAD_S)
+        patch.setattr("minitune.actor.zygote_launcher.PRELOAD_S", 4.0 if action is _hang else messages.PRELOAD_S)
         zygote.group.preload(_fill_cache)
         zygote.group.preload(partial(_then, action))
         zygote.group.preload(_fill_more)

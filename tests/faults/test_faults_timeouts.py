@@ -81,70 +81,35 @@ def test_trials_that_do_not_report_are_ended_with_their_stacks_and_children(scri
 
 
 @pytest.mark.usefixtures("short_grace")
-def test_a_trial_that_takes_too_long_is_ended_even_if_it_reports(script):
+def test_what_takes_too_long_in_all_is_ended_in_setup_or_between_reports(script):
     """And the next one has its turn."""
-    source = """
-        import time
+    stdout = script.run(
+        """
+        import json, time
         import minitune as tune
 
-        def trainable(config):
-            for i in range(10_000 if config["x"] == 0 else 1):
-                tune.report({"i": i})
+        class Slow(tune.Trainable):
+            def setup(self, config):
+                if config["x"] == 0:
+                    time.sleep(300)
+            def step(self):
                 time.sleep(0.05)
+                return {"done": self.config["x"] == 2}
 
         grid = tune.Tuner(
-            trainable,
-            param_space={"x": tune.grid_search([0, 1])},
-            tune_config=tune.TuneConfig(trial_timeout_s=2, max_concurrent_trials=1),
+            Slow,
+            param_space={"x": tune.grid_search([0, 1, 2])},
+            tune_config=tune.TuneConfig(trial_timeout_s=3, max_concurrent_trials=2),
             run_config=tune.RunConfig(verbose=0),
         ).fit()
-        assert grid[1].error is None and grid[1].metrics["i"] == 0
-        print(type(grid[0].error).__name__, grid[0].error)
-    """
-    text = script.run(source)
-    assert text.startswith("TrialTimeoutError ")
-    assert "trial_timeout_s=2: not done after 2.0 s (last: " in text
-
-
-@pytest.mark.usefixtures("short_grace")
-def test_a_trainable_that_hangs_when_it_is_set_up_is_ended(script):
-    source = """
-        import time
-        import minitune as tune
-
-        class Hangs(tune.Trainable):
-            def setup(self, config):
-                time.sleep(300)
-            def step(self):
-                return {}
-
-        config = tune.TuneConfig(trial_timeout_s=3)
-        print(tune.Tuner(Hangs, tune_config=config, run_config=tune.RunConfig(verbose=0)).fit()[0].error)
-    """
-    text = script.run(source)
-    assert "not done after 3.0 s (last: none)" in text
-    assert "in setup" in text
-
-
-@pytest.mark.usefixtures("short_grace")
-def test_a_broken_limit_is_a_failure_that_is_retried(script):
-    source = """
-        import time
-        import minitune as tune
-
-        def trainable(config):
-            tune.report({"attempt": tune.get_context().get_attempt()})
-            if tune.get_context().get_attempt() == 1:
-                time.sleep(300)
-
-        grid = tune.Tuner(
-            trainable,
-            tune_config=tune.TuneConfig(report_timeout_s=2),
-            run_config=tune.RunConfig(name="run", verbose=0, failure_config=tune.FailureConfig(max_failures=1)),
-        ).fit()
-        assert grid.num_errors == 0 and grid[0].metrics["attempt"] == 2
-    """
-    script.run(source)
+        print(json.dumps([[type(r.error).__name__, str(r.error)] for r in grid]))
+        """
+    )
+    (in_setup, setup), (in_step, step), last = json.loads(stdout)
+    assert (in_setup, in_step, last) == ("TrialTimeoutError", "TrialTimeoutError", ["NoneType", "None"])
+    assert "trial_timeout_s=3: not done after 3.0 s (last: none)" in setup
+    assert "in setup" in setup
+    assert "trial_timeout_s=3: not done after 3.0 s (last: iteration " in step
 
 
 def sleeping(config):
@@ -160,6 +125,15 @@ def test_limits_hold_on_a_virtual_clock(limits):
     assert grid[0].error is None
     assert grid[0].metrics["i"] == 0
     assert isinstance(grid[1].error, TrialTimeoutError)
+
+
+def test_a_broken_limit_is_a_failure_that_is_retried():
+    def trainable(config):
+        clock.current.sleep(5 if get_context().get_attempt() == 1 else 1)
+        report({"attempt": get_context().get_attempt()})
+
+    (result,) = fit(trainable, executor=virtual_executor(), report_timeout_s=3, max_failures=1)
+    assert (result.error, result.metrics["attempt"]) == (None, 2)
 
 
 def test_a_trial_may_be_slow_as_long_as_it_reports():

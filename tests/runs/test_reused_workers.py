@@ -73,7 +73,7 @@ def deaf(config: dict[str, Any]) -> None:
 
 def test_the_next_trial_hears_when_it_is_to_end() -> None:
     """One that never reports is ended by SIGTERM, upon which its `finally` blocks run."""
-    grid = on_one_worker(deaf, report_timeout_s=3)
+    grid = on_one_worker(deaf, report_timeout_s=2)
     assert type(grid[1].error).__name__ == "TrialTimeoutError"
     assert Path(grid[1].path, "unwound").exists()
 

@@ -281,7 +281,7 @@ def test_what_hangs_in_a_process_is_killed_and_the_text_tells_where(
     # on a slow machine the worker comes up, or its report arrives, only after the budget
     monkeypatch.setattr("minitune.testing.smoke_runs._SILENT_SHARE", -20)
     release.clear()
-    budget_s = 2.0
+    budget_s = 1.0
     options: dict[str, Any] = {"num_samples": 1, "budget_s": budget_s, "executor": "local"}
     told = refused(tmp_path, hang_in_the_end, {"reports": reports}, **options)
     silent = f"no trial of hang_in_the_end has reported anything within {budget_s:g} s"
