@@ -592,11 +592,11 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/record/story.py",
-        "        if told.is_open and told.decisions[-1].action == PAUSE:  # it was decided upon this "
-        "very result\n"
+        "        if told.is_open and told.decisions[-1].action == PAUSE:  # this pause was made for "
+        "the exploit\n"
         "            last = told.decisions.pop()",
-        "        if told.is_open and told.decisions[-1].action == PAUSE:  # it was decided upon this "
-        "very result\n"
+        "        if told.is_open and told.decisions[-1].action == PAUSE:  # this pause was made for "
+        "the exploit\n"
         "            last = told.decisions[-1]",
         "tests/simulation/test_replay_and_explain.py::test_population_based_training_tells_the_values_tha"
         "t_were_compared",
@@ -767,7 +767,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/record/plugin_states.py",
-        "                        os.chmod(path, files.BLOB_MODE)  # a plug-in's own way may leave it open\n",
+        "                        os.chmod(path, files.BLOB_MODE)  # the plug-in may have made it readable for all\n",
         "                        pass\n",
         "tests/faults/test_faults_security.py::test_nothing_listens_the_umask_holds_and_no_secret_is_written_down",
     ),

@@ -1,1 +1,1 @@
-"""What a run leaves on disk, and what later drivers and readers make of it."""
+"""The files of a run on disk: writing them, reading them, and resuming a run from them."""

@@ -1,14 +1,20 @@
-"""CheckpointManager: which checkpoints of a run stay, and the removal of the others.
+"""CheckpointManager: decides which checkpoints of a run are kept, and removes the others.
 
-Rules. Of each trial the newest checkpoint stays, and the best k by score (without a score, the newest k). What is
-*pinned* stays: it is being loaded, or belongs to a donor. Where checkpoints are settled (brought to the disk for good),
-the newest settled one stays too, since a power cut may take the newer ones. A checkpoint that no rule keeps is
-*surplus*: with `num_to_keep` it goes at once, without it when the run's budget of bytes is exceeded, the oldest first.
-If the budget is exceeded even so, checkpoints of finished trials go, the oldest first and the best of them
-last of all: no resume needs them. Beyond that the budget gives way: what a resume needs is never removed.
+The manager keeps these checkpoints:
 
-Order on disk: the caller writes a `drop` record for what it gets from here, then calls `remove`. So a checkpoint that
-the journal names is always there, and one that was dropped but not removed is cleared at the next open.
+* the newest one of each trial;
+* the best k of each trial by score; without a score, the newest k;
+* *pinned* ones: a worker is loading them, or another trial continues from them;
+* the newest *settled* one (synced to the disk) where checkpoints are settled: a power cut may destroy the newer ones.
+
+Any other checkpoint is *surplus*. With `num_to_keep` the manager removes it at once. Without `num_to_keep` it removes
+surplus checkpoints, the oldest first, when the run exceeds its budget of bytes. If that does not free enough, it also
+removes checkpoints of TERMINATED trials, which no resume needs: the oldest first, and never the best of them all. It
+removes nothing beyond that, even if the budget is still exceeded, because a resume needs the rest.
+
+Order on disk: the caller first writes a `drop` record for each checkpoint that a method here returns, and then calls
+`remove`. So every checkpoint that the journal names exists. A checkpoint that was dropped but not yet removed when the
+driver died is removed when the run is next opened.
 """
 
 from __future__ import annotations
@@ -41,11 +47,11 @@ _Key = tuple[str, int]
 
 
 class Surplus(NamedTuple):
-    """A checkpoint that is to go. It is no longer in `Trial.checkpoints`.
+    """A checkpoint to remove. It is no longer in `Trial.checkpoints`.
 
     Attributes:
-        trial: Whose it was.
-        record: The checkpoint on the disk.
+        trial: The trial that it belonged to.
+        record: The checkpoint on disk.
     """
 
     trial: Trial
@@ -54,12 +60,12 @@ class Surplus(NamedTuple):
 
 @dataclass(frozen=True)
 class _Entry:
-    """A checkpoint that is there.
+    """A checkpoint that exists.
 
     Attributes:
-        age: Its place in the order of commits.
-        trial: Whose it is.
-        kept: What it is.
+        age: Its place in the order of commits, over all trials. A smaller number is older.
+        trial: The trial that it belongs to.
+        kept: The checkpoint with its metrics.
     """
 
     age: int
@@ -75,17 +81,18 @@ class _Entry:
 
 
 class CheckpointManager:
-    """Owns the lifetime of a run's checkpoints. One call costs O(k) for each trial, or O(log n) with a budget only.
+    """Owns the lifetime of a run's checkpoints. A call costs O(k), or O(log n) if only a budget is set.
 
     Args:
-        *configs: `num_to_keep` and score of each experiment; the first one's budget is that of the run.
-        metric: By which the best of the ended trials is known where there is no score attribute, or None.
+        *configs: `num_to_keep` and score of each experiment. The byte budget of the first config holds for the run.
+        metric: The metric that ranks checkpoints of finished trials if no score attribute is set, or None.
         mode: `"max"` or `"min"`, for `metric`.
-        housekeeper: Removes and settles; by default the caller's own thread does, and `remove` blocks.
-        settles: Whether checkpoints are brought to the disk in the background (durability `batched`).
+        housekeeper: Removes and settles checkpoints in the background. If it is None, `remove` removes them in the
+            caller's thread and blocks.
+        settles: Whether checkpoints are synced to the disk in the background (durability `batched`).
 
     Raises:
-        ValueError: If `mode` is unknown, or `settles` is asked for without a housekeeper.
+        ValueError: If `mode` is unknown, or `settles` is True without a housekeeper.
     """
 
     def __init__(
@@ -113,14 +120,14 @@ class CheckpointManager:
         self._next_age = 0
         self.total_bytes = 0
 
-    # -- what happens -----------------------------------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------------------------------
 
     def add(self, trial: Trial, kept: KeptCheckpoint) -> list[Surplus]:
-        """A checkpoint has been committed: it is the last of `trial.checkpoints`.
+        """Take in a checkpoint that has just been committed. It must be the last of `trial.checkpoints`.
 
         Args:
             trial: The trial.
-            kept: What `Trial.record_checkpoint` has returned.
+            kept: The result of `Trial.record_checkpoint`.
 
         Returns:
             The checkpoints to remove now, in order of age.
@@ -148,7 +155,7 @@ class CheckpointManager:
         return self.collect()
 
     def trial_ended(self, trial: Trial) -> list[Surplus]:
-        """The trial is TERMINATED or ERROR: what it holds on to may go if the budget demands it.
+        """Note that a trial is TERMINATED or ERROR. The budget may now take all checkpoints of a TERMINATED trial.
 
         Returns:
             The checkpoints to remove now.
@@ -163,11 +170,11 @@ class CheckpointManager:
         return self.collect()
 
     def pin(self, trial: Trial, record: CheckpointRecord) -> None:
-        """Keep a checkpoint, whatever the rules say, until it is unpinned as often as it was pinned."""
+        """Keep a checkpoint regardless of the other rules until it is unpinned as often as it was pinned."""
         self._pins[trial.trial_id, record.number] += 1
 
     def unpin(self, trial: Trial, record: CheckpointRecord) -> list[Surplus]:
-        """Give up one pin; nothing happens if there is none.
+        """Give up one pin. Does nothing if the checkpoint is not pinned.
 
         Returns:
             The checkpoints to remove now.
@@ -179,10 +186,10 @@ class CheckpointManager:
         return self.collect()
 
     def discard(self, trial: Trial, record: CheckpointRecord) -> list[Surplus]:
-        """A checkpoint turned out to be damaged or refused: it goes, and the one before it is the newest now.
+        """Drop a checkpoint that is damaged or that the trial refused to load.
 
         Returns:
-            The checkpoints to remove now, this one first; nothing if it is pinned.
+            The checkpoints to remove now, this one first. The list is empty if the checkpoint is pinned or unknown.
         """
         entry = self._entries.get((trial.trial_id, record.number))
         if entry is None or entry.key in self._pins:
@@ -194,9 +201,9 @@ class CheckpointManager:
         return [first, *self.collect()]
 
     def remove(self, surplus: Surplus) -> None:
-        """Remove a dropped checkpoint's directory, after the journal says that it is dropped.
+        """Remove the directory of a dropped checkpoint. Call this after the journal has the `drop` record.
 
-        Blocks only without a housekeeper. A failure is logged: the directory is cleared at the next open.
+        Blocks only without a housekeeper. A failure is only logged: the next open of the run removes the directory.
         """
         try:
             path = layout.retire_checkpoint(surplus.trial.local_path, surplus.record.number)
@@ -210,10 +217,10 @@ class CheckpointManager:
             logger.warning("checkpoint %s of %s could not be removed: %s", surplus.record.number, surplus.trial, error)
 
     def collect(self) -> list[Surplus]:
-        """The checkpoints to remove by now. `add` and the others call it; call it also after settling.
+        """Return the checkpoints to remove now. The other methods call it; call it also after checkpoints were settled.
 
         Returns:
-            Checkpoints in order of age; they have left `Trial.checkpoints`.
+            The checkpoints, each group in order of age. They are no longer in `Trial.checkpoints`.
         """
         surplus = self._pop(self._doomed, lambda: True) + self._pop(self._candidates, self._is_over_budget)
         if self._is_over_budget() and self._ended:
@@ -222,9 +229,9 @@ class CheckpointManager:
         return surplus
 
     def finish(self) -> list[Surplus]:
-        """The driver ends: settle what is not settled yet, so that no older checkpoint has to stay for its sake.
+        """Settle the remaining checkpoints at the end of the driver, so that older settled ones can be removed.
 
-        Blocks where a checkpoint waits for that, for as long as `Housekeeper.close` may.
+        Blocks if a checkpoint waits for this, as long as `Housekeeper.close` may block.
 
         Returns:
             The checkpoints to remove now.
@@ -233,7 +240,7 @@ class CheckpointManager:
             self._housekeeper.close()
         return self.collect()
 
-    # -- how it is decided -----------------------------------------------------------------------------------------
+    # -- decisions -------------------------------------------------------------------------------------------------
 
     def _register(self, trial: Trial, kept: KeptCheckpoint) -> None:
         entry = _Entry(self._next_age, trial, kept)
@@ -245,10 +252,10 @@ class CheckpointManager:
             self._reconsider(evicted.key)
 
     def _rank(self, entry: _Entry) -> _Entry | None:
-        """Put a checkpoint among its trial's best k; returns the one that leaves them, if any."""
+        """Add a checkpoint to its trial's best k. Return the checkpoint that drops out of them, if any."""
         limit = self._limits[entry.trial.experiment_number]
         if limit.num_to_keep is None and (self._budget_bytes is None or not limit.score.attribute):
-            return None  # everything stays, or all but the newest may go
+            return None  # no ranking is needed: either all checkpoints stay, or any but the newest may go
         attribute, metrics = limit.score.attribute, entry.kept.metrics
         if attribute and _look_up(metrics, attribute) is None:
             names = ", ".join(key for key in metrics if key not in AUTO_RESULT_KEYS) or "none"
@@ -258,12 +265,12 @@ class CheckpointManager:
                 about=f"checkpoint_score_attribute={attribute}",
             )
         best = self._best.setdefault(entry.trial.trial_id, [])
-        # among equals the newer one is better
+        # of equal scores the newer checkpoint is better
         insort(best, (limit.score.of(entry.kept.metrics, entry.age), entry))
         return best.pop(0)[1] if len(best) > (limit.num_to_keep or 1) else None
 
     def _reconsider(self, key: _Key) -> None:
-        """Make a checkpoint a candidate for removal if it is neither its trial's newest nor one of the best."""
+        """Make a checkpoint a candidate for removal if it is neither its trial's newest nor one of the best k."""
         entry = self._entries.get(key)
         if entry is None or self._is_needed(entry):
             return
@@ -273,21 +280,21 @@ class CheckpointManager:
             heapq.heappush(self._candidates, entry)
 
     def _is_needed(self, entry: _Entry) -> bool:
-        """Whether it is its trial's newest checkpoint or one of the best k."""
+        """Whether a checkpoint is its trial's newest or one of the best k."""
         if entry.trial.checkpoints[-1] is entry.kept:
             return True
         return any(entry is one for _, one in self._best.get(entry.trial.trial_id, ()))
 
     def _pop(self, heap: list[_Entry], goes_on: Callable[[], bool], spared: _Entry | None = None) -> list[Surplus]:
-        """Take from `heap`, the oldest first, while `goes_on()`; what is in use goes back."""
+        """Take checkpoints from `heap`, the oldest first, while `goes_on()` is true. Those in use go back into it."""
         surplus, in_use = [], []
         while heap and goes_on():
             entry = heapq.heappop(heap)
             if self._entries.get(entry.key) is not entry:
-                continue  # gone already: it was in the heap twice
+                continue  # it was in the heap twice, and has been dropped already
             if heap is not self._ended and self._is_needed(entry):
-                continue  # one that was better or newer has been discarded; it will be reconsidered like any other
-            is_settled = False  # whether it is the newest that would outlive a power cut, or may be about to be
+                continue  # a better or newer one was discarded, so this one is needed again; later it is reconsidered
+            is_settled = False  # whether it is the newest settled one, or is being settled now
             if self._settles and self._housekeeper is not None and heap is not self._ended:
                 directory = os.path.join(entry.trial.local_path, entry.kept.record.directory)
                 is_settled = directory in self._housekeeper.settled(entry.trial.trial_id)
@@ -312,7 +319,7 @@ class CheckpointManager:
         return self._budget_bytes is not None and self.total_bytes > self._budget_bytes
 
     def _best_ended(self) -> _Entry | None:
-        """The best checkpoint of the finished trials; the newest if there is no score."""
+        """The best checkpoint of the finished trials, or the newest one if there is no score."""
         living = (entry for entry in self._ended if self._entries.get(entry.key) is entry)
         return max(living, key=lambda entry: self._final_score.of(entry.kept.metrics, entry.age), default=None)
 
@@ -321,8 +328,8 @@ class _Limit(NamedTuple):
     """How many checkpoints a trial of one experiment keeps.
 
     Attributes:
-        num_to_keep: So many; None for no limit.
-        score: Which are the best.
+        num_to_keep: The number of checkpoints, or None for no limit.
+        score: Ranks the checkpoints.
     """
 
     num_to_keep: int | None
@@ -330,16 +337,16 @@ class _Limit(NamedTuple):
 
     @classmethod
     def of(cls, config: CheckpointConfig) -> _Limit:
-        """The rules of a config."""
+        """The limit that a config sets."""
         attribute = config.checkpoint_score_attribute
         return cls(config.num_to_keep, _Score(attribute, config.checkpoint_score_order if attribute else "max"))
 
 
 class _Score:
-    """How good a checkpoint is.
+    """Ranks checkpoints by a metric.
 
     Args:
-        attribute: The metric, such as `eval/loss`; None makes the newest the best.
+        attribute: The metric, such as `eval/loss`. If it is None, the newest checkpoint is the best.
         order: `"max"` or `"min"`.
     """
 
@@ -348,7 +355,7 @@ class _Score:
         self._sign = 1.0 if order == "max" else -1.0
 
     def of(self, metrics: Mapping[str, Any], age: int) -> tuple[float, int]:
-        """A key to sort by: larger is better, NaN and missing values are worst, of equals the newer is better."""
+        """A sort key: larger is better. NaN and missing values are worst; of equal values the newer is better."""
         if self.attribute is None:
             return 0.0, age
         try:
@@ -359,7 +366,7 @@ class _Score:
 
 
 def _look_up(metrics: Mapping[str, Any], path: str) -> Any:
-    """The value under a key, or under a path of keys of nested mappings; None if there is none."""
+    """The value under a key, or under a path such as `a/b` into nested mappings; None if it is missing."""
     if path in metrics:
         return metrics[path]
     value: Any = metrics

@@ -1,20 +1,20 @@
-"""One record of the journal as one line of text, and back, exactly. Reading never runs what an author wrote.
+"""Encode a record of the journal as one line of text, and decode it without loss. Decoding runs no code of an author.
 
-A line is `crc32 in 8 hex digits, space, compact JSON, newline`, so a text editor reads it. A value that JSON cannot
-hold is written as a *tag*, an object whose first key is `$`::
+A line is `crc32 in 8 hex digits, space, compact JSON, newline`, so a text editor shows it. A value that JSON cannot
+represent is written as a *tag*, an object whose first key is `$`::
 
     {"$":"float","v":"nan"}   {"$":"bytes","v":"<base64>"}   {"$":"tuple","v":[1,2]}
-    {"$":"dict","v":[[key,value],...]}      a dict with keys that are no text, or with the key "$"
-    {"$":"deep","v":[node,...]}             a value nested deeper than parsers like
+    {"$":"dict","v":[[key,value],...]}      a dict with keys that are not str, or with the key "$"
+    {"$":"deep","v":[node,...]}             a value that is nested too deeply for JSON parsers
     {"$":"pickle","text":...,"python":"3.11","v":"<base64>"}           any other object
-    {"$":"pickle","text":...,"python":"3.11","sha256":...,"size":n}    the same, in a file of its own
-    {"$":"unrecorded","text":...,"v":"..."}                            one that pickle cannot hold either, and why
+    {"$":"pickle","text":...,"python":"3.11","sha256":...,"size":n}    the same, stored in a separate file
+    {"$":"unrecorded","text":...,"v":"..."}                            an object that cannot be pickled, and why
 
-`{"$":` stands in a line exactly where a tag is: a user's dict with such a key is always escaped, and in texts the
-quotes are. So a line without it needs nothing but the JSON parser, and most lines are such.
+The characters `{"$":` occur in a line only where a tag begins: a user's dict with the key `$` is always written as a
+tag, and JSON escapes quotes in texts. So most lines, which lack these characters, need only the JSON parser.
 
-Objects stay pickled, in the line or, if they are large, in the `ObjectStore` beside the journal, until a caller loads
-them who knows who has written the run.
+Objects stay pickled: small ones in the line, large ones in the `ObjectStore` beside the journal. A caller may load them
+only after checking who wrote the run.
 """
 
 from __future__ import annotations
@@ -48,51 +48,51 @@ from minitune.record import records
 logger = logging.getLogger("minitune")
 
 LARGE_BYTES = 1_000_000
-"""A value of more than about so many bytes in a record goes into a file of its own."""
+"""A value that takes more than about this many bytes in a record is stored in a separate file."""
 
 INLINE_LIMIT_BYTES = 64 * 1024
-"""Pickles up to this size stand in the record itself."""
+"""Pickles up to this size are written into the record itself."""
 
 TEXT_LIMIT = 200
-"""Characters of an object's text that are recorded beside its pickle."""
+"""The largest number of characters of an object's text that is recorded with its pickle."""
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
-"""This Python's version, as it is recorded beside a pickle."""
+"""The version of this Python. It is recorded with each pickle."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 _UNSYNCED = ".unsynced"
-"""Behind the name of a file that is not known to be on the disk."""
+"""The suffix of the mark beside a file that may not have been synced to the disk."""
 
 _KNOWN = 16
 
 _UNCHANGEABLE = frozenset({bytes, str})
 
 _ITEM_BYTES = 16
-"""The size of a small value in a record, about."""
+"""The approximate size of a small value in a record."""
 
 _SMALL = frozenset({int, float, bool, type(None)})
 
 _SHORT, _FEW = 1_000, 500
-"""Characters and fields: so many short texts take less than `LARGE_BYTES`."""
+"""Limits on characters and fields: this many texts of this length take less than `LARGE_BYTES` together."""
 
 _WALKED = frozenset({dict, list, tuple})
 
 _SIZED: dict[Any, int] = {str: 1, bytes: 1, bytearray: 1, set: _ITEM_BYTES, frozenset: _ITEM_BYTES}
-"""How many bytes one unit of the length takes, by type."""
+"""The approximate size of one element in bytes, by type."""
 
 _REPR = ShortRepr(TEXT_LIMIT)
 
 TAG = "$"
 
 SCALARS = frozenset({str, int, float, bool, type(None)})
-"""What JSON holds, by exact type; some values of these types it does not."""
+"""The exact types of JSON values. JSON cannot represent some values of these types, such as NaN."""
 
 _DEPTH_LIMIT = 40
-"""Deeper values are written as a table: JSON parsers, and Python's own stack, have limits."""
+"""Values that are nested more deeply are written as a table, because JSON parsers and Python's stack have limits."""
 
 _NODE_LIMIT = 200_000
-"""Larger structures are pickled whole: a small object that refers to itself often may unfold without end."""
+"""Larger structures are pickled whole. A small object with many references to itself may expand without end."""
 
 _NUMPY = frozenset({"bool", "bool_"} | {f"float{n}" for n in (16, 32, 64)}) | frozenset(
     f"{kind}{n}" for kind in ("int", "uint") for n in (8, 16, 32, 64)
@@ -105,7 +105,7 @@ _PLAIN_DEPTH = 20
 _PLAIN_CONTAINERS = 10_000
 
 _PLAIN_ITEMS = 50_000
-"""Records beyond these take the longer way, which ends also for structures that refer to themselves."""
+"""Records beyond these three limits take the slow path, which terminates even if a structure refers to itself."""
 
 _CONTAINERS = frozenset({dict, list})
 
@@ -115,7 +115,7 @@ _TEXT = frozenset({str})
 _WITH_CONFIG = frozenset({records.TRIAL, records.CHANGE, records.EXPLOIT})
 
 BODY = 9
-"""Where the JSON begins in a line: behind eight digits and a space."""
+"""The position of the JSON in a line, after eight digits and a space."""
 
 _plain_chunks = json_chunks(separators=(",", ":"))
 
@@ -126,17 +126,17 @@ _read_json = json_decoder()
 
 
 class ObjectStore:
-    """The values that are too large for the journal: files named by the checksum of their content.
+    """Stores values that are too large for the journal, in files named by the checksum of their content.
 
-    A value is written straight into its file, so it is not in memory a second time, and equal values are written once.
+    A value is pickled directly into its file, so that memory never holds a second copy. Equal values are stored once.
 
-    A record that names a file must never be on the disk without it. To bring 200 MB there may take a second, which the
-    driver cannot wait. So a file that was not synced has a mark beside it, an empty file, until the sync of the journal
-    has seen to it (`sync`). If there is a power cut before that, the mark stays, and who opens the journal next looks
-    whether the file is whole (`find_torn`).
+    After a power cut no record may refer to a file that is not whole. Syncing 200 MB may take a second, which is too
+    long for the driver's loop. So an empty file, the *mark*, is created beside each file that is not yet synced. The
+    background sync of the journal syncs the file and removes the mark (`sync`). If the power is cut before that, the
+    mark remains, and the next open of the journal checks whether the file is whole (`find_torn`).
 
     Args:
-        directory: Where they lie; it is made when needed.
+        directory: The directory of the files. It is created when needed.
         durability: See `journal`.
     """
 
@@ -145,13 +145,13 @@ class ObjectStore:
         self._durability = durability
         self._unsynced: list[str] = []
         self._loaded: dict[str, Any] = {}
-        # By id, the newest values that cannot be changed: with it they are known again without a look at their content.
+        # By id, the newest immutable values: they are recognised without reading their content.
         self._known: OrderedDict[int, tuple[Any, StoredValue]] = OrderedDict()
-        self._sizes: set[int] = set()  # of the others
+        self._sizes: set[int] = set()  # sizes of the stored mutable values
 
     @classmethod
     def to_read(cls, directory: str) -> ObjectStore:
-        """The store of a directory for reading: the same one while somebody holds it, and with it what it keeps."""
+        """The store of a directory for reading. Callers share one store and its loaded values while it is in use."""
         store = _stores.get(directory)
         if store is None:
             store = _stores[directory] = cls(directory)
@@ -162,11 +162,11 @@ class ObjectStore:
 
         Args:
             value: Any object.
-            text: A short text of it.
+            text: A short text that describes it.
 
         Raises:
-            TypeError: If it cannot be pickled.
-            OSError: If it cannot be written.
+            TypeError: If the value cannot be pickled.
+            OSError: If the file cannot be written.
         """
         known = self._known.get(id(value))
         if known is not None and known[0] is value:
@@ -175,7 +175,7 @@ class ObjectStore:
             digest = _sha256()
             token, size_bytes = digest_value(value, text, dump_for_later, digest)
             stored = StoredValue(self._path(digest.hexdigest()), 0, token, digest.hexdigest(), size_bytes, text)
-            if _is_there(stored):  # to find that out takes less than to write it once more
+            if _is_there(stored):  # computing the checksum is cheaper than writing the value again
                 return stored
         stored = self._write(value, text)
         if type(value) in _UNCHANGEABLE:
@@ -222,10 +222,10 @@ class ObjectStore:
             files.sync_directory(self.directory)
 
     def sync(self) -> None:
-        """Bring what was stored to the disk. Blocks. For the thread that syncs the journal, just before it does.
+        """Sync the stored files to the disk. Blocks. The thread that syncs the journal calls this before the sync.
 
         Raises:
-            OSError: If that fails.
+            OSError: If a sync fails.
         """
         if not self._unsynced:
             return
@@ -239,12 +239,12 @@ class ObjectStore:
         del self._unsynced[: len(synced)]
 
     def find_torn(self) -> list[str]:
-        """The names of values that a power cut has kept from the disk. Blocks; only what has a mark is looked at.
+        """The names of values whose files a power cut has damaged. Checks only files with a mark. Blocks.
 
-        The marks of those that are whole go.
+        Files that are whole are synced, and their marks are removed.
 
         Raises:
-            OSError: If one cannot be brought to the disk now.
+            OSError: If a file cannot be synced.
         """
         torn = []
         for found in files.names(self.directory):
@@ -263,39 +263,39 @@ class ObjectStore:
         return torn
 
     def forget_torn(self, name: str) -> None:
-        """Remove what there is of a value that `find_torn` has found: nothing names it any more."""
+        """Remove the file and the mark of a value that `find_torn` returned. No record may refer to it."""
         within = os.path.dirname(self.directory)
         files.remove_file(self._path(name), within)
         files.remove_file(self._path(name) + _UNSYNCED, within)
 
     def by_reference(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """A record with what is large in it put into files. Blocks while they are written.
+        """Store the large values of a record in files, and put references in their place. Blocks while it writes.
 
-        Dicts, lists and tuples are walked. Large values there are replaced where they are: texts, bytes and arrays, and
-        containers of much that is small.
+        The method searches dicts, lists and tuples. It stores large texts, bytes and arrays, and containers with very
+        many small values.
 
         Args:
-            record: A record, or some fields of one, which are never replaced themselves; it stays as it is.
+            record: A record, or some fields of a record. It is not changed. The fields themselves are never replaced.
 
         Returns:
-            A copy, with the same objects where nothing is large, and else with copies of what leads to large values.
+            A copy with references. Containers without large values are the same objects; others are copied.
 
         Raises:
-            OSError: If one cannot be written.
+            OSError: If a file cannot be written.
         """
         walk = _Lightening(self)
         return {field: walk.of(value) for field, value in record.items()}
 
     def load(self, name: str, keep: bool = False) -> Any:
-        """Unpickle the value stored under `name`: only after it is known who has written the file. Blocks.
+        """Unpickle the value stored under `name`. Blocks. Check first who wrote the file (`lock.check_trusted`).
 
         Args:
-            name: Its name.
-            keep: Whether the next request for it gets the same object.
+            name: The name of the value, a checksum.
+            keep: Whether to keep the object, so that the next call returns the same one.
 
         Raises:
-            TuneError: If the file is missing or is not what its name says.
-            Exception: Whatever unpickling raises.
+            TuneError: If the file is missing or its content does not match the checksum.
+            Exception: Any exception of unpickling.
         """
         if name not in self._loaded:
             value = self._read(name)
@@ -315,11 +315,11 @@ class ObjectStore:
         return read_any(path, maps=False)
 
     def forget(self) -> None:
-        """Let go of the values that are kept in memory, so that they are known again."""
+        """Drop the references to the values that were stored last."""
         self._known.clear()
 
     def holds_code(self, name: str) -> bool:
-        """Whether code was pickled with the value stored under `name`. Blocks to read it."""
+        """Whether the pickle stored under `name` contains code. Blocks while it reads the file."""
         with files.open_to_read(self._path(name)) as file:
             return b"cloudpickle" in file.read()
 
@@ -338,16 +338,16 @@ def _is_there(stored: StoredValue) -> bool:
 
 
 class _Lightening:
-    """One walk of `by_reference`.
+    """One call of `by_reference`.
 
     Args:
-        store: Where large values go.
+        store: The store for large values.
     """
 
     def __init__(self, store: ObjectStore):
         self._store = store
         self._nodes = 0
-        self._stored: dict[int, StoredValue] = {}  # by id: nothing changes while it lasts
+        self._stored: dict[int, StoredValue] = {}  # by id: the values cannot change during the call
 
     def of(self, tree: Any) -> Any:
         """A field of a record: the same object if nothing in it is large."""
@@ -355,10 +355,10 @@ class _Lightening:
         try:
             return self._lighten(tree, 0)[0]
         except _EndlessError:
-            return tree  # it refers to itself: the codec knows what to do then
+            return tree  # it probably refers to itself; `to_tree` handles this
 
     def _lighten(self, value: Any, depth: int) -> tuple[Any, int]:
-        """The value, or what stands for it or for parts of it, and about how many bytes that takes in a record."""
+        """The value with references in place of large parts, and its approximate size in a record, in bytes."""
         kind = type(value)
         if kind in _WALKED:
             value, weight = self._lighten_members(value, depth)
@@ -369,7 +369,7 @@ class _Lightening:
         found = self._stored.get(id(value))
         try:
             stored = self._stored[id(value)] = found or self._store.put(value, short_text(value))
-        except TypeError:  # it cannot be pickled; the codec says so
+        except TypeError:  # it cannot be pickled; `_Tagger` logs this
             return value, weight
         return stored, _ITEM_BYTES
 
@@ -394,7 +394,7 @@ class _Lightening:
 
 
 def is_small(fields: Mapping[str, Any]) -> bool:
-    """Whether `ObjectStore.by_reference` would find nothing large in some fields, at a glance; False says nothing."""
+    """Whether a quick check shows that no value in `fields` is large for `by_reference`; False if this is unclear."""
     for value in fields.values():
         if type(value) not in _SMALL and (type(value) is not str or len(value) > _SHORT):
             return False
@@ -402,14 +402,14 @@ def is_small(fields: Mapping[str, Any]) -> bool:
 
 
 def is_large(value: Any) -> bool:
-    """Whether a value that has no parts, or nothing but numbers as such, is large: a text, bytes, an array, a list."""
+    """Whether a value is large: a text, bytes, a set, a numpy array, or a list or tuple of numbers only."""
     if type(value) in (list, tuple):
         return len(value) * _ITEM_BYTES > LARGE_BYTES and _SMALL.issuperset(map(type, value))
     return _weight(value) > LARGE_BYTES
 
 
 def _weight(value: Any) -> int:
-    """About how many bytes a value without parts takes in a record."""
+    """The approximate size in a record, in bytes, of a value whose members are not searched."""
     kind = type(value)
     if kind in _SIZED:
         return len(value) * _SIZED[kind]
@@ -419,7 +419,7 @@ def _weight(value: Any) -> int:
 
 
 class _EndlessError(Exception):
-    """A value is nested too deeply, or unfolds to too many nodes."""
+    """A value is nested too deeply, or expands to too many nodes."""
 
 
 def _members(container: Any) -> Iterable[Any]:
@@ -427,18 +427,18 @@ def _members(container: Any) -> Iterable[Any]:
 
 
 def short_text(value: Any) -> str:
-    """The text to show instead of an object, in `TEXT_LIMIT` characters."""
+    """A text to show instead of an object, of at most `TEXT_LIMIT` characters."""
     text = _REPR.repr(value).encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 3] + "..."
 
 
 @dataclass(frozen=True)
 class Unrecorded:
-    """Stands for an object that could not be pickled when it was to be recorded. It cannot be pickled either.
+    """Replaces an object that could not be pickled for the record. It cannot be pickled either.
 
     Attributes:
         text: A short text of the object; `repr()` shows it.
-        reason: Why it could not be.
+        reason: Why the object could not be pickled.
     """
 
     text: str
@@ -456,14 +456,15 @@ class Unrecorded:
 
 @dataclass(frozen=True)
 class Pickled:
-    """An object in a record, still pickled: reading a journal does not run what its author wrote.
+    """An object of a record that is still pickled, so that reading a journal runs no code of its author.
 
     Attributes:
         text: A short text of the object; `repr()` shows it.
         python: The Python version that pickled it, such as `3.11`.
-        data: The pickle, if it stands in the record.
-        sha256: Its name in the object store otherwise.
+        data: The pickle if it is in the record, else None.
+        sha256: Its name in the object store if it is stored there, else None.
         size_bytes: The size of the pickle.
+        store: The object store, or None if it was not passed to `decode`.
     """
 
     text: str
@@ -477,15 +478,15 @@ class Pickled:
         return self.text
 
     def load(self, keep: bool = False) -> Any:
-        """Unpickle the object: only after it is known who has written the file.
+        """Unpickle the object. Check first who wrote the file (`lock.check_trusted`).
 
         Args:
             keep: See `ObjectStore.load`.
 
         Raises:
-            TuneError: If it cannot be loaded, with the reason.
+            TuneError: If the object cannot be loaded; the text says why.
         """
-        if self.python != PYTHON and self._holds_code():  # which every version has its own form of
+        if self.python != PYTHON and self._holds_code():  # the format of code differs between Python versions
             raise TuneError(
                 f"the recorded object {self.text} was pickled by Python {self.python} and contains code, which Python "
                 f"{PYTHON} cannot load; resume with Python {self.python}, or put its class into an importable module"
@@ -518,10 +519,10 @@ class Pickled:
 
 
 def check_name(name: str) -> str:
-    """Refuse a name that is no checksum: it becomes a part of a path.
+    """Check that a name is a checksum, because it becomes a part of a path.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If it is not a SHA-256 checksum in hex.
     """
     if not isinstance(name, str) or _SHA256.fullmatch(name) is None:
         raise ValueError(f"an object's name must be a sha256 in hex, but got {name!r}")
@@ -534,51 +535,51 @@ def _sha256() -> Any:
     return hashlib.sha256()
 
 
-# -- values as trees that JSON holds -----------------------------------------------------------------------------------
+# -- values as JSON trees ----------------------------------------------------------------------------------------------
 
 
 def to_tree(record: dict[str, Any], objects: ObjectStore | None) -> Any:
-    """What JSON is to hold in place of `record`.
+    """Convert `record` to a tree that JSON can represent.
+
+    An object that cannot be pickled is written as text only, and logged. It is read back as `Unrecorded`.
 
     Args:
         record: Any dict.
-        objects: Where large pickles go, or None.
-
-    An object that cannot be pickled comes back as `Unrecorded`; it is logged.
+        objects: The store for large pickles. None puts them into the tree.
     """
     tagger = _Tagger(objects)
     try:
         return tagger.value(record, 0)
     except _TooComplex:
-        # A cycle, or a structure that unfolds without end: its field is pickled, the others stay legible.
+        # A field has a cycle or expands too far. Only that field is pickled, the others stay legible.
         return tagger.pairs([(key, tagger.field(value)) for key, value in record.items()])
 
 
 def from_tree(tree: Any, unpickle: bool, objects: ObjectStore | None, keep: bool = False) -> Any:
-    """The value of a tree.
+    """Convert a tree back to the value.
 
     Args:
         tree: The result of the JSON parser.
-        unpickle: Whether pickles are loaded.
-        objects: Where large ones lie, or None.
-        keep: Whether equal large ones, also of other trees, are one object.
+        unpickle: Whether to load pickles.
+        objects: The store of large pickles, or None.
+        keep: Whether equal large values, also of other trees, become one object.
 
     Raises:
-        ValueError: If a tag is malformed (or another of the usual exceptions: it is somebody's forgery).
+        ValueError: If a tag is malformed. A forged tree may also raise TypeError, KeyError and similar errors.
         TuneError: If a pickle cannot be loaded.
     """
     return _Reader(unpickle, objects, keep).value(tree)
 
 
 class _TooComplex(Exception):
-    """The value refers to itself, or unfolds to too many nodes."""
+    """The value refers to itself, or expands to too many nodes."""
 
 
 class _Tagger:
-    """Turns values into trees that JSON holds.
+    """Converts values to trees that JSON can represent.
 
     Args:
-        objects: Where large pickles go, or None.
+        objects: The store for large pickles, or None.
     """
 
     def __init__(self, objects: ObjectStore | None):
@@ -637,10 +638,10 @@ class _Tagger:
         return self._pickle(value)
 
     def _deep(self, value: Any) -> list[list[Any]]:
-        """A table of nodes for a deeply nested value, without recursion: children first, the value itself last.
+        """A table of nodes for a deeply nested value, built without recursion. Children come first, the value is last.
 
-        A node is `[0, leaf]`, or the number of its kind followed by the numbers of its children (for a dict, keys and
-        values in turn).
+        A node of a leaf is `[0, leaf]`. Another node is the number of its type (`_SHAPES`), followed by the indices of
+        its children in the table; for a dict, keys and values alternate.
         """
         nodes: list[list[Any]] = []
         active = {id(value)}
@@ -689,7 +690,7 @@ _warned: set[str] = set()
 
 
 def _warn_once(kind: str, text: str, reason: str) -> None:
-    """Say it once for each class, also if every report has such an object."""
+    """Log the warning once for each class, even if every report has such an object."""
     if kind not in _warned:
         _warned.add(kind)
         logger.warning("%s is recorded as text only, so a resume cannot restore it: %s", text, reason)
@@ -697,11 +698,11 @@ def _warn_once(kind: str, text: str, reason: str) -> None:
 
 _SHAPES: dict[type, int] = {list: 1, tuple: 2, dict: 3, set: 4, frozenset: 5}
 
-"""The containers, and their numbers in the table of a deep value."""
+"""The container types, and their numbers in the table of a deep value."""
 
 
 def _frame(container: Any) -> tuple[Any, Iterator[Any], list[Any]]:
-    """A container, its children, and its unfinished node."""
+    """A container, an iterator over its children, and its unfinished node."""
     if type(container) is dict:
         children = (part for pair in container.items() for part in pair)
     else:
@@ -714,12 +715,12 @@ def _tag(name: str, value: Any, **more: Any) -> dict[str, Any]:
 
 
 def _scalar(value: Any) -> Any:
-    """A str, int, float, bool or None, tagged if JSON cannot hold it."""
+    """A str, int, float, bool or None, as a tag if JSON cannot represent the value."""
     kind = type(value)
     if kind is float and not math.isfinite(value):
         return _tag("float", repr(value))
     if kind is int and value.bit_length() > 64:
-        return _tag("int", hex(value))  # decimal digits have a limit in Python, hexadecimal ones have not
+        return _tag("int", hex(value))  # Python limits the number of decimal digits, not of hexadecimal ones
     if kind is str and _has_surrogate(value):
         return _tag("str", _base64(value.encode("utf-8", "surrogatepass")))
     return value
@@ -740,7 +741,7 @@ def _base64(data: bytes | bytearray) -> str:
 
 
 def _clock_tag(value: datetime.datetime | datetime.time) -> dict[str, Any] | None:
-    """A naive or UTC date or time; None for other time zones, and for the second pass of a repeated hour."""
+    """The tag of a naive or UTC date or time; None for other time zones, and in the second pass of a repeated hour."""
     is_clear = value.tzinfo is None or value.tzinfo is datetime.timezone.utc
     return _tag(type(value).__name__, value.isoformat()) if is_clear and not value.fold else None
 
@@ -756,7 +757,7 @@ _LEAVES: dict[type, Callable[[Any], dict[str, Any] | None]] = {
     datetime.timedelta: lambda value: _tag("timedelta", [value.days, value.seconds, value.microseconds]),
 }
 
-"""Values with a tag of their own, by exact type; a writer that returns None leaves the value to pickle."""
+"""Writers of tags, by the exact type of the value. If a writer returns None, the value is pickled."""
 
 
 def _pickle_tag(value: Pickled) -> dict[str, Any]:
@@ -771,11 +772,11 @@ def _stored_tag(value: StoredValue) -> dict[str, Any]:
 
 
 class _Reader:
-    """Turns trees with tags back into values.
+    """Converts trees with tags back to values.
 
     Args:
-        unpickle: Whether pickles are loaded.
-        objects: Where large ones lie.
+        unpickle: Whether to load pickles.
+        objects: The store of large pickles, or None.
         keep: See `from_tree`.
     """
 
@@ -861,19 +862,19 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "frozenset": frozenset,
 }
 
-"""How the value of a tag is made, by the tag's name."""
+"""Functions that make a value from the content of its tag, by the tag's name."""
 
 
 # -- records as lines --------------------------------------------------------------------------------------------------
 
 
 def encode(record: dict[str, Any], objects: ObjectStore | None = None) -> bytes:
-    """One line for `record`.
+    """Encode `record` as one line. Blocks if large objects are stored.
 
     Args:
-        record: Any dict. It comes back from `decode` as it is, with its types; what can be held by neither JSON nor
-            pickle comes back as `Unrecorded`.
-        objects: Where large objects go; without it they stand in the line.
+        record: Any dict. `decode` returns an equal dict with the same types. Only an object that cannot be pickled
+            comes back as `Unrecorded`.
+        objects: The store for large objects. Without it they are written into the line.
 
     Returns:
         The line, with its newline.
@@ -883,8 +884,8 @@ def encode(record: dict[str, Any], objects: ObjectStore | None = None) -> bytes:
     """
     text = None
     if _is_plain(record):
-        # NaN, infinities and ints of thousands of digits raise. A surrogate is escaped like this, but two in a row
-        # would come back as one character. Other text that looks like it, an emoji included, only takes the longer way.
+        # NaN, infinities and ints of thousands of digits raise a ValueError. JSON escapes a surrogate as \ud..., but
+        # two in a row would be read as one character. Other texts with \ud, such as emojis, only take the slow path.
         with contextlib.suppress(ValueError):
             text = "".join(_plain_chunks(record, 0))
             if "\\ud" in text:
@@ -896,15 +897,15 @@ def encode(record: dict[str, Any], objects: ObjectStore | None = None) -> bytes:
 
 
 def sealed(text: str) -> bytes:
-    """The line of a record that is JSON already: `encode` makes the same of the record."""
+    """The line of a record that is given as JSON. It equals the line that `encode` makes from the record."""
     body = text.encode("ascii")
     return b"%08x %b\n" % (zlib.crc32(body), body)
 
 
 def _is_plain(record: dict[str, Any]) -> bool:
-    """Whether JSON holds `record` as it is, except for some numbers and texts.
+    """Whether JSON can represent `record` without tags, except for some numbers and texts.
 
-    Exact types are compared: an instance of a subclass (an enum, a numpy float) would come back as something else.
+    Exact types are compared, because an instance of a subclass (an enum, a numpy float) would lose its type.
     """
     level: list[Any] = [record]
     for _ in range(_PLAIN_DEPTH):
@@ -933,7 +934,7 @@ def _is_plain(record: dict[str, Any]) -> bool:
 
 
 def check(line: bytes) -> bytes:
-    """The JSON of a line, after its checksum was compared.
+    """Compare the checksum of a line with its content, and return its JSON.
 
     Args:
         line: One line with its newline.
@@ -944,20 +945,20 @@ def check(line: bytes) -> bytes:
     if line[-1:] != b"\n" or line[8:9] != b" ":
         raise ValueError("a line must consist of a checksum, a space, JSON and a newline")
     body = line[BODY:-1]
-    # as text: parsed as a number, a flipped case bit would pass
+    # compare texts, not numbers: a flipped bit may only change the case of a hex digit
     if line[:8] != b"%08x" % zlib.crc32(body):
         raise ValueError("the checksum of a line does not fit its content")
     return body
 
 
 def decode(line: bytes, unpickle: bool = False, objects: ObjectStore | None = None) -> dict[str, Any]:
-    """The record of one line.
+    """Decode one line. Blocks if it loads large objects.
 
     Args:
         line: The line, with its newline.
-        unpickle: False leaves pickled objects as `Pickled` and gives numpy's numbers as plain ones: safe with any
-            file. True gives all values back as they were: only for a file that `lock.check_trusted` has passed.
-        objects: Where large objects lie.
+        unpickle: False is safe with any file: objects stay `Pickled`, and numpy numbers become plain numbers. True
+            restores all values; use it only for a file that `lock.check_trusted` has accepted.
+        objects: The store of large objects.
 
     Returns:
         The record.
@@ -970,7 +971,7 @@ def decode(line: bytes, unpickle: bool = False, objects: ObjectStore | None = No
     try:
         record = _parse(text)
         if _MARK in text:
-            # configurations are often the same, and stay; what is in results does not
+            # keep objects of configurations, since many trials share them; do not keep objects of results
             keep = type(record) is dict and record.get(records.KIND) in _WITH_CONFIG
             record = from_tree(record, unpickle, objects, keep)
     except (RecursionError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
@@ -985,7 +986,7 @@ def _parse(text: str) -> Any:
         return _read_json(text)
     except json.JSONDecodeError:
         raise
-    except ValueError:  # more digits than Python's limit, which may have been higher when the line was written
+    except ValueError:  # more digits than Python's limit, which may have been higher for the writer
         return json.loads(text, parse_int=_long_int)
 
 

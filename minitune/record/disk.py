@@ -1,17 +1,17 @@
-"""The disk under a run: the thread that syncs, settles and deletes, and the patience of a run that cannot write.
+"""The disk of a run: the thread that syncs, settles and deletes, and the waiting of a run that cannot write.
 
-The `Housekeeper` does what must not hold up the driver's loop, and nothing else.
+The `Housekeeper` does slow disk work in the background, so that it does not delay the driver's loop.
 
-`Disk` knows whether the run can be written down. Two things may stop that:
+`Disk` knows whether the run can write. Two faults may prevent that:
 
-* The disk is full. A file of 64 kB lies beside the journal for this. It is given up piece by piece, each as the journal
-  needs it, since workers would at once use up whatever is free.
+* The disk is full. For this case the run reserves a file of 64 kB beside the journal. It frees the file piece by piece,
+  each time that the journal needs space. It does not free all at once, because workers would use up the free space.
 * The run's directory is gone: it was renamed or removed, or a mount was lost. The run holds a descriptor of the
-  directory, so that it does not take another one at the same path for its own. Open files stay open: the journal goes
-  on where it is, so nothing is lost if the directory was only moved.
+  directory, so that it does not mistake another directory at the same path for its own. Open files stay open: the
+  journal is still written, wherever it is now. So nothing is lost if the directory was only moved.
 
-In either case no trial is to blame, and none is started. The driver looks for a while whether it can go on. Then it
-ends the run so that it can be resumed.
+In both cases no trial is to blame, and the driver starts no trials. For a while it checks whether the fault is gone.
+After that it ends the run so that it can be resumed.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from minitune.error import TuneError
 logger = logging.getLogger("minitune")
 
 SYNC_DELAY_S = 0.05
-"""From a journal's first unsynced record to the sync: half of the promised 100 ms, the rest is for a late thread."""
+"""The delay from a journal's first unsynced record to the sync. The promise is 100 ms; the thread may be late."""
 
 SYNC_SHARE = 0.05
-"""Syncs that would take more than this share of the time wait longer: some disks need 30 ms for one."""
+"""The largest share of time that syncs may take. They are delayed further on slow disks: some need 30 ms for a sync."""
 
 SETTLE_PERIOD_S = 1.0
 """A trial's checkpoints are settled at most once in this time."""
 
 CLOSE_LIMIT_S = 10.0
-"""How long the end of a run waits for deletions and settling. The rest is removed at the next open."""
+"""How long the end of a run waits for deletions and settling. The next open of the run removes the rest."""
 
 RESERVE_BYTES = 64 * 1024
 
 PATIENCE_S = 30.0
-"""How long a run waits before it ends, to be resumed."""
+"""How long a run waits for the disk before it ends."""
 
 RETRY_S = 1.0
-"""How often it looks."""
+"""How often a waiting run checks the disk."""
 
 _PIECE_BYTES = 8 * 1024
 
@@ -66,15 +66,15 @@ class Syncable(Protocol):
     """A file that can be synced from another thread: a journal."""
 
     def sync(self) -> None:
-        """Bring everything written so far to the disk. Blocks; raises nothing, keeps its failure."""
+        """Sync everything written so far to the disk. Blocks. Raises nothing: the journal keeps the error."""
         ...
 
 
 class Housekeeper:
-    """Does the chores of a run on one thread, which is started with the first chore and joined by `close`.
+    """Does the chores of a run on one thread. The first chore starts the thread, and `close` joins it.
 
-    Chores are done in small steps with syncs between them, so that removing a large checkpoint delays no sync.
-    Time is always real here, also in a run on a virtual clock: disks do not simulate.
+    The thread does chores in small steps and syncs between them, so that removing a large checkpoint delays no sync.
+    It always uses real time, also in a run with a virtual clock, because disk operations take real time.
     """
 
     def __init__(self) -> None:
@@ -93,11 +93,11 @@ class Housekeeper:
     # -- chores ------------------------------------------------------------------------------------------------
 
     def sync_soon(self, journal: Syncable, delay_s: float = SYNC_DELAY_S) -> None:
-        """Sync `journal` within 100 ms, or later where that would take too much of the time. Does not block.
+        """Sync `journal` within 100 ms, or later if syncs would take more than `SYNC_SHARE`. Does not block.
 
         Args:
             journal: The journal.
-            delay_s: Not before so many seconds have passed.
+            delay_s: The least delay, in seconds.
         """
         with self._changed:
             last_s = self._last_sync_s.get(journal, 0.0)
@@ -106,13 +106,13 @@ class Housekeeper:
             self._wake()
 
     def forget(self, journal: Syncable) -> None:
-        """Do not sync `journal` any more: it syncs itself and closes."""
+        """Stop syncing `journal`, because it is about to sync and close itself."""
         with self._changed:
             self._syncs.pop(journal, None)
             self._last_sync_s.pop(journal, None)
 
     def delete(self, path: str, within: str) -> None:
-        """Remove a directory, a file or a link that lies in the run. Does not block; a failure is logged.
+        """Remove a directory, a file or a link of the run. Does not block; a failure is logged.
 
         Args:
             path: The file or directory to remove.
@@ -123,7 +123,8 @@ class Housekeeper:
             self._wake()
 
     def settle(self, key: str, directory: str) -> None:
-        """Bring a checkpoint to the disk; a later one under the same key takes its place. Does not block.
+        """Sync a checkpoint to the disk. If it still waits when a later one of the same key comes, only the later one
+        is synced. Does not block.
 
         Args:
             key: The trial's id.
@@ -135,7 +136,7 @@ class Housekeeper:
             self._wake()
 
     def settled(self, key: str) -> tuple[str, ...]:
-        """The directories under `key` that must stay: the newest settled one, and one that is being settled now."""
+        """The checkpoint directories of `key` to keep: the newest settled one, and one that is being settled now."""
         with self._changed:
             found = [self._settled[key]] if key in self._settled else []
             if self._settling is not None and self._settling[0] == key:
@@ -145,19 +146,19 @@ class Housekeeper:
     # -- life --------------------------------------------------------------------------------------------------
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until there is nothing to do, settling in its own time included. Blocks.
+        """Wait until there are no chores, including those that wait for `SETTLE_PERIOD_S`. Blocks.
 
         Returns:
-            False after `timeout_s` seconds.
+            True; False if `timeout_s` seconds passed first.
         """
         with self._changed:
             return self._changed.wait_for(lambda: not self._is_busy and not self._has_chores(), timeout_s)
 
     def close(self, limit_s: float = CLOSE_LIMIT_S) -> None:
-        """Do what is left, without further delay, and end the thread. Blocks. Further chores start it anew.
+        """Do the remaining chores without delay, and end the thread. Blocks. A later chore starts the thread again.
 
         Args:
-            limit_s: Give up on deletions and settling after so many seconds; a single one in progress may take longer.
+            limit_s: Give up deletions and settling after this many seconds. One step in progress may take longer.
         """
         with self._changed:
             thread, self._close_by = self._thread, time.monotonic() + limit_s
@@ -174,9 +175,9 @@ class Housekeeper:
         self.close()
 
     def _wake(self) -> None:
-        """Start the thread if there is none, else tell it that there is something new. Holds the condition."""
+        """Start the thread, or wake it if it runs. The caller holds the condition."""
         if self._thread is None:
-            # A daemon, so that an interpreter that ends without `close` is not held up.
+            # A daemon thread does not keep an interpreter alive that exits without `close`.
             self._thread = threading.Thread(target=self._run, name="minitune-housekeeper", daemon=True)
             self._thread.start()
         self._changed.notify_all()
@@ -203,7 +204,7 @@ class Housekeeper:
                 self._do_steps(files.remove_tree_steps(*deletion), "removed", deletion[0])
 
     def _wait_for_chore(self) -> bool:
-        """Wait until something is due; False if the thread is to end. Holds the condition, lets go of it to wait."""
+        """Wait until a chore is due; False if the thread should end. The caller holds the condition."""
         while True:
             if self._close_by is not None:
                 if not self._has_chores():
@@ -220,7 +221,7 @@ class Housekeeper:
             self._changed.wait(delay_s)
 
     def _take_settle(self) -> tuple[str, str] | None:
-        """The next (key, directory) to settle, if one is due. Holds the condition."""
+        """The next (key, directory) to settle, or None if none is due. The caller holds the condition."""
         now = time.monotonic()
         for key, (due, directory) in self._settles.items():
             if due <= now or self._close_by is not None:
@@ -252,16 +253,16 @@ class Housekeeper:
                 self._settled[key] = directory
 
     def _do_steps(self, steps: Iterator[None], what: str, path: str, again: Callable[[], object] | None = None) -> bool:
-        """Do a chore with syncs between its steps. Nothing that it raises ends the thread.
+        """Do a chore, with syncs between its steps. An exception from it does not end the thread.
 
         Args:
             steps: The chore.
-            what: Its purpose, for the log.
-            path: To what.
-            again: Called if there is no descriptor left for it now.
+            what: What it does to `path`, as a participle for the log.
+            path: The file or directory.
+            again: Called to try again later if the process has no free descriptor now.
 
         Returns:
-            Whether it was completed.
+            Whether the chore was completed.
         """
         try:
             for _ in steps:
@@ -269,7 +270,7 @@ class Housekeeper:
                 if self._close_by is not None and time.monotonic() > self._close_by:
                     return False
         except FileNotFoundError:
-            return False  # a checkpoint that was dropped, or a directory that the user has removed
+            return False  # the checkpoint was dropped, or the user removed the directory
         except Exception as error:
             if again is not None and self._close_by is None and descriptors.is_lack(error):
                 again()
@@ -287,16 +288,17 @@ class Housekeeper:
 
 
 class Disk:
-    """The place of one run on disk. Times are seconds of any clock that the caller always uses.
+    """Knows whether one run can write to its directory, and how long it has waited for that.
 
-    Any thread may ask `is_gone`; everything else is for one.
+    The caller passes the time, in seconds of a clock of its choice. Any thread may call `is_gone`; only one thread may
+    call the other methods.
 
     Args:
         directory: The run's directory.
 
     Attributes:
-        trouble: Why nothing can be written now, as the end of a sentence; empty if all is well.
-        has_gone: Whether that is because the directory is gone.
+        trouble: Why the run cannot write now, as the end of a sentence; empty if it can.
+        has_gone: Whether the reason is that the directory is gone.
     """
 
     def __init__(self, directory: str):
@@ -311,22 +313,22 @@ class Disk:
 
     @property
     def is_down(self) -> bool:
-        """Whether the run waits: no trials are started."""
+        """Whether the run waits for the disk. Meanwhile it starts no trials."""
         return bool(self.trouble)
 
     def hold(self) -> None:
-        """Set the space aside, and remember which directory it is.
+        """Reserve the space, and remember the identity of the directory.
 
         Raises:
-            OSError: If there is not so much space.
+            OSError: If there is too little space.
         """
         self._reserve()
         if sys.platform != "win32":  # there a directory in which a file is open can be neither renamed nor removed
             self._descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
 
     def free(self) -> None:
-        """The run ends: the space is not needed any more."""
-        if self._is_there():  # also when all of it was given up: an empty file is left then
+        """Free the reserved space at the end of the run."""
+        if self._is_there():  # even if all of it was given up, because an empty file is left then
             with contextlib.suppress(OSError):
                 files.remove_file(self._path)
         self._held_bytes = 0
@@ -334,17 +336,17 @@ class Disk:
             os.close(self._descriptor)
             self._descriptor = None
 
-    # -- what is wrong ---------------------------------------------------------------------------------------------
+    # -- faults ----------------------------------------------------------------------------------------------------
 
     def is_to_blame(self, error: OSError) -> bool:
-        """Whether something could not be written or read because of the disk; if so, the run waits from now on."""
+        """Whether `error` is due to a full disk or a lost directory. If so, the run waits from now on."""
         if error.errno in _FULL:
             self._run_short()
             return True
         return self.is_gone()
 
     def look(self) -> bool:
-        """Whether the run has to wait; looks at the disk, for a trial has failed, and that may be why."""
+        """Check the disk after a trial has failed, since that may be the cause. Return whether the run has to wait."""
         if self.is_down or self.is_gone():
             return True
         if shutil.disk_usage(self._directory).free < RESERVE_BYTES:
@@ -357,7 +359,7 @@ class Disk:
         return False
 
     def is_gone(self) -> bool:
-        """Whether the directory is not at its path any more; if so, the run waits from now on."""
+        """Whether the directory is no longer at its path. If so, the run waits from now on."""
         if self._is_there():
             return False
         if not self.has_gone:
@@ -372,10 +374,13 @@ class Disk:
         return True
 
     def give_up_piece(self, error: OSError) -> bool:
-        """The journal could not be written; let go of a piece of the reserve if that was for want of space.
+        """Free a piece of the reserve if the journal could not be written because the disk is full.
+
+        Args:
+            error: The error of the write.
 
         Returns:
-            Whether it makes sense to write once more.
+            Whether a piece was freed, so that the caller should write again.
         """
         if not self.is_to_blame(error) or not self._held_bytes:
             return False
@@ -390,13 +395,13 @@ class Disk:
     # -- waiting ---------------------------------------------------------------------------------------------------
 
     def regain(self, now_s: float) -> bool:
-        """Look, now and then, whether the run can go on.
+        """Check, at most every `RETRY_S` seconds, whether the fault is gone.
 
         Args:
             now_s: The time.
 
         Returns:
-            Whether it can.
+            Whether the run can continue.
         """
         if self._since_s is None:
             self._since_s = now_s
@@ -412,7 +417,7 @@ class Disk:
         return not self.is_down
 
     def is_hopeless(self, now_s: float) -> bool:
-        """Whether the run should end: it has waited long enough, or half of the reserve is used up.
+        """Whether the run should end: it has waited for `PATIENCE_S` seconds, or half of the reserve is used up.
 
         Args:
             now_s: The time.
@@ -421,7 +426,7 @@ class Disk:
         return waited_s >= PATIENCE_S or (not self.has_gone and self._held_bytes < RESERVE_BYTES // 2)
 
     def loss(self) -> TuneError | None:
-        """The error of a run that has ended because its directory is gone; None if it is not gone."""
+        """The error of a run that ended because its directory is gone; None if it is not gone."""
         if not self.has_gone:
             return None
         return TuneError(
@@ -438,13 +443,13 @@ class Disk:
         if self._descriptor is None:
             return os.path.isdir(self._directory)
         try:
-            # ask for both: some file systems give a file that is not open a new number
+            # stat both each time: some file systems give a file that is not open a new inode number
             return os.path.samestat(os.stat(self._directory), os.fstat(self._descriptor))
         except OSError:
             return False
 
     def _whereabouts(self) -> str:
-        """Where the directory is instead, as a part of a sentence; empty if that is not known."""
+        """Where the directory is now, as a part of a sentence; empty if this is unknown."""
         try:
             path = os.readlink(f"/proc/self/fd/{self._descriptor}")
         except OSError:
@@ -466,14 +471,14 @@ class Disk:
         )
 
     def _reserve(self) -> None:
-        """Set the space aside: beside what is left of it, which stays what it is if there is not so much."""
+        """Reserve the full space in a new file that replaces the old one. If there is too little, the old one stays."""
         spare = os.path.join(self._directory, files.temporary_name())
         self._write(spare)
         files.replace(spare, self._path)
         self._held_bytes = RESERVE_BYTES
 
     def _write(self, path: str) -> None:
-        """Take up space in a new file, as random bytes since some file systems would take up none for zeros."""
+        """Write `RESERVE_BYTES` to a new file. The bytes are random, because some file systems store no zeros."""
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
             with open(files.open_own(path, flags, within=self._directory), "wb", buffering=0) as file:

@@ -1,22 +1,22 @@
-"""Journal: the append-only record of a run, written before anything is acknowledged; and its reading.
+"""Journal: the append-only log of a run. Each event is written to it before it is acknowledged. Also its readers.
 
-One file, one writer, one line per event (`codec`). Lines that are added together are written together, by one
-unbuffered write. A write that has returned survives the death of the process, because it is in the kernel's hands; what
-a power cut may cost is the choice of `durability`:
+A journal is one file with one writer and one line per event (`codec`). All added lines are written by one unbuffered
+write. Once the write has returned, the lines survive the death of the process, because the kernel has them. What a
+power cut may destroy depends on `durability`:
 
-* `process`: nothing is synced;
-* `batched`: the housekeeper syncs at most 100 ms after the first unsynced record (later where a sync is so slow that
-  it would take over 5 % of the time), and the end is synced;
-* `strict`: what is written is synced before `write` returns.
+* `process`: the file is never synced;
+* `batched`: the housekeeper syncs the file at most 100 ms after the first unsynced record, or later on a disk so slow
+  that syncs would take over 5 % of the time; `close` syncs the rest;
+* `strict`: `write` syncs the file before it returns.
 
-The file is also looked at after each sync, or once a second where nothing is synced: it must be at its path, and as
-long as what was written. If it was removed or replaced, it is written again from the descriptor, which still leads to
-it; a second later, for somebody may be removing the whole run. If it was cut, or others have written to it, its
-content cannot be relied on, and the run ends.
+The journal also checks its file after each sync, or once a second without syncs. The file must be at its path and as
+long as the written lines. If it was removed or replaced, the journal writes it again from its descriptor, which still
+refers to the old file. It does so only a second later, because a user may be removing the whole run. If the file was
+cut, or another program has written to it, its content is unreliable, and the run ends.
 
-A killed writer or a power cut leaves at most a torn end behind: lines without a good one after them. At the next open
-it is set aside in a file of its own and cut off. A bad line *before* good ones is damage of another kind: its
-content is lost, so the journal is refused until the user decides.
+A killed writer or a power cut leaves at most a *torn end*: bad lines without a good line after them. The next open
+moves it to a separate file. A bad line *before* good lines is another kind of damage: a record is lost. Then the
+journal raises an error, and the user must decide what to do.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MODE = 0o666
 _FLAGS = os.O_RDWR | os.O_APPEND
 _WRITE_TRIES = 3
 LOOK_S = 1.0
-"""From one look at a journal that is never synced to the next, and from finding it gone to writing it again."""
+"""The period of checks of a journal without syncs, and the delay from finding it gone to writing it again."""
 _CHUNK_BYTES = 1 << 20
 _LINES_BYTES = 1 << 16
 OBJECTS_DIRECTORY = "objects"
@@ -56,16 +56,16 @@ _T = TypeVar("_T")
 
 
 class Journal:
-    """The writing end. Made by `create` or `open`; used by one thread, except `sync`.
+    """The writer of a journal. Use `create` or `open` to make one. Only one thread may use it, except for `sync`.
 
-    Two locks: `_sync_guard` is held over a sync and what follows from it, so that the descriptor is not closed
-    meanwhile. `_writing` is held for one write, so that none is missed while the file is copied; it is taken within the
-    other one, never the other way round.
+    It has two locks. `_sync_guard` is held during a sync and the check after it, so that the descriptor is not closed
+    meanwhile. `_writing` is held during one write, so that a copy of the file misses no record. A thread that needs
+    both takes `_sync_guard` first.
 
     Attributes:
-        path: The file.
+        path: The path of the file, absolute.
         durability: `process`, `batched` or `strict`.
-        objects: Where large objects go.
+        objects: The store of large objects.
         unwritten: The lines for the next `write`.
     """
 
@@ -87,13 +87,13 @@ class Journal:
         self._disk = disk
         self._lock = lock
         self._next_look_s = 0.0
-        self._missed_s: float | None = None  # when something was first found gone
+        self._missed_s: float | None = None  # when the journal or the lock was first found missing
         self._failure: TuneError | None = None
-        self._end = os.fstat(descriptor).st_size  # of the last record
+        self._end = os.fstat(descriptor).st_size  # the end of the last record
         self._torn_bytes = 0  # at the end of the file, from a short write that could not be cut back yet
         self._is_unsynced = False
         self._synced_bytes = self._end
-        self._unsynced: list[bytes] = []  # the lines behind them
+        self._unsynced: list[bytes] = []  # the lines after `_synced_bytes`
         self._sync_guard = threading.Lock()
         self._writing = threading.Lock()
         self._owns_housekeeper = durability == "batched" and housekeeper is None
@@ -108,18 +108,18 @@ class Journal:
         disk: Disk | None = None,
         lock: RunLock | None = None,
     ) -> Journal:
-        """Begin a journal.
+        """Create a journal.
 
         Args:
             path: The file; it must not exist.
-            durability: See the module.
-            housekeeper: Who syncs a `batched` journal; by default one of its own, with one thread.
-            disk: Where it lies, with what is kept for it for when that is full; by default nothing.
-            lock: The run's, which is taken again if its file was removed.
+            durability: See the docstring of the module.
+            housekeeper: Syncs a `batched` journal. By default the journal has its own housekeeper with one thread.
+            disk: The run's disk, which has a reserve for a full disk. By default there is no reserve.
+            lock: The run's lock. The journal takes it again if its file was removed.
 
         Raises:
             ValueError: If `durability` is unknown.
-            TuneError: If the file exists or cannot be made.
+            TuneError: If the file exists or cannot be created.
         """
         require(durability in DURABILITIES, f"durability: one of {', '.join(DURABILITIES)}", durability)
         file = os.path.abspath(path)
@@ -144,18 +144,18 @@ class Journal:
         disk: Disk | None = None,
         lock: RunLock | None = None,
     ) -> Journal:
-        """Go on with a journal; a torn end is set aside first. Blocks: the whole file is checked.
+        """Open an existing journal. First moves a torn end to a separate file. Blocks, since it checks the whole file.
 
         Args:
             path: The file.
-            durability: See the module.
-            housekeeper: Who syncs a `batched` journal; by default one of its own, with one thread.
-            disk: Where it lies, with what is kept for it for when that is full; by default nothing.
-            lock: The run's, which is taken again if its file was removed.
+            durability: See the docstring of the module.
+            housekeeper: Syncs a `batched` journal. By default the journal has its own housekeeper with one thread.
+            disk: The run's disk, which has a reserve for a full disk. By default there is no reserve.
+            lock: The run's lock. The journal takes it again if its file was removed.
 
         Raises:
             ValueError: If `durability` is unknown.
-            JournalCorruptError: If there is a bad line before good ones.
+            JournalCorruptError: If there is a bad line before good lines.
             TuneError: If the file cannot be opened, or was written by a newer version.
         """
         require(durability in DURABILITIES, f"durability: one of {', '.join(DURABILITIES)}", durability)
@@ -172,29 +172,29 @@ class Journal:
 
     @property
     def offset(self) -> int:
-        """The journal's length in bytes, without what is unwritten."""
+        """The journal's length in bytes, without the unwritten lines."""
         return self._end
 
     def append(self, record: dict[str, Any]) -> None:
-        """Write one record, and what was added before it. Blocks, and raises, like `add` and `write`.
+        """Write one record, and the records that were added before it. Blocks and raises like `add` and `write`.
 
-        If it fails, the record is given up: `append` may be tried again.
+        If the write fails, the record is dropped, so the caller may call `append` again.
         """
         self.add(record)
         try:
             self.write()
         except TuneError:
-            del self.unwritten[-1:]  # nothing, if it was written and could not be synced
+            del self.unwritten[-1:]  # the list is empty if the record was written and only the sync failed
             raise
 
     def add(self, record: dict[str, Any]) -> None:
-        """Take a record as it is now, for the next `write`. Large objects in it are stored at once.
+        """Encode a record for the next `write`. Blocks if it has large objects, which are stored at once.
 
         Args:
-            record: As made by `records`.
+            record: A record from a function of `records`. Later changes of it have no effect.
 
         Raises:
-            TuneError: If an object could not be stored, naming path and reason.
+            TuneError: If an object could not be stored; the text has the path and the reason.
         """
         has_store = self._disk is None or not self._disk.has_gone
         try:
@@ -204,11 +204,12 @@ class Journal:
         self.unwritten.append(line)
 
     def write(self) -> None:
-        """Write the records that were added. Blocks for the sync if the journal is `strict`.
+        """Write the added records. Blocks for a sync if the journal is `strict`.
 
         Raises:
-            TuneError: If they could not be written, naming path and reason. No part of them stays in the journal, and
-                `write` may be tried again, unless a sync has failed: after that the disk's content is unknown.
+            TuneError: If the records could not be written; the text has the path and the reason. No part of them stays
+                in the journal, and the caller may call `write` again. This does not hold after a failed sync, because
+                then the content of the disk is unknown.
         """
         if not self.unwritten:
             return
@@ -236,17 +237,24 @@ class Journal:
             self._housekeeper.sync_soon(self)
 
     def by_reference(self, record: dict[str, Any]) -> dict[str, Any]:
-        """See `ObjectStore.by_reference`: for a record of which something is needed elsewhere, too.
+        """See `ObjectStore.by_reference`. Use it if the references of a record are needed elsewhere, too.
 
         Raises:
-            TuneError: If something could not be written, naming path and reason.
+            TuneError: If a file could not be written; the text has the path and the reason.
         """
         return self._insist(lambda objects: record if objects is None else objects.by_reference(record))
 
     def _insist(self, write: Callable[[ObjectStore | None], _T]) -> _T:
-        """Write something with large objects in files of their own; in the record if the run's directory is gone.
+        """Call `write` again after an error of the disk, until it succeeds.
 
-        The journal itself is open, wherever it is now. Where the disk is full, there is a reserve.
+        If the disk is full, first free a piece of its reserve. If the run's directory is gone, call `write` without
+        the object store: large objects then go into the journal, which is still open.
+
+        Args:
+            write: Writes something. Its argument is the object store, or None.
+
+        Raises:
+            TuneError: If `write` fails for another reason, or the reserve is used up.
         """
         has_objects = self._disk is None or not self._disk.has_gone
         while True:
@@ -259,12 +267,12 @@ class Journal:
                     raise _os_error(self.path, "written", error) from error
 
     def sync(self, at_end: bool = False) -> None:
-        """Bring everything written so far to the disk. Blocks. A failure is raised by the next `write` or `close`.
+        """Sync everything written so far to the disk. Blocks. After an error the next `write` or `close` raises it.
 
         Args:
-            at_end: Whether there will be no further sync.
+            at_end: Whether this is the last sync.
         """
-        self._is_unsynced = False  # before the sync: what is written meanwhile asks for another one
+        self._is_unsynced = False  # before the sync, so that a write during the sync asks for another one
         with self._sync_guard:
             if self._descriptor is None or self._failure is not None:
                 return
@@ -279,9 +287,9 @@ class Journal:
             del self._unsynced[:count]
 
     def _sync_objects(self, at_end: bool) -> None:
-        """Sync what the lines refer to. If the run's directory is gone, the marks stay; the next sync tries again.
+        """Sync the objects that the lines refer to. If the run's directory is gone, the next sync tries again.
 
-        A file that is missing before the end may be the first to go of a directory that is just being removed.
+        Before the last sync a missing file is not an error: somebody may just be removing the whole directory.
         """
         try:
             self.objects.sync()
@@ -291,10 +299,10 @@ class Journal:
                 raise
 
     def _sync_lines(self, descriptor: int, lines: bytes) -> None:
-        """Sync the file, of which `lines` have not been synced yet.
+        """Sync the file. Its last lines, `lines`, have not been synced yet.
 
-        After a failed sync the content of the disk is unknown, and another sync may report success. So the lines
-        are written once more, through a new descriptor, which takes the place of the old one if that works.
+        After a failed sync the content of the disk is unknown, and a second sync may wrongly report success. So write
+        the lines once more through a new descriptor, and sync that. If this works, the new descriptor replaces the old.
         """
         try:
             files.sync_descriptor(descriptor)
@@ -315,10 +323,10 @@ class Journal:
         self._synced_bytes += len(lines)
 
     def close(self) -> None:
-        """Sync unless the journal is of durability `process`, and close it. Blocks. A second call does nothing.
+        """Sync the journal unless its durability is `process`, and close it. Blocks. A second call does nothing.
 
         Raises:
-            TuneError: If a sync has failed, or the file was changed by somebody else.
+            TuneError: If a sync has failed, or another program has changed the file.
         """
         if self._descriptor is None:
             return
@@ -344,11 +352,11 @@ class Journal:
         try:
             self.close()
         except TuneError:
-            if error is None:  # else the first error says more
+            if error is None:  # otherwise the first error tells more
                 raise
 
     def _write(self, descriptor: int, lines: bytes) -> None:
-        """One write for all lines; what a short write has left behind is cut off before it is tried again."""
+        """Write all lines at once. After a short write, cut off its part and try again."""
         with self._writing:
             for _ in range(_WRITE_TRIES):
                 if self._torn_bytes:
@@ -359,7 +367,8 @@ class Journal:
                     return
                 self._torn_bytes = written
             try:
-                self._torn_bytes += os.write(descriptor, lines[self._torn_bytes :])  # this one fails and says why
+                # write the rest: this raises the error that explains the short writes
+                self._torn_bytes += os.write(descriptor, lines[self._torn_bytes :])
             finally:
                 self._cut_back(descriptor)
             raise OSError(errno.ENOSPC, "only a part of a record could be written")
@@ -369,7 +378,10 @@ class Journal:
         self._torn_bytes = 0
 
     def _look(self, descriptor: int, at_end: bool = False) -> None:
-        """See whether the file is where and what it should be; what cannot be mended is a failure. Holds the guard."""
+        """Check that the file and the lock are in place, and restore them if not. Keep an error as the failure.
+
+        The caller holds `_sync_guard`.
+        """
         is_here = self._is_in_place(descriptor)
         is_locked = self._lock is None or self._lock.is_in_place()
         try:
@@ -395,7 +407,7 @@ class Journal:
             self._failure = error
 
     def _is_missed_for_long(self) -> bool:
-        """Whether something has been gone for a while; else there will be another look."""
+        """Whether the file or the lock has been missing for `LOOK_S`. If not, schedule another check."""
         now_s = time.monotonic()
         if self._missed_s is None:
             self._missed_s = now_s
@@ -412,7 +424,7 @@ class Journal:
             return False
 
     def _write_again(self, descriptor: int) -> None:
-        """Put a copy of the file at its path, and go on with that. Blocks, but appending is held up only at the end."""
+        """Write a copy of the file to its path, and continue with it. Blocks; delays other writes only at the end."""
         what = "removed"
         if os.path.lexists(self.path):
             aside = files.free_name(f"{self.path}.other")
@@ -436,7 +448,10 @@ class Journal:
         )
 
     def _copy(self, descriptor: int, copy: BinaryIO, offset: int) -> int:
-        """Copy the records from `offset` on; returns where they end. Reading moves no place where others write."""
+        """Copy the records from `offset` on. Return where they end.
+
+        Moving the descriptor's position for reading is safe, because the file is open for appending.
+        """
         while offset < self._end:
             os.lseek(descriptor, offset, os.SEEK_SET)
             chunk = os.read(descriptor, min(_CHUNK_BYTES, self._end - offset))
@@ -447,7 +462,7 @@ class Journal:
         return offset
 
     def _go_on_with(self, descriptor: int) -> None:
-        """Let the descriptor lead to the file at the path: at once, also for a record that is just being written."""
+        """Let the descriptor refer to the file that is at the path now. The exchange is atomic, so no write is lost."""
         fresh = _open_own(self.path, _FLAGS)
         os.dup2(fresh, descriptor, inheritable=False)
         os.close(fresh)
@@ -466,11 +481,11 @@ class Journal:
 
 @dataclass(frozen=True)
 class Repair:
-    """What `repair` has done.
+    """The result of `repair`.
 
     Attributes:
         kept_bytes: Length of the good beginning, which is the journal now.
-        aside: The file that holds the rest, or None if there was no rest.
+        aside: Path of the file with the rest, or None if there was no rest.
     """
 
     kept_bytes: int
@@ -478,17 +493,17 @@ class Repair:
 
 
 def read(path: str | os.PathLike[str], unpickle: bool = False) -> Iterator[dict[str, Any]]:
-    """The records of a journal, one after the other; also while another process writes it.
+    """Read the records of a journal one after the other. Another process may be writing it. Blocks.
 
     Args:
-        path: The file. A torn end is left out, and left alone.
-        unpickle: See `codec.decode`: only after `lock.check_trusted`.
+        path: The file. A torn end is ignored and not changed.
+        unpickle: See `codec.decode`. Pass True only after `lock.check_trusted`.
 
     Yields:
-        The records. Memory does not grow with the file.
+        The records. The memory does not grow with the file.
 
     Raises:
-        JournalCorruptError: If there is a bad line before good ones, when it is reached.
+        JournalCorruptError: If there is a bad line before good lines. It is raised at the bad line.
         TuneError: If the file cannot be read, was written by a newer version, or an object cannot be unpickled.
     """
     for _, record in scan(path, unpickle):
@@ -501,16 +516,17 @@ def scan(
     begin: int = 0,
     leaves_out: Callable[[int, bytes], bool] | None = None,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Like `read`, with positions.
+    """Like `read`, but also yields the offset of each record.
 
     Args:
         path: The file.
         unpickle: See `read`.
-        begin: Where to begin, in bytes: the beginning of a record.
-        leaves_out: Tells from the position and the line whether a record is left out. Good lines they must be, though.
+        begin: The offset, in bytes, at which to start reading. It must be the beginning of a record.
+        leaves_out: Called with the offset and the line of each record; True leaves the record out. The checksums of
+            such lines are still checked.
 
     Yields:
-        (where the record begins, in bytes; the record).
+        (offset of the record in bytes, record).
 
     Raises:
         JournalCorruptError: See `read`.
@@ -537,14 +553,17 @@ def scan(
 
 
 def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """The records at some positions, which `scan` has told; nothing is unpickled.
+    """Read the records at some offsets, which `scan` has yielded. Objects stay pickled. Blocks.
 
     Args:
         path: The file.
-        offsets: Where they begin, in bytes.
+        offsets: Where the records begin, in bytes.
+
+    Yields:
+        The records.
 
     Raises:
-        JournalCorruptError: If no good record begins there any more.
+        JournalCorruptError: If no good record begins at an offset any more.
         TuneError: If the file cannot be read.
     """
     file_path = os.path.abspath(path)
@@ -564,7 +583,7 @@ def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[dict[st
 
 
 def of_kinds(path: str | os.PathLike[str], *kinds: str) -> Iterator[dict[str, Any]]:
-    """The records of some kinds, in order, without a look at the others; nothing is unpickled.
+    """Read only the records of some kinds, in order. Objects stay pickled. Blocks.
 
     Args:
         path: The file.
@@ -578,15 +597,15 @@ def of_kinds(path: str | os.PathLike[str], *kinds: str) -> Iterator[dict[str, An
 
 
 def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"") -> Iterator[tuple[int, bytes]]:
-    """The lines of the records of some kinds, for who need not understand them; a torn end is left out.
+    """Read the lines of the records of some kinds, without decoding them. Bad lines are left out. Blocks.
 
     Args:
         path: The file.
         *kinds: The kinds.
-        holding: What must occur in a line.
+        holding: Text that a line must contain; by default any line is taken.
 
     Yields:
-        (where the line begins, in bytes; the line).
+        (offset of the line in bytes, line).
 
     Raises:
         TuneError: See `read`.
@@ -598,7 +617,8 @@ def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"
         with files.open_to_read(file_path) as file:
             while block := file.read(_CHUNK_BYTES):
                 block += file.readline()
-                if holding not in block or not any(mark in block for mark in marks):  # nearly all of them are results
+                # skip a whole block at once if possible: nearly all records are results
+                if holding not in block or not any(mark in block for mark in marks):
                     offset += len(block)
                     continue
                 for line in block.splitlines(keepends=True):
@@ -618,13 +638,13 @@ def _is_good(line: bytes) -> bool:
 
 
 def valid_bytes(path: str | os.PathLike[str]) -> int:
-    """Length in bytes of a journal without its torn end. Blocks: the whole file is checked.
+    """Length in bytes of a journal without its torn end. Blocks, since it checks the whole file.
 
     Args:
         path: The file.
 
     Raises:
-        JournalCorruptError: If there is a bad line before good ones.
+        JournalCorruptError: If there is a bad line before good lines.
         OSError: If the file cannot be read.
         TuneError: If it was written by a newer version.
     """
@@ -637,7 +657,7 @@ def valid_bytes(path: str | os.PathLike[str]) -> int:
 
 
 def repair(path: str | os.PathLike[str]) -> Repair:
-    """Keep the lines before the first bad one, and set the rest aside. The run must not be live.
+    """Keep the lines before the first bad line, and move the rest to a separate file. No driver may be running.
 
     Args:
         path: The journal.
@@ -657,14 +677,14 @@ def repair(path: str | os.PathLike[str]) -> Repair:
 
 
 def _lines(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
-    """(position, line) up to the length that the file has now: a record that is just being written is left out."""
+    """Yield (offset, line) up to the present length of the file. Lines that are written later are left out."""
     left = os.fstat(file.fileno()).st_size - begin
     file.seek(begin)
     offset = begin
     while left > 0:
         block = file.read(min(left, _LINES_BYTES))
         if not block:
-            return  # it has been cut meanwhile
+            return  # the file has been cut meanwhile
         if not block.endswith(b"\n"):
             block += file.readline(left - len(block))
         left -= len(block)
@@ -674,7 +694,7 @@ def _lines(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _good_beginning(file: BinaryIO, path: str) -> tuple[int, bool]:
-    """Length in bytes of the lines before the first bad one, and whether there is a bad one."""
+    """Length in bytes of the lines before the first bad line, and whether there is a bad line."""
     length = 0
     for offset, line in _lines(file, 0):
         try:
@@ -688,9 +708,9 @@ def _good_beginning(file: BinaryIO, path: str) -> tuple[int, bool]:
 
 
 def _require_torn(file: BinaryIO, path: str, offset: int) -> None:
-    """Raise JournalCorruptError if a good line follows the bad one at `offset`."""
+    """Raise JournalCorruptError if a good line follows the bad line at `offset`."""
     later = next((position for position, line in _lines(file, offset) if _is_good(line)), offset)
-    if later == offset:  # also where a writer has completed it meanwhile
+    if later == offset:  # no good line follows, or a writer has completed the line at `offset` meanwhile
         return
     way_out = (
         "to keep the lines before the bad one: copy the run's directory, then run "
@@ -703,7 +723,7 @@ def _require_torn(file: BinaryIO, path: str, offset: int) -> None:
 
 
 def _check_schema(path: str, record: dict[str, Any]) -> None:
-    """Raise unless `record`, the first one, says that this version can read the journal."""
+    """Raise an error unless `record`, the first of a journal, shows that this version can read it."""
     if record.get(records.KIND) != records.RUN:
         raise JournalCorruptError(
             f"the journal {path} must begin with a record of kind {records.RUN!r}, but its first is of kind "
@@ -718,9 +738,9 @@ def _check_schema(path: str, record: dict[str, Any]) -> None:
 
 
 def _cut(path: str, length: int) -> str:
-    """Move what stands behind byte `length` to a file of its own, for people to look at; return its path.
+    """Move the content after byte `length` to a separate file, where users can read it. Return the path of that file.
 
-    The copy is on the disk before the journal is cut: at no time does the content exist nowhere.
+    The copy is synced before the journal is cut, so that the content is never lost.
     """
     with open(_open_own(path, os.O_RDWR), "r+b") as file:
         aside = files.free_name(f"{path}.torn")
@@ -742,9 +762,9 @@ def _open_own(path: str, flags: int) -> int:
 
 
 def _cut_before_torn(path: str) -> None:
-    """Cut a journal before the first record that names a value which a power cut has kept from the disk.
+    """Cut a journal before the first record that refers to an object whose file a power cut has damaged.
 
-    That record, and those behind it, had not been synced either: it is a torn end that happens to be legible.
+    That record and the records after it had not been synced either. So they are a torn end, although they are legible.
     """
     objects = ObjectStore(_objects_directory(path))
     torn = objects.find_torn()

@@ -1,8 +1,8 @@
-"""Where a run lies on disk: names, directories, atomic writes, and careful removal.
+"""The layout of a run on disk: names, directories, error files, and safe removal.
 
-A run is one directory with one directory for each trial in it. Everything is written in place. Two rules hold
-everywhere: nothing is written or removed outside the run's directory, whatever names users choose, and removal never
-follows a link and only touches what minitune itself has made.
+A run is one directory, which holds one directory for each trial. All files are written there directly. Two rules hold
+everywhere. Nothing is written or removed outside of the run's directory, whatever names the user chooses. And removal
+follows no link, and removes only what minitune itself has created.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ logger = logging.getLogger("minitune")
 
 DATE_FORMAT = "%Y-%m-%d_%H-%M-%S"
 NAME_LIMIT_BYTES = 255
-"""The longest name that common file systems take."""
+"""The longest name that common file systems allow."""
 STATES_KEPT = 2
-"""How many state files of a component are kept: the newest may be damaged."""
+"""How many states of a component are kept. More than one, because the newest may be damaged."""
 
 _DEVICE_NAMES = frozenset({"CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port in ("COM", "LPT") for n in range(10))})
 _UNFIT_FOR_DIRECTORY = re.compile(r'[/()<>:"\\|?*\x00-\x1f\x7f-\x9f\u2028\u2029]')
@@ -45,7 +45,7 @@ _STATE_FILE = re.compile(r"(?P<component>[a-z][a-z_-]*)-state-(?P<offset>\d+)\.p
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """The files of a run, by name.
+    """The paths of the files of a run.
 
     Attributes:
         path: The run's directory, absolute.
@@ -60,17 +60,17 @@ class RunDirectory:
 
     @property
     def journal(self) -> str:
-        """The record of the run."""
+        """The journal, which has all events of the run."""
         return os.path.join(self.path, "journal")
 
     @property
     def lock(self) -> str:
-        """The file by which a second driver is kept out."""
+        """The lock file that keeps a second driver out."""
         return os.path.join(self.path, "lock")
 
     @property
     def tuner(self) -> str:
-        """Configs and space, without the trainable."""
+        """The configs and the search space, without the trainable."""
         return os.path.join(self.path, "tuner.pkl")
 
     @property
@@ -80,23 +80,23 @@ class RunDirectory:
 
     @property
     def objects(self) -> str:
-        """Directory of the objects that are too large for the journal, by checksum."""
+        """The directory of the objects that are too large for the journal. Their names are checksums."""
         return os.path.join(self.path, "objects")
 
     @property
     def shared(self) -> str:
-        """Directory of the values that workers share; it is there only while the run is live."""
+        """The directory of the values that workers share. It exists only while a driver runs."""
         return os.path.join(self.path, "shared")
 
     def state_file(self, component: str, offset: int) -> str:
-        """Path of a component's state file.
+        """The path of a component's state file.
 
         Args:
-            component: Such as `searcher`; lower-case letters, `_` and `-`.
-            offset: The journal's length that the state stands for, in bytes. Files are ordered by it, never by a date.
+            component: A name such as `searcher`, of lower-case letters, `_` and `-`.
+            offset: The state includes the journal up to this length, in bytes. It orders the files; dates do not.
 
         Raises:
-            ValueError: If the component has no such name.
+            ValueError: If the component's name has other characters.
         """
         name = f"{component}-state-{offset:012d}.pkl"
         if _STATE_FILE.fullmatch(name) is None:
@@ -118,7 +118,7 @@ class RunDirectory:
             files.remove_file(path)
 
     def has_trials(self) -> bool:
-        """Whether there are directories in which trials may have been: the first one comes after the first record."""
+        """Whether the run's directory has subdirectories. A run creates the first of them after its first record."""
         with os.scandir(self.path) as entries:
             return any(
                 entry.is_dir(follow_symlinks=False) and not files.WRITE_TEMPORARY.fullmatch(entry.name)
@@ -126,22 +126,22 @@ class RunDirectory:
             )
 
     def lost_journal(self) -> JournalCorruptError:
-        """The error of a journal without a good record, although the run `has_trials`."""
+        """The error for a journal without a good record although the run `has_trials`."""
         return JournalCorruptError(
             f"the journal {self.journal} holds no record, although there are directories of trials beside it: it was "
             "damaged, and its records are lost; put back a copy, or start a run with another name"
         )
 
     def clean(self) -> None:
-        """Remove temporary files that a killed driver has left in the run's own directory."""
+        """Remove the temporary files of a killed driver from the run's directory and its object store."""
         for directory in (self.path, self.objects):
             files.remove_write_temporaries(directory, within=self.path)
 
 
 def is_run(path: str | os.PathLike[str]) -> bool:
-    """Whether directory `path` holds a run, even a damaged one: a `tuner.pkl`, or a journal with something in it.
+    """Whether directory `path` holds a run, even a damaged one: it has a `tuner.pkl`, or a journal that is not empty.
 
-    A lock and an empty journal are none: their driver was killed before it had written down what is to be run.
+    A lock and an empty journal are not a run: their driver was killed before it wrote what to run.
     """
     run = RunDirectory(local_path(path))
     if os.path.lexists(run.tuner):
@@ -156,19 +156,19 @@ def is_run(path: str | os.PathLike[str]) -> bool:
 
 
 def check_name(name: str, what: str) -> str:
-    """Refuse a name that could lead out of its directory or that some file system cannot hold.
+    """Check that a name cannot lead out of its directory, and that common file systems allow it.
 
     Args:
-        name: Name of a run or of a trial's directory.
-        what: What it names, for the error text.
+        name: The name of a run or of a trial's directory.
+        what: A description of the named thing, for the error text.
 
     Returns:
         The name.
 
     Raises:
-        ValueError: If it is empty, absolute, `.` or `..`, holds a separator or a control character, ends in a dot or a
+        ValueError: If it is empty, absolute, `.` or `..`, has a separator or a control character, ends in a dot or a
             space, is a reserved device name, is too long, or cannot be encoded.
-        TypeError: If it is no text.
+        TypeError: If it is not a str.
     """
     if not isinstance(name, str):
         raise TypeError(f"{what} must be text, but got {type(name).__name__}")
@@ -180,14 +180,14 @@ def check_name(name: str, what: str) -> str:
 
 
 def check_run_name(name: str) -> str:
-    """Refuse what cannot name a run: each part of `project/model` is checked like any other name.
+    """Check the name of a run with `check_name`. Each part of a name such as `project/model` is checked.
 
     Returns:
         The name.
 
     Raises:
-        ValueError: If a part of it is no good name, see `check_name`.
-        TypeError: If it is no text.
+        ValueError: If a part of the name breaks a rule of `check_name`.
+        TypeError: If the name is not a str.
     """
     for part in name.split("/") if isinstance(name, str) else [name]:
         check_name(part, "the run's name")
@@ -218,12 +218,12 @@ def _broken_rule(name: str) -> str | None:
 
 
 def clean_name(text: str) -> str:
-    """`text` with every character that has no place in a directory's name replaced by `_`."""
+    """`text` with `_` in place of every character that is not allowed in the name of a directory."""
     return _UNFIT_FOR_DIRECTORY.sub("_", text.encode("utf-8", "replace").decode())
 
 
 def date_text() -> str:
-    """The date and time of the current clock, as names and files show it."""
+    """The date and time of the current clock, in the format of names and files."""
     return _date_of_second(int(clock.current.time()))
 
 
@@ -235,21 +235,21 @@ def _date_of_second(time_s: int) -> str:
 def create_run_directory(
     storage_path: str | os.PathLike[str], name: str | None, resume: bool = False, trainable_name: str = "run"
 ) -> RunDirectory:
-    """Make the directory of a run.
+    """Create the directory of a run.
 
     Args:
-        storage_path: The directory that holds runs; it is made if needed.
-        name: The run's name, or None for `<trainable>_<date>`; `project/model` is a directory of its own in `project`.
-        resume: True if the run may be there already.
+        storage_path: The directory that holds runs. It is created if needed.
+        name: The run's name, or None for `<trainable>_<date>`. `project/model` is the directory `model` in `project`.
+        resume: True to accept the directory of an existing run.
         trainable_name: The trainable's name, for the default name.
 
     Returns:
-        The directory. If another run is there and this is no resume, its name has a suffix, with a warning
-        if the name was given.
+        The directory. If another run is there and `resume` is False, the new name gets a suffix, with a warning if
+        `name` was given.
 
     Raises:
-        ValueError: If `name` is no good name.
-        TuneError: If the directory cannot be made or written; the text names path and reason.
+        ValueError: If `name` breaks a rule of `check_name`.
+        TuneError: If the directory cannot be created or written; the text has the path and the reason.
     """
     chosen = default_run_name(trainable_name) if name is None else check_run_name(name)
     root = local_path(storage_path)
@@ -263,26 +263,26 @@ def create_run_directory(
             f"({error.strerror or error}); choose another storage_path"
         ) from error
     if path != os.path.join(root, chosen):
-        level = logging.INFO if name is None else logging.WARNING  # a name that was drawn is of no interest
+        level = logging.INFO if name is None else logging.WARNING  # the user did not choose a default name
         logger.log(level, "a run is already at %s; this one goes to %s", os.path.join(root, chosen), path)
     return RunDirectory(path)
 
 
 def default_run_name(trainable_name: str) -> str:
-    """`<trainable>_<date>`, cleaned and cut so that it is a good name; a setting leaves the date out."""
+    """`<trainable>_<date>`, changed and cut so that it is a valid name. A setting leaves the date out."""
     text = _cut(clean_name(trainable_name), identifier_limit())
     if is_on("DISABLE_DATED_SUBDIR"):
-        # without the date behind it the text may end like a name that some systems do not take
+        # without the date at its end the name may end in a way that some systems do not allow
         text = text.rstrip(". ")
         return text if _broken_rule(text) is None else f"{text}_run"
     return f"{text}_{date_text()}"
 
 
 def _claim(root: str, name: str, *, may_share: bool, resume: bool) -> str:
-    """Path of a directory for the run: a new one, or one that is there and holds no run (or the run to resume).
+    """The path of a directory for the run: a new one, or an existing one without a run (or with the run to resume).
 
-    Only a name that the user chose may lead to a directory that is already there: two runs that start within the same
-    second have the same default name, and only the making of a directory decides between them.
+    An existing directory is used only if the user chose its name. Two runs that start within the same second have the
+    same default name, and only the one that creates the directory may use it.
     """
     suffix = 0
     wanted = os.path.join(root, name)
@@ -305,7 +305,7 @@ def _claim(root: str, name: str, *, may_share: bool, resume: bool) -> str:
 
 
 def _check_writable(path: str) -> None:
-    """Raise an OSError unless a file can be made in directory `path`."""
+    """Raise an OSError if no file can be created in directory `path`."""
     probe = os.path.join(path, files.temporary_name())
     os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, files.BLOB_MODE))
     os.unlink(probe)
@@ -317,20 +317,20 @@ def create_trial_directory(
     dirname_creator: Callable[[Trial], str] | None = None,
     characters: int | None = None,
 ) -> str:
-    """Make the directory of a trial.
+    """Create the directory of a trial.
 
     Args:
         run_path: The run's directory.
         trial: The trial.
-        dirname_creator: The user's own function for the name, or None for `<trial_name>_<experiment_tag>_<date>`.
-        characters: How many of the trial's name and tag are used; by default `identifier_limit`.
+        dirname_creator: The user's function for the name, or None for `<trial_name>_<experiment_tag>_<date>`.
+        characters: How many characters of the trial's name and tag are used; by default `identifier_limit`.
 
     Returns:
-        The directory's name below the run's; four hex digits were appended if the name was taken.
+        The directory's name below the run's directory. It ends in four hex digits if the wanted name existed.
 
     Raises:
-        ValueError: If the trial's own name or the creator's result is no good name.
-        OSError: If the directory cannot be made.
+        ValueError: If the trial's custom name or the creator's result breaks a rule of `check_name`.
+        OSError: If the directory cannot be created.
     """
     if dirname_creator is not None:
         wanted = check_name(str(dirname_creator(trial)), f"the directory's name of trial {trial.trial_id}")
@@ -361,10 +361,10 @@ def _default_directory_name(trial: Trial, characters: int) -> str:
 
 
 def check_trial_name(name: str) -> str:
-    """Refuse a trial's name that could mislead: `/` is allowed in it, since names are cleaned before they become paths.
+    """Check a trial's name with `check_name`, but allow `/`, which is replaced before the name becomes a path.
 
     Raises:
-        ValueError: If it breaks one of the other rules of `check_name`.
+        ValueError: If the name breaks another rule of `check_name`.
     """
     check_name(_cut(name.replace("/", "_")), "a trial's name")
     if os.path.isabs(name) or ".." in name.split("/"):
@@ -373,13 +373,13 @@ def check_trial_name(name: str) -> str:
 
 
 def is_inside(path: str, top: str) -> bool:
-    """Whether `path`, with all links resolved, lies below directory `top`."""
+    """Whether `path`, with all links resolved, is below directory `top`."""
     real, real_top = os.path.realpath(path), os.path.realpath(top)
     return real != real_top and os.path.commonpath([real, real_top]) == real_top
 
 
 def _cut(text: str, characters: int = NAME_LIMIT_BYTES, size_bytes: int = NAME_LIMIT_BYTES - 30) -> str:
-    """`text` cut to so many characters and bytes; by default it leaves room for a date and a suffix."""
+    """`text` cut to at most `characters` and `size_bytes`. The default leaves room for a date and a suffix."""
     text = text[:characters]
     while len(text.encode("utf-8", "surrogatepass")) > size_bytes:
         text = text[:-1]
@@ -387,10 +387,10 @@ def _cut(text: str, characters: int = NAME_LIMIT_BYTES, size_bytes: int = NAME_L
 
 
 def identifier_limit() -> int:
-    """How many characters of a name go into a directory's name.
+    """How many characters of a name are used in a directory's name.
 
     Raises:
-        ValueError: If that is set to something else than a number.
+        ValueError: If the setting is not a positive int.
     """
     value = setting("MAX_LEN_IDENTIFIER")
     if not value.isdecimal() or int(value) < 1:
@@ -404,14 +404,14 @@ def identifier_limit() -> int:
 def append_error(
     trial_directory: str, number: int, traceback_text: str, date: str, error: BaseException | None = None
 ) -> None:
-    """Note a failure in the trial's `error.txt`, and the exception in `error.pkl` if it can be pickled.
+    """Append a failure to the trial's `error.txt`, and write the exception to `error.pkl` if it can be pickled.
 
     Args:
         trial_directory: The trial's directory.
-        number: 1 for the trial's first failure.
-        traceback_text: What happened.
-        date: When.
-        error: The exception.
+        number: The number of the failure, from 1.
+        traceback_text: The traceback.
+        date: When the trial failed.
+        error: The exception, or None. Without one that can be pickled, an older `error.pkl` is removed.
 
     Raises:
         OSError: If the directory cannot be written.
@@ -443,13 +443,13 @@ def _pickle_error(error: BaseException) -> bytes | None:
 
     try:
         data: bytes = cloudpickle.dumps(error)
-    except Exception:  # the text says it all; an exception that cannot be pickled is no second failure
+    except Exception:  # `error.txt` has the traceback, so this is not an error
         return None
     return data
 
 
 def remove_error_pickle(trial_directory: str) -> None:
-    """Remove `error.pkl`: a retry has succeeded. `error.txt` stays."""
+    """Remove `error.pkl`, for example because a retry has succeeded. `error.txt` stays."""
     files.remove_file(os.path.join(trial_directory, "error.pkl"), within=os.path.dirname(trial_directory))
 
 
@@ -457,15 +457,15 @@ def remove_error_pickle(trial_directory: str) -> None:
 
 
 def clean_trial_directory(run_path: str, trial_directory: str, recorded: Container[int]) -> list[str]:
-    """Remove temporaries, and checkpoints that no record names: what a killed worker or driver has left.
+    """Remove the leftovers of a killed worker or driver: temporary files, and checkpoints without a record. Blocks.
 
     Args:
         run_path: The run's directory.
-        trial_directory: A directory in it.
-        recorded: Numbers of the trial's checkpoints that are to stay.
+        trial_directory: A directory in it. If it is a link or is elsewhere, nothing is removed.
+        recorded: The numbers of the trial's checkpoints to keep.
 
     Returns:
-        Names of what was removed. Nothing is, if the directory is a link or lies elsewhere.
+        The names of the removed entries.
 
     Raises:
         OSError: If something cannot be removed.
@@ -485,14 +485,14 @@ def clean_trial_directory(run_path: str, trial_directory: str, recorded: Contain
 
 
 def retire_checkpoint(trial_directory: str, number: int) -> str | None:
-    """Take a surplus checkpoint out of sight, to be removed later: half of one must never be seen.
+    """Rename a surplus checkpoint to a temporary name before it is removed, so that no reader sees a part of it.
 
     Args:
         trial_directory: The trial's directory.
-        number: The checkpoint's number; the journal no longer names it.
+        number: The checkpoint's number. The journal must have its `drop` record.
 
     Returns:
-        Path of what is to be removed with `files.remove_tree_steps`; None if it is gone already.
+        The path to remove with `files.remove_tree_steps`; None if the checkpoint does not exist.
     """
     # attempts are counted from 1, so no worker prepares a checkpoint under this name
     path = os.path.join(trial_directory, directory_name(number))
@@ -508,5 +508,5 @@ def retire_checkpoint(trial_directory: str, number: int) -> str | None:
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
-        return path  # left over there; remove it where it is
+        return path  # a directory of an earlier attempt has the temporary name; remove the checkpoint in place
     return os.path.join(trial_directory, target)

@@ -1,13 +1,14 @@
-"""Guards a run's directory against another driver at work on it, and against files that another user may have written.
+"""Protect a run's directory against a second driver, and against files that another user may have written.
 
-`RunLock` keeps a second driver out, and is free at once when its holder dies, however that happens. A POSIX record lock
-goes with its process and is not inherited over a fork, so no worker can keep it. It has two weaknesses: it does not
-exclude the process that holds it, and that process loses it as soon as it closes *any* descriptor of the file. Hence a
-registry inside the process, which is asked before the file is opened. Where there are no such locks (no `fcntl`, or a
-file system that refuses), `msvcrt` locks the file on Windows; elsewhere the lock is a file that only one process can
-create. Such a file counts as free if its process is gone, by pid and start time.
+`RunLock` keeps a second driver out. The lock is free at once when its holder dies, whatever the cause. It is a POSIX
+record lock: the kernel releases it when the process ends, and a fork does not inherit it, so no worker can keep it.
+Such a lock has two weaknesses. It does not exclude the process that holds it, and that process loses it as soon as it
+closes *any* descriptor of the file. So the process also keeps a registry of its locks, and consults it before it opens
+the file. On Windows `msvcrt` locks the file. Where neither kind of lock works (for example on a file system without
+locks), the lock is a second file, which only one process can create. It counts as free if its process is gone, by pid
+and start time.
 
-`check_trusted` asks, before anything is unpickled, who could have written it.
+`check_trusted` checks who could have written a file before it is unpickled.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ _BUSY = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 _EXCLUSIVE_SUFFIX = ".exclusive"
 
 _UNWRITTEN_PATIENCE_S = 10.0
-"""A file without content belongs to a process that is just writing it, unless it is older than this."""
+"""A lock file without content belongs to a process that is just writing it, unless the file is older than this."""
 
 _CLOCK_STEP_S = 5.0
 
-_WINDOWS_LOCK_POSITION = 1 << 30  # the lock is mandatory there: put it where no reader comes
+_WINDOWS_LOCK_POSITION = 1 << 30  # locks are mandatory on Windows: lock a byte that no reader reads
 
 logger = logging.getLogger("minitune")
 
@@ -57,9 +58,9 @@ class Holder(NamedTuple):
     """The holder of a lock.
 
     Attributes:
-        pid: The process.
-        start_time: When it was started, in seconds since the epoch: a pid may be used again.
-        host: The machine.
+        pid: Its process id.
+        start_time: When the process was started, in seconds since the epoch. It is needed because pids are reused.
+        host: The machine's name.
         since: When it took the lock, in seconds since the epoch.
     """
 
@@ -70,15 +71,15 @@ class Holder(NamedTuple):
 
     @classmethod
     def here(cls) -> Holder:
-        """This process, now."""
+        """The present process, as a holder from now on."""
         return cls(os.getpid(), _start_time(os.getpid()) or math.nan, platform.node(), time.time())
 
     def is_alive(self) -> bool:
-        """Whether the process still runs. Of another machine nothing is known, so yes."""
+        """Whether the process still runs. True for a process of another machine, since that cannot be checked."""
         if self.host != platform.node():
             return True
         started = _start_time(self.pid)
-        # Start times are computed from the time of day, which may have been set since. Unknown (NaN) counts as same.
+        # Start times are computed from the time of day, which may have been set since. NaN (unknown) counts as equal.
         return started is not None and not abs(started - self.start_time) > _CLOCK_STEP_S
 
     def __str__(self) -> str:
@@ -90,7 +91,7 @@ class RunLock:
     """The lock of one run's directory.
 
     Args:
-        path: The lock's file; it stays there when the lock is free.
+        path: The lock's file. It is not removed when the lock is released.
 
     Example:
         >>> import tempfile
@@ -105,11 +106,11 @@ class RunLock:
         self._exclusive_path: str | None = None
 
     def acquire(self) -> None:
-        """Take the lock, or refuse at once.
+        """Take the lock. Does not wait for it.
 
         Raises:
-            RunLockedError: If another driver holds it, in this process or another; the text names it.
-            TuneError: If the lock's file cannot be made.
+            RunLockedError: If another driver holds it, in this process or another; the text names the holder.
+            TuneError: If the lock's file cannot be created or locked.
         """
         with _held_guard:
             other = _held.get(self.path)
@@ -122,14 +123,14 @@ class RunLock:
             _held[self.path] = self
 
     def release(self) -> None:
-        """Give the lock back; nothing happens if it is not held."""
+        """Release the lock. Does nothing if it is not held."""
         with _held_guard:
             if self.holder is None:
                 return
             if _held.get(self.path) is self:
                 del _held[self.path]
             holder, self.holder = self.holder, None
-            is_own = holder.pid == os.getpid()  # else this is a fork of the holder
+            is_own = holder.pid == os.getpid()  # False in a fork of the holder
             if self._exclusive_path is not None:
                 found = _read_holder(self._exclusive_path)
                 if is_own and found is not None and (found.pid, found.host) == (holder.pid, holder.host):
@@ -142,13 +143,13 @@ class RunLock:
                 self._descriptor = None
 
     def take_again(self) -> None:
-        """Take the lock on a new file, since somebody has removed the one that there was. Any thread.
+        """Take the lock again on a new file, because somebody removed the old file. Any thread may call this.
 
-        A link in its place is set aside.
+        If a link is at the path now, it is renamed. Does nothing if the lock is not held.
 
         Raises:
-            RunLockedError: If another driver has taken it meanwhile.
-            TuneError: If it cannot be taken.
+            RunLockedError: If another driver has taken the lock meanwhile.
+            TuneError: If the lock's file cannot be created or locked.
         """
         with _held_guard:
             if self.holder is None:
@@ -165,7 +166,7 @@ class RunLock:
             logger.warning("the lock %s was removed during the run; it is taken again", self.path)
 
     def is_in_place(self) -> bool:
-        """Whether the file that is locked is still the one at the path: else another driver could take a new one."""
+        """Whether the locked file is still at the path. If not, another driver could lock a new file there."""
         if self._descriptor is None:
             return self._exclusive_path is not None and os.path.lexists(self._exclusive_path)
         try:
@@ -197,14 +198,14 @@ class RunLock:
 
 
 def read_holder(path: str | os.PathLike[str]) -> Holder | None:
-    """The holder of the lock at `path`; None if it is free. For display: it may change at any moment.
+    """The holder of the lock at `path`; None if it is free. Use it for display only: it may change at any moment.
 
     Args:
         path: The lock's file.
     """
     lock = RunLock(path)
     with _held_guard:
-        # Closing a descriptor of a lock that this process holds would release it: do not even open the file.
+        # If this process holds the lock, closing any descriptor of the file would release it. So do not open it.
         other = _held.get(lock.path)
         if other is not None and other.holder is not None and other.holder.pid == os.getpid():
             return other.holder
@@ -213,14 +214,14 @@ def read_holder(path: str | os.PathLike[str]) -> Holder | None:
 
 
 class _NoLocks(Exception):
-    """Neither this Python nor this file system has locks that go with the process."""
+    """This Python or this file system has no locks that end with the process."""
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock the file, without waiting; False if somebody else has.
+    """Lock the file without waiting. Return False if another process has locked it.
 
     Raises:
-        _NoLocks: If there are no locks here.
+        _NoLocks: If this system has no such locks.
     """
     if sys.platform == "win32":
         return _lock_on_windows(descriptor)
@@ -244,7 +245,7 @@ def _lock_on_windows(descriptor: int) -> bool:
         import msvcrt
     except ImportError as error:
         raise _NoLocks from error
-    module: Any = msvcrt  # its functions are only known to type checkers on Windows
+    module: Any = msvcrt  # type checkers know its functions only on Windows
     os.lseek(descriptor, _WINDOWS_LOCK_POSITION, os.SEEK_SET)
     try:
         module.locking(descriptor, module.LK_NBLCK, 1)
@@ -256,10 +257,10 @@ def _lock_on_windows(descriptor: int) -> bool:
 
 
 def _create_exclusively(path: str, holder: Holder) -> None:
-    """Create the file, once that of a dead process is out of the way.
+    """Create the lock file, after removing one that belongs to a dead process.
 
     Raises:
-        RunLockedError: If a living process has it.
+        RunLockedError: If the file belongs to a living process.
     """
     for _ in range(3):
         try:
@@ -272,18 +273,18 @@ def _create_exclusively(path: str, holder: Holder) -> None:
         finally:
             os.close(descriptor)
         return
-    raise _locked(path, _read_holder(path))  # others were faster, three times
+    raise _locked(path, _read_holder(path))  # other processes were faster three times
 
 
 def _take_away_stale(path: str) -> None:
-    """Remove the file of a dead process; raise RunLockedError if it is not dead."""
+    """Remove the lock file of a dead process; raise RunLockedError if the process is alive."""
     found = _read_holder(path)
     if found is not None and found.is_alive():
         raise _locked(path, found)
     if found is None and _age_s(path) < _UNWRITTEN_PATIENCE_S:
         raise _locked(path, None)
-    # Two processes may both have found it dead, and one may have put its own file there already: so the file is
-    # renamed, which only one of them can do, and looked at again before it is thrown away.
+    # Two processes may both have found it dead, and the faster one may have created its own file already. So rename the
+    # file, which only one process can do, and read it again before it is removed.
     aside = f"{path}.{os.getpid()}"
     try:
         os.replace(path, aside)
@@ -314,11 +315,11 @@ def _read_holder(path: str) -> Holder | None:
             fields = json.loads(file.read(10_000))
         return Holder(int(fields["pid"]), float(fields["start_time"]), str(fields["host"]), float(fields["since"]))
     except (OSError, ValueError, KeyError, TypeError):
-        return None  # free, or its holder is just writing
+        return None  # the lock is free, or its holder is just writing the file
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    """Replace the content, which is for people: that the disk is full is no reason not to hold the lock."""
+    """Replace the content of the lock file. Errors such as a full disk are ignored: the content is only for display."""
     try:
         os.ftruncate(descriptor, 0)
         os.lseek(descriptor, 0, os.SEEK_SET)
@@ -342,7 +343,7 @@ def _remove(path: str) -> None:
 
 
 def _start_time(pid: int) -> float | None:
-    """When a process was started, in seconds since the epoch; None if it is gone or a zombie, NaN if unknown."""
+    """When a process was started, in seconds since the epoch; None if it is gone or a zombie; NaN if unknown."""
     if sys.platform != "linux":
         return _start_time_by_psutil(pid)
     try:
@@ -376,19 +377,19 @@ def _start_time_by_psutil(pid: int) -> float | None:
 
 
 def check_trusted(path: str | os.PathLike[str]) -> None:
-    """Refuse to go on if somebody else may have written what is about to be unpickled.
+    """Raise an error if another user may have written the files that are about to be unpickled.
 
-    Unpickling runs whatever code the pickle's author wrote. So `path`, the directory around it if it is a file,
-    and what is read from it if it is a directory (pickles, the journal, the objects, the trials' directories) must
-    belong to the current user or to root, and no other user may be able to write there. `MINITUNE_TRUST=1` skips the
-    check. On Windows there is none.
+    Unpickling runs code that the pickle's author chose. So `path` must belong to the current user or to root, and no
+    other user may be able to write to it. If `path` is a file, the same holds for its directory. If it is a directory,
+    it holds for the files that are read from it: the pickles, the journal, the objects and the trials' directories.
+    `MINITUNE_TRUST=1` turns the check off. There is no check on Windows.
 
     Args:
         path: A run's directory, or a file.
 
     Raises:
-        UntrustedStateError: Naming the path, its owner and its mode.
-        FileNotFoundError: If `path` is not there.
+        UntrustedStateError: If the check fails. The text names the path, its owner and its mode.
+        FileNotFoundError: If `path` does not exist.
     """
     if is_on("TRUST") or not hasattr(os, "getuid"):
         return
@@ -410,7 +411,7 @@ def check_trusted(path: str | os.PathLike[str]) -> None:
 
 
 def _check_owner(path: str) -> None:
-    if sys.platform == "win32":  # access lists there say more than these modes; a restore runs the author's code
+    if sys.platform == "win32":  # file modes do not show there who may write; access lists do
         return
     found = os.lstat(path)
     mode = stat.S_IMODE(found.st_mode)
@@ -432,7 +433,7 @@ def _check_owner(path: str) -> None:
 
 
 def _is_private_group(group_id: int) -> bool:
-    """Whether a group has no member but the current user, as on systems that give each user a group and umask 002."""
+    """Whether the current user is the only member of a group. Some systems give each user a group, and umask 002."""
     if sys.platform == "win32":
         return False
     try:

@@ -1,7 +1,7 @@
-"""A run in the hands of this driver: `OpenRun` has its directory and journal, `MemoryRun` has neither.
+"""The run of this driver: `OpenRun` has a directory and a journal, `MemoryRun` has neither.
 
-An open run is locked against other drivers. The driver does not know which of the two it has. What an `OpenRun` writes
-down, a `MemoryRun` tells to a listener, and forgets.
+The driver uses both in the same way. An `OpenRun` locks the directory against other drivers and writes its records to
+the journal. A `MemoryRun` passes its records to a listener and does not keep them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from minitune.record.plugin_states import StateKeeper
 from minitune.record.recorder import Recorder
 
 Listener = Callable[[records.Record], None]
-"""Hears of each record of a run, in order, when it is written."""
+"""Called with each record of a run, in order."""
 
 
 # -- in a directory ----------------------------------------------------------------------------------------------------
@@ -40,18 +40,19 @@ class OpenRun:
 
     Args:
         run: The run's directory.
-        is_new: True to begin a journal, False to go on with the one that is there.
-        checkpoints: Which checkpoints are kept, by experiment.
+        is_new: True to start a new journal, False to continue the existing one.
+        checkpoints: Which checkpoints are kept, one config for each experiment.
         durability: `process`, `batched` or `strict`.
         metric: The run's metric, or None.
         mode: Its mode, or None.
-        dirname_creators: Make the names of trial directories, by experiment; None for the usual ones.
-        listen: Hears of each record of the trials once it is written.
+        dirname_creators: Functions for the names of trial directories, one for each experiment; None for the default
+            names.
+        listen: Called with each record of the trials when it has been added to the journal.
 
     Raises:
-        RunLockedError: If another driver has it.
-        JournalCorruptError: If the journal cannot be trusted.
-        TuneError: If a file cannot be made or read.
+        RunLockedError: If another driver holds the lock.
+        JournalCorruptError: If the journal is damaged.
+        TuneError: If a file cannot be created or read.
     """
 
     recorder: Recorder
@@ -109,7 +110,7 @@ class OpenRun:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if os.getpid() != self._pid:  # a child that a plug-in has forked is on its way out; the run goes on
+        if os.getpid() != self._pid:  # a child that a plug-in forked is exiting; the run continues in its parent
             return
         try:
             if self._journal is not None:
@@ -120,11 +121,11 @@ class OpenRun:
             self._lock.release()
 
     def _prepare(self) -> None:
-        """Make way for the journal, with the lock in hand.
+        """Check and clean the directory before the journal is opened. The caller holds the lock.
 
-        The order of a run's first files leaves no doubt about a directory: an empty journal, then `tuner.pkl`, then the
-        first record. So without `tuner.pkl` there is no run yet, with an empty journal one that has yet to begin, and a
-        journal that is missing beside a `tuner.pkl` has been lost.
+        A driver writes the first files of a run in this order: an empty journal, `tuner.pkl`, the first record. So a
+        directory without `tuner.pkl` holds no run yet. With `tuner.pkl` and an empty journal, the run has not started.
+        With `tuner.pkl` and no journal, the journal was lost.
         """
         if not self._is_new and not os.path.exists(self.run.journal):
             raise TuneError(f"{self.run.journal} is missing; without it the run cannot be resumed")
@@ -142,22 +143,22 @@ class OpenRun:
                 f"({error.strerror or error}); free some space, or choose another storage_path"
             ) from error
         if self._is_new:
-            files.remove_file(self.run.journal)  # an empty one
+            files.remove_file(self.run.journal)  # if there is one, it is empty
 
     @property
     def objects(self) -> ObjectStore:
-        """Where large values go."""
+        """The store of large values."""
         if self._journal is None:
             raise RuntimeError("enter the OpenRun before you store something in it")
         return self._journal.objects
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing is on record yet: a driver has ended before it had begun the run."""
+        """Whether the journal has no records, because an earlier driver ended before it wrote the first one."""
         return self._journal is not None and self._journal.offset == 0
 
     def begin(self, first: records.Record | None = None) -> None:
-        """Write the records with which a driver's work begins.
+        """Write the first records of this driver. Blocks for a sync unless the durability is `process`.
 
         Args:
             first: The `run` record of a new run, or None.
@@ -166,29 +167,29 @@ class OpenRun:
             raise RuntimeError("enter the OpenRun before you begin it")
         if first is not None:
             self._journal.append(first)
-        boot_id = ""  # it tells this boot of the machine from others, where that is known
+        boot_id = ""  # distinguishes this boot of the machine from others; empty if unknown
         with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot_id = file.read().strip()
         self._journal.append(records.opened(os.getpid(), _start_time(), boot_id, socket.gethostname()))
         if self._durability != "process":
-            self._journal.sync()  # from here on the run can be resumed, also after a power cut
-            with contextlib.suppress(PermissionError):  # one may write to a directory and yet not read it
+            self._journal.sync()  # from here on the run can be resumed even after a power cut
+            with contextlib.suppress(PermissionError):  # a user may be allowed to write to a directory but not to read
                 files.sync_directory(os.path.dirname(self.run.path))
 
     def keeper(self, hooks: Hooks, context: DriverContext) -> StateKeeper:
-        """What saves the states of the run's plug-ins."""
+        """The object that saves the states of the run's plug-ins."""
         return StateKeeper(self.run, self.recorder, hooks, context, self.of_kind(records.STATE))
 
     def read(self) -> Iterator[records.Record]:
-        """The records so far, objects included: this executes code of their author."""
+        """The records so far, with unpickled objects. This executes code that their author chose."""
         return journal.read(self.run.journal, unpickle=True)
 
     def scan(self, listened_from: int | None = 0) -> Iterator[tuple[int, records.Record]]:
-        """Like `read`, each with where it begins, in bytes.
+        """Like `read`, but yields each record with its offset, in bytes.
 
         Args:
-            listened_from: From where on each single result is needed; None: from nowhere. The results of trials
-                that have ended before may be left out where the records of their ends have the sums.
+            listened_from: The offset from which every result is needed; None if single results are not needed. The
+                results of trials that ended before this offset are left out if their last `status` record has the sum.
         """
         from minitune.record.story import SummedUp
 
@@ -198,7 +199,7 @@ class OpenRun:
         )
 
     def of_kind(self, kind: str) -> list[records.Record]:
-        """The records of one kind so far."""
+        """The records of one kind so far. Their objects stay pickled."""
         return list(journal.of_kinds(self.run.journal, kind))
 
 
@@ -207,7 +208,7 @@ class _Overheard:
 
     Args:
         journal: The journal.
-        listen: Told of each record.
+        listen: Called with each record that is added.
     """
 
     def __init__(self, journal: Journal, listen: Callable[[records.Record], None]):
@@ -239,7 +240,7 @@ class _Overheard:
 
 
 def _start_time() -> float:
-    """When this process was started, in seconds since the epoch; 0 where that is not known."""
+    """When this process was started, in seconds since the epoch; 0 if unknown."""
     if sys.platform != "linux":
         return 0.0
     try:
@@ -255,14 +256,14 @@ def _start_time() -> float:
 
 
 class MemoryRun:
-    """Stands in for an `OpenRun` where nothing is to be written: no lock, no journal, no files.
+    """Replaces an `OpenRun` for a run that writes nothing: no lock, no journal, no files.
 
     Args:
-        run: Where the run would lie; nothing is made there.
-        checkpoints: Which checkpoints are kept, by experiment.
+        run: The directory that the run would have. It is not created.
+        checkpoints: Which checkpoints are kept, one config for each experiment.
         metric: The run's metric, or None.
         mode: Its mode, or None.
-        listen: Hears of each record.
+        listen: Called with each record.
     """
 
     def __init__(
@@ -282,15 +283,15 @@ class MemoryRun:
         """See `OpenRun.begin`: nothing is written."""
 
     def keeper(self, hooks: Hooks, context: DriverContext) -> StateKeeper:
-        """What saves the states of plug-ins: nothing does."""
+        """See `OpenRun.keeper`: this one saves nothing."""
         return _NoKeeper(self.run, self.recorder, hooks, context)
 
 
 class _Heard:
-    """A journal that passes its records on.
+    """A journal that only passes its records to a listener.
 
     Args:
-        listen: To whom.
+        listen: Called with each record.
     """
 
     offset = 0
@@ -308,23 +309,23 @@ class _Heard:
 
 
 class _MemoryRecorder(Recorder):
-    """Tells its journal what happens and leaves the disk alone."""
+    """Passes records to its journal, and creates and removes no files."""
 
     def directory_fault(self, trial: Trial) -> OSError | None:
-        """See `Recorder.directory_fault`: none is needed."""
+        """See `Recorder.directory_fault`: always None, since no directory is needed."""
         return None
 
     def prepare_directory(self, trial: Trial) -> str:
-        """Where the trial's directory would be."""
+        """Return the path that the trial's directory would have."""
         if trial.custom_dirname is None:
             trial.custom_dirname = trial.name
         return trial.local_path
 
     def worker_is_gone(self, trial: Trial) -> None:
-        """See `Recorder.worker_is_gone`: nothing is left behind."""
+        """See `Recorder.worker_is_gone`: there are no files to remove."""
 
     def failure(self, trial: Trial, error: TrialError) -> None:
-        """See `Recorder.failure`: the error is kept in the trial."""
+        """See `Recorder.failure`: only the trial keeps the error."""
 
     def trial_ends(self, trial: Trial) -> None:
         """See `Recorder.trial_ends`."""
@@ -336,14 +337,14 @@ class _MemoryRecorder(Recorder):
 
 
 class _NoDisk(Disk):
-    """Nothing is written, so nothing is ever wrong."""
+    """A disk that never fails, since nothing is written to it."""
 
     def look(self) -> bool:
-        """Never."""
+        """See `Disk.look`: always False."""
         return False
 
     def is_to_blame(self, error: OSError) -> bool:
-        """An error of a plug-in's has nothing to do with the run."""
+        """See `Disk.is_to_blame`: always False. The error comes from a plug-in."""
         return False
 
 
@@ -351,4 +352,4 @@ class _NoKeeper(StateKeeper):
     """Saves nothing."""
 
     def save(self, *components: str) -> None:
-        """Nothing is saved."""
+        """See `StateKeeper.save`: does nothing."""

@@ -1,15 +1,16 @@
-"""All that a resumed run takes over besides the journal: states of plug-ins, files of loggers, references of `put`.
+"""What a resumed run restores in addition to the journal: states of plug-ins, files of loggers, references of `put`.
 
-A replay of the journal gives most plug-ins all that they knew. Their own states are saved besides, for what no replay
-brings back: random numbers without a seed, the time that is left of a budget, what callbacks have counted.
-Each state stands for the journal up to an offset; a resume takes it over there and tells the plug-in only of what came
-after it. Where there is no state that can be taken over, the plug-in hears everything from the beginning.
+A replay of the journal restores most of what plug-ins knew. The rest is in their saved states, for example the state of
+an unseeded random generator, the remaining time of a budget, or the counters of callbacks. Each state includes the
+journal up to an offset. A resume loads the state at this offset of the replay, and calls the plug-in only for later
+records. A plug-in without a loadable state gets all events from the beginning.
 
-The files are those that a plug-in's own `save`, or `save_to_dir`, writes; their names and checksums stand in the
-journal, so that a torn file is never read and no date plays a part. The last two of each component are kept.
+A plug-in's own `save` or `save_to_dir` writes the files of its state. The journal has their names and checksums, so
+that a resume never reads a torn file and does not depend on file dates. The last two states of each component are kept.
 
-Loggers write before the journal does, so a killed driver may have logged one report too many; a full disk, or a person,
-may have cost some. Only the journal counts: what is too much is cut, and what is not whole is written again.
+Loggers write a report before the journal does, so a killed driver may have logged one report too many. A full disk or
+a user may also have damaged the files of loggers. The journal decides: surplus lines are cut off, and a file that does
+not match is written again.
 """
 
 from __future__ import annotations
@@ -52,24 +53,24 @@ logger = logging.getLogger("minitune")
 SEARCHER, SCHEDULER, STOPPER, CALLBACKS = "searcher", "scheduler", "stopper", "callbacks"
 
 TOLD_AGAIN = (SEARCHER, SCHEDULER, STOPPER)
-"""The components that hear of what came after their state; callbacks do not."""
+"""The components that get the events after their state again. Callbacks do not."""
 
 SAVE_PERIOD_S = 10.0
-"""States are saved at most so often, unless `MINITUNE_GLOBAL_CHECKPOINT_S` says otherwise."""
+"""The least time between two saves, unless `MINITUNE_GLOBAL_CHECKPOINT_S` sets another one."""
 
 SAVE_SHARE = 1 / 20
-"""Nor may the saving take more than this share of the time."""
+"""The largest share of time that saving may take."""
 
 _FILES: dict[type[Callback], tuple[str, int]] = {
     JsonLoggerCallback: (EXPR_RESULT_FILE, 0),
     CSVLoggerCallback: (EXPR_PROGRESS_FILE, 1),
 }
-"""By who writes them: their names, and how many lines they have besides one for each report."""
+"""By logger: the name of the file that it writes, and the number of its header lines."""
 
 _BLOCK_BYTES = 1 << 20
 
 PastReports = Callable[[], Iterable[tuple[str, dict[str, Any]]]]
-"""Makes an iterator over (trial id, report as it was logged), in order."""
+"""A function that returns an iterator over (trial id, report as it was logged), in order."""
 
 
 # -- states of plug-ins ------------------------------------------------------------------------------------------------
@@ -80,13 +81,13 @@ class StateKeeper:
 
     Args:
         run: The run's directory.
-        recorder: Writes to the journal which states were saved.
+        recorder: Records in the journal which states were saved.
         hooks: The plug-ins.
-        context: The scheduler's view of the run: a state that refers to it does not hold it.
-        past: The records of states that were saved before.
+        context: The scheduler's view of the run. In a state it is pickled as a reference.
+        past: The `state` records of earlier drivers.
 
     Attributes:
-        due_s: When the states are to be saved the next time, by `time.monotonic`.
+        due_s: When to save the states next, by `time.monotonic`.
     """
 
     def __init__(
@@ -111,10 +112,10 @@ class StateKeeper:
         self._saved_at = recorder.offset
 
     def save(self, *components: str) -> None:
-        """Save the states if there is something on record since the last time. Blocks.
+        """Save the states if anything has been recorded since the last save. Blocks.
 
         Args:
-            *components: Save these in any case, and no others.
+            *components: If given, save these components only, and save them in any case.
         """
         begin_s = time.monotonic()
         if components or self._recorder.offset != self._saved_at:
@@ -137,11 +138,11 @@ class StateKeeper:
                 for name in found:
                     path = os.path.join(directory, name)
                     if not os.path.islink(path):
-                        os.chmod(path, files.BLOB_MODE)  # a plug-in's own way may leave it open
+                        os.chmod(path, files.BLOB_MODE)  # the plug-in may have made it readable for all
                     files.replace(path, os.path.join(self._run.path, name))
         except Exception as error:
             is_disk = isinstance(error, OSError) and self._recorder.disk.is_to_blame(error)
-            if is_disk or descriptors.is_lack(error):  # the next time will do
+            if is_disk or descriptors.is_lack(error):  # a temporary fault: the next save tries again
                 logger.debug("the state of the %s is not saved now: %s", component, error)
                 return
             self._unfit.add(component)
@@ -166,14 +167,14 @@ class StateKeeper:
 
 
 class StateLoader:
-    """Hands the saved states of a run to fresh plug-ins, in the midst of a replay.
+    """Loads the saved states of a run into fresh plug-ins during a replay.
 
     Args:
         run: The run's directory.
         hooks: The fresh plug-ins.
         context: The scheduler's view of the run.
-        past: The records of states, in order.
-        wanted: Whether a component may take over a state at all.
+        past: The `state` records, in order.
+        wanted: Called with a component and its plug-in; returns whether the plug-in may load a state.
     """
 
     def __init__(
@@ -196,16 +197,16 @@ class StateLoader:
 
     @property
     def is_silent_searcher(self) -> bool:
-        """Whether the searcher is to take over a state that has not been reached yet."""
+        """Whether the searcher will load a state that the replay has not reached yet."""
         return any(component == SEARCHER for _, component, _, _ in self._waiting)
 
     @property
     def first_offset(self) -> int | None:
-        """Where the first of them is to be taken over, in bytes; None if there is none."""
+        """The offset, in bytes, at which the first of the remaining states is loaded; None if none remains."""
         return min((offset for offset, *_ in self._waiting), default=None)
 
     def begin(self, hooks: Hooks) -> None:
-        """The replay begins: a plug-in that takes over a state later hears nothing until then."""
+        """Replace each plug-in that will load a state by a passive one until then. Call this before the replay."""
         for _, component, _, _ in self._waiting:
             if component == SEARCHER:
                 hooks.exchange(search_alg=_Silence())
@@ -215,10 +216,15 @@ class StateLoader:
                 hooks.exchange(stopper=NoopStopper())
 
     def reach(self, offset: int | None, hooks: Hooks, trials: Mapping[str, Trial]) -> None:
-        """The replay has come to the record at `offset` (None: to the end): plug-ins that saved here go on from here.
+        """Load the states that were saved at or before `offset`, and put their plug-ins back into the hooks.
+
+        Args:
+            offset: Offset of the record that the replay applies next; None at the end of the replay.
+            hooks: The hooks of the replay.
+            trials: The trials of the run by id. States refer to trials by id.
 
         Raises:
-            TuneError: If a state cannot be taken over.
+            TuneError: If a plug-in cannot load its state.
         """
         if not self._waiting:
             return
@@ -246,10 +252,10 @@ class StateLoader:
             hooks.exchange(stopper=plugin)
 
     def _fits(self, component: str, plugin: Any, record: records.Record) -> bool:
-        """Try it on a copy: a plug-in that refuses the state after taking over half of it could not start again."""
+        """Whether a plug-in can load a state. A copy of it tries, because a failed attempt may leave it half loaded."""
         try:
             copy = deepcopy(plugin)
-        except Exception:  # it holds something that has no copy: there is only one way to find out
+        except Exception:  # it cannot be copied, so assume that it can load the state
             return True
         try:
             self._read(component, copy, record, _Anybody())
@@ -271,7 +277,7 @@ class StateLoader:
             _read(component, plugin, directory, f"{record['offset']:012d}", self._context, trials)
 
     def _newest(self, component: str, plugin: Any, past: list[records.Record]) -> records.Record | None:
-        """The newest state of the component whose files are what their record says."""
+        """The record of the component's newest state whose files match their checksums, or None."""
         for record in reversed(past):
             if record["component"] != component or record["plugin"] != kind_of(plugin):
                 continue
@@ -282,7 +288,7 @@ class StateLoader:
 
 
 def saves_itself(component: str, plugin: Any) -> bool:
-    """Whether a plug-in's class says itself what its state is, rather than leaving that to its base class."""
+    """Whether a plug-in's class overrides the methods that define its state."""
     if component == SEARCHER:
         searcher = innermost(plugin)
         if searcher is None:
@@ -296,7 +302,7 @@ def saves_itself(component: str, plugin: Any) -> bool:
 
 
 def innermost(search_alg: SearchAlgorithm) -> Searcher | None:
-    """The user's searcher, without what is wrapped around it; None if the search algorithm has none."""
+    """The user's searcher without its wrappers; None if the search algorithm has no searcher."""
     if not isinstance(search_alg, SearchGenerator):
         return None
     searcher = search_alg.searcher
@@ -306,7 +312,10 @@ def innermost(search_alg: SearchAlgorithm) -> Searcher | None:
 
 
 def kind_of(plugin: Any) -> str:
-    """The class of a plug-in; of several callbacks only that there are some: they are told apart one by one."""
+    """The class name of a plug-in, with those of the searchers that it wraps; `callbacks` for the tuple of callbacks.
+
+    The state of the callbacks has the class name of each callback in it.
+    """
     if isinstance(plugin, tuple):
         return "callbacks"
     names = [type(plugin).__qualname__]
@@ -326,14 +335,14 @@ def _plugin(hooks: Hooks, component: str) -> Any:
 
 
 class _Anybody(dict[str, Trial]):
-    """Trials for a trial run: each id that is asked for is there."""
+    """A mapping that has a trial for every id, for loading a state into a copy."""
 
     def __missing__(self, trial_id: str) -> Trial:
         return Trial("", trial_id=trial_id)
 
 
 class _Silence(SearchAlgorithm):
-    """Stands in for a search algorithm that will take over what it has saved: it has nothing to say and to hear."""
+    """Replaces a search algorithm until it loads its state: proposes no trials and ignores all events."""
 
     def next_trial(self) -> Trial | None:
         """See `SearchAlgorithm.next_trial`."""
@@ -347,13 +356,13 @@ class _Silence(SearchAlgorithm):
 # -- files of states ---------------------------------------------------------------------------------------------------
 @contextlib.contextmanager
 def _scratch(run: RunDirectory) -> Iterator[str]:
-    """An empty directory within the run's, which is gone afterwards."""
+    """A temporary empty directory in the run's directory. It is removed at the end of the `with` block."""
     directory, pid = os.path.join(run.path, files.temporary_name()), os.getpid()
     os.mkdir(directory, 0o700)
     try:
         yield directory
     finally:
-        if os.getpid() == pid:  # else a plug-in has forked while it was saved, and its parent is still at it
+        if os.getpid() == pid:  # not in a child that the plug-in forked: the parent still uses the directory
             shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -365,10 +374,10 @@ def _sha256(path: str) -> str:
 
 
 def _write(component: str, plugin: Any, directory: str, stamp: str, context: DriverContext) -> None:
-    """Have a component write its state to files in `directory`; none if it remembers nothing."""
+    """Let a component write its state to files in `directory`. A component without a state writes no file."""
     path = os.path.join(directory, f"{_stem(component)}-{stamp}.pkl")
     if component == SEARCHER:
-        plugin.save_to_dir(directory, session_str=stamp)  # by name: Ray Tune's base class has it in **kwargs
+        plugin.save_to_dir(directory, session_str=stamp)  # a keyword, because Ray Tune's base class takes **kwargs
         searcher = innermost(plugin)
         if searcher is not None and newest_file(directory, searcher.CKPT_FILE_TMPL) is None:
             raise TuneError(f"{type(searcher).__name__} has written no state")
@@ -385,7 +394,7 @@ def _write(component: str, plugin: Any, directory: str, stamp: str, context: Dri
 def _read(
     component: str, plugin: Any, directory: str, stamp: str, context: DriverContext, trials: Mapping[str, Trial]
 ) -> None:
-    """Have a component take over what `_write` has written."""
+    """Let a component load the state that `_write` has written."""
     path = os.path.join(directory, f"{_stem(component)}-{stamp}.pkl")
     if component == SEARCHER:
         plugin.restore_from_dir(directory)
@@ -404,7 +413,7 @@ def _stem(component: str) -> str:
 
 
 def _callback_state(callback: Callback, context: DriverContext) -> bytes | None:
-    """A callback's state on its own, so that one that cannot be pickled spoils nothing else."""
+    """The pickled state of one callback. Each is pickled alone, so that a failure does not affect the others."""
     try:
         state = callback.get_state()
         return None if state is None else _dumps(state, context)
@@ -423,7 +432,7 @@ def _load(path: str, context: DriverContext, trials: Mapping[str, Trial]) -> Any
 
 
 def _dumps(value: Any, context: DriverContext) -> bytes:
-    """Pickle a state. Trials, and the driver's context, are written as references: they are those of the run."""
+    """Pickle a state. Trials and the driver's context are pickled as references to those of the run."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle is untyped
@@ -452,18 +461,17 @@ def _loads(data: bytes, context: DriverContext, trials: Mapping[str, Trial]) -> 
 def reconcile(
     callbacks: Sequence[Callback], trials: Sequence[Trial], reports: Mapping[str, int], past: PastReports
 ) -> None:
-    """Make `result.json` and `progress.csv` of a run agree with its record. Blocks while it looks at the files.
+    """Make `result.json` and `progress.csv` of all trials match the journal. Blocks.
 
-    A file is whole if it has as many lines as there are reports; changes within a line are not looked for, since that
-    would take as long as writing everything anew.
+    A file matches if it has the right number of lines. Changes within a line are not detected, because that would take
+    as long as writing the file again. A file that cannot be read or written stays as it is, with a warning in the log:
+    the journal still has the reports.
 
     Args:
-        callbacks: The run's: only those of them that write such files have theirs written anew.
-        trials: Its trials. Where a trial's directory is gone, it stays so.
-        reports: By trial id, how many of its reports are on record, over all attempts.
-        past: All of them; asked for only if something is missing.
-
-    A file that cannot be read or written stays as it is, which the log says: whatever it lacks is on record.
+        callbacks: The callbacks of the run. Only files that one of them writes are written again.
+        trials: The trials of the run. A missing trial directory is not created again.
+        reports: The number of recorded reports by trial id, over all attempts.
+        past: All reports. It is called only if a file has to be written again.
     """
     for trial in trials:
         if not trial.is_finished():
@@ -473,7 +481,7 @@ def reconcile(
                     _cut(path, trial.experiment_path, reports[trial.trial_id] + more)
     broken: list[tuple[LoggerCallback, dict[str, Trial]]] = []
     for callback in callbacks:
-        if isinstance(callback, LoggerCallback) and type(callback) in _FILES:  # a subclass may write what it likes
+        if isinstance(callback, LoggerCallback) and type(callback) in _FILES:  # a subclass may write something else
             name, more = _FILES[type(callback)]
             found = {trial.trial_id: trial for trial in trials if _is_to_write(trial, name, reports, more)}
             broken += [(callback, found)] if found else []
@@ -494,7 +502,7 @@ def _write_anew(
 
 
 def _is_to_write(trial: Trial, name: str, reports: Mapping[str, int], more: int) -> bool:
-    """Whether a file is to be written anew; if so, the one that is there goes."""
+    """Whether a file must be written again. If so, the old file is removed."""
     path = os.path.join(trial.local_path, name)
     with _told(path):
         if _is_broken(path, reports[trial.trial_id], more):
@@ -505,7 +513,7 @@ def _is_to_write(trial: Trial, name: str, reports: Mapping[str, int], more: int)
 
 @contextlib.contextmanager
 def _told(path: str) -> Iterator[None]:
-    """Log an OSError of the `with` block, and go on."""
+    """Log an OSError of the `with` block and suppress it."""
     try:
         yield
     except OSError as error:
@@ -513,7 +521,7 @@ def _told(path: str) -> Iterator[None]:
 
 
 def _is_broken(path: str, reports: int, more: int) -> bool:
-    """Whether a file has not one line for each report, though there is a directory for it."""
+    """Whether a file does not have one line for each report. False if its directory is missing."""
     lines, ends_whole = 0, True
     try:
         with files.open_to_read(path, follow=False) as file:
@@ -527,7 +535,7 @@ def _is_broken(path: str, reports: int, more: int) -> bool:
 
 
 def _cut(path: str, within: str, count: int) -> None:
-    """Cut a file behind its first `count` lines; shorter or missing ones stay as they are."""
+    """Cut a file after its first `count` lines. A shorter file is not changed, a missing one is ignored."""
     try:
         with open(files.open_own(path, os.O_RDWR, within=within), "rb+") as file:
             for _ in range(count):
@@ -544,17 +552,18 @@ def _cut(path: str, within: str, count: int) -> None:
 
 
 def renew_references(run: RunDirectory, trials: Sequence[Trial], space: Any) -> None:
-    """Put the references of `space` where those of the recorded space stand in the configurations of trials.
+    """Replace the references of the recorded space by those of `space` in the configurations of unfinished trials.
 
-    Those at the same place of both spaces correspond. Nothing is done if the spaces hold different numbers of them.
+    References at the same place of both spaces correspond. If the spaces have different numbers of references, nothing
+    is replaced.
 
     Args:
-        run: The directory of the run, with the space with which it began.
-        trials: Its trials; the ones that have ended are left alone.
-        space: The space with which it goes on.
+        run: The directory of the run. It holds the space with which the run was started.
+        trials: The trials of the run. Ended trials are not changed.
+        space: The space with which the run is resumed.
 
     Raises:
-        TuneError: If there are references, and the recorded space cannot be read.
+        TuneError: If `space` has references and the recorded space cannot be read.
     """
     new = list(_references(space))
     old = list(_references(load_tuner_file(run).param_space)) if new else []

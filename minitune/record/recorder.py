@@ -1,10 +1,10 @@
-"""Recorder: writes down what happens to the trials, before anything follows from it.
+"""Recorder: writes each event of the trials to disk before the driver acts on it.
 
-It owns the run's journal, the trials' directories and the retention of checkpoints. What it has written is all that a
-later driver knows of the run.
+It owns the run's journal, the trials' directories and the retention of checkpoints. A later driver knows only what the
+recorder has written.
 
-Each event is recorded at once. The next `write` writes the records, so one write serves all events of a turn of the
-driver's loop. A caller must call `write` before anything that follows from a record.
+Each method adds a record at once. The next `write` writes all added records, so that one write serves all events of one
+turn of the driver's loop. The caller must call `write` before it acts on an event.
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ from minitune.result import CONFIG
 logger = logging.getLogger("minitune")
 
 _RESULTS_WORTH_A_SUM = 32
-"""A sum takes about the place of three results."""
+"""The least number of results for which a sum is recorded. A sum is about as large as three results."""
 
 
 class RecordSink(Protocol):
-    """Where records go: a `Journal`, or who listens to one."""
+    """The target of records: a `Journal`, or an object with a listener."""
 
     @property
     def offset(self) -> int:
-        """Length of what is written, in bytes."""
+        """Length of the written records, in bytes."""
         ...
 
     @property
     def unwritten(self) -> list[bytes]:
-        """The records for the next `write`: one and the same list at any time."""
+        """The records for the next `write`. It is always the same list object."""
         ...
 
     def add(self, record: records.Record) -> None:
-        """Take one record as it is now."""
+        """Add one record for the next `write`. Later changes of the dict have no effect."""
         ...
 
     def write(self) -> None:
-        """Write what was added; it is there for good when this returns."""
+        """Write the added records. They survive the death of the process once this returns."""
         ...
 
     def by_reference(self, record: records.Record) -> records.Record:
-        """A record with references in place of large values, which have files of their own then."""
+        """Store large values in their own files, and return the record with references in their place."""
         ...
 
 
@@ -76,16 +76,17 @@ class Recorder:
     Args:
         run: The run's directory.
         journal: The open journal.
-        checkpoints: Which checkpoints are kept.
-        disk: Whether the run can be written down.
-        dirname_creators: Make the names of trial directories, by experiment; None for the usual ones.
-        is_strict: Whether a checkpoint is on the disk before the record that names it is written.
+        checkpoints: Decides which checkpoints are kept.
+        disk: Knows whether the run can write.
+        dirname_creators: Functions for the names of trial directories, one for each experiment; None for the default
+            names.
+        is_strict: Whether a checkpoint is synced to the disk before the record that names it is written.
 
     Attributes:
-        is_closed: Whether it has been said how the run ends.
-        unwritten: The records since the last `write`; not to be changed.
-        write: Writes them; they are there for good when this returns. Blocks.
-        journal: The journal if it takes whole lines; None if somebody listens to the single records.
+        is_closed: Whether `close` has been called.
+        unwritten: The records since the last `write`. Do not change this list.
+        write: Writes these records. They survive the death of the process once this returns. Blocks.
+        journal: The journal if it accepts whole lines; None if a listener needs every single record.
     """
 
     def __init__(
@@ -110,31 +111,31 @@ class Recorder:
         self._name_characters = identifier_limit()
         self.is_closed = False
         self._pid = os.getpid()
-        # by trial id, what plug-ins may change, as it is on record
+        # by trial id: the facts that plug-ins may change, as they were last recorded
         self._known: dict[str, _Changeable] = {}
 
     @property
     def is_ours(self) -> bool:
-        """Whether this is the process that has begun; a child that a plug-in has forked must end nothing of the run."""
+        """Whether this is the driver's process. A child that a plug-in forked must not end anything of the run."""
         return os.getpid() == self._pid
 
     @property
     def offset(self) -> int:
-        """The journal's length in bytes, after all that has been recorded. Blocks to write it."""
+        """The journal's length in bytes. Writes all added records first, which blocks."""
         self.write()
         return self._journal.offset
 
     def state_saved(self, component: str, plugin: str, written: dict[str, str], offset: int) -> None:
-        """A component's state was written; see `records.state`."""
+        """Record that the state of a component was written; see `records.state`."""
         self._journal.add(records.state(component, plugin, written, offset))
         self.write()
 
     def close(self, reason: str, took_s: float | None = None) -> None:
-        """The driver ends in order; nothing is written after this. Blocks while checkpoints are settled.
+        """Record the orderly end of the driver. Nothing is written after this. Blocks while checkpoints are settled.
 
         Args:
-            reason: Why it ends.
-            took_s: How long it was at work, in seconds.
+            reason: Why the driver ends.
+            took_s: How long it ran, in seconds.
         """
         self.is_closed = True
         self._drop(self._checkpoints.finish())
@@ -144,11 +145,11 @@ class Recorder:
     # -- trials ----------------------------------------------------------------------------------------------------
 
     def trial_added(self, trial: Trial, replaces: str = "") -> None:
-        """A trial is part of the run; to be written before it may start.
+        """Record a new trial of the run. This must be written before the trial may start.
 
         Args:
             trial: The trial.
-            replaces: Id of the trial whose place it takes, or an empty text.
+            replaces: Id of the trial that it replaces, or an empty text.
         """
         trial.experiment_path = self.run.path
         self.note_changes(trial)
@@ -171,7 +172,7 @@ class Recorder:
         self._journal.add(record)
 
     def note_changes(self, trial: Trial) -> None:
-        """Put on record what a plug-in has changed about a trial since it was last looked at."""
+        """Record the changes that plug-ins made to a trial since the last call."""
         now = _Changeable(trial.config, trial.experiment_tag, trial.resources, trial.evaluated_params)
         before = self._known.get(trial.trial_id, now)
         self._known[trial.trial_id] = now
@@ -188,7 +189,7 @@ class Recorder:
         )
 
     def _recorded_config(self, trial: Trial) -> dict[str, Any]:
-        """The configuration as it is recorded and sent: large values in it are stored once, and stand by reference."""
+        """The configuration as it is recorded and sent to workers, with references in place of large values."""
         if trial.light is None and is_small(trial.config):
             return trial.config
         if trial.light_config is trial.config:
@@ -196,14 +197,14 @@ class Recorder:
         return trial.light_config
 
     def extends(self, samples: int) -> None:
-        """The run is to have more samples."""
+        """Record that the run gets more samples."""
         self._journal.add(records.extend(samples))
 
     def prepare_directory(self, trial: Trial) -> str:
-        """Make the trial's directory, or clear it of what an earlier attempt has left half done.
+        """Create the trial's directory, or remove unfinished files of an earlier attempt from it.
 
         Returns:
-            Its path.
+            The path of the directory.
 
         Raises:
             OSError: If it cannot be used.
@@ -219,7 +220,7 @@ class Recorder:
         return trial.local_path
 
     def directory_fault(self, trial: Trial) -> OSError | None:
-        """The fault of the directory of a trial that has been started; None if it is there."""
+        """What is wrong with the directory of a trial that has been started; None if it is all right."""
         try:
             mode = os.lstat(trial.local_path).st_mode
         except OSError:
@@ -229,11 +230,11 @@ class Recorder:
         return files.LinkError(trial.local_path) if stat.S_ISLNK(mode) else NotADirectoryError(trial.local_path)
 
     def note(self, trial_id: str, text: str) -> None:
-        """Keep something about a trial for those who read the run; see `records.note`."""
+        """Record a remark about a trial for people who read the run; see `records.note`."""
         self._journal.add(records.note(trial_id, text))
 
     def worker_is_gone(self, trial: Trial) -> None:
-        """A worker has gone in the midst of something: remove checkpoints that it wrote and never reported.
+        """Remove the checkpoints that a lost worker wrote and did not report.
 
         Files that cannot be removed now are removed at the next attempt, or when the run is opened again.
         """
@@ -246,19 +247,19 @@ class Recorder:
         clean_trial_directory(self.run.path, trial.local_path, recorded)
 
     def attempt_starts(self, trial: Trial) -> None:
-        """An attempt begins; to be written before its worker is started."""
+        """Record the start of an attempt. This must be written before the worker is started."""
         self.note_changes(trial)
-        self._recorded_config(trial)  # of a resumed run, it may not have been stored yet
+        self._recorded_config(trial)  # in a resumed run its large values may not have been stored yet
         checkpoint = trial.checkpoints[-1].record.number if trial.checkpoints else None
         self._journal.add(records.start(trial.trial_id, trial.attempt, checkpoint, trial.custom_dirname or ""))
 
     def rolls_back(self, trial: Trial, number: int) -> None:
-        """The next attempt starts after report `number`; later ones leave the live view."""
+        """Record that the next attempt continues after report `number`, so that later reports no longer count."""
         self._journal.add(records.rollback(trial.trial_id, trial.attempt + 1, number))
 
     def status(self, trial: Trial, cause: str) -> None:
-        """The trial's public status has changed."""
-        # Many results, and no resume may need the state in between.
+        """Record the new public status of the trial."""
+        # A sum pays for many results. It must not replace results that a rollback to a checkpoint may need.
         is_worth_a_sum = (
             trial.report_count >= _RESULTS_WORTH_A_SUM and trial.attempt == 1 and trial.next_checkpoint == 0
         )
@@ -270,7 +271,7 @@ class Recorder:
     def result(
         self, trial: Trial, result: dict[str, Any], decision: Decision, checkpoint: CheckpointRecord | None
     ) -> None:
-        """A result with what was decided upon it; to be written before the worker hears of it."""
+        """Record a result and the decision on it. This must be written before the worker gets the decision."""
         metrics = {**result, CONFIG: None} if CONFIG in result else result
         if checkpoint is not None and self._is_strict:
             self._settle(trial, checkpoint)
@@ -288,9 +289,9 @@ class Recorder:
         )
 
     def failure(self, trial: Trial, error: TrialError) -> None:
-        """An attempt has failed: a new entry in the trial's `error.txt`, and its `error.pkl`.
+        """Add the failure of an attempt to the trial's `error.txt`, and write `error.pkl`.
 
-        A directory that cannot be written (it may be the reason of the failure) is no second failure.
+        If the directory cannot be written, which may be the cause of the failure, this is only logged.
         """
         with _told("the failure of trial %s could not be written to its directory: %s", trial):
             if trial.custom_dirname is None:
@@ -298,7 +299,7 @@ class Recorder:
             append_error(trial.local_path, trial.num_failures, str(error), date_text(), error)
 
     def trial_ends(self, trial: Trial) -> None:
-        """The trial has ended: a failure that a retry has made good leaves no `error.pkl`."""
+        """Clean up after a trial has ended. If a retry succeeded, remove the `error.pkl` of the earlier failure."""
         if trial.attempt > 1 and trial.error is None:
             with _told("error.pkl of trial %s could not be removed: %s", trial):
                 remove_error_pickle(trial.local_path)
@@ -309,9 +310,9 @@ class Recorder:
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
     def adopt(self, trial: Trial) -> None:
-        """Take in a trial of a resumed run with its checkpoints; what an earlier driver was about to remove goes.
+        """Take in a trial of a resumed run with its checkpoints, and remove leftovers of the earlier driver.
 
-        Of a trial that goes on it does when that is started again.
+        For a trial that continues, `prepare_directory` removes the leftovers when the trial is started again.
         """
         if not trial.is_finished():
             self.note_changes(trial)
@@ -320,12 +321,12 @@ class Recorder:
         self._drop(self._checkpoints.adopt(trial))
 
     def checkpoint(self, trial: Trial, kept: KeptCheckpoint, *, reported: bool) -> None:
-        """A checkpoint has arrived: commit it, then let those go that are not to be kept.
+        """Commit a new checkpoint, and then remove the checkpoints that are now surplus.
 
         Args:
             trial: The trial.
             kept: The checkpoint.
-            reported: True if it came with a report, whose record has committed it already.
+            reported: True if it came with a report, whose record has already committed it.
         """
         if not reported:
             if self._is_strict:
@@ -334,10 +335,10 @@ class Recorder:
         self._drop(self._checkpoints.add(trial, kept))
 
     def _settle(self, trial: Trial, record: CheckpointRecord) -> None:
-        """Bring a checkpoint to the disk. Blocks.
+        """Sync a checkpoint to the disk. Blocks.
 
         Raises:
-            TuneError: If that fails: the promise of durability `strict` cannot be kept.
+            TuneError: If the sync fails, because the promise of durability `strict` cannot be kept then.
         """
         directory = os.path.join(trial.local_path, record.directory)
         try:
@@ -349,7 +350,7 @@ class Recorder:
             ) from error
 
     def discard(self, trial: Trial, record: CheckpointRecord) -> bool:
-        """A checkpoint is of no use: the one before it is the newest now. False if another trial still needs it."""
+        """Drop a useless checkpoint, so that the one before it is the newest. False if another trial still needs it."""
         surplus = self._checkpoints.discard(trial, record)
         self._drop(surplus)
         return bool(surplus)
@@ -359,11 +360,11 @@ class Recorder:
         self._checkpoints.pin(trial, record)
 
     def unpin(self, trial: Trial, record: CheckpointRecord) -> None:
-        """The checkpoint has been loaded."""
+        """End one `pin`, after the checkpoint has been loaded."""
         self._drop(self._checkpoints.unpin(trial, record))
 
     def _drop(self, surplus: list[Surplus]) -> None:
-        """Remove what is surplus: first from the record, then from the disk."""
+        """Remove surplus checkpoints: write the `drop` record first, then remove the files."""
         for item in surplus:
             self._journal.add(records.drop(item.trial.trial_id, item.record.number))
             self.write()
@@ -372,7 +373,7 @@ class Recorder:
     def exploit(
         self, trial: Trial, donor: Trial, record: CheckpointRecord, config: dict[str, Any], reason: str = ""
     ) -> None:
-        """A trial is to go on from another one's checkpoint under a new configuration."""
+        """Record that a trial continues from a checkpoint of another trial with a new configuration."""
         self._journal.add(
             self._journal.by_reference(records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason))
         )
@@ -381,7 +382,7 @@ class Recorder:
 
 @contextlib.contextmanager
 def _told(text: str, trial: Trial) -> Iterator[None]:
-    """Log an OSError of the `with` block, and go on; that a directory is not there any more is told elsewhere."""
+    """Log an OSError of the `with` block and suppress it. A missing directory is not logged here but elsewhere."""
     try:
         yield
     except FileNotFoundError:
@@ -391,7 +392,7 @@ def _told(text: str, trial: Trial) -> Iterator[None]:
 
 
 class _Changeable(NamedTuple):
-    """The facts of a trial that plug-ins may change."""
+    """The attributes of a trial that plug-ins may change."""
 
     config: dict[str, Any]
     tag: str

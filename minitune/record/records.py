@@ -1,7 +1,7 @@
-"""The records of a run's journal: what each kind holds. The names of all fields stand here and nowhere else.
+"""The records of a run's journal: the fields of each kind. Only this module defines the names of the fields.
 
-A record is a dict whose first field is its kind. A reader finds the fields under the names of the writing function's
-arguments.
+A record is a dict whose first field is its kind. The other fields have the names of the arguments of the function that
+makes the record.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from minitune.checkpoint import CheckpointRecord
 from minitune.resources import Resources
 
 SCHEMA = 1
-"""Version of what stands here. A reader refuses a journal with a higher one."""
+"""The version of these records. A reader refuses a journal with a higher version."""
 
 KIND = "type"
 """The field that holds a record's kind."""
@@ -36,17 +36,17 @@ CLOSE = "close"
 NOTE = "note"
 
 NUMBER = "number"
-"""The field of a `result` record that counts the trial's reports."""
+"""The field of a `result` record with the trial's count of reports so far."""
 
 SUM = "sum_of_results"
-"""The field of a `status` record that stands for all results of its trial, where there is one."""
+"""The optional field of a `status` record with the sum of all results of its trial so far."""
 
 FINISHED = "finished"
-"""The reason of a `close` record if every trial has had its way."""
+"""The reason in a `close` record if all trials ended on their own."""
 ENDED = "ended: "
 """The beginning of the reason if the run was ended before its trials, for good."""
 INTERRUPTED = "interrupted"
-"""It, if a signal has ended the run, so that it can go on."""
+"""The reason if a signal ended the run. The run can be resumed."""
 
 Record = dict[str, Any]
 
@@ -62,7 +62,7 @@ def run(
     versions: Mapping[str, str],
     total_samples: int | None = None,
 ) -> Record:
-    """The first record: what the run is.
+    """The first record: describes the run.
 
     Args:
         name: The run's name.
@@ -71,8 +71,8 @@ def run(
         seed: The run's seed, or None.
         space_keys: The flattened keys of the search space.
         trainable: The trainable's name.
-        versions: Of minitune and of what else matters; Python's is added.
-        total_samples: How many trials there will be; the field is there only if that is known.
+        versions: Versions by package, of minitune and of others that matter. Python's version is added.
+        total_samples: How many trials there will be. The field is left out if the number is unknown.
     """
     python = ".".join(map(str, sys.version_info[:3]))
     record = {
@@ -93,12 +93,12 @@ def run(
 
 
 def opened(pid: int, start_time: float, boot_id: str, host: str) -> Record:
-    """A driver begins to work on the run.
+    """A driver starts to work on the run. Pid, start time and boot together identify its process.
 
     Args:
-        pid: The driver's process.
-        start_time: When that process was started, in seconds since the epoch: a pid alone may be used again.
-        boot_id: Identifies the machine's boot, likewise.
+        pid: The driver's process id. The system may use it again for another process.
+        start_time: When that process was started, in seconds since the epoch.
+        boot_id: Identifies the machine's boot.
         host: The machine's name.
     """
     at = clock.current.time()
@@ -126,13 +126,14 @@ def trial(
         number: Its place in the order of submission.
         config: Its configuration.
         seed: Its seed.
-        resources: The resources that it asks for.
+        resources: The resources that it needs.
         name: Its name.
         directory: Name of its directory below the run's, or an empty text if it has none yet.
         tag: Its experiment tag.
         evaluated_params: The searched parameters by path.
         experiment: Which of the run's experiments it belongs to.
-        replaces: Id of the trial whose place it takes, because that is begun anew; empty for one of the searcher's.
+        replaces: Id of the trial that it replaces, because that trial is started over; empty for a trial that the
+            searcher proposed.
     """
     return {
         KIND: TRIAL,
@@ -156,7 +157,7 @@ def start(trial: str, attempt: int, checkpoint: int | None, directory: str = "")
     Args:
         trial: The trial's id.
         attempt: 1 for the first.
-        checkpoint: Number of the checkpoint that it goes on from, or None.
+        checkpoint: Number of the checkpoint that it continues from, or None.
         directory: Name of the trial's directory below the run's.
     """
     at = clock.current.time()
@@ -173,17 +174,17 @@ def result(
     checkpoint: CheckpointRecord | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Record:
-    """A report, what was decided upon it, and the checkpoint that came with it.
+    """A report, the decision on it, and the checkpoint that came with it.
 
     Args:
         trial: The trial's id.
         attempt: The attempt that reported.
-        number: Our own count of the trial's reports, from 1.
+        number: minitune's own count of the trial's reports, from 1.
         metrics: The report.
         decision: CONTINUE, PAUSE, STOP or NOOP.
         reason: Why.
-        checkpoint: Committed with this very record.
-        facts: The facts behind the reason; the field is there only if there are any.
+        checkpoint: The checkpoint that this record commits, or None.
+        facts: The facts behind the reason. The field is left out if there are none.
     """
     record = {
         KIND: RESULT,
@@ -191,7 +192,7 @@ def result(
         "attempt": attempt,
         NUMBER: number,
         "metrics": metrics,
-        "decision": str.__str__(decision),  # a plain text: a Decision carries objects
+        "decision": str.__str__(decision),  # a plain str: a Decision also holds objects
         "reason": reason,
         "checkpoint": None if checkpoint is None else _checkpoint_fields(checkpoint),
     }
@@ -201,32 +202,33 @@ def result(
 
 
 def checkpoint(trial: str, attempt: int, number: int, checkpoint: CheckpointRecord) -> Record:
-    """A class has been saved; this record commits the checkpoint.
+    """A class trainable was saved outside of a report. This record commits the checkpoint.
 
     Args:
         trial: The trial's id.
         attempt: The attempt that wrote it.
         number: The report that it belongs to.
-        checkpoint: The checkpoint that was written.
+        checkpoint: The checkpoint.
     """
     fields = _checkpoint_fields(checkpoint)
     return {KIND: CHECKPOINT, "trial": trial, "attempt": attempt, "number": number, "checkpoint": fields}
 
 
 def drop(trial: str, checkpoint: int) -> Record:
-    """A surplus checkpoint, by its number, is about to be removed."""
+    """A surplus checkpoint, given by its number, is about to be removed."""
     return {KIND: DROP, "trial": trial, "checkpoint": checkpoint}
 
 
 def rollback(trial: str, attempt: int, number: int) -> Record:
-    """Attempt `attempt` starts after report `number`: later ones of earlier attempts leave the live view."""
+    """Attempt `attempt` continues after report `number`: later reports of earlier attempts no longer count."""
     return {KIND: ROLLBACK, "trial": trial, "attempt": attempt, "number": number}
 
 
 def exploit(trial: str, donor: str, checkpoint: int, config: Mapping[str, Any], reason: str = "") -> Record:
-    """A trial is about to go on from the donor's checkpoint, by its number, under a new configuration.
+    """A trial is about to continue from a checkpoint of the donor, given by its number, with a new configuration.
 
-    The field `reason` is there only if there is one: what a scheduler decides upon a result has it in the result's.
+    The field `reason` is left out if it is empty. If a scheduler decided this upon a result, the reason is in the
+    `result` record.
     """
     record = {KIND: EXPLOIT, "trial": trial, "donor": donor, "checkpoint": checkpoint, "config": config}
     if reason:
@@ -241,15 +243,15 @@ def status(
     sum_of_results: Mapping[str, Any] | None = None,
     stopped_by: str = "",
 ) -> Record:
-    """A trial's public status changes, and why.
+    """A trial's public status changes.
 
     Args:
         trial: The trial's id.
         status: The new status.
-        cause: Why.
-        sum_of_results: The sum of the trial's results so far, if there are many: see `Trial.sum_up`. A
-            reader that knows it need not read them.
-        stopped_by: The name of the scheduler that has stopped the trial; the field is there only if one has.
+        cause: Why it changes.
+        sum_of_results: The sum of the trial's results so far, see `Trial.sum_up`. It is given only for many results,
+            so that a reader can skip them.
+        stopped_by: The name of the scheduler that stopped the trial. The field is left out if it is empty.
     """
     record = {KIND: STATUS, "trial": trial, "status": status, "cause": cause, "at": clock.current.time()}
     if sum_of_results is not None:
@@ -260,7 +262,7 @@ def status(
 
 
 def note(trial: str, text: str) -> Record:
-    """Something about a trial that only its reader needs to know.
+    """A remark about a trial for people. It changes no state.
 
     Args:
         trial: The trial's id.
@@ -270,19 +272,19 @@ def note(trial: str, text: str) -> Record:
 
 
 def state(component: str, plugin: str, files: Mapping[str, str], offset: int) -> Record:
-    """A component's state has been written.
+    """The state of a component has been written to files.
 
     Args:
-        component: Such as `searcher`.
-        plugin: Its class: only a plug-in of the same class can take the state over.
-        files: By name, below the run's directory, the SHA-256 of each file's content.
-        offset: Length of the journal that the state stands for, in bytes.
+        component: The component, such as `searcher`.
+        plugin: The name of its class. Only a plug-in of the same class can load the state.
+        files: The SHA-256 of each file's content, by the file's name in the run's directory.
+        offset: The state includes the journal up to this length, in bytes.
     """
     return {KIND: STATE, "component": component, "plugin": plugin, "files": dict(files), "offset": offset}
 
 
 def extend(samples: int) -> Record:
-    """The run is to have more samples than it began with."""
+    """The run gets `samples` more samples than it was started with."""
     return {KIND: EXTEND, "samples": samples}
 
 
@@ -298,10 +300,10 @@ def change(
 
     Args:
         trial: The trial's id.
-        config: Its configuration, or None if that is what it was.
-        tag: Its experiment tag, likewise.
-        resources: The resources that it asks for, likewise.
-        evaluated_params: The searched parameters by path; the field is there only if they have changed.
+        config: Its new configuration, or None if it is unchanged.
+        tag: Its new experiment tag, or None if it is unchanged.
+        resources: The resources that it needs now, or None if they are unchanged.
+        evaluated_params: The searched parameters by path. The field is left out if they are unchanged.
     """
     fields = None if resources is None else _resource_fields(resources)
     record = {KIND: CHANGE, "trial": trial, "config": config, "tag": tag, "resources": fields}
@@ -311,12 +313,11 @@ def change(
 
 
 def close(reason: str, took_s: float | None = None) -> Record:
-    """The driver has ended in order.
+    """The driver ends in an orderly way.
 
     Args:
-        reason: Why.
-        took_s: How long it was at work, in seconds by a clock that cannot be set; the field is there only if that is
-            known.
+        reason: Why: `FINISHED`, `INTERRUPTED`, a text that begins with `ENDED`, or another text after an error.
+        took_s: How long the driver ran, in seconds of a monotonic clock. The field is left out if this is unknown.
     """
     record = {KIND: CLOSE, "reason": reason, "at": clock.current.time()}
     return record if took_s is None else {**record, "took_s": took_s}
@@ -339,7 +340,7 @@ def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
     """The checkpoint that a `result` or `checkpoint` record commits, or None.
 
     Raises:
-        ValueError: If the fields are not what they should be.
+        ValueError: If a field of the checkpoint is missing or malformed.
     """
     fields = record.get("checkpoint")
     if fields is None:
@@ -354,10 +355,10 @@ def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
 
 
 def resources_of(record: Mapping[str, Any]) -> Resources:
-    """The resources that the trial of a `trial` or `change` record asks for.
+    """The resources in a `trial` or `change` record.
 
     Raises:
-        ValueError: If the fields are not what they should be.
+        ValueError: If the fields are malformed.
     """
     fields = record["resources"]
     return Resources(fields["bundles"], fields["strategy"]).shared()

@@ -1,10 +1,11 @@
-"""Replay: the story of a run, told to fresh plug-ins, so that plug-ins and trials are where the last driver left them.
+"""Replay: bring fresh plug-ins and trials to the state in which the last driver left them.
 
-`story` says what a record does to a trial. This module tells plug-ins of it, and then chooses which trials go on.
-Searcher, scheduler and stopper hear the same calls in the same order as before, or take over the state that was saved
-and hear what came after it. Callbacks hear nothing. What plug-ins answer does not count: the journal stands, and a
-searcher that proposes another configuration than it did leads to a warning. No worker is started, and no file of a
-trial is touched.
+`story` applies the records of the journal to the trials. This module also calls the plug-ins for each record, and then
+decides which trials continue. The searcher, the scheduler and the stopper get the same calls in the same order as in
+the first driver; or they load their saved state and get only the calls after it. Callbacks get no calls. The answers of
+plug-ins are ignored, because the journal already has the decisions. If a searcher proposes another configuration than
+the recorded one, a warning is logged and the recorded one is used. A replay starts no worker and touches no file of a
+trial.
 """
 
 from __future__ import annotations
@@ -30,38 +31,37 @@ from minitune.resources import Resources
 logger = logging.getLogger("minitune")
 
 RESUMED = "resumed"
-"""Why a trial waits again that had ended."""
+"""The cause in the record of an ended trial that a resume puts back into the queue."""
 
 SKIPPED = "skipped by a resume"
-"""Why a trial has ended that a later driver was not to go on with."""
+"""The cause in the record of a trial that a resume ends instead of continuing it."""
 
 _ASKS = 100
 
 
 class Replay(Story):
-    """A story that plug-ins hear. It fills the state of a run, and then gets the trials ready that are to go on.
+    """A `Story` that also calls the plug-ins. It fills the state of a run, and then prepares the trials that continue.
 
-    A plug-in hears of a step of a trial at the same moment as in the first driver: some before the trial takes it, some
-    after it. So a replay tells them in between, where a mere story only takes the step.
+    The driver calls some hooks before a trial takes a step and others after it. A replay keeps this order.
 
     Args:
         run_path: The run's directory as it is now; it may have been moved.
-        state: An empty state; filled.
+        state: An empty state, which the replay fills.
         hooks: The fresh plug-ins.
-        makers: Make the trials of each experiment for the fresh searcher: they go on with the ids of the run.
-        saved: What the plug-ins have saved.
+        makers: One for each experiment. They make the trials for the fresh searcher, and continue the ids of the run.
+        saved: Loads the saved states of the plug-ins.
 
     Attributes:
-        reports: By trial id, how many results are on record, rolled-back ones included.
-        changes: What the resume itself has done to trials, to be put on record: the trial, and the trial whose place
-            it takes if it starts over.
+        reports: The number of recorded results by trial id, rolled-back results included.
+        changes: The changes that the resume itself made to trials; the caller writes them to the journal. Each is a
+            pair: the trial, and the trial that it replaces if it starts over, or None.
     """
 
     def __init__(
         self, run_path: str, state: RunState, hooks: Hooks, makers: Sequence[TrialMaker], saved: StateLoader
     ) -> None:
         super().__init__(run_path)
-        # one and the same objects: the state keeps them, and its other indices, true
+        # shared with the state, which keeps them and its other indices consistent
         self.trials, self.unfinished, self.donations = state.trials, state.unfinished, state.donations
         self.state = state
         self.hooks = hooks
@@ -69,16 +69,16 @@ class Replay(Story):
         self.saved = saved
         self.reports: Counter[str] = Counter()
         self.changes: list[tuple[Trial, Trial | None]] = []
-        self._cut_off: set[str] = set()  # ids of trials whose worker was ended together with its driver
+        self._cut_off: set[str] = set()  # ids of trials whose worker ended together with the driver
         self._warned = False
 
     def run(self, scan: Callable[[int | None], Iterable[tuple[int, records.Record]]], choice: ResumeConfig) -> None:
-        """Apply all records, and make the trials ready that are to go on.
+        """Apply all records, and then prepare the trials that continue. Blocks while the journal is read.
 
         Args:
-            scan: Reads the journal: the records, in order, each with its offset. It is told from which offset on
-                each single result is needed; None: from nowhere.
-            choice: What becomes of the trials.
+            scan: Yields the records of the journal in order, each with its offset. Its argument is the offset from
+                which it must yield every result; None if it may leave out all results that a sum covers.
+            choice: What to do with finished, failed and unfinished trials.
 
         Raises:
             JournalCorruptError: If a record contradicts those before it.
@@ -92,21 +92,21 @@ class Replay(Story):
             self.saved.reach(None, self.hooks, self._trials)
             for trial in list(self.state.trials):
                 self._choose(trial, choice)
-            # Those that had a worker when their driver ended go on first: they had been started before what waits.
+            # Trials that had a worker when the driver ended run first: the driver had started them before the others.
             for trial in [each for each in self.state.queue if each.trial_id not in self._cut_off]:
                 self.state.queue.remove(trial)
                 self.state.queue.push(trial)
         finally:
             self.hooks.context.is_replaying = False
 
-    # -- telling plug-ins ----------------------------------------------------------------------------------------------
+    # -- calling the plug-ins ------------------------------------------------------------------------------------------
 
     def apply(self, record: records.Record) -> Change:
         """See `Story.apply`."""
         kind = record[records.KIND]
         if kind not in _NO_EVENTS:
-            # What a scheduler asked for earlier was carried out and is on record; only what it asks for
-            # upon the very last record of a trial may have been cut off.
+            # The driver carried out the scheduler's earlier requests, so they are in the journal. Only the requests
+            # after the very last event may not have been carried out.
             self.hooks.drop_requests()
         change = super().apply(record)
         if kind == records.RESULT:
@@ -118,7 +118,7 @@ class Replay(Story):
         return change
 
     def _new_trial(self, record: records.Record, replaced: Trial | None) -> Trial:
-        """Ask the searcher for the trial of a record; it has to propose what it did."""
+        """Ask the searcher for the trial of a record. It should propose the same configuration as the first time."""
         if replaced is not None:
             return _anew(replaced, record["trial"])
         maker = self.makers[record["experiment"]]
@@ -139,7 +139,7 @@ class Replay(Story):
         return trial
 
     def _ask(self) -> Trial | None:
-        """The searcher's next trial; a searcher may say "not now" for reasons of its own."""
+        """The searcher's next trial, or None. Asks several times, because a searcher may decline for a while."""
         for _ in range(_ASKS):
             proposed = self.hooks.next_trial()
             if proposed is not None or self.hooks.search_alg.is_finished():
@@ -149,7 +149,7 @@ class Replay(Story):
     def _add(self, trial: Trial, replaced: Trial | None) -> None:
         if replaced is None:
             self.state.add(trial)
-        else:  # for the plug-ins the old one has ended
+        else:  # the plug-ins see the old trial end
             self.state.donations.pop(replaced.trial_id, None)
             if not replaced.is_finished():
                 self._move(replaced, Step.STOP, RESUMED)
@@ -172,7 +172,7 @@ class Replay(Story):
         elif step is Step.STOP:
             (self.hooks.completed if is_running else self.hooks.removed)(trial)
         elif step is Step.RETRY and (cause == DRIVER_ENDED or cause.startswith(BY_SIGNAL)):
-            self._cut_off.add(trial.trial_id)  # by a signal: like those whose workers were ended with the driver
+            self._cut_off.add(trial.trial_id)  # a signal that killed the worker probably ended the driver, too
         elif step is Step.RETRY:
             has_failed = not cause.startswith(LOST)
         if has_failed:
@@ -182,17 +182,17 @@ class Replay(Story):
             self.hooks.paused(trial)
         elif step is Step.UNPAUSE:
             self.hooks.unpaused(trial)
-        elif step is Step.REVIVE:  # to the scheduler it is a new one
+        elif step is Step.REVIVE:  # for the scheduler this is a new trial
             self.hooks.added(trial)
         elif step is Step.FAIL:
             self.hooks.errored(trial)
         elif has_failed:
             self.hooks.recovers(trial)
 
-    # -- which trials go on --------------------------------------------------------------------------------------------
+    # -- which trials continue -----------------------------------------------------------------------------------------
 
     def _choose(self, trial: Trial, choice: ResumeConfig) -> None:
-        """Do with a trial what is wanted of those in its status."""
+        """Continue, restart or skip a trial, as `choice` says for its status."""
         if not trial.is_finished():
             self._make_ready(trial)
         if trial.phase is Phase.ERROR:
@@ -200,7 +200,7 @@ class Replay(Story):
         elif trial.phase is Phase.TERMINATED:
             wanted = choice.finished
         elif any(trial is ending for ending, _ in self.state.to_end):
-            return  # its final result is on record: there is nothing to choose
+            return  # its final result is in the journal, so it only has to be ended
         else:
             wanted = choice.unfinished
         if wanted is ResumeType.RESTART:
@@ -221,7 +221,7 @@ class Replay(Story):
             self.changes.append((trial, None))
 
     def _make_ready(self, trial: Trial) -> None:
-        """Put an unfinished trial back into the queue, on its newest checkpoint that is what its record says."""
+        """Put an unfinished trial back into the queue, with its newest checkpoint whose files match its record."""
         trial.num_failures = 0
         donation = self.state.donations.get(trial.trial_id)
         if donation is not None and not matches(donation.record, donation.donor.local_path):
@@ -243,14 +243,14 @@ class Replay(Story):
 
 
 _NO_EVENTS = frozenset({records.RUN, records.OPEN, records.NOTE, records.STATE, records.CLOSE})
-"""Records that are no event of a trial or of the search: a scheduler's requests outlast them."""
+"""Records that are not events of a trial or of the search. A scheduler's requests stay open after them."""
 
 _PLAIN = {action: Decision(action) for action in DECISIONS}
-"""Decisions without a reason: most are."""
+"""Shared decisions without a reason; most decisions have none."""
 
 
 def _anew(old: Trial, trial_id: str) -> Trial:
-    """A trial like `old` that has not begun: with the configuration that it has now, and from no checkpoint."""
+    """A copy of `old` that has not started, with its present configuration and without a checkpoint."""
     trial = Trial(
         old.trainable_name,
         config=old.config,

@@ -1,8 +1,9 @@
-"""The files that a run needs to go on: `tuner.pkl`, `trainable.pkl`, or the user's script, run up to its `fit()`.
+"""The files from which a run is resumed: `tuner.pkl`, `trainable.pkl`, or the user's script.
 
-`tuner.pkl` holds configs and the space, each component pickled on its own, so that one that cannot be loaded any more
-costs only itself. `trainable.pkl` holds the trainables, so that a trial can be run again by its name alone. Without
-them the script has to tell: it is run as the user would run it, and ends where it is about to start the run.
+`tuner.pkl` holds the configs and the search space. Each component is pickled separately, so that a component that can
+no longer be loaded does not affect the others. `trainable.pkl` holds the trainables, so that a trial can be run again
+without the script. If `trainable.pkl` is missing, the user's script is executed up to the `fit()` that would start the
+run.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ logger = logging.getLogger("minitune")
 _CHECKPOINTS = "checkpoint_configs"
 
 _LARGE = "large_values"
-"""The part with the names of the large values, which lie among the run's objects."""
+"""The part with the names of the large values. The values themselves are in the run's object store."""
 
 _NONE = pickle.dumps([])
 
 _LOST = b""
-"""In place of the pickle of what has none."""
+"""Replaces the pickle of a value that cannot be pickled."""
 
 _LIMIT_BYTES = 10_000_000
-"""Larger trainables are not kept."""
+"""Larger trainables are not stored."""
 
 _PYTHON = "{}.{}".format(*sys.version_info)
 
@@ -53,7 +54,7 @@ _BOUND, _TOO_LARGE = (
 )
 
 _wanted: Callable[[Any], bool] | None = None
-"""Asked for each plan that is about to be run in this process: whether it is the one that is looked for."""
+"""Set while `plan_of_script` runs a script: called with each plan that is about to run, True for the wanted one."""
 
 
 # -- tuner.pkl ---------------------------------------------------------------------------------------------------------
@@ -61,16 +62,16 @@ _wanted: Callable[[Any], bool] | None = None
 
 @dataclass(frozen=True)
 class RecordedTuner:
-    """What `tuner.pkl` holds.
+    """The content of `tuner.pkl`.
 
     Attributes:
-        trainable_name: Name of the trainable, which itself is not in it.
+        trainable_name: Name of the trainable. The trainable itself is not in the file.
         param_space: The search space.
-        tune_config: How it was searched.
-        run_config: How it was run.
-        checkpoint_configs: Which checkpoints each experiment kept.
+        tune_config: The tune config of the run.
+        run_config: The run config of the run.
+        checkpoint_configs: Which checkpoints are kept, one config for each experiment.
         lost: Names of the settings that could not be pickled, such as `tune_config.search_alg`.
-        objects: The store of the large values in it: while it is in use, they are loaded once.
+        objects: The store of its large values. As long as this reference lives, each large value is loaded only once.
     """
 
     trainable_name: str
@@ -84,11 +85,11 @@ class RecordedTuner:
 
 @dataclass(frozen=True)
 class TunerContent:
-    """The content of a `tuner.pkl` that is to be written.
+    """The pickled content of a `tuner.pkl` before it is written.
 
     Attributes:
         parts: Pickles by name.
-        large: The large values that they refer to, by their places here.
+        large: The large values. The pickles refer to them by their indices in this list.
     """
 
     parts: dict[str, bytes]
@@ -99,7 +100,7 @@ def dump_tuner(recorded: RecordedTuner) -> TunerContent:
     """Pickle the content of a `tuner.pkl`. Parts that cannot be pickled are left out, with a warning.
 
     Args:
-        recorded: Its content.
+        recorded: The content.
     """
     parts: dict[str, bytes] = {"trainable_name": pickle.dumps(recorded.trainable_name)}
     large: list[Any] = []
@@ -116,16 +117,16 @@ def dump_tuner(recorded: RecordedTuner) -> TunerContent:
 
 
 def write_tuner_file(run: RunDirectory, content: TunerContent, objects: ObjectStore, *, sync: bool) -> None:
-    """Write `tuner.pkl`: before the first record, so that a run that has begun can be resumed.
+    """Write `tuner.pkl`. Call this before the first record is written, so that every run with a record can be resumed.
 
     Args:
         run: The run's directory.
-        content: From `dump_tuner`.
-        objects: Where large values go.
-        sync: True to bring all to the disk before returning; blocks for it.
+        content: The result of `dump_tuner`.
+        objects: The store for large values.
+        sync: True to sync the files to the disk before returning, which blocks.
 
     Raises:
-        TuneError: If it cannot be written.
+        TuneError: If a file cannot be written.
     """
     try:
         names = [objects.put(value, short_text(value)).name for value in content.large]
@@ -138,7 +139,7 @@ def write_tuner_file(run: RunDirectory, content: TunerContent, objects: ObjectSt
 
 
 def _add(parts: dict[str, bytes], large: list[Any], name: str, value: Any) -> None:
-    """Add the pickle of a value, and what is large in it."""
+    """Add the pickle of a value to `parts`, and the large values in it to `large`."""
     if value is None or isinstance(value, (str, int, float, bool)):
         parts[name] = pickle.dumps(value)
         return
@@ -160,14 +161,15 @@ def _add(parts: dict[str, bytes], large: list[Any], name: str, value: Any) -> No
 
 
 def load_tuner_file(run: RunDirectory) -> RecordedTuner:
-    """Read `tuner.pkl`. This executes code of its author.
+    """Read `tuner.pkl`. This executes code that its author chose.
 
     Args:
         run: The run's directory.
 
     Raises:
-        TuneError: If there is no run, or the file cannot be read; the text says which part.
-        UntrustedStateError: If somebody else may have written it.
+        RunNotFoundError: If the directory holds no run.
+        TuneError: If the file or a part of it cannot be read; the text names the part.
+        UntrustedStateError: If another user may have written the file.
     """
     if not is_run(run.path):
         raise RunNotFoundError(f"there is no run in {run.path}; restore needs the directory that fit() has written")
@@ -194,16 +196,16 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
 
 
 def load_param_space(run: RunDirectory) -> dict[str, Any] | None:
-    """The search space with which a run began. This executes code of the file's author.
+    """The search space with which a run was started. This executes code that the file's author chose.
 
     Args:
         run: The run's directory.
 
     Returns:
-        The space; None, and a warning, where the file does not tell it.
+        The space. None, after a warning, if it cannot be read from the file.
 
     Raises:
-        UntrustedStateError: If somebody else may have written the file.
+        UntrustedStateError: If another user may have written the file.
     """
     try:
         parts = _parts(run)
@@ -221,13 +223,13 @@ def load_param_space(run: RunDirectory) -> dict[str, Any] | None:
 
 
 def load_checkpoint_configs(run: RunDirectory) -> Sequence[CheckpointConfig]:
-    """Which checkpoints each experiment of a run kept; nothing, and a warning, where the run's file does not say so.
+    """The checkpoint config of each experiment of a run; empty, after a warning, if `tuner.pkl` cannot be read.
 
     Args:
         run: The run's directory.
 
     Raises:
-        UntrustedStateError: If somebody else may have written the file.
+        UntrustedStateError: If another user may have written the file.
     """
     try:
         configs: Sequence[CheckpointConfig] = pickle.loads(_parts(run)[_CHECKPOINTS])
@@ -269,13 +271,13 @@ def _load(run: RunDirectory, parts: dict[str, bytes], resolve: Callable[[int], A
 
 
 def dump_trainables(experiments: Sequence[Experiment]) -> bytes:
-    """The content of a `trainable.pkl`: of each experiment the trainable, or why it is not kept.
+    """The content of a `trainable.pkl`: for each experiment the trainable, or the reason why it is not stored.
 
     Args:
-        experiments: Those of the run.
+        experiments: The experiments of the run.
 
     Raises:
-        TypeError: If one cannot be pickled; the text names the path to the offending member.
+        TypeError: If a trainable cannot be pickled; the text names the path to the offending member.
     """
     kept: list[tuple[bytes, list[bytes]] | str] = []
     for experiment in experiments:
@@ -283,41 +285,41 @@ def dump_trainables(experiments: Sequence[Experiment]) -> bytes:
         content = SmallPickle(bare, "the trainable", _LIMIT_BYTES).content()
         kept.append(_BOUND if bare is not experiment.trainable else content or _TOO_LARGE)
     script = getattr(sys.modules.get("__main__"), "__file__", None)
-    paths = search_path()  # the first one is that of the script's own modules
+    paths = search_path()  # the first path is the directory of the script
     parts = {"python": _PYTHON, "script": script and os.path.abspath(script), "paths": paths, "trainables": kept}
     return pickle.dumps(parts)
 
 
 def _checked(value: Any) -> SharedObject:
-    """Stands for a value that is bound to a trainable, which must fit for workers."""
+    """Wrap a value that is bound to a trainable as a shared object, after checking that it can be sent to workers."""
     require_picklable(value, "a value that is bound to the trainable")
     return SharedObject(value)
 
 
 def write_trainable_file(run: RunDirectory, data: bytes) -> None:
-    """Write `trainable.pkl`. A disk that takes no more is not told of here: what the run itself needs will say so.
+    """Write `trainable.pkl`. Errors of the disk are ignored: the run works without the file.
 
     Args:
         run: The run's directory.
-        data: From `dump_trainables`.
+        data: The result of `dump_trainables`.
     """
     try:
         atomic_write(run.trainable, data, BLOB_MODE)
     except OSError:
-        remove_file(run.trainable)  # of an earlier driver, whose trainable may have been another one
+        remove_file(run.trainable)  # a file of an earlier driver may hold another trainable
 
 
 def load_trainable(run: RunDirectory, number: int = 0, *, way_out: str = "pass its script: --script {}") -> Any:
-    """The trainable of a run. This executes code of its author.
+    """Load a trainable of a run. This executes code that its author chose, and extends `sys.path`.
 
     Args:
         run: The run's directory.
-        number: Of the experiment.
-        way_out: The way out without it; the script goes into the braces.
+        number: The number of its experiment.
+        way_out: Advice for the error text; the path of the script is put into the braces.
 
     Raises:
-        TuneError: If it was not kept, or cannot be loaded; the text says what to do instead.
-        UntrustedStateError: If somebody else may have written it.
+        TuneError: If the trainable was not stored or cannot be loaded; the text says what to do instead.
+        UntrustedStateError: If another user may have written the file.
     """
     hint = way_out.format("FILE.py")
     check_trusted(run.path)
@@ -336,7 +338,7 @@ def load_trainable(run: RunDirectory, number: int = 0, *, way_out: str = "pass i
     if python != _PYTHON:
         raise TuneError(f"the trainable was pickled by Python {python}, and this is {_PYTHON}; use that one, or {hint}")
     data, buffers = kept
-    # Modules are found where the run's driver found them; those that are found already stay what they are.
+    # Find modules where the run's driver found them. Only the script's directory goes before the paths of this process.
     own, *others = parts["paths"] or [""]
     sys.path[:0] = [own] if own not in sys.path and os.path.isdir(own) else []
     sys.path.extend(path for path in others if path not in sys.path and os.path.exists(path))
@@ -350,7 +352,7 @@ def load_trainable(run: RunDirectory, number: int = 0, *, way_out: str = "pass i
 
 
 class _Found(BaseException):
-    """Ends the script: a `BaseException`, which no `except Exception` of it may swallow."""
+    """Ends the script. It is a `BaseException`, so that an `except Exception` in the script does not catch it."""
 
     def __init__(self, plan: Any):
         super().__init__()
@@ -358,31 +360,31 @@ class _Found(BaseException):
 
 
 def offer(plan: Any) -> None:
-    """A plan is about to be run: if this process looks for it, it is not.
+    """End the script instead of running `plan` if `plan_of_script` looks for this plan; else do nothing.
 
     Args:
-        plan: The `Plan`.
+        plan: The `Plan` that is about to be run.
     """
     if _wanted is not None and _wanted(plan):
         raise _Found(plan)
 
 
 def plan_of_script(path: str, arguments: Sequence[str], is_wanted: Callable[[Any], bool]) -> Any:
-    """Run a script as Python would, as `__main__`, up to the `fit()` or `run()` of a plan. Blocks.
+    """Run a script as `__main__`, as Python would, up to the `fit()` or `run()` of the wanted plan. Blocks.
 
-    It stays this process's `__main__`: what the trainable looks up there is found.
+    The script stays the `__main__` of this process, so that the trainable finds the names that it uses from there.
 
     Args:
         path: The script.
-        arguments: Its command line.
-        is_wanted: Which `Plan` is meant. Those that come before it are run.
+        arguments: The arguments of its command line.
+        is_wanted: Whether a `Plan` is the wanted one. The plans before it are run.
 
     Returns:
         The plan.
 
     Raises:
-        TuneError: If the script has ended without it, or has failed; the text has its traceback.
-        OSError: If it cannot be read.
+        TuneError: If the script ends without the wanted plan, or fails; the text has its traceback.
+        OSError: If the script cannot be read.
     """
     global _wanted
     file = os.path.abspath(path)

@@ -1,6 +1,7 @@
-"""How a run stands: at work, at its end, or on the way and without a driver.
+"""The state of a run: running, ended, or interrupted and without a driver.
 
-The journal says why its last driver has ended. If it says nothing, the run's lock says whether the driver lives.
+The last record of the journal says why the last driver ended. If there is no such record, the run's lock shows whether
+the driver is still alive.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ RUNNING, FINISHED_RUN, STOPPED, INTERRUPTED_RUN, FAILED, KILLED = (
     "failed",
     "killed",
 )
-"""How a run stands: at work, all trials had their way, a stopper or a failure has ended it, a signal has, a plug-in's
-error has, or its process has died."""
+"""The states of a run, in this order: a driver works on it; all trials ended on their own; a stopper or a trial's
+failure ended it; a signal ended it; an error outside of its trials ended it; its process died."""
 
 
 _STANDS = {RUNNING: "goes on", FAILED: "has failed", FINISHED_RUN: "has ended"}
@@ -32,11 +33,11 @@ _STANDS = {RUNNING: "goes on", FAILED: "has failed", FINISHED_RUN: "has ended"}
 
 @dataclass(frozen=True)
 class RunState:
-    """How a run stands.
+    """The state of a run.
 
     Attributes:
         name: One of `RUNNING`, `FINISHED_RUN`, `STOPPED`, `INTERRUPTED_RUN`, `FAILED`, `KILLED`.
-        text: The same with what else is known.
+        text: A description with details, such as the driver's process, the reason, or the command that resumes the run.
     """
 
     name: str
@@ -44,21 +45,21 @@ class RunState:
 
     @property
     def said(self) -> str:
-        """How it stands, as the end of a sentence about the run."""
+        """The state as the end of a sentence about the run, such as `was killed`."""
         return _STANDS.get(self.name, f"was {self.name}")
 
     @property
     def can_go_on(self) -> bool:
-        """Whether the run has ended before its trials, and can be resumed."""
+        """Whether the run ended before its trials and can be resumed."""
         return self.name in (INTERRUPTED_RUN, FAILED, KILLED)
 
 
 def state_of(path: str, close_reason: str | None) -> RunState:
-    """How a run stands.
+    """The state of a run.
 
     Args:
-        path: Its directory.
-        close_reason: Why its last driver has ended, if it has said so.
+        path: The run's directory.
+        close_reason: The reason in the last `close` record, or None if the last driver wrote no such record.
     """
     go_on = f"`minitune resume {shlex.quote(path)}` continues it"
     if close_reason is None:
@@ -78,18 +79,18 @@ def state_of(path: str, close_reason: str | None) -> RunState:
 
 
 def state_of_run(run: Story) -> RunState:
-    """How a run stands that has been read."""
+    """The state of a run whose journal has been read."""
     return state_of(run.path, run.close_reason)
 
 
 def read_standing(path: str, decisions: Decisions | None = None, *, unpickle: bool = False) -> tuple[Story, RunState]:
-    """A run, and how it stands. Blocks while its journal is read.
+    """Read a run and its state. Blocks while the journal is read.
 
-    Where no driver is at work on the run, trials that had a worker are PENDING: a resume would find them so.
+    If no driver works on the run, trials that had a worker are PENDING, as they would be after a resume.
 
     Args:
-        path: Its directory.
-        decisions: Filled, if given.
+        path: The run's directory.
+        decisions: Filled from the journal, if given.
         unpickle: See `read_run`.
 
     Raises:
@@ -103,7 +104,7 @@ def read_standing(path: str, decisions: Decisions | None = None, *, unpickle: bo
 
 
 def put_back(trials: Sequence[Trial]) -> None:
-    """Set trials that had a worker to waiting: no driver is at work on them."""
+    """Put trials that had a worker back into the queue. Call this for a run without a driver."""
     for trial in trials:
         if trial.phase in OWNS_ACTOR:
             trial.phase = Phase.QUEUED

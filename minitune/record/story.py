@@ -1,22 +1,22 @@
-"""Story: a run as its journal tells it. This module alone knows what a record does to a run and its trials.
+"""Story: the state of a run according to its journal. Only this module defines the effect of a record on a run.
 
-A `Story` applies records, one after the other, and so has the state that the driver had after each of them. For each
-record it returns a `Change`, which says what the record did. Whatever else is asked of a journal is a view of changes:
+A `Story` applies records one after the other. After each record it has the state that the driver had at that moment.
+For each record it returns a `Change`, which describes the effect of the record. All other views use these changes:
 
-* `read_run`, `read_overview` and `RunFollower` give the story itself;
-* `Replay` (in `record.replay`) is a story that also tells the plug-ins, so that a run can go on;
-* `Reports` gives the results of one trial as the loggers got them;
-* `Decisions` tells why trials were stopped, paused, promoted or tried again;
-* `PastRun` has the learning curves, for simulations.
+* `read_run`, `read_overview` and `RunFollower` return the story itself;
+* `Replay` (in `record.replay`) is a story that also calls the plug-ins, so that the run can be resumed;
+* `Reports` returns the results of one trial as the loggers got them;
+* `Decisions` has the reasons why trials were stopped, paused, promoted or tried again;
+* `PastRun` has the learning curves for simulations.
 
-A new kind of record needs its function in `records` and its handler in `_OF_RUN` or `_OF_TRIAL`.
+A new kind of record needs a function in `records` and a handler in `_OF_RUN` or `_OF_TRIAL`.
 
-A journal may hold millions of results, so a view leaves out what it does not need. `read_overview` reads no results.
-`read_run` reads no results of a trial whose last record holds their sum. A story without details computes no statistics
-and reads no error files.
+A journal may hold millions of results, so each view skips the lines that it does not need. `read_overview` reads no
+results. `read_run` reads no results of a trial whose last record has their sum. A story without details computes no
+statistics and reads no error files.
 
-Nothing is unpickled unless the caller asks for it, and nothing is changed on the disk. The run may be live: a torn
-end of the journal is left out. Records of an unknown kind are passed over.
+This module unpickles objects only if the caller asks for it, and changes nothing on disk. A driver may be running on
+the run. A torn end of the journal and records of unknown kinds are ignored.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ _PHASE_AFTER = {
     Step.STOP: Phase.TERMINATED,
     Step.FAIL: Phase.ERROR,
 }
-"""Where a step leads. The table of `lifecycle` is not asked here: a view shows what an older driver wrote."""
+"""The phase after each step. The stricter table of `lifecycle` is not used: a view shows whatever a driver wrote."""
 
 _STEPS = {RUNNING: Step.TRAIN, PAUSED: Step.PAUSE, TERMINATED: Step.STOP, ERROR: Step.FAIL}
-"""The step by which a trial comes to a status."""
+"""The step that leads to each status."""
 
 _BACK = {
     Phase.PAUSED: Step.UNPAUSE,
@@ -89,17 +89,17 @@ _BACK = {
     Phase.ERROR: Step.REVIVE,
     **dict.fromkeys(OWNS_ACTOR, Step.RETRY),
 }
-"""The step by which a trial in a phase comes back to PENDING."""
+"""The step that leads from each phase back to PENDING."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What an attempt of a trial starts from.
+    """The checkpoint from which an attempt of a trial starts.
 
     Attributes:
-        path: The directory of the checkpoint, its own or another trial's; None: from the beginning.
+        path: The directory of the checkpoint, which may belong to another trial. None if the trial starts without one.
         metrics: The result that the checkpoint belongs to.
-        report_number: How many reports of the trial counted at the start.
+        report_number: The trial's count of reports at the start.
     """
 
     path: str | None
@@ -108,7 +108,7 @@ class Origin:
 
 
 BEGINNING = Origin(None, {}, 0)
-"""The origin of a trial that starts from nothing."""
+"""The origin of a trial that starts without a checkpoint."""
 
 
 @dataclass(slots=True)
@@ -117,11 +117,11 @@ class Change:
 
     Attributes:
         kind: The record's kind.
-        record: The record. The trial's configuration was put into its result, where it belongs.
-        trial: The trial that the record is about, as it is now; None if the record is about the run.
+        record: The record. In a `result` record the trial's configuration has been added to the metrics.
+        trial: The trial that the record is about, in its state after the record; None if the record is about the run.
         before: The phase of the trial before a `status` record; else None.
-        step: The step of its life that the trial took at a `status` record; else None.
-        replaced: The trial whose place `trial` takes, if the record adds such a trial; else None.
+        step: The lifecycle step that the trial took with a `status` record; else None.
+        replaced: The trial that `trial` replaces, if the record adds a trial that replaces another; else None.
     """
 
     kind: str
@@ -137,31 +137,32 @@ class Story:
 
     Args:
         path: The run's directory, absolute. It may have been moved since the records were written.
-        details: False leaves out what takes most of the time and the memory: `origins`, `grafts`, and of each trial the
-            last result, the statistics and the text of its error.
+        details: False leaves out the parts that take most time and memory: `origins`, `grafts`, and the last result,
+            the statistics and the error text of each trial.
 
     Attributes:
         path: The run's directory, absolute.
-        trials: Its trials, in order of submission. Objects that only pickle can hold stay pickled in them, unless the
-            journal was read with `unpickle`.
+        trials: The trials in order of submission. Pickled objects in them stay pickled unless the journal was read with
+            `unpickle`.
         unfinished: The trials that have not ended, by id.
-        donations: By trial id, the checkpoint of another trial that a trial goes on from, until it has one of its own.
-        final: By trial id, the reason of a final result that is on record, while the end of the trial is not.
-        origins: By trial id, what the last attempt of the trial has started from.
-        grafts: By trial id, the last such start that was from another trial's checkpoint.
-        goal: What it optimises.
+        donations: By trial id, the checkpoint of another trial from which the trial continues. The entry is removed as
+            soon as the trial has its own checkpoint.
+        final: By trial id, the reason of a recorded final result, as long as the end of the trial is not recorded.
+        origins: By trial id, the origin of the trial's last attempt.
+        grafts: By trial id, the last origin that was a checkpoint of another trial.
+        goal: The metrics that the run optimises.
         trainable_name: The trainable's name.
-        space_keys: The flattened keys of its search space.
-        seed: Its base seed.
-        versions: Of Python and of minitune, when the run began.
-        total_samples: How many trials there will be; None: without end, or not known.
-        was_ended: Whether a stopper or a failure has ended the run, so that no new trials are to come.
-        close_reason: Why its last driver has ended; None if it is at work, or was killed.
-        begun_s: When the run began, in seconds since the epoch.
-        opened_s: When its last driver began, likewise.
-        noted_s: When the last record with a time was written, likewise. Results have no such time.
-        took_s: How long the last driver was at work, in seconds; None if it still is, or did not come to say so.
-        damage: What is wrong with the journal, if this is what `read_overview` could read of a damaged one; else None.
+        space_keys: The flattened keys of the search space.
+        seed: The base seed of the run.
+        versions: The versions of Python and of minitune when the run was started.
+        total_samples: How many trials there will be; None if the search has no end, or the number is unknown.
+        was_ended: Whether a stopper or a failure ended the run, so that it creates no new trials.
+        close_reason: Why the last driver ended; None if it is running or was killed.
+        begun_s: When the run was started, in seconds since the epoch.
+        opened_s: When the last driver was started, in seconds since the epoch.
+        noted_s: The time of the last record with a time, in seconds since the epoch. Results have no such time.
+        took_s: How long the last driver ran, in seconds; None if it is running, or ended without recording this.
+        damage: The error of a damaged journal that `read_overview` has read in part; else None.
     """
 
     def __init__(self, path: str, details: bool = True):
@@ -183,55 +184,55 @@ class Story:
         self.begun_s = self.opened_s = self.noted_s = 0.0
         self.took_s: float | None = None
         self.damage: JournalCorruptError | None = None
-        self._earlier_s = 0.0  # how long the drivers before the last one were at work
-        self._trials: dict[str, Trial] = {}  # those that were replaced, too
+        self._earlier_s = 0.0  # how long the drivers before the last one ran
+        self._trials: dict[str, Trial] = {}  # by id, replaced trials included
         self._details = details
-        # by trial id, its configuration, and the same on one level: it is flattened once, not with each result
+        # by trial id, its configuration nested and flattened, so that it is flattened only once
         self._configs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
-        self._resources: tuple[Any, Resources] | None = None  # of the last `trial` record: most trials ask for the same
+        self._resources: tuple[Any, Resources] | None = None  # of the last record: most trials need the same resources
 
     @property
     def not_drawn(self) -> int:
-        """How many trials the search has not drawn yet; 0 if it is without end."""
+        """How many trials the search has not drawn yet; 0 if it has no end or the number is unknown."""
         return 0 if self.total_samples is None else max(0, self.total_samples - len(self.trials))
 
     @property
     def updated_s(self) -> float:
-        """When something was last noted, the results of trials included, in seconds since the epoch."""
+        """The time of the last known event, including results of trials, in seconds since the epoch."""
         reported = [trial.last_result.get("timestamp") for trial in self.trials]
         return max([self.noted_s, *(at for at in reported if isinstance(at, (int, float)))])
 
     @property
     def elapsed_s(self) -> float:
-        """How long the last driver was at work, in seconds: what it has said itself, or as far as is known."""
+        """How long the last driver ran, in seconds: the time that it recorded, or else up to its last known event."""
         return max(0.0, self.updated_s - self.opened_s) if self.took_s is None else self.took_s
 
     @property
     def worked_s(self) -> float:
-        """How long all drivers of the run were at work, one after the other, in seconds."""
+        """How long all drivers of the run ran together, in seconds."""
         return self._earlier_s + self.elapsed_s
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the last driver has ended before its trials, or is at work."""
+        """Whether the last driver is running, or ended before its trials so that the run can be resumed."""
         reason = self.close_reason
         return reason is None or not (reason == records.FINISHED or reason.startswith(records.ENDED))
 
     def counts(self) -> Counter[str]:
-        """How many trials there are of each status; see `Trial.shown_status`."""
+        """The number of trials by status; see `Trial.shown_status`."""
         return Counter(trial.shown_status for trial in self.trials)
 
     def follow(self, journal_records: Iterable[records.Record]) -> Iterator[Change]:
-        """Apply records as they are asked for.
+        """Apply records lazily, one for each `next`.
 
         Args:
             journal_records: The records, in order.
 
         Yields:
-            What each of them has done.
+            The change of each record.
 
         Raises:
-            JournalCorruptError: If a record lacks what its kind must have, or is about a trial that is not known.
+            JournalCorruptError: If a record lacks a field of its kind, or is about an unknown trial.
         """
         for record in journal_records:
             try:
@@ -244,14 +245,14 @@ class Story:
             yield change
 
     def apply(self, record: records.Record) -> Change:
-        """Apply the next record; a record of an unknown kind changes nothing.
+        """Apply the next record. A record of an unknown kind changes nothing.
 
         Returns:
-            What it has done.
+            The effect of the record.
 
         Raises:
-            JournalCorruptError: If it is about a trial that no earlier record has introduced.
-            KeyError: If it lacks a field; TypeError, ValueError and AttributeError likewise.
+            JournalCorruptError: If the record is about a trial that no earlier record has introduced.
+            KeyError, TypeError, ValueError, AttributeError: If a field is missing or malformed.
         """
         kind = record[records.KIND]
         trial = self._trials.get(record.get("trial", ""))
@@ -279,9 +280,9 @@ class Story:
         self.begun_s = self.opened_s = record.get("at", 0.0)
 
     def _on_open(self, change: Change) -> None:
-        """A driver begins: trials that had a worker under the one before it wait again.
+        """A driver starts: trials that had a worker of the driver before go back into the queue.
 
-        A trial whose final result is on record stays where it was: its end only has to be carried out.
+        A trial with a recorded final result keeps its phase, because the driver only has to end it.
         """
         self._earlier_s += self.elapsed_s
         self.opened_s = change.record.get("at", self.noted_s)
@@ -318,7 +319,7 @@ class Story:
         self._add(trial, replaced)
 
     def _resources_of(self, record: records.Record) -> Resources:
-        """The resources of a `trial` or `change` record. Most trials of a run ask for the same."""
+        """The resources in a `trial` or `change` record. Equal resources of successive records are one object."""
         fields = record.get("resources")
         if self._resources is None or self._resources[0] != fields:
             request = Resources.of(None) if fields is None else records.resources_of(record)
@@ -328,7 +329,7 @@ class Story:
     def _on_start(self, trial: Trial, change: Change) -> None:
         record = change.record
         trial.custom_dirname, trial.attempt = record.get("directory") or None, record["attempt"]
-        if self._details:  # what the attempt starts from
+        if self._details:
             donation = self.donations.get(trial.trial_id)
             origin = Origin(None, {}, trial.report_count)
             if donation is not None:
@@ -339,22 +340,22 @@ class Story:
                 origin = Origin(path, kept.metrics, trial.report_count)
             self.origins[trial.trial_id] = origin
         self.final.pop(trial.trial_id, None)
-        if trial.phase in OWNS_ACTOR:  # its final result is on record, but the trial has to be saved once more
+        if trial.phase in OWNS_ACTOR:  # its final result is recorded, but a worker must still save the trial once more
             self._move(trial, Step.RETRY, DRIVER_ENDED)
         self._move(trial, Step.START, f"attempt {trial.attempt}")
 
     def _on_result(self, trial: Trial, change: Change) -> None:
         record = change.record
-        if record["decision"] == STOP and record["metrics"].get(DONE):  # not if an interrupt was to stop it
+        if record["decision"] == STOP and record["metrics"].get(DONE):  # an interrupt also stops a trial, without DONE
             self.final[trial.trial_id] = record["reason"]
         self._record_result(trial, record, self._complete(trial, record["metrics"]))
         self._on_checkpoint(trial, change)
 
     def _complete(self, trial: Trial, metrics: dict[str, Any]) -> dict[str, Any]:
-        """Put the trial's configuration into a result, where it belongs: it is not on record with each of them.
+        """Put the trial's configuration back into a result. The journal does not repeat it in each result.
 
         Returns:
-            The result on one level; empty without details.
+            The flattened result; empty without details.
         """
         if CONFIG not in metrics:
             return flatten(metrics) if self._details else {}
@@ -370,7 +371,7 @@ class Story:
         return flat
 
     def _on_checkpoint(self, trial: Trial, change: Change) -> None:
-        """The checkpoint of a record, if it has one, belongs to the trial."""
+        """Add the checkpoint of a record, if it has one, to the trial."""
         checkpoint = records.checkpoint_of(change.record)
         if checkpoint is not None:
             trial.record_checkpoint(checkpoint)
@@ -412,11 +413,11 @@ class Story:
         if step is None:
             return
         total = record.get(records.SUM) if self._details else None
-        if total is not None:  # it stands for the results, which may have been left out
+        if total is not None:  # the sum replaces the results, which the reader may have skipped
             trial.take_sum(total)
             if CONFIG in trial.last_result:
                 trial.last_result[CONFIG] = trial.config
-        if self._details and step is Step.STOP and STATUS[before] == RUNNING:  # its last result is a final one
+        if self._details and step is Step.STOP and STATUS[before] == RUNNING:  # so its last result is final
             if cause == HAS_RETURNED:
                 trial.returns()
             trial.completes()
@@ -424,7 +425,7 @@ class Story:
             trial.num_failures += 1
             text = last_error_text(trial.local_path) if self._details else ""
             trial.error = trial_error_of_text(text or cause, cause)
-        elif step is Step.RETRY:  # it may have failed while it was ended
+        elif step is Step.RETRY:  # a trial with a final result may still fail while it is being ended
             trial.num_failures += not cause.startswith(LOST)
             self.final.pop(trial_id, None)
         if step in (Step.STOP, Step.FAIL):
@@ -436,14 +437,14 @@ class Story:
         trial.stopped_by = record.get("stopped_by", "")
         self._move(trial, step, cause)
 
-    # -- where `Replay` tells plug-ins ---------------------------------------------------------------------------------
+    # -- methods that `Replay` overrides to call plug-ins --------------------------------------------------------------
 
     def _new_trial(self, record: records.Record, replaced: Trial | None) -> Trial:
-        """The trial of a `trial` record, bare."""
+        """Make the trial of a `trial` record, without its configuration and other fields."""
         return Trial(self.trainable_name, trial_id=record["trial"], resources=self._resources_of(record))
 
     def _add(self, trial: Trial, replaced: Trial | None) -> None:
-        """A trial becomes part of the run, or takes the place of another one."""
+        """Add a trial to the run, or put it in the place of `replaced`."""
         self.unfinished[trial.trial_id] = trial
         if replaced is None:
             self.trials.append(trial)
@@ -453,7 +454,7 @@ class Story:
         self.donations.pop(replaced.trial_id, None)
 
     def _record_result(self, trial: Trial, record: records.Record, flat: dict[str, Any]) -> None:
-        """The result of a record becomes the trial's last one."""
+        """Make the result of a record the trial's last result."""
         if self._details:
             trial.record_result(record["metrics"], flat)
         else:
@@ -463,12 +464,12 @@ class Story:
         trial.resources = resources
 
     def _move(self, trial: Trial, step: Step, cause: str) -> None:
-        """The trial takes a step of its life."""
+        """Take a lifecycle step of the trial."""
         trial.phase = _PHASE_AFTER[step]
         if trial.phase in FINISHED:
             self.unfinished.pop(trial.trial_id, None)
             if self._details:
-                trial.story = [(0.0, trial.phase, cause)]  # the end of it is all that views ask for
+                trial.story = [(0.0, trial.phase, cause)]  # views need only the last step
         elif step is Step.REVIVE:
             self.unfinished[trial.trial_id] = trial
 
@@ -480,7 +481,7 @@ _OF_RUN: dict[str, Callable[[Story, Change], None]] = {
     records.CLOSE: Story._on_close,
     records.TRIAL: Story._on_trial,
 }
-"""Which records concern the run, or bring a new trial."""
+"""Handlers of records about the run, and of the records that add a trial."""
 
 _OF_TRIAL: dict[str, Callable[[Story, Trial, Change], None]] = {
     records.START: Story._on_start,
@@ -492,12 +493,12 @@ _OF_TRIAL: dict[str, Callable[[Story, Trial, Change], None]] = {
     records.CHANGE: Story._on_change,
     records.STATUS: Story._on_status,
 }
-"""Which records are about a trial that is known."""
+"""Handlers of records about a known trial."""
 
 # -- reading a run -----------------------------------------------------------------------------------------------------
 
 _MAX_DEPTH = 4
-"""Levels below a directory in which runs are looked for."""
+"""The number of levels below a directory that are searched for runs."""
 
 _OF_RESULTS = tuple(
     b'{"%b":"%b",' % (records.KIND.encode(), kind.encode())
@@ -512,15 +513,18 @@ _OF_RESULTS = tuple(
         records.STATE,
     )
 )
-"""How the lines begin that an overview leaves out: they change neither the run nor the status of a trial."""
+"""The beginnings of lines that an overview skips: these records change neither the run nor the status of a trial."""
 
 
 def find_runs(directory: str, depth: int = _MAX_DEPTH) -> Iterator[str]:
-    """The directories of runs in a directory and in those that are no runs themselves, in order of their names.
+    """Find runs in a directory, and in its subdirectories that are not runs: a run may be named `project/model`.
 
     Args:
-        directory: Where to look; it need not exist.
-        depth: How many levels below it: `project/model` is a name.
+        directory: Where to look. It need not exist.
+        depth: How many levels below it are searched.
+
+    Yields:
+        The paths of the runs' directories, in order of their names on each level.
     """
     try:
         with os.scandir(directory) as entries:
@@ -536,20 +540,20 @@ def find_runs(directory: str, depth: int = _MAX_DEPTH) -> Iterator[str]:
 
 
 def read_overview(path: str | os.PathLike[str]) -> Story:
-    """Read how far a run has come, without its results; it may be live. Blocks while its journal is read.
+    """Read the state of a run and of its trials without their results. Blocks. A driver may be running on the run.
 
-    A damaged journal is no error here: `damage` says what is wrong with it, and the story has what the good lines say
-    of the run itself.
+    A damaged journal raises no error: `Story.damage` has the error, and the story has what the good lines say about the
+    run itself.
 
     Args:
         path: The run's directory.
 
     Raises:
-        JournalCorruptError: If a record is not what it should be.
+        JournalCorruptError: If a record with a good checksum is malformed.
         TuneError: If the journal cannot be read.
     """
     run = RunDirectory(local_path(path))
-    has_trials = run.has_trials()  # before it is read: the first of them comes after the first record
+    has_trials = run.has_trials()  # check before reading: a directory that exists now must have a record
     story, is_empty, damage = Story(run.path, details=False), True, None
     try:
         scan = journal.scan(run.journal, leaves_out=lambda offset, line: line.startswith(_OF_RESULTS, codec.BODY))
@@ -563,23 +567,23 @@ def read_overview(path: str | os.PathLike[str]) -> Story:
         for _ in story.follow(journal.of_kinds(run.journal, records.RUN, records.OPEN, records.EXTEND, records.CLOSE)):
             pass
     story.damage = damage
-    if story.close_reason is None:  # results have times, but they were not read
+    if story.close_reason is None:  # the last event may be a result, and results were not read
         story.noted_s = max(story.noted_s, os.path.getmtime(run.journal))
     return story
 
 
 def read_run(path: str | os.PathLike[str], unpickle: bool = False, decisions: Decisions | None = None) -> Story:
-    """Read a run; it may be live, and it may have been moved. Blocks while its journal is read.
+    """Read a run. Blocks. A driver may be running on the run, and its directory may have been moved.
 
     Args:
         path: The run's directory, or its journal.
-        unpickle: Whether objects that only pickle can hold are loaded: only after `layout.check_trusted`.
-        decisions: Filled, if given, on the way: that is faster than `read_decisions` in addition.
+        unpickle: Whether to load pickled objects. Pass True only after `layout.check_trusted`.
+        decisions: Filled in the same pass, if given. This is faster than a separate `read_decisions`.
 
     Raises:
         FileNotFoundError: If there is no journal.
-        JournalCorruptError: If the journal has been damaged.
-        TuneError: If it cannot be read, or was written by a newer version.
+        JournalCorruptError: If the journal is damaged.
+        TuneError: If the journal cannot be read, or was written by a newer version.
     """
     follower = RunFollower(path, unpickle, decisions)
     follower.read_new()
@@ -587,16 +591,16 @@ def read_run(path: str | os.PathLike[str], unpickle: bool = False, decisions: De
 
 
 def read_earlier(argument: str, sources: Any) -> list[EarlierRun]:
-    """Read the trials of earlier runs. Blocks; unpickles nothing.
+    """Read the trials of earlier runs. Blocks. Unpickles nothing.
 
     Args:
         argument: The argument's name, for the error text.
-        sources: Directories of runs, objects with the trials of one in `trials` or in an analysis, such as a
-            `ResultGrid`, or what this function has returned before.
+        sources: A list whose members are directories of runs, objects with the trials of a run such as a `ResultGrid`,
+            or results of this function.
 
     Raises:
-        ValueError: If it is no list of these, or no trial of a run has ended.
-        FileNotFoundError: If there is no run.
+        ValueError: If `sources` is not such a list, or no trial of a run has ended with a result.
+        FileNotFoundError: If a directory holds no run.
         TuneError: If a run cannot be read.
     """
     is_list = isinstance(sources, Iterable) and not isinstance(sources, (str, bytes, os.PathLike, Mapping))
@@ -622,7 +626,7 @@ def read_earlier(argument: str, sources: Any) -> list[EarlierRun]:
 
 
 class RunFollower:
-    """Reads a run that may be live, and later what has been added to it since. Takes no lock.
+    """Reads a run on which a driver may be running, and later reads only the new records. Takes no lock.
 
     Args:
         path: The run's directory, or its journal.
@@ -633,7 +637,7 @@ class RunFollower:
         FileNotFoundError: If there is no journal.
 
     Attributes:
-        run: The run as it was at the last look.
+        run: The run as of the last `read_new`.
     """
 
     def __init__(self, path: str | os.PathLike[str], unpickle: bool = False, decisions: Decisions | None = None):
@@ -649,31 +653,31 @@ class RunFollower:
         self.run = Story(directory)
         self._unpickle = unpickle
         self._decisions = decisions
-        self._last: int | None = None  # where the last record begins that was applied
+        self._last: int | None = None  # the offset of the last applied record
         self._size_bytes = -1
 
     def read_new(self) -> bool:
-        """Read what has been added. Blocks while it is read; costs next to nothing if there is nothing.
+        """Read the new records. Blocks while it reads. Only checks the file's size if there are none.
 
         Returns:
-            Whether anything was.
+            Whether there were new records.
 
         Raises:
             JournalCorruptError: If the journal has been damaged, or emptied.
-            TuneError: If it cannot be read, or was written by a newer version.
+            TuneError: If the journal cannot be read, or was written by a newer version.
         """
         size_bytes = os.path.getsize(self._journal)
         if size_bytes == self._size_bytes:
             return False
         self._size_bytes = size_bytes
         before = self._last
-        must_hold = before is None and self._directory.has_trials()  # the first of them comes after the first record
+        must_hold = before is None and self._directory.has_trials()  # a directory that exists now must have a record
         left_out = SummedUp(self._journal) if before is None and self._decisions is None else None
         scan = journal.scan(self._journal, self._unpickle, begin=before or 0, leaves_out=left_out)
 
         def new_records() -> Iterator[records.Record]:
             for offset, record in scan:
-                if offset != before:  # the last one is read again, to find its end
+                if offset != before:  # the last record is read again to find its end
                     self._last = offset
                     yield record
 
@@ -689,20 +693,20 @@ _RESULT, _STATUS, _START = (
     b'{"%b":"%b","trial":"' % (records.KIND.encode(), kind.encode())
     for kind in (records.RESULT, records.STATUS, records.START)
 )
-"""How the lines of some kinds of records begin."""
+"""The beginnings of lines of these kinds of records."""
 
 _SUM = b'"%b":{' % records.SUM.encode()
 
 
 class SummedUp:
-    """Tells which lines of a journal need not be read: the results of a trial whose last record holds their sum.
+    """Decides which lines of a journal a reader may skip: the results of a trial whose last record has their sum.
 
     Args:
-        path: The journal. Blocks while it is gone through, at about a microsecond for each line.
-        until: Only trials that have ended before this position, in bytes, count; None for all.
+        path: The journal. Blocks while the whole journal is scanned, at about a microsecond for each line.
+        until: Consider only trials that ended before this offset, in bytes; None for all trials.
 
     Raises:
-        TuneError: If it cannot be read.
+        TuneError: If the journal cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str], until: int | None = None):
@@ -712,12 +716,12 @@ class SummedUp:
                 self._ends[_trial_of(line, _STATUS)] = offset
 
     def __call__(self, offset: int, line: bytes) -> bool:
-        """Whether the line at `offset`, in bytes, is such a result."""
+        """Whether the reader may skip the line at `offset`, in bytes."""
         return line.startswith(_RESULT, codec.BODY) and offset < self._ends.get(_trial_of(line, _RESULT), 0)
 
 
 def _trial_of(line: bytes, beginning: bytes) -> bytes:
-    """The id of the trial that a line is about, as JSON has it."""
+    """The id of the trial that a line is about, as it is written in JSON."""
     begin = codec.BODY + len(beginning)
     return line[begin : line.find(b'"', begin)]
 
@@ -731,43 +735,46 @@ _OF_REPORTS = re.compile(
         "|".join((records.RESULT, records.TRIAL, records.CHANGE, records.EXPLOIT)).encode(),
     )
 )
-"""The records that the reports of a trial are made of, by their first fields."""
+"""The beginnings of the records from which the reports of a trial are made."""
 
 
 def logged_reports(journal_records: Iterable[records.Record]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(Trial id, report as the loggers got it) for each report, those of failed attempts included."""
+    """Yield (trial id, report as the loggers got it) for each report, including the reports of failed attempts."""
     for change in Story("", details=False).follow(journal_records):
         if change.kind == records.RESULT:
             metrics = dict(change.record["metrics"])
-            metrics.pop(EXPERIMENT_TAG, None)  # it was added after the loggers had been told
+            metrics.pop(EXPERIMENT_TAG, None)  # the driver added it after it had called the loggers
             yield change.record["trial"], metrics
 
 
 class Reports:
     """The reports of each trial of a run.
 
-    One pass over the journal only notes where the records of each trial begin: eight bytes for each. The reports of a
-    trial are read when they are asked for. So memory holds those of one trial, and data frames of all trials do not
-    read the whole journal once for each trial.
+    One pass over the journal collects the offsets of the records of each trial, at eight bytes for each record. `of`
+    then reads the reports of one trial. So the memory holds the reports of only one trial, and data frames of all
+    trials do not need one pass over the journal for each trial.
 
     Args:
-        path: The journal. Blocks while it is read.
+        path: The journal. Blocks while the journal is read.
 
     Raises:
-        JournalCorruptError: If the journal has been damaged.
-        TuneError: If it cannot be read, or was written by a newer version.
+        JournalCorruptError: If the journal is damaged.
+        TuneError: If the journal cannot be read, or was written by a newer version.
     """
 
     def __init__(self, path: str):
         self._path = path
-        self._offsets: dict[bytes, array[int]] = {}  # by trial id, as JSON has it
+        self._offsets: dict[bytes, array[int]] = {}  # by trial id, as it is written in JSON
         self._trial_ids: dict[str, str] = {}  # by the name of the trial's directory
         for _, record in journal.scan(path, leaves_out=self._note):
             if directory := record.get("directory"):
                 self._trial_ids[directory] = record["trial"]
 
     def _note(self, offset: int, line: bytes) -> bool:
-        """Note where a line begins, if reports are made of it. Only starts, which name directories, are decoded."""
+        """Collect the offset of a line that is needed for reports. True unless the line must be decoded now.
+
+        Only `start` records must be decoded, because they have the names of directories; and the first record.
+        """
         if line.startswith(_START, codec.BODY) or not offset:
             return False
         match = _OF_REPORTS.match(line, codec.BODY)
@@ -776,16 +783,16 @@ class Reports:
         return True
 
     def of(self, directory: str) -> list[dict[str, Any]] | None:
-        """All reports of a trial, nested, in order, those of failed attempts included; nothing is unpickled.
+        """All reports of a trial in order, including those of failed attempts. Objects stay pickled. Blocks.
 
         Args:
             directory: The name of the trial's directory.
 
         Returns:
-            New dicts; None if no trial of the run has this directory.
+            New nested dicts; None if no trial of the run has this directory.
 
         Raises:
-            TuneError: If the journal cannot be read any more.
+            TuneError: If the journal can no longer be read, or has changed.
         """
         trial_id = self._trial_ids.get(directory)
         if trial_id is None:
@@ -796,15 +803,15 @@ class Reports:
 
 
 def read_reports(path: str | os.PathLike[str]) -> Reports:
-    """The reports of a run; it may be live. Blocks while its journal is read, unless it was read just before.
+    """Read the reports of a run. A driver may be running on it. Blocks, unless the same journal was read last time.
 
     Args:
         path: The run's directory.
 
     Raises:
         FileNotFoundError: If there is no journal.
-        JournalCorruptError: If the journal has been damaged.
-        TuneError: If it cannot be read, or was written by a newer version.
+        JournalCorruptError: If the journal is damaged.
+        TuneError: If the journal cannot be read, or was written by a newer version.
     """
     file = RunDirectory(local_path(path)).journal
     found = os.stat(file)
@@ -818,27 +825,27 @@ def _cached_reports(file: str, size_bytes: int, changed_ns: int) -> Reports:
 
 # -- decisions ---------------------------------------------------------------------------------------------------------
 
-# The journal has each decision upon a result with its reason and facts, each change of a trial's status with its cause,
-# and each exploit. A scheduler gives no reason when it promotes or stops a trial that waits. The rank that the trial
-# had at its rung by then explains it.
+# The journal has each decision on a result with its reason and facts, each change of a trial's status with its cause,
+# and each exploit. A scheduler gives no reason when it promotes or stops a paused trial. So the reason is derived here:
+# the rank that the trial had at its rung at that moment.
 
 EXPLOIT = "EXPLOIT"
-"""The trial goes on from another one's checkpoint."""
+"""The trial continues from a checkpoint of another trial."""
 
 EXPLORE = "EXPLORE"
-"""The trial goes on from its own checkpoint under other hyperparameters."""
+"""The trial continues from its own checkpoint with other hyperparameters."""
 
 RESUME = "RESUME"
-"""A paused trial goes on."""
+"""A paused trial continues."""
 
 PROMOTE = "PROMOTE"
-"""A trial that has waited at a rung goes on."""
+"""A trial that was paused at a rung continues."""
 
 RETRY = "RETRY"
-"""The trial has failed and is tried again."""
+"""The trial failed and is tried again."""
 
 FAIL = "FAIL"
-"""The trial has failed for good."""
+"""The trial failed for good."""
 
 _VERBS = {
     CONTINUE: "goes on",
@@ -855,15 +862,15 @@ _VERBS = {
 
 @dataclass(frozen=True)
 class TrialDecision:
-    """One thing that was decided about a trial. Its text is a sentence.
+    """One decision about a trial. `str()` describes it in a sentence.
 
     Attributes:
-        action: `CONTINUE` (only with a reason: it has passed a rung), `PAUSE`, `STOP`, `EXPLOIT`, `EXPLORE`,
-            `RESUME`, `PROMOTE`, `RETRY` or `FAIL`.
-        reason: Why, in words.
-        facts: What the reason rests on, as plain data: as it applies `rule`, `metric`, `value`, `time`, `rung`,
-            `bracket`, `band`, `cutoff`, `rank`, `of`, `donor`, `checkpoint`.
-        iteration: The trial's last `training_iteration` by then; None if it had reported nothing.
+        action: `CONTINUE` (only with a reason, for example that it passed a rung), `PAUSE`, `STOP`, `EXPLOIT`,
+            `EXPLORE`, `RESUME`, `PROMOTE`, `RETRY` or `FAIL`.
+        reason: The reason as a text.
+        facts: The facts behind the reason, as plain data. Possible keys are `rule`, `metric`, `value`, `time`, `rung`,
+            `bracket`, `band`, `cutoff`, `rank`, `of`, `donor` and `checkpoint`.
+        iteration: The trial's last `training_iteration` at that moment; None if it had not reported.
     """
 
     action: str
@@ -885,13 +892,13 @@ class TrialDecision:
 
 @dataclass
 class _Told:
-    """What is known of one trial on the way through the journal.
+    """The state of one trial while the journal is read.
 
     Attributes:
-        decisions: Those so far.
-        iteration: Its last one.
-        is_open: Whether the last decision is a STOP or PAUSE that its status has not confirmed yet.
-        waits_at: The rung where it waits, and its score there, if its pause has told.
+        decisions: The decisions so far.
+        iteration: The trial's last iteration so far.
+        is_open: Whether the last decision is a STOP or PAUSE that no `status` record has confirmed yet.
+        waits_at: The rung where the trial is paused, and its score there; None if unknown.
     """
 
     decisions: list[TrialDecision] = field(default_factory=list)
@@ -900,16 +907,16 @@ class _Told:
     waits_at: tuple[Any, float] | None = None
 
     def add(self, action: str, reason: str = "", facts: Mapping[str, Any] | None = None) -> None:
-        """Take one decision."""
+        """Add a decision."""
         self.decisions.append(TrialDecision(action, reason, facts or {}, self.iteration))
 
 
 class Decisions:
-    """The decisions of a run; `tell` takes the changes of its story in order.
+    """The decisions of a run. Call `tell` with each change of its story, in order.
 
     Attributes:
-        by_trial: The decisions of each trial, by its id.
-        by_directory: The same, by the name of its directory.
+        by_trial: The decisions of each trial, by the trial's id.
+        by_directory: The decisions of each trial, by the name of the trial's directory.
     """
 
     def __init__(self) -> None:
@@ -920,7 +927,7 @@ class Decisions:
         self._rungs: dict[Any, list[float]] = {}
 
     def tell(self, change: Change) -> None:
-        """Take one change; those that decide nothing are passed over."""
+        """Add the decision of a change. A change without a decision is ignored."""
         kind, trial = change.kind, change.trial
         if kind == records.RUN:
             self._sign = {"max": 1, "min": -1}.get(
@@ -949,7 +956,7 @@ class Decisions:
             return
         told.add(action, reason, facts)
         told.is_open, told.waits_at = action in (PAUSE, STOP), None
-        if self._sign and facts and "rung" in facts:  # one that waits there is ranked among all that have come to it
+        if self._sign and facts and "rung" in facts:  # a paused trial is ranked among all trials that reached the rung
             value: Any = facts.get("value")
             score = self._sign * value if is_real(value) and value == value else -math.inf
             rung = (f"{facts.get('band')} {facts.get('bracket')}", facts["rung"])
@@ -957,7 +964,7 @@ class Decisions:
             told.waits_at = (rung, score) if action == PAUSE else None
 
     def _standing(self, told: _Told) -> dict[str, Any]:
-        """How a trial that waits stands at its rung by now: `rung`, `rank` and `of`; nothing if that is not known."""
+        """The present rank of a paused trial at its rung, as `rung`, `rank` and `of`; empty if it is unknown."""
         if told.waits_at is None:
             return {}
         (bracket, rung), score = told.waits_at
@@ -968,7 +975,7 @@ class Decisions:
         facts = {"donor": record["donor"], "checkpoint": record["checkpoint"]}
         reason = f"continues from checkpoint {record['checkpoint']} of trial {record['donor']}"
         reason = record.get("reason") or reason
-        if told.is_open and told.decisions[-1].action == PAUSE:  # it was decided upon this very result
+        if told.is_open and told.decisions[-1].action == PAUSE:  # this pause was made for the exploit
             last = told.decisions.pop()
             facts, reason = {**last.facts, **facts}, last.reason or reason
         told.add(EXPLORE if record["donor"] == record["trial"] else EXPLOIT, reason, facts)
@@ -997,14 +1004,14 @@ def _in_words(standing: Mapping[str, Any]) -> str:
 
 
 def read_decisions(path: str | os.PathLike[str]) -> Decisions:
-    """Read what was decided in a run. Blocks while its journal is read, unless it was read just before.
+    """Read the decisions of a run. Blocks, unless the same journal was read last time.
 
     Args:
         path: The run's directory.
 
     Raises:
         FileNotFoundError: If there is no journal.
-        TuneError: If it cannot be read.
+        TuneError: If the journal cannot be read.
     """
     file = RunDirectory(local_path(path)).journal
     found = os.stat(file)
@@ -1022,7 +1029,7 @@ def _cached_decisions(file: str, size_bytes: int, changed_ns: int) -> Decisions:
 # -- learning curves ---------------------------------------------------------------------------------------------------
 
 _OF_THE_RUN = frozenset(AUTO_RESULT_KEYS) - {TRAINING_ITERATION, "timesteps_total", "episodes_total"}
-"""What belongs to the run rather than to the curve."""
+"""The keys of a result that depend on the run and are not a part of the learning curve."""
 
 Curve = list[tuple[dict[str, Any], float]]
 """(metrics, seconds) for each result."""
@@ -1030,19 +1037,19 @@ Curve = list[tuple[dict[str, Any], float]]
 
 @dataclass
 class PastRun:
-    """What a run has measured. `simulate` takes one in place of a curve.
+    """The learning curves of a past run. `simulate` accepts it in place of a curve.
 
     Attributes:
         path: The run's directory.
-        curves: By trial id, in order of submission, (metrics, seconds) for each result. A result after which the trial
-            was set back is left out, and so is everything after an exploit.
-        configs: By trial id, the configurations.
-        cut: Ids of the trials of which more could be known: they were stopped, paused, interrupted or have failed
-            before their own end, which is that of the trainable, of a stop criterion, or of the longest curve.
-        metric: The run's metric; None if there is none, or several objectives.
-        mode: Its mode, likewise.
-        took_s: How long its drivers were at work, in seconds, all of them together.
-        num_workers: How many of its trials ran at a time, at most.
+        curves: By trial id in order of submission, (metrics, seconds) for each result. Results that a rollback has
+            undone are left out, and so are all results after an exploit.
+        configs: By trial id, the configuration.
+        cut: The ids of trials whose curve is incomplete: they were stopped, paused or interrupted, or failed, before
+            the end of the trainable, a stop criterion, or the length of the longest curve.
+        metric: The run's metric; None if it has none or several.
+        mode: The mode of `metric`; None if the run has none or several.
+        took_s: How long all drivers of the run ran together, in seconds.
+        num_workers: The largest number of trials that ran at the same time.
     """
 
     path: str
@@ -1056,14 +1063,14 @@ class PastRun:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> PastRun:
-        """Read a run; it may be live. Blocks while its journal is read; nothing is unpickled.
+        """Read a run. Blocks. A driver may be running on it. Unpickles nothing.
 
         Args:
             path: The run's directory.
 
         Raises:
-            FileNotFoundError: If there is no run.
-            TuneError: If it has no results, or its journal cannot be read.
+            FileNotFoundError: If the directory holds no run.
+            TuneError: If the run has no results, or its journal cannot be read.
         """
         directory = local_path(path)
         run = RunDirectory(directory)
@@ -1085,12 +1092,12 @@ class PastRun:
 
     @property
     def num_results(self) -> int:
-        """Results of all curves together."""
+        """The number of results of all curves together."""
         return sum(map(len, self.curves.values()))
 
     @property
     def training_s(self) -> float:
-        """Seconds of training of all curves together."""
+        """The training time of all curves together, in seconds."""
         return sum(seconds for curve in self.curves.values() for _, seconds in curve)
 
 
@@ -1098,7 +1105,7 @@ class _CurveReader:
     """Collects the curves of a run from the changes of its story.
 
     Args:
-        run: Filled.
+        run: The run to fill.
     """
 
     def __init__(self, run: PastRun):
@@ -1144,7 +1151,7 @@ class _CurveReader:
             self._ended.discard(trial_id)
 
     def close(self) -> None:
-        """There are no more changes: leave out empty curves, and tell which ones are cut."""
+        """Remove empty curves and determine the cut ones. Call this after the last change."""
         curves = self.run.curves
         for trial_id in [trial_id for trial_id, curve in curves.items() if not curve]:
             del curves[trial_id]
