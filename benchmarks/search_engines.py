@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import pickle
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +18,7 @@ from minitune.search import AutoSearch, TPESearch
 from minitune.space.domains import Categorical, Float, Integer, LogUniform
 from minitune.space.parameters import Parameter, draw
 
-OURS, AUTO = "minitune TPE", "minitune auto"
+OURS, AUTO, OTHER = "minitune TPE", "minitune auto", "TPE of another commit"
 Asker = Any
 """See above."""
 
@@ -141,6 +145,92 @@ class HyperOpt:
         return tree
 
 
+_SERVER = """
+import os, pickle, sys
+replies = os.fdopen(os.dup(1), "wb")
+os.dup2(2, 1)
+import minitune
+from minitune.search import TPESearch
+def domain(tree):
+    if isinstance(tree, tuple):
+        name, *arguments = tree
+        return getattr(minitune, name)(*map(domain, arguments))
+    if isinstance(tree, dict):
+        return {key: domain(member) for key, member in tree.items()}
+    return [domain(member) for member in tree] if isinstance(tree, list) else tree
+while True:
+    try:
+        name, *arguments = pickle.load(sys.stdin.buffer)
+    except EOFError:
+        break
+    reply = None
+    if name == "new":
+        searcher, count = TPESearch(domain(arguments[0]), metric="loss", mode="min", seed=arguments[1]), 0
+    elif name == "ask":
+        count += 1
+        reply = str(count), searcher.suggest(str(count))
+    else:
+        searcher.on_trial_complete(arguments[0], {"loss": arguments[1]})
+    pickle.dump(reply, replies)
+    replies.flush()
+"""
+
+
+class Other:
+    """`TPESearch` of another checkout of this project, in a process of its own; one search at a time.
+
+    Attributes:
+        path: Of the checkout's folder; None: there is none.
+    """
+
+    path: str | None = None
+    _process: subprocess.Popen[bytes] | None = None
+
+    def __init__(self, space: Mapping[str, Any], seed: int):
+        if Other._process is None:
+            environment = {**os.environ, "PYTHONPATH": str(Other.path)}
+            command = [sys.executable, "-c", _SERVER]
+            Other._process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Other.path
+            )
+        self._call("new", self._described(space), seed)
+
+    def ask(self) -> tuple[Any, Config]:
+        token, config = self._call("ask")
+        return token, config
+
+    def tell(self, token: Any, value: float) -> None:
+        self._call("tell", token, value)
+
+    @classmethod
+    def end(cls) -> None:
+        """End the process, if there is one."""
+        if cls._process is not None:
+            cls._process.communicate()
+            cls._process = None
+
+    def _call(self, *request: Any) -> Any:
+        process = Other._process
+        if process is None or process.stdin is None or process.stdout is None:
+            raise RuntimeError("the other process has ended")
+        pickle.dump(request, process.stdin)
+        process.stdin.flush()
+        return pickle.load(process.stdout)
+
+    def _described(self, tree: Any) -> Any:
+        """A space without classes: each domain as the name of what makes it, and its arguments."""
+        if isinstance(tree, Mapping):
+            return {key: self._described(member) for key, member in tree.items()}
+        if isinstance(tree, Categorical):
+            return "choice", [self._described(member) for member in tree.categories]
+        if isinstance(tree, (Float, Integer)):
+            log = "log" if isinstance(tree.sampler, LogUniform) else ""
+            step = getattr(tree.sampler, "q", None)
+            kind = ("q" if step else "") + log + ("uniform" if isinstance(tree, Float) else "randint")
+            return kind, tree.lower, tree.upper, *([step] if step else [])
+        return tree
+
+
 SEARCHERS: dict[str, tuple[str, Callable[[Mapping[str, Any], int], Asker]]] = {
     "random": ("", Random),
     OURS: ("", Ours),
@@ -150,6 +240,7 @@ SEARCHERS: dict[str, tuple[str, Callable[[Mapping[str, Any], int], Asker]]] = {
     "Optuna CMA-ES": ("cmaes", lambda space, seed: Optuna(space, seed, "CmaEsSampler")),
     "Optuna GP": ("torch", lambda space, seed: Optuna(space, seed, "GPSampler")),
     "HyperOpt TPE": ("hyperopt", HyperOpt),
+    OTHER: ("", Other),
 }
 """By name: the package that is needed, and what makes one of (space, seed)."""
 OF_TWO: dict[str, tuple[str, Callable[[Mapping[str, Any], int], Asker]]] = {

@@ -28,7 +28,7 @@ class Task:
         name: Its name.
         function: Gives the value of a configuration.
         space: The search space.
-        optimum: The least value.
+        optimum: The least value; NaN if it is not known.
     """
 
     name: str
@@ -257,3 +257,32 @@ def _shifted(kind: str, count: int) -> Task:
 LARGE_TASKS = {
     task.name: task for task in (_shifted(k, n) for k in ("sphere", "ackley", "rosenbrock") for n in (20, 50))
 }
+
+
+# -- COCO --------------------------------------------------------------------------------------------------------------
+
+
+def coco_tasks(suite_name: str) -> dict[str, Task]:
+    """The functions of a suite of COCO with five parameters, `"bbob"` or `"bbob-mixint"`: the first instance of each.
+
+    Hansen et al., "COCO: a platform for comparing continuous optimizers in a black-box setting" (2021).
+    """
+    import cocoex
+
+    suite = cocoex.Suite(suite_name, "", "dimensions:5 instance_indices:1")
+    found = {}
+    for index in range(len(suite)):
+        problem = suite.get_problem(index)
+        bounds = list(zip(problem.lower_bounds, problem.upper_bounds, strict=True))
+        integers = problem.number_of_integer_variables
+        space = {
+            f"x{i}": randint(int(low), int(high) + 1) if i < integers else uniform(low, high)
+            for i, (low, high) in enumerate(bounds)
+        }
+
+        def function(config: Config, problem: Any = problem) -> float:
+            return float(problem([config[f"x{i}"] for i in range(len(config))]))
+
+        name = f"{suite_name} f{problem.id_function}"
+        found[name] = Task(name, function, space, math.nan)
+    return found

@@ -4,9 +4,11 @@
     python benchmarks/searchers.py --seeds 30               # as many as the goals ask for
     python benchmarks/searchers.py --only functions cost    # some parts
     python benchmarks/searchers.py --quick                  # whether everything runs
+    python benchmarks/searchers.py --only bbob --other DIR  # also against the TPE of another checkout of this project
 
 Parts: `functions`, 100 trials one after the other on the six functions of `search_tasks.py`; `parallel`, the same with
-sixteen trials under way at a time; `large`, 200 trials on three functions of 20 and 50 parameters; `digits`, 600 epochs
+sixteen trials under way at a time; `large`, 200 trials on three functions of 20 and 50 parameters; `bbob` and `mixint`,
+100 trials on the 24 functions of each of two suites of COCO, where `coco-experiment` is installed; `digits`, 600 epochs
 of four workers on learning curves that lie between those of `digits_curves.json.gz` (the five nearest; taken from the
 nearest alone they would be flat in places, where nothing can be learned); `cost`, CPU time of a suggestion and what it
 is told, for ten uniform parameters; `import`, time and memory that importing a searcher takes; `objectives`, the
@@ -15,8 +17,9 @@ a function that is like its own and on one that is not.
 
 *Regret* is the distance of a run's best value from the optimum, over that of the median of 5,000 random values; the
 score is log10 of the median over the seeds, and the mean of the functions' scores. *P(beat)* is the share of pairs of
-runs that the first of two searchers wins, ties half, with the 95 % interval of a bootstrap over seeds. Optuna and
-HyperOpt take part where they are installed.
+runs that the first of two searchers wins, ties half. Intervals are the 95 % ones of a bootstrap over seeds. A searcher
+is worse than another on a function where a Mann-Whitney test says so at 5 %, with Holm's correction over the functions.
+Optuna and HyperOpt take part where they are installed.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import mul
@@ -41,8 +45,8 @@ from pathlib import Path
 from typing import Any
 
 from schedulers import EPOCHS, read_curves
-from search_engines import AUTO, IMPORTS, LEARNERS, OF_TWO, OURS, SEARCHERS, Asker, Ours
-from search_tasks import LARGE_TASKS, TASKS, Config, Task, hypervolume, relative, zdt
+from search_engines import AUTO, IMPORTS, LEARNERS, OF_TWO, OTHER, OURS, SEARCHERS, Asker, Other, Ours
+from search_tasks import LARGE_TASKS, TASKS, Config, Task, coco_tasks, hypervolume, relative, zdt
 
 from minitune import ASHAScheduler, RunConfig, Stopper, TuneConfig, choice, lograndint, loguniform, uniform
 from minitune.search import TPESearch
@@ -74,48 +78,135 @@ def best_values(task: Task, make: Callable[..., Asker], seed: int, trials: int, 
     return best
 
 
+class Runs:
+    """Best values of runs, by what was run. With a file, runs that were cut off go on where they were.
+
+    Args:
+        path: Of a file of JSON lines; None: keep nothing.
+    """
+
+    def __init__(self, path: Path | None):
+        self._path = path
+        self._known: dict[str, float] = {}
+        if path is not None and path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                key, value = json.loads(line)
+                self._known[json.dumps(key)] = value
+
+    def best(self, task: Task, name: str, seed: int, trials: int, at_a_time: int) -> float:
+        """See `best_values`."""
+        key = [task.name, name, seed, trials, at_a_time]
+        known = self._known.get(json.dumps(key))
+        if known is None:
+            known = self._known[json.dumps(key)] = best_values(task, SEARCHERS[name][1], seed, trials, at_a_time)
+            if self._path is not None:
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(f"{json.dumps([key, known])}\n")
+        return known
+
+
 def on_functions(
-    tasks: Iterable[Task], names: Sequence[str], seeds: int, trials: int, at_a_time: int, typical_of: int
+    tasks: Iterable[Task], names: Sequence[str], seeds: int, trials: int, at_a_time: int, typical_of: int, runs: Runs
 ) -> dict[str, Any]:
-    """Regrets of some searchers on functions: by function, by searcher, one for each seed."""
+    """Regrets of some searchers on functions, by function, by searcher, one for each seed.
+
+    Where no optimum is known they are the best values.
+    """
     found: dict[str, Any] = {}
     for task in tasks:
-        scale = task.typical(typical_of) - task.optimum
-        found[task.name] = {
-            name: [
-                max((best_values(task, SEARCHERS[name][1], seed, trials, at_a_time) - task.optimum) / scale, 1e-12)
-                for seed in range(seeds)
-            ]
-            for name in names
-        }
+        best = {name: [runs.best(task, name, seed, trials, at_a_time) for seed in range(seeds)] for name in names}
+        if not math.isnan(task.optimum):
+            scale = task.typical(typical_of) - task.optimum
+            best = {name: [max((each - task.optimum) / scale, 1e-12) for each in row] for name, row in best.items()}
+        found[task.name] = best
     return found
 
 
 def show_functions(found: Mapping[str, Mapping[str, Sequence[float]]], title: str) -> Iterator[str]:
     """A table: for each searcher log10 of the median regret on each function, the mean, and how often it is beaten."""
     names = list(next(iter(found.values())))
-    ours = AUTO if AUTO in names else OURS
-    yield f"{title}: log10 of the median regret (less is better), and P(beat) of {ours} over the row's searcher"
+    yield f"{title}: log10 of the median regret (less is better), and P(beat) of ours over the row's searcher"
     yield ""
-    yield _row("", *found, "mean", f"{ours} beats it")
-    yield _row(*["---"] * (len(found) + 3))
+    yield _row("", *found, "mean", *_ours_titles(names))
+    yield _row(*["---"] * (len(found) + 2 + len(_ours_titles(names))))
     for name in names:
-        scores = [math.log10(statistics.median(runs[name])) for runs in found.values()]
-        beaten = "" if name == ours else beats([(runs[ours], runs[name]) for runs in found.values()])
-        yield _row(name, *(f"{score:.2f}" for score in scores), f"{statistics.mean(scores):.3f}", beaten)
+        samples = [runs[name] for runs in found.values()]
+        scores = [math.log10(statistics.median(sample)) for sample in samples]
+        low, high = interval(samples, lambda drawn: statistics.mean(math.log10(statistics.median(x)) for x in drawn))
+        mean = f"{statistics.mean(scores):.3f} [{low:.2f}, {high:.2f}]"
+        yield _row(name, *(f"{score:.2f}" for score in scores), mean, *_ours_cells(found, name))
     yield ""
+
+
+def show_wins(found: Mapping[str, Mapping[str, Sequence[float]]], title: str) -> Iterator[str]:
+    """A table: on how many functions each searcher is beaten, that is in more than half of the pairs, and how often."""
+    names = list(next(iter(found.values())))
+    yield f"{title}: P(beat) of ours over the row's searcher"
+    yield ""
+    yield _row("", *(f"{column}, functions | share" for column in _ours_titles(names)))
+    yield _row(*["---"] * (1 + 2 * len(_ours_titles(names))))
+    for name in names:
+        cells = []
+        for ours, beaten in zip(
+            [ours for ours in (AUTO, OURS) if ours in names], _ours_cells(found, name), strict=True
+        ):
+            won = [share_won(runs[ours], runs[name]) for runs in found.values()]
+            count = sum((share > 0.5) + 0.5 * (share == 0.5) for share in won)
+            cells += [f"{count:g} of {len(won)}" if ours != name else "", beaten]
+        yield _row(name, *cells)
+    yield ""
+
+
+def _ours_titles(names: Sequence[str]) -> list[str]:
+    return [f"{ours} beats it" for ours in (AUTO, OURS) if ours in names]
+
+
+def _ours_cells(found: Mapping[str, Mapping[str, Sequence[float]]], name: str) -> list[str]:
+    """For each searcher of ours how often it beats the one of this name, and on which functions it is worse."""
+    cells = []
+    for ours in (AUTO, OURS):
+        if ours in next(iter(found.values())):
+            pairs = {task: (runs[ours], runs[name]) for task, runs in found.items()}
+            worse = ", ".join(worse_on(pairs))
+            cells.append("" if ours == name else beats([*pairs.values()]) + (f", worse on {worse}" if worse else ""))
+    return cells
+
+
+def worse_on(pairs: Mapping[str, tuple[Sequence[float], Sequence[float]]], level: float = 0.05) -> list[str]:
+    """The functions on which the left one of two samples is larger, by the test that the text at the top names."""
+    chances = sorted((_chance_of_more(left, right), name) for name, (left, right) in pairs.items())
+    found = []
+    for number, (chance, name) in enumerate(chances):
+        if chance > level / (len(chances) - number):
+            break
+        found.append(name)
+    return found
+
+
+def _chance_of_more(left: Sequence[float], right: Sequence[float]) -> float:
+    """One-sided Mann-Whitney test, by the normal distribution: the chance of a left sample as large by accident."""
+    ties = Counter([*left, *right]).values()
+    count = len(left) + len(right)
+    spread = len(left) * len(right) / 12 * (count + 1 - sum(t**3 - t for t in ties) / (count * (count - 1)))
+    excess = len(left) * len(right) * (0.5 - share_won(left, right)) - 0.5  # less a half for continuity
+    return 0.5 * math.erfc(excess / math.sqrt(2 * spread)) if spread > 0 else 1.0
 
 
 def beats(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> str:
-    """P(beat) in the mean over pairs of samples, with the 95 % interval of a bootstrap over the seeds."""
-    rng, whole = random.Random(0), statistics.mean(share_won(left, right) for left, right in pairs)
-    means = sorted(
-        statistics.mean(
-            share_won(rng.choices(left, k=len(left)), rng.choices(right, k=len(right))) for left, right in pairs
-        )
-        for _ in range(200)
-    )
-    return f"{whole:.2f} [{means[4]:.2f}, {means[194]:.2f}]"
+    """P(beat) in the mean over pairs of samples, with its interval."""
+    whole = statistics.mean(share_won(left, right) for left, right in pairs)
+    samples = [sample for pair in pairs for sample in pair]
+    low, high = interval(samples, lambda drawn: statistics.mean(map(share_won, drawn[::2], drawn[1::2])))
+    return f"{whole:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def interval(
+    samples: Sequence[Sequence[float]], figure: Callable[[Sequence[Sequence[float]]], float]
+) -> tuple[float, float]:
+    """The 95 % interval of a figure of some samples, by a bootstrap over the members of each."""
+    rng = random.Random(0)
+    drawn = sorted(figure([rng.choices(sample, k=len(sample)) for sample in samples]) for _ in range(200))
+    return drawn[4], drawn[194]
 
 
 def share_won(left: Sequence[float], right: Sequence[float]) -> float:
@@ -374,12 +465,13 @@ def _row(*cells: str) -> str:
 
 # -- command -----------------------------------------------------------------------------------------------------------
 
-PARTS = ("functions", "parallel", "large", "digits", "cost", "import", "objectives", "transfer")
+PARTS = ("functions", "parallel", "large", "bbob", "mixint", "digits", "cost", "import", "objectives", "transfer")
 
 
 def run_parts(options: argparse.Namespace) -> dict[str, Any]:
     """Run the parts that were asked for, show a table of each as it comes; returns all figures."""
-    names = [name for name in options.searchers if not _lacks(SEARCHERS[name][0])]
+    names = [name for name in options.searchers if not _lacks(SEARCHERS[name][0]) and (name != OTHER or Other.path)]
+    runs = Runs(options.runs)
     seeds, trials = (2, 12) if options.quick else (options.seeds, options.trials)
     budget, typical_of = (60, 100) if options.quick else (BUDGET, 5_000)
     sizes, repeats = ((20,), 3) if options.quick else ((100, 1_000, 5_000), 20)
@@ -388,8 +480,14 @@ def run_parts(options: argparse.Namespace) -> dict[str, Any]:
         if part in ("functions", "parallel", "large"):
             at_a_time = options.at_a_time if part == "parallel" else 1
             tasks, factor = (LARGE_TASKS, 2) if part == "large" else (TASKS, 1)
-            found: Any = on_functions(tasks.values(), names, seeds, factor * trials, at_a_time, typical_of)
+            found: Any = on_functions(tasks.values(), names, seeds, factor * trials, at_a_time, typical_of, runs)
             lines = show_functions(found, f"{factor * trials} trials, {at_a_time} at a time, {seeds} seeds")
+        elif part in ("bbob", "mixint"):
+            if _lacks("cocoex"):
+                continue
+            tasks = coco_tasks({"bbob": "bbob", "mixint": "bbob-mixint"}[part])
+            found = on_functions(tasks.values(), names, seeds, trials, 1, typical_of, runs)
+            lines = show_wins(found, f"COCO {part}, five parameters, {trials} trials, {seeds} seeds")
         elif part == "digits":
             found = on_digits(seeds, budget)
             lines = show_digits(found, budget)
@@ -429,12 +527,18 @@ def main() -> int:
     parser.add_argument("--at-a-time", type=int, default=16, help="trials under way in the part `parallel`")
     parser.add_argument("--trials", type=int, default=100, help="how many trials on a function")
     parser.add_argument("--quick", action="store_true", help="two seeds and few trials: the figures mean nothing")
+    parser.add_argument("--other", help="the folder of another checkout of this project, whose TPE takes part")
+    parser.add_argument("--runs", type=Path, help="a file for each run's best value on a function; not run again")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     options = parser.parse_args()
     if OURS not in options.searchers:
         options.searchers = [OURS, *options.searchers]
     logging.getLogger("minitune").setLevel(logging.ERROR)
-    figures = run_parts(options)
+    Other.path = options.other
+    try:
+        figures = run_parts(options)
+    finally:
+        Other.end()
     if options.json is not None:
         options.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
     return 0

@@ -81,11 +81,13 @@ def test_without_matplotlib_the_plot_names_the_extra(tmp_path: Path, bound_s: Ca
 
 
 def test_searchers_are_compared(tmp_path: Path, bound_s: Callable[[float], float]) -> None:
-    document_path = tmp_path / "figures.json"
+    document_path, runs_path = tmp_path / "figures.json", tmp_path / "runs.jsonl"
 
     done = run(
         "searchers.py",
-        *("--quick", "--searchers", "random", "--json", str(document_path)),
+        *("--quick", "--searchers", "random", "TPE of another commit", "--json", str(document_path)),
+        *("--other", str(BENCHMARKS.parent), "--runs", str(runs_path)),
+        prelude="sys.modules['cocoex'] = None",
         bound_s=bound_s(60),
     )
 
@@ -94,7 +96,26 @@ def test_searchers_are_compared(tmp_path: Path, bound_s: Callable[[float], float
     parts = {"functions", "parallel", "large", "digits", "cost", "import", "objectives", "transfer"}
     assert set(document) == {"seeds", "trials", "searchers", *parts}
     assert all(len(values) == 2 for values in document["functions"]["branin"].values())
+    for name in ("functions", "parallel"):  # the other checkout is this one
+        for values in document[name].values():
+            assert values["TPE of another commit"] == values["minitune TPE"] != values["random"]
+    assert len(runs_path.read_text(encoding="utf-8").splitlines()) == 3 * 2 * (6 + 6 + 6)
     assert "| minitune TPE | " in done.stdout
+
+
+def test_a_function_on_which_a_searcher_is_worse_is_named_unless_it_is_one_of_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    worse_on = importlib.import_module("searchers").worse_on
+    level, clear, doubtful = [1.0] * 8, ([2.0] * 8, [1.0] * 8), ([2.0] * 6 + [1.0] * 2, [1.0] * 6 + [1.5] * 2)
+
+    alone = worse_on({"f": doubtful})
+    among_many = worse_on({"f": doubtful, "g": clear, **{f"h{number}": (level, level) for number in range(20)}})
+
+    assert alone == ["f"]
+    assert among_many == ["g"]
+    assert worse_on({"g": clear[::-1], "h": (level, level)}) == []
 
 
 # -- faults ----------------------------------------------------------------------------------------------------------
