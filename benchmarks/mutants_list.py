@@ -1382,7 +1382,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     # -- stopper -------------------------------------------------------------------------------------------------------
     (
         "minitune/stopper/stopper.py",
-        "            except Exception as error:  # a comparison of foreign types or arrays can raise anything\n"
+        "            except Exception as error:  # a comparison of foreign types or arrays may raise anything\n"
         '                self._warn_once(name, f"its value {type(value).__name__} does not compare '
         '({error})")\n',
         '            except Exception:\n                return f"{name} was reached"\n',

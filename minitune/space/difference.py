@@ -1,9 +1,9 @@
-"""Differences between two search spaces, in words.
+"""Differences between two search spaces, as text.
 
-If a run were resumed with another space, it would mix the two. The older space comes from a pickle, so the two hold
-different objects even if the user has changed nothing. A difference is therefore only reported between values that can
-be compared: numbers, texts, containers, domains, classes by name, arrays, and objects whose class defines `==`.
-Functions, other objects and references of `put` cannot be compared, and count as the same.
+A run that is resumed with another space would mix the two. The older space comes from a pickle, so it contains other
+objects even if the user has changed nothing. Therefore only values that can be compared count as different: numbers,
+strings, containers, domains, classes (by name), arrays, and objects whose class defines `==`. Functions, other objects
+and references of `put` cannot be compared, so they count as equal.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SHOWN = 10
 """The number of differences that are listed; the others are only counted."""
 
 _ABSENT = object()
-"""In place of a value where one of the spaces has no such key."""
+"""Represents the value of a key that one of the spaces lacks."""
 
 _CALLS: dict[tuple[type[Domain], type[Sampler]], str] = {
     (Float, Uniform): "uniform",
@@ -44,7 +44,7 @@ _CALLS: dict[tuple[type[Domain], type[Sampler]], str] = {
     (Integer, Uniform): "randint",
     (Integer, LogUniform): "lograndint",
 }
-"""The function that makes a domain; with a `q` before its name, the one for multiples."""
+"""The function that creates a domain. With a `q` before its name, it is the function for multiples."""
 
 
 def differences(before: Any, now: Any) -> list[str]:
@@ -76,7 +76,7 @@ def _differing(before: Any, now: Any, path: Path) -> Iterator[tuple[Path, Any, A
         for key in dict.fromkeys([*before, *now]):
             yield from _differing(dict.get(before, key, _ABSENT), dict.get(now, key, _ABSENT), (*path, key))
     elif is_fixed and isinstance(before, (list, tuple)) and isinstance(now, (list, tuple)) and len(before) == len(now):
-        if is_plain(before) and is_plain(now) and list(before) == list(now):  # found out in C
+        if is_plain(before) and is_plain(now) and list(before) == list(now):  # the comparison runs in C
             return
         for index, (was, is_now) in enumerate(zip(before, now, strict=True)):
             yield from _differing(was, is_now, (*path, index))
@@ -88,7 +88,7 @@ def _differing(before: Any, now: Any, path: Path) -> Iterator[tuple[Path, Any, A
 
 
 def _is_same(before: Any, now: Any) -> bool:
-    """Whether two parts of spaces are the same, or cannot say."""
+    """Whether two parts of spaces are equal, or cannot be compared."""
     if before is now:
         return True
     if before is _ABSENT or now is _ABSENT:
@@ -109,7 +109,7 @@ def _is_same(before: Any, now: Any) -> bool:
     if isinstance(before, (list, tuple, range)) and isinstance(now, (list, tuple, range)):
         return len(before) == len(now) and all(map(_is_same, before, now))
     if isinstance(before, str) and isinstance(now, str):
-        return str(before) == str(now)  # numpy's texts are of another class
+        return str(before) == str(now)  # numpy's strings have another class
     return _is_same_object(before, now)
 
 
@@ -120,7 +120,7 @@ def _is_same_sampler(before: Sampler, now: Sampler) -> bool:
 
 
 def _is_same_state(before: Domain | Sampler, now: Domain | Sampler) -> bool:
-    """Whether two domains or samplers are of one class and have the same attributes, besides their samplers."""
+    """Whether two domains or samplers have the same class and the same attributes, apart from their samplers."""
     left, right = ({k: v for k, v in vars(one).items() if k != "sampler"} for one in (before, now))
     return type(before).__qualname__ == type(now).__qualname__ and _is_same(left, right)
 
@@ -130,7 +130,7 @@ def _is_same_object(before: Any, now: Any) -> bool:
         return before.__qualname__ == now.__qualname__
     if callable(before) and callable(now):
         return isinstance(before, type) == isinstance(now, type)
-    if type(before) is not type(now):  # a class of a script's function is another object in each process
+    if type(before) is not type(now):  # a class from a function of the script is another object in each process
         same_name = type(before).__qualname__ == type(now).__qualname__
         is_enum = isinstance(before, Enum) and isinstance(now, Enum)
         return same_name and (not is_enum or before.name == now.name)
@@ -139,16 +139,16 @@ def _is_same_object(before: Any, now: Any) -> bool:
     if isinstance(before, Enum):
         return bool(before == now)
     equality: Any = type(before).__eq__
-    if equality is object.__eq__:  # equal to itself alone
+    if equality is object.__eq__:  # the default: an object equals only itself
         return True
-    try:  # by their own `==`, which arrays have for each element
+    try:  # use their own `==`; arrays compare each element
         if hasattr(before, "shape"):
             if before.shape != now.shape:
                 return False
             is_equal = (before == now) | ((before != before) & (now != now))  # NaN equals NaN here
             return bool(functools.reduce(lambda whole, _: whole.all(), before.shape, is_equal))
         return bool(before == now)
-    except Exception:  # whatever a user's class raises: it cannot say
+    except Exception:  # a user's class may raise anything; the objects cannot be compared
         return True
 
 
@@ -156,7 +156,7 @@ def _is_same_object(before: Any, now: Any) -> bool:
 
 
 class _Repr(ShortRepr):
-    """Shows a domain within another one as the code that makes it, too."""
+    """Shows nested domains as the code that creates them."""
 
     def repr_instance(self, value: Any, level: int) -> str:
         return _text(value) if isinstance(value, Domain) else super().repr_instance(value, level)
@@ -166,7 +166,7 @@ _REPR = _Repr(length=60, members=12, level=3)
 
 
 def _text(value: Any) -> str:
-    """A part of a space as the code that makes it, on one line; large values are cut."""
+    """A part of a space as the code that creates it, on one line. Large values are shortened."""
     if value is _ABSENT:
         return "not there"
     domain = as_domain(value)

@@ -1,8 +1,8 @@
-"""Parameters of a search space: the functions that users call, the domains that they make, the samplers that draw.
+"""Parameters of a search space: functions for users (`uniform`, `choice`), the domains they create, and samplers.
 
-A domain says which values a parameter may have, a sampler how one of them is drawn. Ranges and distributions are those
-of Ray Tune, its random bits are not. Every draw is made in pure Python from the `random.Random` that is passed in, so a
-seed means the same in every process and on every supported Python.
+A domain defines the possible values of a parameter. A sampler defines how a value is drawn. Ranges and distributions
+agree with Ray Tune, but the random numbers differ. All draws use pure Python and the given `random.Random`, so a seed
+gives the same values in every process and on every supported Python.
 """
 
 from __future__ import annotations
@@ -57,22 +57,22 @@ __all__ = [
 _Self = TypeVar("_Self", bound="Domain")
 GRID_KEY = "grid_search"
 _LONGEST_LISTED_RANGE = 100_000
-"""A `range` with more values than this stays a range, so that a grid over it costs no memory."""
+"""A `range` with more values than this is not expanded, so that a grid over it needs no memory."""
 
 
 # -- seeds and generators ----------------------------------------------------------------------------------------------
 def random_generator(random_state: Any = None) -> random.Random:
-    """Make the generator that a `random_state` argument asks for.
+    """Convert a `random_state` argument to a generator.
 
     Args:
-        random_state: An int seed; a `random.Random`, used as it is; a numpy `Generator` or `RandomState`, from which
-            one seed is drawn; or None for one seed from the program's own generator (see `draw_global_seed`).
+        random_state: An int seed; a `random.Random`, which is used directly; a numpy `Generator` or `RandomState`, from
+            which a seed is drawn; or None to draw a seed from the global generator (see `draw_global_seed`).
 
     Returns:
         The generator.
 
     Raises:
-        TypeError: If `random_state` is none of these.
+        TypeError: If `random_state` has another type.
     """
     if random_state is None:
         return random.Random(draw_global_seed())
@@ -92,9 +92,9 @@ def random_generator(random_state: Any = None) -> random.Random:
 
 
 def draw_global_seed() -> int:
-    """Draw a seed from numpy's global generator if numpy is loaded, else from `random`'s: below 2**31.
+    """Draw a seed below 2**31 from the global generator of numpy if numpy is loaded, else from that of `random`.
 
-    So `numpy.random.seed(0)` makes what follows repeatable.
+    So after `numpy.random.seed(0)`, a program with numpy is repeatable.
     """
     numpy = sys.modules.get("numpy")
     if numpy is not None:
@@ -103,26 +103,26 @@ def draw_global_seed() -> int:
 
 
 def component_seed(seed: int, component: str) -> int:
-    """The seed of one component: a function of the base seed alone, between 0 and 2**32 - 1."""
+    """The seed of one component, from 0 to 2**32 - 1. It depends only on the base seed and the component's name."""
     return random.Random(f"{seed}/{component}").getrandbits(32)
 
 
 # -- samplers ----------------------------------------------------------------------------------------------------------
 class Sampler:
-    """How values of a domain are drawn. A subclass overrides `draw`."""
+    """Defines how values of a domain are drawn. A subclass overrides `draw`."""
 
     def draw(self, domain: Domain, config: Any, rng: random.Random) -> Any:
         """Draw one value of `domain`.
 
         Args:
-            domain: What to draw from.
-            config: The parameters that are already known, for functions.
+            domain: The domain.
+            config: The parameters that already have values, for functions.
             rng: The only source of randomness.
         """
         raise NotImplementedError(f"{type(self).__name__} must override draw()")
 
     def sample(self, domain: Domain, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
-        """Draw `size` values: the value itself for size 1, else a list. See `minitune.space.domains.Domain.sample`."""
+        """Draw one value, or a list if `size` is not 1. See `minitune.space.domains.Domain.sample`."""
         rng = random_state if isinstance(random_state, random.Random) else random_generator(random_state)
         if size == 1:
             return self.draw(domain, config[0] if isinstance(config, list) and config else config, rng)
@@ -141,7 +141,7 @@ BaseSampler = Sampler  # Ray Tune has one more class between a domain's sampler 
 
 
 class Uniform(Sampler):
-    """All values alike."""
+    """Draws all values with the same probability."""
 
     def draw(self, domain: Domain, config: Any, rng: random.Random) -> Any:
         """See `Sampler.draw`."""
@@ -149,10 +149,10 @@ class Uniform(Sampler):
 
 
 class LogUniform(Sampler):
-    """All orders of magnitude alike.
+    """Draws all orders of magnitude with the same probability.
 
     Args:
-        base: Old; it never changed the distribution, and warns.
+        base: Deprecated. It never changed the distribution; a warning says so.
     """
 
     def __init__(self, base: object = None):
@@ -166,11 +166,11 @@ class LogUniform(Sampler):
 
 
 class Normal(Sampler):
-    """Gaussian.
+    """Draws from a normal distribution.
 
     Args:
-        mean: Its mean.
-        sd: Its standard deviation.
+        mean: The mean.
+        sd: The standard deviation.
 
     Raises:
         ValueError: If `sd` is not positive.
@@ -188,10 +188,10 @@ class Normal(Sampler):
 
 
 class Quantized(Sampler):
-    """Another sampler's values, moved to multiples of `q`.
+    """Rounds the values of another sampler to multiples of `q`.
 
     Args:
-        sampler: Draws the value.
+        sampler: The sampler of the values.
         q: The step.
 
     Raises:
@@ -214,7 +214,7 @@ class Quantized(Sampler):
 
 
 class Grid(Sampler):
-    """Marks a domain all of whose values are to be tried. It is enumerated, never drawn from."""
+    """Marks a domain as a grid: the search tries each of its values, and never draws one."""
 
     def draw(self, domain: Domain, config: Any, rng: random.Random) -> Any:
         """Raise a RuntimeError."""
@@ -231,24 +231,24 @@ class Call(Sampler):
 
 # -- domains -----------------------------------------------------------------------------------------------------------
 class Domain:
-    """The values that one parameter may take."""
+    """The possible values of one parameter."""
 
     sampler: Sampler | None = None
     default_sampler_cls: type[Sampler] = Uniform
 
     def cast(self, value: Any) -> Any:
-        """`value` as this domain's type."""
+        """Convert `value` to this domain's type."""
         return value
 
     def set_sampler(self, sampler: Sampler, allow_override: bool = False) -> None:
-        """Choose how values are drawn.
+        """Set the sampler.
 
         Args:
             sampler: The sampler.
-            allow_override: Replace an earlier choice.
+            allow_override: Whether it may replace a sampler that was set before.
 
         Raises:
-            ValueError: If there is an earlier choice.
+            ValueError: If a sampler was set before and `allow_override` is False.
         """
         if self.sampler is not None and not allow_override:
             raise ValueError(
@@ -258,54 +258,54 @@ class Domain:
         self.sampler = sampler
 
     def get_sampler(self) -> Sampler:
-        """The sampler that was chosen, else the default one."""
+        """The sampler that was set, else the default one."""
         return self.sampler if self.sampler is not None else self.default_sampler_cls()
 
     def sample(self, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
         """Draw from the domain.
 
         Args:
-            config: The parameters that are already known, for functions; a list gives one per drawn value.
-            size: How many values.
+            config: The parameters that already have values, for functions; or a list with one config for each draw.
+            size: How many values to draw.
             random_state: See `random_generator`.
 
         Returns:
-            One value, or a list of `size` values for a `size` other than 1.
+            One value, or a list of `size` values if `size` is not 1.
         """
         sampler = self.sampler if self.sampler is not None else self.default_sampler_cls()
         return sampler.sample(self, config=config, size=size, random_state=random_state)
 
     def is_grid(self) -> bool:
-        """Whether all values are to be tried."""
+        """Whether this is a grid, so that the search tries each value."""
         return isinstance(self.sampler, Grid)
 
     def is_function(self) -> bool:
-        """Whether the value is computed by the user's function."""
+        """Whether a user's function computes the value."""
         return False
 
     def is_valid(self, value: Any) -> bool:
-        """Whether `value` could have been drawn."""
+        """Whether the domain contains `value`."""
         raise NotImplementedError(f"{type(self).__name__} must override is_valid()")
 
     @property
     def domain_str(self) -> str:
-        """The values, for people."""
+        """The values as text, to show to users."""
         return "(unknown)"
 
     def draw_uniform(self, rng: random.Random) -> Any:
-        """Draw with all values alike."""
+        """Draw a value; all values have the same probability."""
         raise TypeError(f"a {type(self).__name__} cannot be drawn uniformly")
 
     def draw_loguniform(self, rng: random.Random) -> Any:
-        """Draw with all orders of magnitude alike."""
+        """Draw a value; all orders of magnitude have the same probability."""
         raise TypeError(f"a {type(self).__name__} cannot be drawn log-uniformly")
 
     def draw_quantized(self, sampler: Sampler, q: float, config: Any, rng: random.Random) -> Any:
-        """Draw with `sampler`, moved to multiples of `q`."""
+        """Draw a value with `sampler`, and round it to a multiple of `q`."""
         raise TypeError(f"a {type(self).__name__} cannot be quantized")
 
     def draw_call(self, config: Any) -> Any:
-        """Compute from `config`."""
+        """Compute the value from `config`."""
         raise TypeError(f"a {type(self).__name__} cannot be called")
 
     def _with_sampler(self: _Self, sampler: Sampler, allow_override: bool = False) -> _Self:
@@ -318,15 +318,15 @@ class Domain:
 
 
 class Categorical(Domain):
-    """One of several values of any type, which are kept as they are.
+    """One of several values of any type. The values are not converted.
 
     Args:
-        categories: The values. Sets, which have no order of their own, are sorted by type and text so that a seed
-            means the same in every process.
+        categories: The values. A set has no order, so its values are sorted by type and text. Otherwise a seed would
+            give other values in another process.
 
     Raises:
-        ValueError: If there are none.
-        TypeError: If `categories` cannot be iterated over.
+        ValueError: If there are no values.
+        TypeError: If `categories` is not iterable.
     """
 
     def __init__(self, categories: Iterable[Any]):
@@ -343,11 +343,11 @@ class Categorical(Domain):
             raise ValueError(f"at least one category must be given, but got {shown(categories)}")
 
     def uniform(self) -> Categorical:
-        """These values, drawn uniformly."""
+        """These categories, drawn uniformly."""
         return self._with_sampler(Uniform())
 
     def grid(self) -> Categorical:
-        """These values, all to be tried."""
+        """These categories as a grid: the search tries each of them."""
         return self._with_sampler(Grid())
 
     def __len__(self) -> int:
@@ -357,7 +357,7 @@ class Categorical(Domain):
         return self.categories[index]
 
     def is_valid(self, value: Any) -> bool:
-        """Whether `value` is a category, or one with the domains inside it resolved."""
+        """Whether `value` is a category, or a category in which the domains have been replaced by values."""
         if isinstance(self.categories, range):
             return value in self.categories
         return any(fits(category, value) for category in self.categories)
@@ -373,13 +373,13 @@ class Categorical(Domain):
 
 
 class Function(Domain):
-    """A value that the user's function computes, usually from other parameters.
+    """A value that a user's function computes, usually from other parameters.
 
     Args:
-        func: Takes nothing, or the configuration.
+        func: A function without arguments, or of the configuration.
 
     Raises:
-        ValueError: If it takes anything else.
+        ValueError: If the function needs other arguments.
     """
 
     default_sampler_cls = Call
@@ -391,7 +391,7 @@ class Function(Domain):
         self.pass_config = False
         try:
             signature = inspect.signature(func)
-        except ValueError:  # some built-in functions have none; those that make sense here take nothing
+        except ValueError:  # some built-in functions have no signature; those that are useful here take no argument
             return
         try:
             signature.bind({})
@@ -409,16 +409,16 @@ class Function(Domain):
         return True
 
     def is_valid(self, value: Any) -> bool:
-        """True: only the function knows."""
+        """Always True: the function may return anything."""
         return True
 
     @property
     def domain_str(self) -> str:
-        """The function."""
+        """The function's name."""
         return f"{getattr(self.func, '__name__', self.func)}()"
 
     def draw_call(self, config: Mapping[str, Any] | None) -> Any:
-        """The function's value for `config`; functions that want the old `spec.config.name` get that."""
+        """Call the function with `config`, or in the old form with `spec`, where it reads `spec.config.name`."""
         if not self.pass_config:
             return self.func()
         config = config if isinstance(config, AttributeDict) else AttributeDict(config or {})
@@ -428,12 +428,12 @@ class Function(Domain):
             try:
                 return self.func(AttributeDict(config=config))
             except (AttributeError, KeyError) as old_form_error:
-                # Neither form works: the missing name shows which one was meant.
+                # Neither form works. The missing name shows which form the function expects.
                 raise old_form_error if "'config'" in str(error) else error from None
 
 
 class AttributeDict(dict[str, Any]):
-    """A dict whose items can also be read as attributes, all the way down."""
+    """A dict whose items can also be read as attributes, including the items of nested dicts."""
 
     def __getitem__(self, key: str) -> Any:
         value = super().__getitem__(key)
@@ -448,22 +448,22 @@ class AttributeDict(dict[str, Any]):
 
 
 def sampler_and_step(domain: Domain) -> tuple[Sampler, float | None]:
-    """How values are drawn before they are rounded, and the step to whose multiples they are; None without one."""
+    """A domain's sampler before rounding, and the step of the rounding; None if values are not rounded."""
     sampler = domain.get_sampler()
     return (sampler.sampler, sampler.q) if isinstance(sampler, Quantized) else (sampler, None)
 
 
 def as_domain(value: Any) -> Domain | None:
-    """`value` as a domain if it has to be resolved, else None.
+    """Convert an element of a search space to a domain; None if it is a constant.
 
     Args:
-        value: Any member of a search space.
+        value: Any element of a search space.
 
     Returns:
         The domain; for `{"grid_search": [...]}` a `Categorical` grid.
 
     Raises:
-        ValueError: If it is a grid of nothing, or the old `{"eval": "..."}`, which would run text as code.
+        ValueError: If a grid is empty, or for the old form `{"eval": "..."}`, which would run text as code.
     """
     if isinstance(value, Domain):
         return value
@@ -482,12 +482,12 @@ def is_grid(value: Any) -> bool:
 
 
 def fits(space: Any, value: Any, by_functions: bool = True) -> bool:
-    """Whether `value` is what `space`, any part of a search space, could resolve to.
+    """Whether `value` is a possible value of `space`.
 
     Args:
-        space: The part.
+        space: A search space or a part of one.
         value: Any value.
-        by_functions: Whether the user's functions, which may give anything, count.
+        by_functions: What to return for the user's functions, since they may return anything.
     """
     domain = as_domain(space)
     if domain is not None:
@@ -500,7 +500,7 @@ def fits(space: Any, value: Any, by_functions: bool = True) -> bool:
 
 
 def is_same(left: Any, right: Any) -> bool:
-    """Whether two values are equal; objects that cannot tell, such as arrays, are not."""
+    """Whether two values are equal. False if the comparison raises or gives no truth value, as for arrays."""
     try:
         return left is right or bool(left == right)
     except Exception:
@@ -509,7 +509,7 @@ def is_same(left: Any, right: Any) -> bool:
 
 # -- domains of numbers ------------------------------------------------------------------------------------------------
 class Float(Domain):
-    """Real numbers from `lower` to `upper`; None stands for no bound. Bounds in the wrong order are swapped.
+    """Real numbers from `lower` to `upper`; None means no bound. Bounds in the wrong order are swapped.
 
     Raises:
         ValueError: If a bound is NaN.
@@ -525,7 +525,7 @@ class Float(Domain):
         self.lower, self.upper = sorted(bounds)
 
     def cast(self, value: Any) -> float:
-        """`value` as a float."""
+        """Convert `value` to a float."""
         return float(value)
 
     def uniform(self) -> Float:
@@ -558,10 +558,10 @@ class Float(Domain):
         return self._with_sampler(Normal(_as_float("mean", mean), _as_float("sd", sd)))
 
     def quantized(self, q: float) -> Float:
-        """The same, in multiples of `q`; the upper bound is then included.
+        """Multiples of `q` in this range, including the upper bound.
 
         Raises:
-            ValueError: If a bound is no multiple of `q`.
+            ValueError: If a bound is not a multiple of `q`.
         """
         q = _as_float("q", q)
         sampler = Quantized(self.get_sampler(), q)
@@ -571,7 +571,7 @@ class Float(Domain):
         return self._with_sampler(sampler, allow_override=True)
 
     def is_valid(self, value: Any) -> bool:
-        """Whether `value` is a number within the bounds, and a multiple of `q` where there is one."""
+        """Whether `value` is a number within the bounds, and a multiple of `q` if the values are quantised."""
         if not _is_number(value) or not self.lower <= value <= self.upper:
             return False
         return not isinstance(self.sampler, Quantized) or _is_multiple(float(value), self.sampler.q)
@@ -593,30 +593,30 @@ class Float(Domain):
         return self._below_upper(math.exp(low + (high - low) * rng.random()))
 
     def draw_quantized(self, sampler: Sampler, q: float, config: Any, rng: random.Random) -> float:
-        """Draw, and take the next multiple."""
+        """Draw a value, and round it to the nearest multiple."""
         return self.snap(sampler.draw(self, config, rng), q)
 
     def snap(self, number: float, q: float) -> float:
-        """The multiple of `q` next to a number, written as a person would: 0.3, not 0.30000000000000004."""
+        """The multiple of `q` nearest to a number, with as few decimals as possible: 0.3, not 0.30000000000000004."""
         mantissa, _, exponent = repr(float(q)).partition("e")
         decimals = mantissa.partition(".")[2]
         num_decimals = max(0, len(decimals if decimals != "0" else "") - int(exponent or 0))  # 2 for 0.25, 5 for 1e-05
         value: float = round(round(number / q) * q, num_decimals)
-        # The last bit of a sum of q's may miss the bound that the user wrote.
+        # A multiple of q may differ from the user's bound in its last bit.
         for bound in (self.lower, self.upper):
             if math.isfinite(bound) and abs(value - bound) < q / 2:
                 return bound
         return min(max(value, self.lower), self.upper)
 
     def _below_upper(self, value: float) -> float:
-        """Undo a rounding that has left [lower, upper)."""
+        """Move a value back into [lower, upper) if rounding has moved it out."""
         if value >= self.upper > self.lower:
             value = math.nextafter(self.upper, -math.inf)
         return min(max(value, self.lower), self.upper)
 
 
 class Integer(Domain):
-    """Integers from `lower` to `upper`, without `upper` itself (except as `quantized` says).
+    """Integers from `lower` to `upper`, excluding `upper` (but see `quantized`).
 
     Bounds in the wrong order are swapped.
 
@@ -628,7 +628,7 @@ class Integer(Domain):
         self.lower, self.upper = sorted((_as_int("lower", lower), _as_int("upper", upper)))
 
     def cast(self, value: Any) -> int:
-        """`value` as an int."""
+        """Convert `value` to an int."""
         return int(value)
 
     def uniform(self) -> Integer:
@@ -636,7 +636,7 @@ class Integer(Domain):
         return self._with_sampler(Uniform())
 
     def loguniform(self, base: object = None) -> Integer:
-        """This range, drawn as floor(exp(U)) with U uniform from log(lower) to log(upper).
+        """This range, drawn as floor(exp(U)), with U uniform from log(lower) to log(upper).
 
         Raises:
             ValueError: If `lower` is not positive.
@@ -645,10 +645,10 @@ class Integer(Domain):
         return self._with_sampler(LogUniform(base))
 
     def quantized(self, q: int) -> Integer:
-        """Multiples of `q` within the range, including `upper` unless `q` is 1; they are drawn by their index.
+        """Multiples of `q` within the range, including `upper` unless `q` is 1. The draw chooses among their indices.
 
         Raises:
-            ValueError: If there is none.
+            ValueError: If the range has no multiple of `q`.
         """
         q = _as_int("q", q)
         sampler = Quantized(self.get_sampler(), q)
@@ -661,7 +661,7 @@ class Integer(Domain):
         return self._with_sampler(sampler, allow_override=True)
 
     def is_valid(self, value: Any) -> bool:
-        """Whether `value` is an integer that could be drawn."""
+        """Whether `value` is an integer of this domain."""
         if not _is_number(value) or value != value // 1:
             return False
         if not isinstance(self.sampler, Quantized):
@@ -688,17 +688,17 @@ class Integer(Domain):
         return max(self.lower, min(value, self.upper - 1))
 
     def draw_quantized(self, sampler: Sampler, q: float, config: Any, rng: random.Random) -> int:
-        """Draw the index of a multiple, so that all multiples are alike to the sampler."""
+        """Draw the index of a multiple, so that the sampler treats all multiples alike."""
         indices = Integer(*self.index_range(int(q)))
         return int(sampler.draw(indices, config, rng)) * int(q)
 
     def index_range(self, q: int) -> tuple[int, int]:
-        """The k with k * q in the range, as (first, last + 1)."""
+        """The numbers k for which k * q is in the range, as (first, last + 1)."""
         return -(-self.lower // q), self.upper // q + (0 if q == 1 else 1)
 
 
 def _is_number(value: Any) -> bool:
-    """Whether `value` can be compared with the bounds: a number or a numpy scalar, but no bool and no NaN."""
+    """Whether `value` can be compared with the bounds: a number or a numpy scalar, but not a bool or NaN."""
     if isinstance(value, (bool, str, bytes, complex)):
         return False
     try:
@@ -738,9 +738,9 @@ def _check_log_bounds(domain: Float | Integer) -> None:
 
 # -- for users ---------------------------------------------------------------------------------------------------------
 def uniform(lower: float, upper: float) -> Float:
-    """Floats from [lower, upper), uniformly; with lower == upper always this one.
+    """Floats from [lower, upper), drawn uniformly. If lower == upper, always this value.
 
-    Here and in the functions below, bounds in the wrong order are swapped.
+    In this and the following functions, bounds in the wrong order are swapped.
 
     Raises:
         ValueError: Unless both are finite.
@@ -758,7 +758,7 @@ def quniform(lower: float, upper: float, q: float) -> Float:
 
 
 def loguniform(lower: float, upper: float, base: object = None) -> Float:
-    """Floats from [lower, upper), log-uniformly; with lower == upper always this one.
+    """Floats from [lower, upper), drawn log-uniformly. If lower == upper, always this value.
 
     Raises:
         ValueError: Unless both bounds are above 0 and finite.
@@ -794,7 +794,7 @@ def qrandn(mean: float, sd: float, q: float) -> Float:
 
 
 def randint(lower: int, upper: int) -> Integer:
-    """Integers from [lower, upper), uniformly: `upper` is excluded.
+    """Integers from [lower, upper), drawn uniformly. `upper` is excluded.
 
     Raises:
         ValueError: If the bounds are equal.
@@ -803,50 +803,50 @@ def randint(lower: int, upper: int) -> Integer:
 
 
 def qrandint(lower: int, upper: int, q: int = 1) -> Integer:
-    """Multiples of `q` from [lower, upper], uniformly; `upper` is excluded for q = 1.
+    """Multiples of `q` from [lower, upper], drawn uniformly. `upper` is excluded if q = 1.
 
     Raises:
-        ValueError: If there is none.
+        ValueError: If the range has no multiple of `q`.
     """
     return Integer(lower, upper).uniform().quantized(q)
 
 
 def lograndint(lower: int, upper: int, base: object = None) -> Integer:
-    """Integers from [lower, upper), log-uniformly: `upper` is excluded.
+    """Integers from [lower, upper), drawn log-uniformly. `upper` is excluded.
 
     Raises:
-        ValueError: Unless both bounds are above 0, and differ.
+        ValueError: Unless both bounds are above 0 and differ.
     """
     return _not_empty(Integer(lower, upper)).loguniform(base)
 
 
 def qlograndint(lower: int, upper: int, q: int, base: object = None) -> Integer:
-    """Multiples of `q` from [lower, upper], log-uniformly; `upper` is excluded for q = 1.
+    """Multiples of `q` from [lower, upper], drawn log-uniformly. `upper` is excluded if q = 1.
 
     Raises:
-        ValueError: Unless both bounds are above 0, and a multiple lies in the range.
+        ValueError: Unless both bounds are above 0 and the range has a multiple of `q`.
     """
     return Integer(lower, upper).loguniform(base).quantized(q)
 
 
 def choice(categories: Iterable[Any]) -> Categorical:
-    """One of `categories`, uniformly; domains inside the one that was drawn are resolved in their turn.
+    """One of `categories`, drawn uniformly. If the drawn category contains domains, these are drawn as well.
 
     Raises:
-        ValueError: If there are none.
+        ValueError: If there are no categories.
     """
     return Categorical(categories).uniform()
 
 
 def grid_search(values: Iterable[Any]) -> dict[str, Sequence[Any]]:
-    """Every one of `values`, combined with every value of every other grid.
+    """Each of `values`, combined with each value of every other grid.
 
     Returns:
-        The plain dict `{"grid_search": values}`, which can also be written by hand.
+        The plain dict `{"grid_search": values}`. You can also write it by hand.
 
     Raises:
-        ValueError: If there are none.
-        TypeError: If they are a dict: of its keys, or of its values?
+        ValueError: If there are no values.
+        TypeError: If `values` is a dict, since it could mean its keys or its values.
     """
     if isinstance(values, Mapping):
         raise TypeError(f"grid_search takes a list of values, but got a dict, {values!r:.200}; list its keys or values")
@@ -854,13 +854,13 @@ def grid_search(values: Iterable[Any]) -> dict[str, Sequence[Any]]:
 
 
 def sample_from(func: Callable[..., Any]) -> Function:
-    """The value that `func` returns; it is called after all other parameters have their values.
+    """The return value of `func`, which is called after all other parameters have their values.
 
     Args:
-        func: Takes nothing, or the configuration: `sample_from(lambda config: 2 * config["width"])`.
+        func: A function without arguments, or of the configuration: `sample_from(lambda config: 2 * config["width"])`.
 
     Raises:
-        ValueError: If it takes anything else.
+        ValueError: If the function needs other arguments.
     """
     return Function(func)
 

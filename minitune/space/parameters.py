@@ -1,9 +1,9 @@
-"""A search space as searchers see it: a list of parameters, some of which exist only below a category of a choice.
+"""A search space for searchers: a list of parameters. Some of them exist only below a category of a choice.
 
-A searcher can search choices, and numbers drawn uniformly, log-uniformly or from a normal distribution, quantised or
-not. Functions, and domains or samplers that the user has written, are not parameters: they remain in the result of
-`draw`, and are resolved when the trial is made. This module also finds out which configurations are equal
-(`config_key`), how many there are (`space_size`), and where a parameter's values are on an axis for kernels (`Axis`).
+A searcher supports choices, and numbers that are drawn uniformly, log-uniformly or from a normal distribution, with or
+without quantisation. Functions, and domains or samplers that the user has written, are not parameters. They stay in the
+result of `draw` and get their values when the trial is created. This module also compares configurations
+(`config_key`), counts them (`space_size`), and maps a parameter's values to an axis for kernels (`Axis`).
 """
 
 from __future__ import annotations
@@ -45,22 +45,23 @@ _SAMPLERS: dict[type[Domain], tuple[type, ...]] = {
     Categorical: (Uniform,),
 }
 _COUNTED = 1_000_000
-"""A space with more configurations counts as infinite: no run tries them all."""
+"""A space with more configurations than this counts as infinite, since no run tries them all."""
 _SDS = 8.0
-"""Standard deviations of a normal distribution that make up a length of 1."""
+"""How many standard deviations of a normal distribution have length 1 on the axis."""
 
 
 # -- parameters --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Parameter:
-    """One value to be found.
+    """One searched value.
 
     Attributes:
-        name: Unique in the space: the path, joined with `/`; below a choice that holds domains the category's index is
-            a part of it, so `model/1/depth` lies at `("model", "depth")`.
-        path: Where the value goes in the configuration.
+        name: A name that is unique in the space: the path, joined with `/`. Below a choice that contains domains, it
+            includes the category's index, so `model/1/depth` is the parameter at `("model", "depth")`.
+        path: The path of the value in the configuration.
         domain: A `Float`, `Integer` or `Categorical`.
-        parent: The name of the choice and the index of the category below which it exists; None if it always does.
+        parent: If the parameter exists only below a category: the name of the choice and the category's index. Else
+            None.
     """
 
     name: str
@@ -70,7 +71,7 @@ class Parameter:
 
 
 def parameters(space: Any) -> list[Parameter]:
-    """All parameters of a search space, each after its parent.
+    """All parameters of a search space. A parent comes before its children.
 
     Raises:
         ValueError: If there is a grid.
@@ -79,14 +80,14 @@ def parameters(space: Any) -> list[Parameter]:
 
 
 def draw(space: Any, choose: Callable[[Parameter], Any]) -> Any:
-    """Make a configuration, parameter by parameter; those below a category are asked for once it is chosen.
+    """Create a configuration, parameter by parameter. Parameters below a category follow only if it was chosen.
 
     Args:
-        space: The search space; it stays as it is.
-        choose: Gives a parameter's value; for a choice the index of the category.
+        space: The search space. It is not changed.
+        choose: Returns a parameter's value; for a choice, the index of the category.
 
     Returns:
-        The space with these values. Its dicts and lists are new; what is no parameter is in it as it was.
+        The space with these values. Dicts and lists are new; other elements that are not parameters are unchanged.
 
     Raises:
         ValueError: If there is a grid.
@@ -99,17 +100,17 @@ def values_of(space: Any, config: Any, on_outside: Callable[[Parameter, Any], No
 
     Args:
         space: The search space.
-        config: A configuration, or a part of one: parameters that it lacks, or that are still domains in it, are left
+        config: A configuration, or a part of one. Parameters that are missing in it, or are still domains, are left
             out.
-        on_outside: Is told of each value that the parameter cannot have; it is then left out, with all below it.
+        on_outside: Called for each value that the parameter cannot have. The value is left out, with everything below.
 
     Returns:
-        Values by the parameters' names, for a choice the index of the category. If several categories could have given
-        the value, the first of those that fit best: the same object, an equal one of its type, an equal one, one
-        whose domains give it, one whose functions may give it, one of which it is a part.
+        The values by parameter name; for a choice, the index of the category. If several categories match the value,
+        the best match is used, in this order: the same object, an equal object of the same type, an equal object, a
+        category whose domains can have the value, one whose functions may return it, one that contains it as a part.
 
     Raises:
-        ValueError: If there is a grid; or, without `on_outside`, a value that the parameter cannot have.
+        ValueError: If there is a grid; or, without `on_outside`, if a parameter cannot have its value.
     """
     found: dict[str, Any] = {}
     _read(space, config, _Place(), found, on_outside or _refuse)
@@ -117,7 +118,7 @@ def values_of(space: Any, config: Any, on_outside: Callable[[Parameter, Any], No
 
 
 def is_searchable(domain: Domain) -> TypeGuard[Searchable]:
-    """Whether a domain can be a parameter; if not, its values are drawn when the trial is made."""
+    """Whether a domain can be a parameter. If not, its value is drawn when the trial is created."""
     sampler, _ = sampler_and_step(domain)
     if type(sampler) not in _SAMPLERS.get(type(domain), ()):
         return False
@@ -127,7 +128,7 @@ def is_searchable(domain: Domain) -> TypeGuard[Searchable]:
 
 @dataclass(frozen=True)
 class _Place:
-    """The root of a space, or of a category."""
+    """The root of a space or of a category."""
 
     path: Path = ()
     name: str = ""
@@ -139,7 +140,7 @@ def _below(choice: Parameter, index: int) -> _Place:
 
 
 def _direct(space: Any, place: _Place) -> Iterator[Parameter]:
-    """The parameters of `space` that always exist if `place` does."""
+    """The parameters of `space` that exist whenever `place` exists."""
     for path, domain in find_unresolved(space):
         whole = place.path + path
         if domain.is_grid():
@@ -153,7 +154,7 @@ def _direct(space: Any, place: _Place) -> Iterator[Parameter]:
 
 
 def _texts(tree: Any, path: Path) -> list[str]:
-    """The keys of a path as text, so that no two paths of the tree become alike."""
+    """The keys of a path as text, so that different paths of the tree have different texts."""
     texts = []
     for key in path:
         text = str(key)
@@ -169,7 +170,7 @@ def _texts(tree: Any, path: Path) -> list[str]:
 def _all(space: Any, place: _Place) -> Iterator[Parameter]:
     for parameter in _direct(space, place):
         yield parameter
-        # A range that is too long to be listed holds numbers only.
+        # A range that is too long to expand contains only numbers.
         if isinstance(parameter.domain, Categorical) and not isinstance(parameter.domain.categories, range):
             for index, category in enumerate(parameter.domain.categories):
                 yield from _all(category, _below(parameter, index))
@@ -207,7 +208,7 @@ def _read(
 
 
 def _category(categories: Any, value: Any) -> int | None:
-    """Index of the category that has given `value`, or could have."""
+    """The index of the category that matches `value` best; see `values_of`."""
     if isinstance(categories, range):
         return categories.index(value) if value in categories else None
     tests: tuple[Callable[[Any], bool], ...] = (
@@ -222,7 +223,7 @@ def _category(categories: Any, value: Any) -> int | None:
 
 
 def _is_part(space: Any, value: Any) -> bool:
-    """Whether `space` could resolve to `value` and more. An empty part is ambiguous and does not count."""
+    """Whether `value` is a part of a possible value of `space`. An empty part is ambiguous, so it does not count."""
     if type(space) is dict and isinstance(value, dict):
         return bool(value) and all(key in space and _is_part(space[key], value[key]) for key in value)
     return fits(space, value)
@@ -238,11 +239,11 @@ def _refuse(parameter: Parameter, value: Any) -> NoReturn:
 
 # -- equality and size -------------------------------------------------------------------------------------------------
 def config_key(config: Any) -> str:
-    """Return a short text that equal configurations have in common, in every process.
+    """A short text that is the same for equal configurations, in every process.
 
-    Numbers are equal by value, whatever their type (1, 1.0, numpy's), but True is not a number. NaN equals itself. A
-    list and a tuple of equal members are equal. The order of a dict's keys does not matter. Other objects are equal if
-    their pickles are.
+    Numbers are compared by value, independently of their type (1, 1.0, numpy's numbers), but True is not a number. NaN
+    equals itself. A list equals a tuple with equal members. The order of a dict's keys does not matter. Other objects
+    are equal if their pickles are equal.
     """
     return _digest(_canonical(config).encode("utf-8", "surrogatepass"))
 
@@ -254,11 +255,11 @@ def _digest(data: bytes) -> str:
 
 
 def _canonical(value: Any) -> str:
-    """`value` as text, another one for every value."""
+    """A text for `value`. Different values have different texts."""
     if value is None or isinstance(value, (bool, bytes)):
         return repr(value)
     if isinstance(value, str):
-        return repr(str(value))  # also of numpy's, which shows its type
+        return repr(str(value))  # `str` also converts numpy's strings, whose repr shows the type
     if isinstance(value, float) and not isinstance(value, int):
         return str(int(value)) if value.is_integer() else repr(float(value))
     if isinstance(value, int):
@@ -278,14 +279,12 @@ def _canonical(value: Any) -> str:
 
     try:
         return f"<{_digest(cloudpickle.dumps(value))}>"
-    except Exception:  # whatever a user's class raises
+    except Exception:  # a user's class may raise anything
         return f"<{type(value).__name__} {id(value)}>"
 
 
 def space_size(space: Any) -> float:
-    """Return an upper limit for the number of configurations of a search space; `math.inf` if they are too many or
-    unknown.
-    """
+    """An upper limit for the number of configurations of a space; `math.inf` if there are too many or it is unknown."""
     size = _size(space)
     return size if size <= _COUNTED else math.inf
 
@@ -312,7 +311,7 @@ def _size(space: Any) -> float:
 
 # -- axes --------------------------------------------------------------------------------------------------------------
 class _Cells(NamedTuple):
-    """Integers are `step` times `first`, ..., `last`."""
+    """The integers `step` * `first`, ..., `step` * `last`."""
 
     first: int
     last: int
@@ -320,22 +319,22 @@ class _Cells(NamedTuple):
 
 
 class Axis:
-    """A numeric parameter's values as numbers over which a searcher can put a mixture of kernels.
+    """Maps a numeric parameter to an axis on which a searcher can place kernels.
 
-    The domain becomes the interval from 0 to 1, logarithmically where it is drawn so. Integers and quantised numbers
-    are cells of that interval, and a value lies in the middle of its cell. An integer n fills the cell from n to n + 1,
-    which rounds down to it, so that cells and draws from the domain agree. A normal distribution has no bounds: there
-    four standard deviations to either side lie between 0 and 1.
+    The domain becomes the interval from 0 to 1, on a logarithmic scale if it is drawn log-uniformly. Integers and
+    quantised numbers are cells of that interval; a value is in the middle of its cell. The cell of an integer n goes
+    from n to n + 1, since a draw is rounded down. A normal distribution has no bounds; the interval from 0 to 1 covers
+    four standard deviations to either side.
 
     Args:
         domain: A searchable `Float` or `Integer`.
 
     Attributes:
-        low: Where the axis begins, 0, or minus infinity.
-        high: Where it ends, 1, or infinity.
-        prior_sd: Standard deviation of the kernel in the middle, at 0.5, that stands for the domain itself.
-        width: Width of a cell, in the mean over the axis; 0 if every number is a value.
-        count: How many values there are; None if they cannot be counted.
+        low: The lower end of the axis: 0 or minus infinity.
+        high: The upper end of the axis: 1 or infinity.
+        prior_sd: The standard deviation of the prior: a kernel at 0.5 that represents the whole domain.
+        width: The mean width of a cell; 0 for a continuous parameter.
+        count: The number of values; None for a continuous parameter.
     """
 
     def __init__(self, domain: Float | Integer):
@@ -371,7 +370,7 @@ class Axis:
             self.count = 1
 
     def encode(self, value: Any) -> float:
-        """Where a value of the domain lies."""
+        """The position of a value on the axis."""
         if self._cells is not None:
             cell = int(value) // self._cells.step
             place = (self._to(cell) + self._to(cell + 1)) / 2
@@ -382,7 +381,7 @@ class Axis:
         return (place - self._begin) / self._span
 
     def decode(self, place: float) -> Any:
-        """The value at a place, or the one in whose cell it lies; always one of the domain."""
+        """The value of the domain at a position; for a cell, the cell's value."""
         number = self._from(self._begin + place * self._span)
         if self._cells is not None:
             return min(max(math.floor(number), self._cells.first), self._cells.last) * self._cells.step
@@ -391,11 +390,11 @@ class Axis:
         return min(max(number, self._domain.lower), self._domain.upper)
 
     def _set_width(self, begin: float, step: float, count: int) -> None:
-        """Set the mean of the cells' widths, each weighted by itself: the width that a uniform draw hits on average."""
+        """Set the mean width of the cells, weighted by width: the mean width of the cell that a uniform draw hits."""
         self.count = count
         if self._to is not math.log:
             self.width = 1 / count
             return
-        # Beyond some cells the rest is so narrow that it adds nothing.
+        # After this many cells, the remaining ones are too narrow to change the mean.
         edges = [math.log(begin + step * index) for index in range(min(count, 1000) + 1)]
         self.width = sum((right - left) ** 2 for left, right in pairwise(edges)) / self._span**2

@@ -1,7 +1,7 @@
-"""A search space as a tree: walking it, setting values in it, laying given values over it, naming what is searched.
+"""A search space as a tree: find its domains, set values, merge given values into it, and make a trial's tag.
 
-A path is a tuple of dict keys and list indices. Dicts, lists and tuples are walked; everything else is a leaf. A tag
-gives a trial's searched values, sorted by path, as text that is fit for file names.
+A path is a tuple of dict keys and list indices. Dicts, lists and tuples are inner nodes; all other values are leaves. A
+tag is the text of a trial's searched values, sorted by path; file names can contain it.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from minitune.error import TuneError
 from minitune.space.domains import AttributeDict, Domain, as_domain, is_grid, is_same
 
 Path = tuple[Any, ...]
-"""The way to a value in a tree: dict keys and list indices."""
+"""The path of a value in a tree: dict keys and list indices."""
 _TAG_LIMIT = 1_000
-"""Characters of a value, and members of a container, that a tag takes at most. A file name has room for far fewer."""
+"""The maximum number of characters of a value, and of members of a container, in a tag. File names are far shorter."""
 _PLAIN = frozenset({int, float, bool, str, bytes, type(None)})
 
 
 class RecursiveDependencyError(TuneError):
-    """A parameter's function needs a parameter that has no value yet, or never gets one."""
+    """A parameter's function reads a parameter that has no value yet, or never gets one."""
 
 
 class ConfigView(AttributeDict):
-    """A configuration as a `sample_from` function sees it: a parameter without a value yet cannot be read.
+    """The configuration that a `sample_from` function gets. Reading a parameter without a value raises an error.
 
     Args:
         config: The configuration.
-        asking: The domain of the parameter whose function is called. It is passed over when all parameters are read
-            at once (`**config`, `items()`), which otherwise could never be done.
+        asking: The domain of the parameter whose function is called. Code that reads all parameters at once
+            (`**config`, `items()`) does not see this parameter; otherwise such code could never run.
     """
 
     __slots__ = ("_asking",)
@@ -53,7 +53,7 @@ class ConfigView(AttributeDict):
             return value
         return value if isinstance(value, AttributeDict) else ConfigView(value, self._asking)
 
-    # A dict's own versions of these read past `__getitem__`; `**config` asks whether `__iter__` is the dict's own.
+    # The methods of dict do not call `__getitem__`. `**config` checks whether `__iter__` is overridden.
     def __iter__(self) -> Iterator[str]:
         asking = self._asking
         return (key for key in super().__iter__() if asking is None or dict.__getitem__(self, key) is not asking)
@@ -79,7 +79,7 @@ class ConfigView(AttributeDict):
 
 
 def copy_tree(value: Any) -> Any:
-    """Copy dicts, lists and tuples; domains, grids and other leaves stay the same objects."""
+    """Copy dicts, lists and tuples, but not domains, grids and other leaves."""
     if isinstance(value, dict) and not is_grid(value):
         if type(value) is dict or isinstance(value, AttributeDict):
             copied = {}
@@ -99,15 +99,15 @@ def copy_tree(value: Any) -> Any:
 
 
 def find_unresolved(value: Any, path: Path = ()) -> Iterator[tuple[Path, Domain]]:
-    """Find what has to be resolved in `value`.
+    """Find the domains and grids in `value`.
 
     Args:
         value: A search space or a part of one.
-        path: Where it hangs.
+        path: The path of `value`.
 
     Yields:
-        Paths and domains, a grid as a `Categorical` with the sampler `Grid`. Domains inside the values of another
-        domain are not looked for: they come up when that one is resolved.
+        Pairs of path and domain. A grid is a `Categorical` with the sampler `Grid`. Domains inside the categories of
+        another domain are found later, after that domain got its value.
     """
     domain = as_domain(value)
     if domain is not None:
@@ -121,7 +121,7 @@ def find_unresolved(value: Any, path: Path = ()) -> Iterator[tuple[Path, Domain]
 
 
 def find_constants(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Find the leaves of `value` without anything to resolve; see `find_unresolved`."""
+    """Find the leaves of `value` that are constants; see `find_unresolved`."""
     if as_domain(value) is not None:
         return
     if isinstance(value, dict):
@@ -135,15 +135,15 @@ def find_constants(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def has_unresolved_values(value: Any) -> bool:
-    """Whether `value` holds a domain or a grid anywhere."""
+    """Whether `value` contains a domain or a grid."""
     return next(find_unresolved(value), None) is not None
 
 
 def assign_value(tree: Any, path: Path, value: Any) -> Any:
-    """Set `value` at `path`, in place except for tuples, which are made again.
+    """Set `value` at `path`. Dicts and lists are changed in place; tuples are replaced.
 
     Returns:
-        The tree; another object only if it is a tuple itself or `path` is empty.
+        The tree. It is a new object only if the tree is a tuple or `path` is empty.
     """
     if not path:
         return value
@@ -165,27 +165,27 @@ def get_value(tree: Any, path: Path) -> Any:
 
 
 def path_text(path: Path) -> str:
-    """`a/b/0` for a path."""
+    """A path as text, such as `a/b/0`."""
     return "/".join(map(str, path))
 
 
 def path_key(path: Path) -> tuple[tuple[bool, int, str], ...]:
-    """A sort key for paths: indices by number, before names by text."""
+    """A sort key for paths: indices come first, in numeric order, then names, in the order of their text."""
     return tuple((False, key, "") if isinstance(key, int) else (True, 0, str(key)) for key in path)
 
 
 def topmost(paths: list[Path]) -> list[Path]:
-    """The paths of `paths` that lie below no other, sorted, each once."""
+    """The paths that are not below another one, sorted and without duplicates."""
     known = set(paths)
     return sorted((p for p in known if not any(p[:n] in known for n in range(len(p)))), key=path_key)
 
 
 def leaves(tree: Any, paths: list[Path]) -> dict[Path, Any]:
-    """The values at `paths` in a resolved tree; a dict is given leaf by leaf.
+    """The values at `paths` in a configuration. A dict is split into its leaves.
 
     Args:
-        tree: A configuration.
-        paths: Paths, none below another.
+        tree: The configuration.
+        paths: Paths of which none is below another.
     """
     found: dict[Path, Any] = {}
     for path in paths:
@@ -201,20 +201,20 @@ def leaves(tree: Any, paths: list[Path]) -> dict[Path, Any]:
 
 
 def overlay(space: Any, values: Any, path: Path = (), unknown_keys: bool = True) -> tuple[Any, list[Path]]:
-    """Lay given values over a search space.
+    """Replace parts of a search space by given values.
 
     Args:
-        space: The space, or the part of it at `path`; it stays as it is.
-        values: Values for some of its parameters, nested alike. For a list that holds domains they may also be a dict
-            from indices to values.
-        path: Where `space` hangs.
-        unknown_keys: Take parameters that the space does not have.
+        space: The space, or the part of it at `path`. It is not changed.
+        values: Values for some parameters, nested like the space. For a list with domains, they may also be a dict from
+            indices to values.
+        path: The path of `space`.
+        unknown_keys: Whether `values` may contain parameters that the space does not have.
 
     Returns:
-        The space with those values, and the paths that were set to something other than the constant that was there.
+        The space with the values, and the paths whose values are new or differ from the space's constants.
 
     Raises:
-        ValueError: If `unknown_keys` is False and there is one.
+        ValueError: If `unknown_keys` is False and `values` has an unknown key.
     """
     if isinstance(space, dict) and isinstance(values, Mapping) and not is_grid(space) and not is_grid(values):
         merged, fixed = copy_tree(space), []
@@ -244,7 +244,7 @@ def overlay(space: Any, values: Any, path: Path = (), unknown_keys: bool = True)
 
 
 def _by_index(space: Any, values: Any) -> dict[int, Any] | None:
-    """The values by index if they are meant for the members of a list that holds domains, else None."""
+    """The values by index, if `space` is a list with domains and `values` is for its members; else None."""
     if not (type(space) is list or _is_walked_tuple(space)) or not has_unresolved_values(space):
         return None
     if isinstance(values, (list, tuple)):
@@ -258,12 +258,12 @@ def _by_index(space: Any, values: Any) -> dict[int, Any] | None:
 
 
 def is_plain(members: list[Any] | tuple[Any, ...]) -> bool:
-    """Whether there is nothing but numbers and texts, of which there may be millions: found out in C."""
+    """Whether all members are numbers or strings. There may be millions, so the check runs in C."""
     return _PLAIN.issuperset(map(type, members))
 
 
 def _is_walked_tuple(value: Any) -> bool:
-    """Plain and named tuples; other subclasses may not be made from a list of members."""
+    """True for plain and named tuples. Other subclasses may not accept a list of members."""
     return type(value) is tuple or (isinstance(value, tuple) and hasattr(value, "_fields"))
 
 
@@ -273,13 +273,13 @@ def _rebuild_tuple(old: tuple[Any, ...], members: list[Any]) -> tuple[Any, ...]:
 
 # -- tags --------------------------------------------------------------------------------------------------------------
 def format_vars(resolved_vars: Mapping[Path, Any]) -> str:
-    """Format searched parameters for a tag, fit for file names.
+    """Format searched parameters for a tag, with characters that file names allow.
 
     Args:
         resolved_vars: Values by path, such as `{("model", "width"): 64}`.
 
     Returns:
-        `"width=64,..."`, sorted by path. Floats have four digits; objects are given by name.
+        `"width=64,..."`, sorted by path. Floats have four digits; objects are shown by name.
     """
     return _tag_of(sorted(resolved_vars.items(), key=lambda item: path_key(item[0])))
 
@@ -303,19 +303,19 @@ def _tag_of(pairs: Iterable[tuple[Path, Any]]) -> str:
 
 
 def _tag_text(value: Any) -> str:
-    """A value as text for a tag; characters that a file name may not have become `_`."""
+    """A value as text for a tag. Characters that file names do not allow are replaced by `_`."""
     if type(value) is float:
         return f"{value:.4g}"
     try:
         text = _value_text(value)
-    except Exception:  # no text of that many digits, a list in itself, or whatever an object's methods raise
+    except Exception:  # too many digits, a list that contains itself, or an error of the object
         text = type(value).__name__
     is_number = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
     return text if is_number else re.sub(r"[^a-zA-Z0-9_-]+", "_", text).strip("_")
 
 
 _name_text = lru_cache(maxsize=1_000)(_tag_text)
-"""The same for the names of parameters, which are those of all other trials."""
+"""The cached version, for names of parameters: all trials have the same names."""
 
 
 def _value_text(value: Any) -> str:

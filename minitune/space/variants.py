@@ -1,12 +1,12 @@
-"""Variants: the configurations that a search space stands for, one at a time and in a fixed order.
+"""Variants: the configurations of a search space, one at a time and in a fixed order.
 
-Order. `num_samples` rounds form the outer loop, the full grid the inner one; of the grid's variables, sorted by path,
-the first varies fastest. A point of the grid is found from its index alone (mixed radix), so a table of any size costs
-nothing to make and can be entered anywhere. Each point draws from a generator of its own, seeded by (seed, round,
-index): the n-th variant depends on nothing that happened before it.
+Order: The outer loop has `num_samples` rounds; the inner loop covers the grid. The grid's variables are sorted by path,
+and the first one varies fastest. An index determines a grid point (mixed radix), so a table of any size takes no time
+to create, and iteration can start anywhere. Each point has its own generator, seeded by (seed, round, index). So a
+variant does not depend on the variants before it.
 
-Within one point: random parameters first, then grids that those have brought in (each gives further variants), and
-functions last, in as many passes as their dependencies need.
+Within one point, random parameters are drawn first. Then come grids inside the drawn values; each of their points is
+another variant. Functions are called last, in as many passes as their dependencies need.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Variant(NamedTuple):
     """One configuration.
 
     Attributes:
-        resolved_vars: The searched parameters, path to value; a dict is given leaf by leaf.
-        config: The whole configuration. Its dicts and lists belong to this variant alone.
+        resolved_vars: The values of the searched parameters, by path. A dict is split into its leaves.
+        config: The whole configuration. No other variant shares its dicts and lists.
     """
 
     resolved_vars: dict[Path, Any]
@@ -83,12 +83,12 @@ class Variant(NamedTuple):
 
 @dataclass
 class Position:
-    """Where a table stands; its next variant is made from here.
+    """The position of a table's next variant.
 
     Attributes:
-        round: How many rounds are complete.
-        point: Index of the grid point within the round.
-        branch: How many variants of this point have been given.
+        round: The number of complete rounds.
+        point: The index of the grid point within the round.
+        branch: How many variants of this point the table has returned.
     """
 
     round: int = 0
@@ -97,15 +97,15 @@ class Position:
 
 
 class VariantTable:
-    """All variants of a space, made when asked for.
+    """All variants of a space, created on demand.
 
     Args:
-        space: The search space. It is not changed and must not be changed by others.
-        num_samples: Rounds; -1 for endlessly many.
-        points: Values for some parameters, one round each: they come first and count as rounds. If there are more of
-            them than rounds, all are given nevertheless.
-        constant_grid_search: Draw random parameters once per round rather than per grid point.
-        seed: Seeds everything that is drawn.
+        space: The search space. The table does not change it, and other code must not change it either.
+        num_samples: The number of rounds; -1 means no limit.
+        points: Points to evaluate: values for some parameters. Each point is one round, and they come first. If there
+            are more points than rounds, the table still returns all of them.
+        constant_grid_search: Draw random parameters once for each round instead of for each grid point.
+        seed: The seed of all draws.
 
     Raises:
         ValueError: If `num_samples` is out of range, or a point has a parameter that the space does not have.
@@ -134,56 +134,56 @@ class VariantTable:
 
     @property
     def round_size(self) -> int:
-        """How many places a round has that no point fixes: the points of the grid."""
+        """The number of grid points in a round without a point to evaluate."""
         return self._free_plan.grid_size
 
     @property
     def points(self) -> list[dict[str, Any]]:
-        """The search space with the values of each point in it."""
+        """For each point to evaluate, the search space with the point's values."""
         return [plan.space for plan in self._plans]
 
     @property
     def point_at_hand(self) -> dict[str, Any] | None:
-        """The space with the values of the point that the last variant came from, if it stands for that one alone."""
+        """The space with the values of the last variant's point to evaluate; None if the variant has no such point."""
         at_point = self._last.round < len(self._plans) and self._plans[self._last.round].grid_size == 1
         return self._plans[self._last.round].space if at_point else None
 
     @property
     def total(self) -> int | float:
-        """How many variants there are, `math.inf` for endlessly many; without those that a draw may bring in."""
+        """The number of variants; `math.inf` without a limit. Grids inside drawn values may add more."""
         points = sum(plan.size for plan in self._plans)
         free = self._rounds - len(self._plans)
         return points + (free * self._free_plan.size if free else 0)
 
     def is_exhausted(self) -> bool:
-        """Whether the last variant has been given."""
+        """Whether the table has returned its last variant."""
         return self.position.round >= self._rounds
 
     def extend(self, rounds: int) -> None:
-        """Have so many more rounds; those so far stay what they are."""
+        """Add rounds. The existing rounds do not change."""
         self._rounds += rounds
 
     def finish(self) -> None:
-        """Have no more rounds."""
+        """End the table: it returns no more variants."""
         self._rounds = self.position.round
         self._round_plan = self._branches = None
 
     def seek(self, position: Position) -> None:
-        """Go on at `position`, in O(1) unless it lies within the variants of one point."""
+        """Continue at `position`, in O(1) unless it is between two variants of one point."""
         self.position = Position(position.round, position.point, position.branch)
         self._round_plan = self._branches = None
 
     def reseed(self, seed: int | str) -> None:
-        """Draw from another seed from now on."""
+        """Use another seed for the following draws."""
         self._seed = seed
         self._round_plan = self._branches = None
 
     def next(self) -> Variant | None:
-        """Make the next variant; None at the end.
+        """The next variant; None at the end.
 
         Raises:
-            RecursiveDependencyError: If functions wait for each other.
-            ValueError: If a function fails.
+            RecursiveDependencyError: If functions depend on each other in a circle.
+            ValueError: If a function raises.
         """
         at = self.position
         if at.round >= self._rounds:
@@ -197,9 +197,9 @@ class VariantTable:
         variant = self._ahead
         self._last = Position(at.round, at.point, at.branch)
         at.branch += 1
-        # One variant is looked ahead within a grid point, so that `is_exhausted` is exact.
+        # Within a grid point, the next variant is created in advance, so that `is_exhausted` is exact.
         self._ahead = next(self._branches, None)
-        if self._ahead is None:  # on to the next point
+        if self._ahead is None:  # go to the next point
             self._branches = None
             at.point, at.branch = at.point + 1, 0
             if at.point >= plan.grid_size:
@@ -208,20 +208,20 @@ class VariantTable:
         return variant
 
     def redraw(self, attempt: int) -> Variant | None:
-        """Draw another variant for the place of the last one.
+        """Draw another variant in place of the last one.
 
         Args:
-            attempt: Counts the draws at this place.
+            attempt: The number of the draw at this position.
 
         Returns:
-            Another variant for that place; None if nothing is drawn for this place alone (only the grid's values, or
-            random ones that are the same for the whole round), or if the place has several variants.
+            The variant. None if nothing is drawn for this position alone (it has only values of the grid, or random
+            values that the whole round shares), or if the position has several variants.
         """
         last, plan, point = self._last, self._free_plan, self._last.point
         if last.round < len(self._plans) and self._plans[last.round].is_drawn:
             plan = self._plans[last.round]
         elif last.round < len(self._plans):
-            point = 0  # a point as it was given is not wanted: something random is tried in its place
+            point = 0  # the point itself was rejected, so draw a random variant instead
         stands_for_several = last.branch > 0 or self._branches is not None
         if not plan.is_drawn or stands_for_several or (self._constant_grid_search and plan.grid_size > 1):
             return None
@@ -233,7 +233,7 @@ class VariantTable:
             yield variant
 
     def _rng(self, *place: int | str) -> random.Random:
-        # Text is hashed by SHA-512 here: the same in every process and version.
+        # `random` hashes a string by SHA-512, which is the same in every process and version.
         return random.Random("/".join(map(str, (self._seed, *place))))
 
     def _plan_of_round(self) -> _Plan:
@@ -247,11 +247,11 @@ class VariantTable:
 
 
 class _Plan:
-    """One round: a space, with its unresolved members sorted once.
+    """The space of one round, with its domains sorted into grids, random parameters and functions.
 
     Args:
         space: The space.
-        searched: Paths that count as searched although they have a value already.
+        searched: Paths that count as searched although they already have a value.
     """
 
     def __init__(self, space: Any, searched: list[Path]):
@@ -266,7 +266,7 @@ class _Plan:
 
     @classmethod
     def of_point(cls, space: dict[str, Any], point: Mapping[str, Any]) -> _Plan:
-        """The plan of a point to evaluate. Values outside of the space are tried, with a warning."""
+        """The plan of a point to evaluate. Values outside the space are used, with a warning."""
         merged, fixed = overlay(space, point, unknown_keys=False)
         for path in fixed:
             allowed, value = get_value(space, path), get_value(merged, path)
@@ -279,7 +279,7 @@ class _Plan:
         return cls(merged, fixed)
 
     def expand(self, index: int, rng: random.Random) -> Iterator[Variant]:
-        """The variants of grid point `index`: one, unless a value that it takes holds another grid."""
+        """The variants of grid point `index`. There are several only if one of its values contains another grid."""
         config, todo = copy_tree(self.space), self._others
         if self._grids:
             config, found = _choose(config, self._grids, index)
@@ -288,7 +288,7 @@ class _Plan:
             yield Variant(leaves(resolved, self._searched), resolved)
 
     def with_constants(self, rng: random.Random) -> _Plan:
-        """This plan with all drawn that does not depend on a grid."""
+        """This plan, with values for all random parameters that do not depend on a grid."""
         config, todo = copy_tree(self.space), self._others
         while todo:
             config, _, functions = _draw(config, todo, rng)
@@ -304,7 +304,7 @@ def generate_variants(
 
     Args:
         space: The search space.
-        constant_grid_search: Draw random parameters once rather than per grid point.
+        constant_grid_search: Draw random parameters once instead of for each grid point.
         random_state: See `minitune.space.domains.random_generator`.
 
     Yields:
@@ -315,24 +315,24 @@ def generate_variants(
 
 
 def parse_spec_vars(spec: dict[str, Any]) -> tuple[list[tuple[Path, Any]], _Unresolved, _Grids]:
-    """Sort the members of a search space.
+    """Sort the elements of a search space into constants, domains and grids.
 
     Args:
         spec: The space.
 
     Returns:
-        Pairs of path and value of the constants; of path and domain of what is drawn or computed; and of path and
-        `Categorical` of the grids, which are sorted by path.
+        Three lists of pairs: (path, value) for the constants; (path, domain) for the random parameters and functions;
+        (path, `Categorical`) for the grids, sorted by path.
     """
     grids, others = _split(find_unresolved(spec))
     return list(find_constants(spec)), others, sorted(grids, key=lambda item: path_key(item[0]))
 
 
 def count_variants(space: dict[str, Any], num_samples: int = 1, points: Sequence[Mapping[str, Any]] = ()) -> int:
-    """Return how many variants a space has: see `VariantTable.total`.
+    """The number of variants of a space; see `VariantTable.total`.
 
     Raises:
-        ValueError: If `num_samples` is -1, which has no end.
+        ValueError: If `num_samples` is -1 (no limit).
     """
     if num_samples == -1:
         raise ValueError("num_samples must be >= 0 to count variants, but got -1 (endless)")
@@ -340,18 +340,18 @@ def count_variants(space: dict[str, Any], num_samples: int = 1, points: Sequence
 
 
 def complete(config: dict[str, Any], rng: random.Random) -> dict[str, Any]:
-    """Resolve what a searcher has left open: functions, and domains that it knows nothing of.
+    """Complete a searcher's configuration: draw the domains that the searcher does not support, and call the functions.
 
     Args:
-        config: The searcher's values over the space; it is changed.
-        rng: For the domains.
+        config: The space with the searcher's values. It is changed.
+        rng: The generator for the domains.
 
     Returns:
         The configuration.
 
     Raises:
         ValueError: If there is a grid.
-        RecursiveDependencyError: If functions wait for each other.
+        RecursiveDependencyError: If functions depend on each other in a circle.
     """
     todo = sorted(find_unresolved(config), key=lambda item: path_key(item[0]))
     while todo:
@@ -371,7 +371,7 @@ def complete(config: dict[str, Any], rng: random.Random) -> dict[str, Any]:
 
 
 def _expand(config: Any, todo: _Unresolved, rng: random.Random) -> Iterable[Any]:
-    """Resolve `todo` in `config`, which is changed: one configuration, or several if a grid comes up."""
+    """Give values to `todo` in `config`, which is changed. Drawn grids give several configurations."""
     config, grids, functions = _draw(config, todo, rng)
     if grids:
         grids.sort(key=lambda item: path_key(item[0]))
@@ -392,7 +392,7 @@ def _branch(config: Any, grids: _Grids, functions: _Unresolved, rng: random.Rand
 
 
 def _choose(config: Any, grids: _Grids, index: int) -> tuple[Any, _Unresolved]:
-    """Set the values of grid point `index`; also returns what is unresolved in those values."""
+    """Set the values of grid point `index`. Also return the domains inside those values."""
     found: _Unresolved = []
     for path, grid in grids:
         index, digit = divmod(index, len(grid))
@@ -403,11 +403,11 @@ def _choose(config: Any, grids: _Grids, index: int) -> tuple[Any, _Unresolved]:
 
 
 def _draw(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Grids, _Unresolved]:
-    """Draw all random parameters, also those that come up in drawn values; returns the grids and functions."""
+    """Draw all random parameters, including those inside drawn values. Return the grids and functions."""
     grids: _Grids = []
     functions: _Unresolved = []
     queue = list(todo)
-    for path, domain in queue:  # grows while it is walked
+    for path, domain in queue:  # the loop appends to it
         if isinstance(domain, Categorical) and domain.is_grid():
             grids.append((path, domain))
         elif domain.is_function():
@@ -422,15 +422,15 @@ def _draw(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Gri
 
 
 def _call(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any, _Unresolved, _Unresolved]:
-    """Call the functions, those that wait for others again in the next pass.
+    """Call the functions once. A function that needs the value of another one must be called again.
 
     Returns:
-        The configuration, the functions that still wait, and what is unresolved in the values of the others.
+        The configuration, the functions to call again, and the domains inside the returned values.
     """
     if not functions:
         return config, [], []
     found: _Unresolved = []
-    with GlobalDraws(rng).lent():  # the global generators of random numbers are those of this place
+    with GlobalDraws(rng).lent():  # functions that use the global generators draw from this position's generator
         for _ in range(_MAX_PASSES):
             waiting: _Unresolved = []
             for path, function in functions:
@@ -464,7 +464,7 @@ def _combinations(grids: _Grids) -> int:
 
 
 def _size_of_options(grid: Categorical) -> int:
-    """Return how many variants a grid has, including those of grids inside its values."""
+    """The number of variants of a grid, including those of grids inside its values."""
     if isinstance(grid.categories, range):
         return len(grid)
     return sum(

@@ -1,4 +1,4 @@
-"""Stoppers: when a trial, or the whole run, has gone on for long enough."""
+"""Stoppers: they decide when a trial, or the whole run, ends."""
 
 from __future__ import annotations
 

@@ -28,10 +28,10 @@ from minitune.result import flatten
 logger = logging.getLogger("minitune")
 
 ASKED_EVERY_S = 1.0
-"""Seconds between two calls of a `stop_all` that does not say when to ask it again."""
+"""Seconds between two calls of a user's `stop_all`, if the class does not override `seconds_left`."""
 
 MISSING = object()
-"""`lookup` returns it for a key that is not there."""
+"""The return value of `lookup` for a missing metric."""
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
@@ -50,7 +50,7 @@ class Stopper:
 
         Args:
             trial_id: The trial's id.
-            result: Its result, nested.
+            result: The nested result.
         """
         return False
 
@@ -66,26 +66,26 @@ class Stopper:
         return None if type(self).stop_all is Stopper.stop_all else ASKED_EVERY_S
 
     def describe(self) -> str:
-        """The reason why a trial or the run has just stopped, for people. The driver asks after the stopper's yes."""
+        """Why the stopper has just stopped a trial or the run, as text for users. Called after it returned True."""
         return type(self).__name__
 
     def get_state(self) -> dict[str, Any]:
-        """The state that is saved with the run, as plain data; by default all attributes."""
+        """The state to save with the run, as plain data; by default all attributes."""
         return dict(self.__dict__)
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over what `get_state` returned."""
+        """Restore the state that `get_state` returned."""
         self.__dict__.update(state)
 
 
 class CombinedStopper(Stopper):
-    """Stops when any of several stoppers does. It asks all of them every time: those that count must miss no result.
+    """Stops when one of several stoppers stops. It always calls all of them, because some count the results.
 
     Args:
         *stoppers: The stoppers.
 
     Raises:
-        ValueError: If one of them is no stopper.
+        ValueError: If an argument is not a stopper.
     """
 
     def __init__(self, *stoppers: Stopper):
@@ -104,7 +104,7 @@ class CombinedStopper(Stopper):
         return self._note([stopper.stop_all() for stopper in self._stoppers])
 
     def describe(self) -> str:
-        """The descriptions of the stoppers that have said yes."""
+        """The descriptions of the stoppers that returned True."""
         return " and ".join(stopper.describe() for stopper in self._which) or super().describe()
 
     def _note(self, answers: list[bool]) -> bool:
@@ -119,14 +119,14 @@ class CombinedStopper(Stopper):
         return min(waits, default=None)
 
     def get_state(self) -> dict[str, Any]:
-        """The states in the order of the stoppers."""
+        """The states, in the order of the stoppers."""
         return {"stoppers": [stopper.get_state() for stopper in self._stoppers]}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Hand each stopper its state.
+        """Restore the state of each stopper.
 
         Raises:
-            ValueError: If there are more or fewer states than stoppers.
+            ValueError: If the number of states differs from the number of stoppers.
         """
         states = state["stoppers"]
         if len(states) != len(self._stoppers):
@@ -142,16 +142,16 @@ class NoopStopper(Stopper):
 
 
 def make_stopper(stop: Any) -> Stopper:
-    """Make one stopper from the argument `stop`.
+    """Convert the argument `stop` to one stopper.
 
     Args:
         stop: None, a dict of limits, a function of (trial_id, result), a Stopper, or a list of these.
 
     Returns:
-        One stopper; a Stopper is returned as it is.
+        The stopper. A `Stopper` is returned unchanged.
 
     Raises:
-        ValueError: If it is none of these, or a limit or a function in it cannot be used.
+        ValueError: If `stop` has another type, or contains an invalid limit or function.
     """
     if stop is None:
         return NoopStopper()
@@ -179,11 +179,11 @@ class DictStopper(Stopper):
     """Ends a trial as soon as one of its metrics reaches a limit.
 
     Args:
-        criteria: By metric name, flattened or nested as in a result, a value that the metric must reach
-            (`metric >= value`), or a pair of an operator (`>=`, `>`, `<=`, `<`, `==`) and a value.
+        criteria: A limit for each metric. Names may be flattened, or nested as in a result. A limit is a value that the
+            metric must reach (`metric >= value`), or a pair of an operator (`>=`, `>`, `<=`, `<`, `==`) and a value.
 
     Raises:
-        ValueError: If a key is no text or stands for a metric that another one stands for, or a value is no limit.
+        ValueError: If a key is not a string, two keys name the same metric, or a value is not a limit.
     """
 
     def __init__(self, criteria: Mapping[str, Any]):
@@ -201,7 +201,7 @@ class DictStopper(Stopper):
         return self._reached
 
     def reason(self, flat_result: Mapping[str, Any]) -> str:
-        """The limit that a flattened result has reached, in words; empty if it has reached none."""
+        """The limit that a flattened result has reached, as text; empty if there is none."""
         return self._reason(flat_result, lambda result, name: result.get(name, MISSING))
 
     def _reason(self, result: Mapping[str, Any], find: Callable[[Mapping[str, Any], str], Any]) -> str:
@@ -213,7 +213,7 @@ class DictStopper(Stopper):
             try:
                 if _OPERATORS[sign](value, limit):
                     return f"{name} {sign} {limit} was reached"
-            except Exception as error:  # a comparison of foreign types or arrays can raise anything
+            except Exception as error:  # a comparison of foreign types or arrays may raise anything
                 self._warn_once(name, f"its value {type(value).__name__} does not compare ({error})")
         return ""
 
@@ -223,19 +223,19 @@ class DictStopper(Stopper):
             logger.warning("The stop criterion %r has no effect for now: %s.", name, why)
 
     def get_state(self) -> dict[str, Any]:
-        """The keys that there was a warning about."""
+        """The keys for which a warning was logged."""
         return {"warned": list(self._warned)}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over these keys."""
+        """Restore these keys."""
         self._warned = list(state["warned"])
 
 
 def flat_criteria(criteria: Mapping[str, Any]) -> dict[str, Any]:
-    """A nested criterion under the names of flattened metrics: `{"eval": {"loss": 1}}` becomes `{"eval/loss": 1}`.
+    """Flatten nested criteria: `{"eval": {"loss": 1}}` becomes `{"eval/loss": 1}`.
 
     Raises:
-        ValueError: If a key is no text, a part is empty, or two keys stand for one metric.
+        ValueError: If a key is not a string, a nested dict is empty, or two keys name the same metric.
     """
     flat: dict[str, Any] = {}
     waiting = list(criteria.items())
@@ -255,7 +255,7 @@ def flat_criteria(criteria: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(name: str, limit: Any) -> tuple[str, Any]:
-    """One criterion as operator and value."""
+    """The operator and the value of one criterion."""
     sign = ">="
     if isinstance(limit, (tuple, list)):
         if len(limit) != 2 or limit[0] not in _OPERATORS:
@@ -273,10 +273,10 @@ class FunctionStopper(Stopper):
     """Ends a trial when a function returns True.
 
     Args:
-        function: Takes the trial's id and its result, nested; returns whether to end the trial.
+        function: A function of the trial's id and its nested result. It returns whether the trial must end.
 
     Raises:
-        InvalidArgumentError: If it cannot be called with these two.
+        InvalidArgumentError: If the function cannot be called with two arguments.
     """
 
     def __init__(self, function: Callable[[str, dict[str, Any]], bool]):
@@ -289,7 +289,7 @@ class FunctionStopper(Stopper):
                 f"a stop function must take (trial_id, result), but {function!r} has {error}"
             ) from None
         except ValueError:
-            pass  # a built-in that does not tell its signature
+            pass  # a built-in without a signature
         self._function = function
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
@@ -301,7 +301,7 @@ class FunctionStopper(Stopper):
         return f"{getattr(self._function, '__name__', type(self._function).__name__)}() returned True"
 
     def get_state(self) -> dict[str, Any]:
-        """Nothing: a function is part of the program."""
+        """Empty: a function belongs to the program, not to its state."""
         return {}
 
     @classmethod
@@ -314,10 +314,10 @@ class MaximumIterationStopper(Stopper):
     """Ends a trial after a number of results. It counts them itself and does not read `training_iteration`.
 
     Args:
-        max_iter: How many results.
+        max_iter: The number of results.
 
     Raises:
-        ValueError: If it is no whole number of at least 1.
+        ValueError: If `max_iter` is not a whole number >= 1.
     """
 
     def __init__(self, max_iter: int):
@@ -338,7 +338,7 @@ class MaximumIterationStopper(Stopper):
         return {"counts": dict(self._counts)}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over the counts."""
+        """Restore the counts."""
         self._counts = dict(state["counts"])
 
 
@@ -346,12 +346,12 @@ class TrialPlateauStopper(Stopper):
     """Ends a trial when the standard deviation of its last values falls below a limit.
 
     Args:
-        metric: The metric's name; `a/b` for nested ones. A result without it counts for `grace_period` only.
+        metric: The metric's name, such as `a/b` for a nested one. A result without it counts only for `grace_period`.
         std: The limit.
-        num_results: How many values to look at.
-        grace_period: Results before which no trial ends.
-        metric_threshold: Only end a trial whose value is past this one: at most it for `min`, at least it for `max`.
-        mode: `min` or `max`; needed with a threshold.
+        num_results: How many of the last values are used.
+        grace_period: The number of results that a trial has before it can end.
+        metric_threshold: End only trials whose value is at most this threshold (mode `min`) or at least (mode `max`).
+        mode: `min` or `max`; required with a threshold.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -397,11 +397,11 @@ class TrialPlateauStopper(Stopper):
         return (is_past or self._threshold is None) and _spread(last) < self._std
 
     def get_state(self) -> dict[str, Any]:
-        """Counts and last values by trial."""
+        """The counts and the last values of each trial."""
         return {"counts": dict(self._counts), "last": {trial: list(last) for trial, last in self._last.items()}}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over counts and last values."""
+        """Restore the counts and the last values."""
         self._counts = dict(state["counts"])
         self._last = {trial: list(last) for trial, last in state["last"].items()}
 
@@ -410,14 +410,14 @@ class TrialPlateauStopper(Stopper):
 
 
 class ExperimentPlateauStopper(Stopper):
-    """Ends the run when the best values of all trials lie close together for long enough.
+    """Ends the run when the best values of all trials have been close together for long enough.
 
     Args:
-        metric: The metric's name; `a/b` for nested ones. Results without it, and NaN, are passed over.
-        std: The standard deviation of the best values at which they count as close.
-        top: How many values are the best.
+        metric: The metric's name, such as `a/b` for a nested one. Results without it, and NaN, are ignored.
+        std: The best values are close if their standard deviation is at most this value.
+        top: How many of the best values are used.
         mode: `min` or `max`.
-        patience: For how many results they have to stay close.
+        patience: For how many results the best values must stay close.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -446,33 +446,35 @@ class ExperimentPlateauStopper(Stopper):
         return self.stop_all()
 
     def has_plateaued(self) -> bool:
-        """Whether the best values lie close together now."""
+        """Whether the best values are close together now."""
         return len(self._losses) == self._top and _spread(self._losses) <= self._std
 
     def seconds_left(self) -> None:
-        """See `Stopper.seconds_left`: only results change anything."""
+        """See `Stopper.seconds_left`. None, because only a result can change the answer."""
 
     def stop_all(self) -> bool:
         """See `Stopper.stop_all`."""
         return self._close_for >= self._patience and self.has_plateaued()
 
     def get_state(self) -> dict[str, Any]:
-        """The best values and for how long they have been close."""
+        """The best values, and the number of results for which they have been close."""
         return {"losses": list(self._losses), "close_for": self._close_for}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over the best values."""
+        """Restore the best values."""
         self._losses, self._close_for = list(state["losses"]), state["close_for"]
 
 
 class TimeoutStopper(Stopper):
-    """Ends the run when its time is used up. The time runs from the first `stop_all()`; a resumed run has the rest.
+    """Ends the run when its time budget is used up.
+
+    The time starts at the first `stop_all()`. A resumed run continues with the remaining time.
 
     Args:
         timeout: Seconds, or a timedelta; infinity for no limit.
 
     Raises:
-        ValueError: If it is neither, or negative.
+        ValueError: If `timeout` has another type or is negative.
     """
 
     def __init__(self, timeout: float | datetime.timedelta):
@@ -499,27 +501,27 @@ class TimeoutStopper(Stopper):
         return f"the time budget of {round(self._timeout_s, 2) or self._timeout_s:g} s is used up"
 
     def seconds_left(self) -> float | None:
-        """Seconds until the time is used up; None if it never is."""
+        """The remaining seconds; None without a limit."""
         self._settle()
         return max(0.0, self._remaining_s) if math.isfinite(self._remaining_s) else None
 
     def get_state(self) -> dict[str, Any]:
-        """The time that is left, in seconds."""
+        """The remaining time, in seconds."""
         self._settle()
         return {"remaining_s": self._remaining_s}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on with the time that was left; what passed in between does not count."""
+        """Restore the remaining time. The time since `get_state` does not count."""
         self._remaining_s = state["remaining_s"]
         self._last_check_s = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # A reading of this process's clock means nothing in another one.
+        # A time of this process's clock has no meaning in another process.
         self._settle()
         return {**self.__dict__, "_last_check_s": None}
 
     def _settle(self, start: bool = False) -> None:
-        """Take the time since the last reading off the budget, once the clock runs."""
+        """Subtract the time since the last call from the budget, once the time has started."""
         if self._last_check_s is None and not start:
             return
         now_s = clock.current.monotonic()
@@ -544,24 +546,24 @@ def _number_of(value: Any) -> float | None:
         return None
     try:
         return float(value)
-    except Exception:  # an object of the user's can raise anything
+    except Exception:  # a user's object may raise anything
         return None
 
 
 def _spread(values: Sequence[float]) -> float:
-    """The standard deviation of `values` (of the population, as numpy's); NaN if one of them is not finite."""
+    """The population standard deviation of `values`, as in numpy; NaN if a value is not finite."""
     if not all(map(math.isfinite, values)):
         return math.nan
     mean = sum(values) / len(values)
-    # A product overflows to infinity, where a power would raise.
+    # A product overflows to infinity; a power would raise an error.
     return math.sqrt(sum((value - mean) * (value - mean) for value in values) / len(values))
 
 
 def _check_whole(name: str, value: Any, least: int) -> int:
-    """`value` as an int, if it is a whole number of at least `least`; other libraries' numbers and `1e3` are welcome.
+    """Convert a whole number to an int. Floats such as `1e3` and numbers of other libraries are accepted.
 
     Raises:
-        ValueError: If it is not.
+        ValueError: If `value` is not a whole number, or is below `least`.
     """
     if not (is_real(value) and float(value).is_integer() and value >= least):
         raise ValueError(f"{name} must be a whole number of at least {least}, but got {shown(value)}")
@@ -569,6 +571,6 @@ def _check_whole(name: str, value: Any, least: int) -> int:
 
 
 def _check_std(std: Any) -> None:
-    """Raise ValueError unless `std` is a positive number."""
+    """Raise a ValueError unless `std` is a positive number."""
     if not (is_real(std) and float(std) > 0):
         raise ValueError(f"expected std > 0, but got {std!r}")
