@@ -1271,6 +1271,12 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "tests/plugins/test_resource_changing.py::test_a_trial_shrinks_when_others_join_but_not_below_wha"
         "t_it_came_with",
     ),
+    (
+        "minitune/schedulers/resource_changing_scheduler.py",
+        "            self._allocate.objective(self)\n",
+        "            pass\n",
+        "tests/plugins/test_resource_changing.py::test_the_metric_may_be_the_runs_but_there_must_be_one",
+    ),
     # -- search --------------------------------------------------------------------------------------------------------
     (
         "minitune/search/parzen.py",
@@ -1378,6 +1384,144 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "            if self._constant_grid_search:\n                plan",
         "            if False:\n                plan",
         "tests/search/test_variants.py::test_random_parameters_stay_for_a_whole_sample_with_constant_grid_search",
+    ),
+    (
+        "minitune/search/evolution.py",
+        "math.inf if value != value else value, point",
+        "value, point",
+        "tests/search/test_auto.py::test_failures_are_the_worst_draws_of_an_evolution",
+    ),
+    (
+        "minitune/search/evolution.py",
+        "            if ranked[0][0] < math.inf:\n",
+        "            if ranked:\n",
+        "tests/search/test_auto.py::test_a_generation_of_failures_moves_no_evolution",
+    ),
+    (
+        "minitune/search/evolution.py",
+        "                self._begin(2 * self._population)  # more draws find other optima",
+        "                pass",
+        "tests/search/test_auto.py::test_an_evolution_that_has_come_to_an_end_looks_elsewhere",
+    ),
+    (
+        "minitune/search/evolution.py",
+        "            while not axis.low <= place <= axis.high:\n                place = rng.gauss(mean, deviation)\n",
+        "",
+        "tests/search/test_auto.py::test_an_evolution_goes_to_the_border_but_does_not_pile_up_there",
+    ),
+    (
+        "minitune/search/evolution.py",
+        "max(self._step * math.sqrt(variance), _LEAST_CELLS * axis.width)",
+        "self._step * math.sqrt(variance)",
+        "tests/search/test_auto.py::test_an_integer_that_has_come_to_rest_is_moved_at_times",
+    ),
+    (
+        "minitune/search/evolution.py",
+        "shrink = min(1.0, longest / max(math.hypot(*step), 1e-12))",
+        "shrink = 1.0",
+        "tests/search/test_auto.py::test_a_known_point_far_away_draws_an_evolution_but_does_not_throw_it",
+    ),
+    (
+        "minitune/search/evolution.py",
+        "+ c_mu * v * square",
+        "+ c_mu * v",
+        "tests/search/test_auto.py::test_an_evolution_learns_how_far_to_go_on_each_axis",
+    ),
+    (
+        "minitune/search/evolution.py",
+        "c_sigma / damping * (length - 1)",
+        "c_sigma / damping * (1 - length)",
+        "tests/search/test_auto.py::test_an_evolution_that_has_come_to_an_end_looks_elsewhere",
+    ),
+    (
+        "minitune/search/transfer.py",
+        "            value = sign * (metrics",
+        "            value = (metrics",
+        "tests/search/test_transfer.py::test_max_means_the_largest",
+    ),
+    (
+        "minitune/search/transfer.py",
+        "value if math.isfinite(value) else math.inf, number",
+        "value, number",
+        "tests/search/test_transfer.py::test_an_earlier_run_without_a_finite_value_at_a_trial_has_this_trial_last",
+    ),
+    (
+        "minitune/search/transfer.py",
+        "            if values and not outside:\n",
+        "            if values:\n",
+        "tests/search/test_transfer.py::test_configurations_of_an_earlier_run_are_left_out_if_a_value_lies_outside",
+    ),
+    (
+        "minitune/search/transfer.py",
+        "better = better if rank and value == scored[rank - 1][0] else rank",
+        "better = rank",
+        "tests/search/test_transfer.py::test_equal_values_of_an_earlier_run_say_nothing_of_an_order",
+    ),
+    (
+        "minitune/search/transfer.py",
+        "        if len(self.observations) > _MOST_EARLIER:\n            step = len(rest)",
+        "        if False:\n            step = len(rest)",
+        "tests/search/test_transfer.py::test_a_long_earlier_run_costs_no_more_than_one_of_two_hundred_trials",
+    ),
+    (
+        "minitune/search/transfer.py",
+        "            return 0.0\n        # With few",
+        "            return 1.0\n        # With few",
+        "tests/search/test_transfer.py::test_the_weight_follows_the_order_of_the_new_trials",
+    ),
+    (
+        "minitune/search/transfer.py",
+        "distance = discordant / pairs + math",
+        "distance = discordant / pairs + 0 * math",
+        "tests/search/test_transfer.py::test_the_agreement_of_a_few_trials_counts_less_than_that_of_many",
+    ),
+    (
+        "minitune/search/transfer.py",
+        " * min(1.0, _FEWER_FROM / max(1, len(ended)))",
+        "",
+        "tests/search/test_transfer.py::test_an_earlier_run_is_followed_less_as_the_own_trials_become_more",
+    ),
+    (
+        "minitune/search/transfer.py",
+        "is_own=one.number >= 0",
+        "is_own=True",
+        "tests/search/test_transfer.py::test_what_an_earlier_run_has_tried_may_be_tried_again",
+    ),
+    (
+        "minitune/search/transfer.py",
+        "            total += own != place\n",
+        "            total += 0\n",
+        "tests/search/test_transfer.py::test_the_order_within_each_category_is_learned",
+    ),
+    (
+        "minitune/search/transfer.py",
+        "index in zip(predicted, sorted(range(len(own)), key=lambda each: own[each][1]), strict",
+        "index in zip(predicted, range(len(own)), strict",
+        "tests/search/test_transfer.py::test_the_best_new_trial_counts_as_the_best_place_that_new_trials_have_in_the_earlier_run",
+    ),
+    (
+        "minitune/search/tpe.py",
+        "            self._transfer_asked += 1\n",
+        "",
+        "tests/search/test_transfer.py::test_the_first_trials_are_the_best_ones_of_the_earlier_runs",
+    ),
+    (
+        "minitune/search/tpe.py",
+        '            "transfer_asked": self._transfer_asked,\n',
+        '            "transfer_asked": 0,\n',
+        "tests/search/test_transfer.py::test_a_saved_search_does_not_begin_again_with_the_best_one_of_the_earlier_run",
+    ),
+    (
+        "minitune/search/study.py",
+        "            if earlier:\n",
+        "            if True:\n",
+        "tests/search/test_transfer.py::test_no_earlier_run_is_as_none",
+    ),
+    (
+        "minitune/search/study.py",
+        "            check_several(metric, mode)\n",
+        "            check_objectives(metric, mode)\n",
+        "tests/search/test_study.py::test_several_objectives_are_checked_as_those_of_a_run",
     ),
     # -- stopper -------------------------------------------------------------------------------------------------------
     (

@@ -109,6 +109,14 @@ def interval_of_median(values: Sequence[float]) -> tuple[float, float]:
     return ordered[max(0, below - 1)], ordered[min(count - 1, count - below)]
 
 
+def interval_of_share(good: int, count: int) -> tuple[float, float]:
+    """The interval that holds the true share with a probability of 95 % (Wilson 1927)."""
+    square = 1.96**2
+    middle = (good + square / 2) / (count + square)
+    half = math.sqrt(square * (good * (count - good) / count + square / 4)) / (count + square)
+    return middle - half, middle + half
+
+
 class Reached(Stopper):
     """Ends the run when the target is reached, or the budget is used up."""
 
@@ -345,8 +353,15 @@ def pbt_gate(num_seeds: int) -> Iterator[Row]:
     """The paper's toy problem."""
     count = 4 * num_seeds
     runs = [run_toy(seed) for seed in range(count)]
-    good = sum(best >= 1.19 for best, _ in runs) / count
-    yield Row(f"PBT, toy: seeds of {count} that come to 1.19", f"{good:.0%}", ">= 95%", good >= 0.95)
+    good = sum(best >= 1.19 for best, _ in runs)
+    low, high = interval_of_share(good, count)
+    yield Row(
+        f"PBT, toy: share of {count} seeds that come to 1.19",
+        f"{good / count:.3f} ({low:.3f} to {high:.3f})",
+        ">= 0.95",
+        high >= 0.95,
+        low < 0.95 <= high,
+    )
     yield Row(
         "PBT, toy: every value in its domain", str(all(fine for _, fine in runs)), "True", all(f for _, f in runs)
     )

@@ -19,7 +19,7 @@ from minitune.base.checks import (
 from minitune.base.text import warn_once
 from minitune.config import Config
 from minitune.config import ResumeConfig as ResumeConfig
-from minitune.experiment.trial import Metric, Trial, check_objectives
+from minitune.experiment.trial import Metric, Trial, check_several
 
 EXECUTORS = ("local", "inline", "ray")
 
@@ -102,7 +102,7 @@ class TuneConfig(Config):
 
     def _check(self) -> None:
         if isinstance(self.metric, (list, tuple)):
-            _check_several(self.metric, self.mode)
+            check_several(self.metric, self.mode)
         else:
             require_metric("metric", self.metric)
             require(self.mode in (None, "min", "max"), "mode: None, 'min' or 'max'", self.mode)
@@ -148,16 +148,3 @@ class TuneConfig(Config):
     def budget_s(self) -> float | None:
         """The time budget in seconds, or None."""
         return duration_s(self.time_budget_s, "time_budget_s")
-
-
-def _check_several(metric: Sequence[Any], mode: Any) -> None:
-    """Check the lists of several objectives.
-
-    Raises:
-        ValueError: If there are fewer than two objectives, one is named twice, or all are only observed.
-    """
-    check_objectives(list(metric), mode)
-    good = len(metric) > 1 and len(set(metric)) == len(metric)
-    require(good, "metric: the name of one metric, or a list of at least two different ones", metric)
-    if mode is None or all(each == "obs" for each in mode):
-        raise ValueError(f"mode must have 'min' or 'max' for each of the objectives {list(metric)}, but got {mode!r}")

@@ -744,6 +744,19 @@ def check_objectives(metric: Metric, mode: Metric) -> None:
         )
 
 
+def check_several(metric: Sequence[Any], mode: Any) -> None:
+    """Check the lists of several objectives.
+
+    Raises:
+        ValueError: If there are fewer than two objectives, one is named twice, or all are only observed.
+    """
+    check_objectives(list(metric), mode)
+    good = len(metric) > 1 and len(set(metric)) == len(metric)
+    require(good, "metric: the name of one metric, or a list of at least two different ones", metric)
+    if mode is None or all(each == "obs" for each in mode):
+        raise ValueError(f"mode must have 'min' or 'max' for each of the objectives {list(metric)}, but got {mode!r}")
+
+
 @dataclass(frozen=True)
 class Goal:
     """The objectives of a run.

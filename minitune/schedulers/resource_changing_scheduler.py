@@ -214,15 +214,24 @@ class DistributeResourcesToTopJob(DistributeResources):
         self.metric = metric
         self.mode = mode
 
-    def _limit(self, at: _Situation) -> int:
-        """The cap for the best of those that are below it; nothing more for the others."""
-        metric, mode = self.metric or at.scheduler.metric, self.mode or at.scheduler.mode
+    def objective(self, scheduler: ResourceChangingScheduler) -> tuple[str, str]:
+        """The metric and the mode that make a trial the best.
+
+        Raises:
+            ValueError: If neither this nor the scheduler has them.
+        """
+        metric, mode = self.metric or scheduler.metric, self.mode or scheduler.mode
         if metric is None or mode is None:
             raise ValueError(
                 f"{type(self).__name__} needs a metric and a mode, but got "
                 f"metric={None if metric == DEFAULT_METRIC else metric!r}, mode={mode!r}: give them to it, to the base "
                 "scheduler, or to TuneConfig"
             )
+        return metric, mode
+
+    def _limit(self, at: _Situation) -> int:
+        """The cap for the best of those that are below it; nothing more for the others."""
+        metric, mode = self.objective(at.scheduler)
 
         def standing(trial: Trial) -> float:
             last = at.result if trial is at.trial else flatten(trial.last_result)
@@ -300,7 +309,8 @@ class ResourceChangingScheduler(TrialScheduler):
         """See `TrialScheduler.set_search_properties`.
 
         Raises:
-            ValueError: If workers are to be reused, or the base scheduler refuses something.
+            ValueError: If workers are to be reused, the base scheduler refuses something, or nothing says which trial
+                is the best for `DistributeResourcesToTopJob`.
         """
         if spec.get("reuse_actors"):
             raise ValueError(
@@ -308,7 +318,10 @@ class ResourceChangingScheduler(TrialScheduler):
                 "resources; pass reuse_actors=False to TuneConfig"
             )
         self._metric, self._mode = metric, mode
-        return self._base.set_search_properties(metric, mode, **spec)
+        takes_it = self._base.set_search_properties(metric, mode, **spec)
+        if isinstance(self._allocate, DistributeResourcesToTopJob):
+            self._allocate.objective(self)
+        return takes_it
 
     def set_seed(self, seed: int) -> None:
         """See `TrialScheduler.set_seed`."""

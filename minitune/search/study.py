@@ -10,7 +10,7 @@ from typing import Any
 
 from minitune.base.checks import check_num_samples, is_real, is_whole, require, require_flag, shown
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, left_out_line
-from minitune.experiment.trial import Trial, TrialMaker, check_objectives, non_dominated
+from minitune.experiment.trial import Trial, TrialMaker, check_objectives, check_several, non_dominated
 from minitune.result import DEFAULT_METRIC, DONE, TRAINING_ITERATION, flatten
 from minitune.search.by_name import chosen_searcher
 from minitune.search.filters import MAX_TRIES, REUSE, Rules
@@ -84,7 +84,10 @@ class Study:
     ):
         require(isinstance(space, Mapping), "space: a dict", space)
         require(seed is None or is_whole(seed), "seed: None or an int", seed)
-        check_objectives(metric, mode)
+        if isinstance(metric, (list, tuple)):
+            check_several(metric, mode)
+        else:
+            check_objectives(metric, mode)
         rules = Rules.of(on_duplicate, constraints)
         found = chosen_searcher("searcher", searcher)
         self._search_alg = SearchGenerator(found) if isinstance(found, Searcher) else found
@@ -102,7 +105,9 @@ class Study:
         if warm_start is not None:
             from minitune.record.story import read_earlier
 
-            self._search_alg.learn_from(read_earlier("warm_start", warm_start))
+            earlier = read_earlier("warm_start", warm_start)
+            if earlier:
+                self._search_alg.learn_from(earlier)
         self._search_alg.add_configurations(PlainExperiment(given, num_samples, TrialMaker("study")))
         if isinstance(self._search_alg, SearchGenerator):
             self._metric = self._search_alg.searcher.metric or self._metric

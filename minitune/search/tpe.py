@@ -102,6 +102,7 @@ class TPESearch(SpaceSearcher):
         self._count = self._points_given = 0
         self._has_budgets = self._stops_early = False
         self._transfer: Transfer | None = None
+        self._transfer_asked = 0
         if evaluated_rewards is not None:
             rewards = checked_rewards(evaluated_rewards, len(self._points))
             points, self._points = self._points, []
@@ -237,6 +238,7 @@ class TPESearch(SpaceSearcher):
             "count": self._count,
             "points_given": self._points_given,
             "has_budgets": self._has_budgets,
+            "transfer_asked": self._transfer_asked,
             "live": {trial_id: each.state() for trial_id, each in self._live.items()},
             "ended": [each.state() for each in self._ended],
         }
@@ -245,6 +247,7 @@ class TPESearch(SpaceSearcher):
         """See `Searcher.set_state`. The next suggestions are those that the saved searcher would have made."""
         self._seed, self._count = state["seed"], state["count"]
         self._points_given, self._has_budgets = state["points_given"], state["has_budgets"]
+        self._transfer_asked = state["transfer_asked"]
         self._live = {trial_id: Observation(**each) for trial_id, each in state["live"].items()}
         self._ended = [Observation(**each) for each in state["ended"]]
         self._ranking = None
@@ -258,7 +261,8 @@ class TPESearch(SpaceSearcher):
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The configuration of suggestion `number`, and its values by the names of the parameters."""
         if self._transfer is not None:
-            followed = self._transfer.propose(number, rng, self._ended, list(self._live.values()))
+            followed = self._transfer.propose(self._transfer_asked, rng, self._ended, list(self._live.values()))
+            self._transfer_asked += 1
             if followed is not None:
                 return followed
         if len(ranking) < self.n_initial_points:

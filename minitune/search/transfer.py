@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 from minitune.base.checks import is_real
 from minitune.experiment.trial import EarlierRun
-from minitune.result import AUTO_RESULT_KEYS
+from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC
 from minitune.search.foreign import nested
 from minitune.search.parzen import Model, Observation, Ranking, numbers_of
 from minitune.space.domains import Categorical
@@ -76,7 +77,8 @@ class Transfer:
         """A configuration that follows an earlier run; None if the searcher shall go by its own trials.
 
         Args:
-            number: Of the suggestion; the first ones are the best configurations of the earlier runs.
+            number: How many proposals were asked for before; the first ones are the best configurations of the earlier
+                runs.
             rng: For the draws.
             ended: The trials that have ended.
             live: Those that have not.
@@ -98,7 +100,7 @@ class Transfer:
         for each in sorted([*ended, *live], key=lambda one: one.number):
             merged = Observation(each.number, each.values, value=shares.get(each.number))
             if each.arrival is not None:
-                merged.arrival, merged.has_failed = len(both), each.number not in shares
+                merged.arrival = len(both)  # without a value it counts as failed
             both.append(merged)
         for one in both:
             model.add(one, is_own=one.number >= 0)
@@ -125,9 +127,10 @@ class _Source:
             is_category = isinstance(domain, Categorical) and not isinstance(domain.categories, range)
             self._axes[parameter.name] = None if is_category else Axis(numbers_of(domain))
         scored: list[tuple[float, int, dict[str, Any]]] = []
-        is_known = False
+        is_known, all_outside = False, Counter[str]()
         for number, (config, metrics) in enumerate(run.tried):
             values, outside = _fitting(space, config)
+            all_outside.update(outside)
             is_known = is_known or bool(values or outside)
             value = sign * (metrics or {}).get(metric, math.nan)
             if values and not outside:
@@ -140,14 +143,22 @@ class _Source:
             )
         if not any(metric in (metrics or {}) for _, metrics in run.tried):
             names = sorted({name for _, metrics in run.tried for name in metrics or {}} - set(AUTO_RESULT_KEYS))
+            hint = "; name the metric that both runs report" if metric == DEFAULT_METRIC else ""
             raise ValueError(
                 f"warm_start: no trial of the run in {run.path} has reported {metric!r} as a number; reported were: "
-                f"{', '.join(names) or 'none'}"
+                f"{', '.join(names) or 'none'}{hint}"
             )
         scored.sort(key=lambda row: row[:2])
-        if not scored or scored[0][0] == math.inf:
+        if not scored:
+            counts = ", ".join(f"{name} in {count} of {len(run.tried)}" for name, count in all_outside.items())
             raise ValueError(
-                f"warm_start: no configuration of the run in {run.path} that has a finite {metric!r} lies in this space"
+                f"warm_start: no configuration of the run in {run.path} lies in this space (outside: {counts}); "
+                "widen the space, or leave the run out"
+            )
+        if scored[0][0] == math.inf:
+            raise ValueError(
+                f"warm_start: no configuration of the run in {run.path} that lies in this space has a finite "
+                f"{metric!r}; leave the run out"
             )
         self.observations: list[Observation] = []
         better = 0
@@ -155,7 +166,7 @@ class _Source:
             better = better if rank and value == scored[rank - 1][0] else rank
             share, has_failed = better / len(scored), value == math.inf
             # negative numbers: these trials are older than all of the new run
-            one = Observation(rank - len(scored), values, value=1.0 if has_failed else share, step=1)
+            one = Observation(rank - len(scored), values, value=1.0 if has_failed else share)
             one.arrival, one.has_failed = rank, has_failed
             self.observations.append(one)
         rest = self.observations[_MOST_BEST:]

@@ -145,6 +145,8 @@ def test_the_metric_may_be_the_runs_but_there_must_be_one() -> None:
     context = machine(scheduler, {"cpu": 1})
     with pytest.raises(ValueError, match="DistributeResourcesToTopJob needs a metric and a mode"):
         reported(scheduler, context, context.trials[0])
+    with pytest.raises(ValueError, match="DistributeResourcesToTopJob needs a metric and a mode"):
+        ResourceChangingScheduler(None, DistributeResourcesToTopJob()).set_search_properties(None, None)
     scheduler.set_search_properties("n", "max")
     assert scheduler.metric == "n"
     assert reported(scheduler, context, context.trials[0]) == [{"CPU": 5}]

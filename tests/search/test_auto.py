@@ -14,8 +14,8 @@ from minitune import TuneConfig, report
 from minitune.schedulers import ASHAScheduler
 from minitune.search import AutoSearch, TPESearch, create_searcher
 from minitune.search.evolution import Evolution
-from minitune.search.parzen import Grounds
-from minitune.space.domains import choice, lograndint, loguniform, quniform, randint, randn, uniform
+from minitune.search.parzen import Grounds, Point
+from minitune.space.domains import Domain, choice, lograndint, loguniform, quniform, randint, randn, uniform
 from minitune.space.parameters import Axis
 
 Config = dict[str, Any]
@@ -264,6 +264,76 @@ def test_a_saved_search_of_many_numbers_goes_on_as_it_would_have() -> None:
     second.set_state(first.get_state())
 
     assert play(second, far, 23, first=37) == whole[37:]
+
+
+def evolve(
+    axes: list[Domain], function: Any, count: int, evolution: Evolution | None = None
+) -> tuple[Evolution, list[tuple[float, ...]]]:
+    """An evolution strategy that has seen so many of its draws, and these."""
+    rng, evolution = random.Random(1), evolution or Evolution(Grounds([Axis(each) for each in axes], []))
+    places = []
+    for _ in range(count):
+        point = evolution.draw(rng)
+        places.append(point.places)
+        evolution.tell(point, function(point.places))
+    return evolution, places
+
+
+def middle(evolution: Evolution) -> list[float]:
+    """Where an evolution strategy draws, on each axis."""
+    rng = random.Random(2)
+    return [statistics.fmean(column) for column in zip(*(evolution.draw(rng).places for _ in range(200)), strict=True)]
+
+
+LINE = [uniform(0, 1)] * 4
+
+
+def test_failures_are_the_worst_draws_of_an_evolution() -> None:
+    def run(failure: float) -> list[tuple[float, ...]]:
+        return evolve(LINE, lambda places: failure if places[0] > 0.5 else -places[0], 100)[1]
+
+    assert run(math.nan) == run(1e300)
+
+
+def test_a_generation_of_failures_moves_no_evolution() -> None:
+    before, _ = evolve(LINE, sum, 0)
+    after, _ = evolve(LINE, lambda places: math.nan, 50)
+
+    assert after.draw(random.Random(0)) == before.draw(random.Random(0))
+
+
+def test_an_evolution_goes_to_the_border_but_does_not_pile_up_there() -> None:
+    evolution, places = evolve(LINE, sum, 400)
+
+    assert max(middle(evolution)) < 0.05
+    assert min(map(min, places)) > 0
+
+
+def test_an_evolution_learns_how_far_to_go_on_each_axis() -> None:
+    def ellipsoid(places: tuple[float, ...]) -> float:
+        return sum(100**index * (place - 0.4) ** 2 for index, place in enumerate(places))
+
+    evolution, _ = evolve(LINE, ellipsoid, 600)
+
+    rng = random.Random(2)
+    columns = zip(*(evolution.draw(rng).places for _ in range(200)), strict=True)
+    widths = [statistics.pstdev(column) for column in columns]
+    assert widths[0] > 30 * widths[-1]
+
+
+def test_a_known_point_far_away_draws_an_evolution_but_does_not_throw_it() -> None:
+    evolution, _ = evolve(LINE, lambda places: sum((place - 0.5) ** 2 for place in places), 300)
+    rng = random.Random(3)
+    for point in [Point((0.95,) * 4, 0), *(evolution.draw(rng) for _ in range(9))]:
+        evolution.tell(point, sum((place - 0.95) ** 2 for place in point.places))
+
+    assert 0.5 < min(middle(evolution)) < max(middle(evolution)) < 0.6
+
+
+def test_an_integer_that_has_come_to_rest_is_moved_at_times() -> None:
+    _, places = evolve([randint(0, 30)] * 4, lambda places: sum((place - 0.3) ** 2 for place in places), 600)
+
+    assert len(set(places[-50:])) > 5
 
 
 def test_an_evolution_that_has_come_to_an_end_looks_elsewhere() -> None:

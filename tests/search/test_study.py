@@ -106,6 +106,18 @@ def test_several_objectives() -> None:
         Study({"x": 1}, metric=["a", "b"], mode=["min", "min"]).tell({"x": 1}, 5)
 
 
+@pytest.mark.parametrize("metric", [[], ["a"], ["a", "a"], ["a", "b"], ("a", "b")])
+@pytest.mark.parametrize("searcher", [None, "tpe"])
+def test_several_objectives_are_checked_as_those_of_a_run(metric: Any, searcher: str | None) -> None:
+    mode = ["obs"] * len(metric)
+    texts = []
+    for make in (lambda: Study({"x": 1}, searcher, metric, mode), lambda: tune.TuneConfig(metric=metric, mode=mode)):
+        with pytest.raises(ValueError, match="must") as raised:
+            make()
+        texts.append(str(raised.value))
+    assert texts[0] == texts[1]
+
+
 def test_constraints_duplicates_and_the_end() -> None:
     space = {"a": tune.choice([1, 2, 3]), "b": tune.choice([1, 2, 3])}
     rules: dict[str, Any] = {"on_duplicate": "resample", "constraints": [lambda config: config["a"] < config["b"]]}

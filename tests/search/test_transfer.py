@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import random
 import shutil
 import statistics
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from kit import cut, fit, resume, run_path
 import minitune as tune
 from minitune.experiment.trial import EarlierRun
 from minitune.search import AutoSearch, Study, TPESearch
+from minitune.search.parzen import Observation
 from minitune.search.transfer import Transfer
 
 SPACE = {"x": tune.uniform(0, 1), "y": tune.uniform(0, 1), "lr": tune.loguniform(1e-4, 1), "kind": tune.choice("abc")}
@@ -92,6 +94,117 @@ def test_the_first_trials_are_the_best_ones_of_the_earlier_runs() -> None:
     study.learn_from(runs)
     for number, run in enumerate(runs):
         assert study.suggest(str(number)) == pytest.approx(min(run.tried, key=lambda one: (one[1] or {})["loss"])[0])
+
+
+def test_points_to_evaluate_and_known_points_come_before_the_best_ones_of_the_earlier_runs() -> None:
+    run = earlier(bowl)
+    best = pytest.approx(min(run.tried, key=lambda one: (one[1] or {})["loss"])[0])
+    search = TPESearch(SPACE, points_to_evaluate=[{"x": 0.25}], seed=0, **GOAL)
+    search.learn_from([run])
+    search.add_evaluated_point({"x": 0.1, "y": 0.1, "lr": 0.1, "kind": "a"}, 3.0)
+    first, second, third = (search.suggest(name) for name in "abc")
+    assert isinstance(first, dict)
+    assert first["x"] == 0.25
+    assert second == best
+    assert third != best
+
+
+def test_an_earlier_run_without_a_finite_value_at_a_trial_has_this_trial_last() -> None:
+    space = {"x": tune.uniform(0, 1)}
+    tried = [({"x": 0.3}, {"loss": math.nan}), ({"x": 0.4}, {"loss": -math.inf}), ({"x": 0.6}, {"loss": 5.0})]
+    search = TPESearch(space, seed=0, **GOAL)
+    search.learn_from([EarlierRun("r", tried)])
+    assert search.suggest("a") == pytest.approx({"x": 0.6})
+
+
+def proposals(transfer: Transfer, values: list[float], numbers: range) -> list[dict[str, Any] | None]:
+    """What is proposed after new trials at x = 0, 0.01, ... with these values: the configurations, or None."""
+    ended = [Observation(number, {"x": number / 100}, value=value) for number, value in enumerate(values)]
+    for number, each in enumerate(ended):
+        each.arrival = number
+    made = (transfer.propose(number, random.Random(number), ended, []) for number in numbers)
+    return [None if proposal is None else proposal[0] for proposal in made]
+
+
+def line(count: int = 40) -> Transfer:
+    """What is learned from a run whose loss is x."""
+    space = {"x": tune.uniform(0, 1)}
+    tried = [({"x": n / count}, {"loss": n / count}) for n in range(count)]
+    options = {"gamma": 0.2, "n_candidates": 24, "max_bad": None}
+    return Transfer(space, "loss", "min", [EarlierRun("r", tried)], options)
+
+
+def test_an_earlier_run_is_followed_less_as_the_own_trials_become_more() -> None:
+    def followed(count: int) -> int:
+        made = proposals(line(), [number / 100 for number in range(count)], range(1, 201))
+        return sum(each is not None for each in made)
+
+    few, many = followed(10), followed(90)
+
+    assert many < few / 2
+    assert many > 0
+
+
+def test_the_agreement_of_a_few_trials_counts_less_than_that_of_many() -> None:
+    def weight(count: int) -> float:
+        return line()._sources[0].weight([({"x": number / 100}, number) for number in range(count)])
+
+    assert weight(5) < 0.85 < 0.98 < weight(60)
+
+
+def test_a_long_earlier_run_costs_no_more_than_one_of_two_hundred_trials() -> None:
+    observations = line(5_000)._sources[0].observations
+    assert len(observations) == 200
+    assert max(each.value for each in observations) > 0.99  # those left out are not the worst ones alone
+
+
+def test_equal_values_of_an_earlier_run_say_nothing_of_an_order() -> None:
+    options = {"gamma": 0.2, "n_candidates": 4, "max_bad": None}
+    tried = [({"x": number / 40}, {"loss": 1.0}) for number in range(40)]
+    source = Transfer({"x": tune.uniform(0, 1)}, "loss", "min", [EarlierRun("r", tried)], options)._sources[0]
+    assert {each.value for each in source.observations} == {0.0}
+    assert source.weight([({"x": number / 50}, number) for number in range(50)]) == 0
+
+
+def test_the_order_within_each_category_is_learned() -> None:
+    options = {"gamma": 0.2, "n_candidates": 4, "max_bad": None}
+    space = {"x": tune.uniform(0, 1), "kind": tune.choice("ab")}
+    tried = [({"x": n / 40, "kind": kind}, {"loss": n if kind == "a" else 40 - n}) for n in range(40) for kind in "ab"]
+    source = Transfer(space, "loss", "min", [EarlierRun("r", tried)], options)._sources[0]
+    new = [({"x": n / 30, "kind": kind}, n if kind == 0 else 30.0 - n) for n in range(30) for kind in (0, 1)]
+    assert source.weight(new) > 0.8
+
+
+def test_the_best_new_trial_counts_as_the_best_place_that_new_trials_have_in_the_earlier_run() -> None:
+    own = [(Observation(n, {"x": x}), value) for n, (x, value) in enumerate([(0.1, 7.0), (0.9, 5.0), (0.5, 6.0)])]
+    worst, best, middle = line()._sources[0].as_shares(own)
+    assert best == pytest.approx(0.1, abs=0.03)
+    assert best < middle < worst
+
+
+def test_configurations_of_an_earlier_run_are_left_out_if_a_value_lies_outside() -> None:
+    space = {"x": tune.uniform(0, 0.9), "y": tune.uniform(0, 1)}
+    search = TPESearch(space, seed=0, **GOAL)
+    tried = [({"x": 0.95, "y": 0.1}, {"loss": 0.0}), ({"x": 0.5, "y": 0.3}, {"loss": 1.0})]
+    search.learn_from([EarlierRun("r", tried)])
+    assert search.suggest("a") == pytest.approx(tried[1][0])
+
+
+def test_what_an_earlier_run_has_tried_may_be_tried_again() -> None:
+    options = {"gamma": 0.2, "n_candidates": 24, "max_bad": None}
+    run = EarlierRun("r", [({"n": n}, {"loss": float(n)}) for n in range(3)])
+    transfer = Transfer({"n": tune.choice([0, 1, 2, 3, 4, 5])}, "loss", "min", [run], options)
+    made = (transfer.propose(number, random.Random(number), [], []) for number in range(1, 40))
+    assert {each[0]["n"] for each in made if each is not None} <= {0, 1, 2}
+
+
+def test_a_saved_search_does_not_begin_again_with_the_best_one_of_the_earlier_run() -> None:
+    whole, later = TPESearch(SPACE, seed=3, **GOAL), TPESearch(SPACE, seed=4, **GOAL)
+    for study in (whole, later):
+        study.learn_from([earlier(bowl)])
+    whole.suggest("a")
+    later.set_state(whole.get_state())
+    assert [later.suggest(name) for name in "bcd"] == [whole.suggest(name) for name in "bcd"]
 
 
 def test_max_means_the_largest() -> None:
@@ -226,7 +339,12 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "outside": (
         lambda: [fit(train, {**SPACE, "x": tune.uniform(3, 4)}, name="z")],
         ValueError,
-        r"no configuration of the run in \S+ that has a finite 'loss' lies in this space",
+        r"no configuration of the run in \S+ lies in this space \(outside: x in 1 of 1\); widen the space",
+    ),
+    "not finite": (
+        lambda: [fit(lambda config: {"loss": math.nan}, SPACE, name="z")],
+        ValueError,
+        r"no configuration of the run in \S+ that lies in this space has a finite 'loss'; leave the run out",
     ),
     "no result": (
         lambda: [fit(lambda config: None, SPACE, name="z")],
@@ -245,6 +363,12 @@ def test_what_cannot_be_learned_from(warm_start: Callable[[], Any], error: type[
     with pytest.raises(error, match=text):
         fit(train, SPACE, search_alg="tpe", warm_start=warm_start(), name="new", **GOAL)
     assert not run_path("new").exists()
+
+
+def test_no_earlier_run_is_as_none() -> None:
+    new = fit(train, SPACE, search_alg="tpe", num_samples=2, seed=2, warm_start=[], name="new", **GOAL)
+    studies = [Study(SPACE, "tpe", seed=2, warm_start=runs, **GOAL) for runs in ([], (), None)]
+    assert [study.ask() for study in studies] == [new[0].config] * 3
 
 
 def test_a_study_that_has_learned_can_be_pickled() -> None:
