@@ -1,4 +1,4 @@
-"""Trials and their life: see `lifecycle` and `trial`; and what a run consists of: see `experiment`."""
+"""Trials and their lifecycle (`trial`, `lifecycle`), and the experiments that a run consists of (`experiment`)."""
 
 from minitune._alias import submodules
 

@@ -44,33 +44,34 @@ logger = logging.getLogger("minitune")
 
 
 class Experiment:
-    """A trainable to evaluate over a space, and how its trials are run.
+    """A trainable, its search space, and the settings of its trials.
 
     Args:
-        name: The run's name and directory; empty or None for `<trainable>_<date>`.
+        name: The name of the run and its directory. Empty or None for `<trainable>_<date>`.
         run: A function, a `Trainable` subclass, or a registered name.
-        stop: When a trial stops: a dict of metrics and limits, a callable, a `Stopper` or a list of them.
+        stop: When a trial stops: a dict of metrics and limits, a callable, a `Stopper`, or a list of callables and
+            stoppers.
         time_budget_s: Seconds, or a timedelta, after which the run ends.
         config: The search space: a dict, None, or an object with `to_dict`.
-        resources_per_trial: What each trial needs, if the trainable does not say so itself.
-        num_samples: How often the space is sampled; -1 means without end.
+        resources_per_trial: The resources of each trial, if the trainable does not set them itself.
+        num_samples: How often the space is sampled; -1 for no limit.
         storage_path: The directory that holds runs; by default `default_storage_path()`.
-        storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
-        sync_config: Accepted for Ray Tune's signature; it has no effect, which is said once.
-        checkpoint_config: Which checkpoints are made and kept; a dict is understood too.
+        storage_filesystem: Accepted for Ray Tune's signature. It must be None.
+        sync_config: Accepted for Ray Tune's signature. It has no effect, which is logged once.
+        checkpoint_config: Which checkpoints are made and kept: a `CheckpointConfig`, or a dict of its fields.
         trial_name_creator: Makes a trial's name from the trial.
         trial_dirname_creator: Makes the name of a trial's directory from the trial.
         log_to_file: Names of the files of a trial's output: True, one name, or a pair (stdout, stderr).
-        export_formats: Accepted for Ray Tune's signature; only None or nothing is possible.
-        max_failures: Retries of each trial; -1 means without end.
-        restore: Checkpoint from which every trial starts: its directory, or a `Checkpoint`.
+        export_formats: Accepted for Ray Tune's signature. It must be None or empty.
+        max_failures: How often a failed trial is tried again; -1 for no limit.
+        restore: The checkpoint from which every trial starts: its directory, or a `Checkpoint`.
         local_dir: Old name of `storage_path`.
         **old: `repeat`, `trial_resources`, and other keywords of earlier versions; see `run`.
 
     Raises:
-        TuneError: If there is no trainable, or resources are asked for in two places.
-        TypeError: If the trainable is a class that is no `Trainable`.
-        ValueError: If a value breaks its rule.
+        TuneError: If there is no trainable, or resources are set in two places.
+        TypeError: If the trainable is a class that is not a `Trainable`.
+        ValueError: If an argument has an invalid value.
     """
 
     PUBLIC_KEYS = frozenset({"stop", "num_samples", "time_budget_s"})
@@ -110,12 +111,12 @@ class Experiment:
         self.trainable_name = trainable_name(run)
         self.name = check_run_name(name) if name else None
         self.storage_path = storage_path or local_dir
-        local_path(self.storage_path or default_storage_path())  # refuses what is not on this machine
+        local_path(self.storage_path or default_storage_path())  # raises an error for a path on another machine
         self.param_space = as_space(config)
         self.num_samples = _limited_samples(check_num_samples(num_samples))
         self.stop = stop
         self.stopping_criterion = flat_criteria(stop) if isinstance(stop, Mapping) else {}
-        DictStopper(self.stopping_criterion)  # refuses what is no limit
+        DictStopper(self.stopping_criterion)  # raises an error for an invalid limit
         self._stopper = None if isinstance(stop, Mapping) or not stop else make_stopper(stop)
         self.time_budget_s = time_budget_s
         duration_s(time_budget_s, "time_budget_s")
@@ -130,16 +131,16 @@ class Experiment:
         self.resources_per_trial = None if resources_per_trial is None else Resources.of(resources_per_trial)
         if self.resources_per_trial is not None:
             self._refuse_twice(self._declared_for_any())
-        self.checkpoints()  # refuses what the trainable cannot do
+        self.checkpoints()  # raises an error if the trainable cannot be saved as wanted
         self.maker = self.new_maker()
 
-    # -- what a run needs ------------------------------------------------------------------------------------------
+    # -- used by a run ---------------------------------------------------------------------------------------------
 
     def new_maker(self, **place: Any) -> TrialMaker:
-        """A maker of the trials of one run.
+        """A maker of this experiment's trials for one run.
 
         Args:
-            **place: The experiment's place among others: `ids` and `experiment_number` of `TrialMaker`.
+            **place: `ids` and `experiment_number` of `TrialMaker`, if the run has several experiments.
         """
         return TrialMaker(
             self.trainable_name,
@@ -165,10 +166,11 @@ class Experiment:
         return saves
 
     def checkpoints(self) -> CheckpointConfig:
-        """The checkpoint config with what it leaves open decided for this trainable.
+        """The checkpoint config with `checkpoint_at_end` decided for this trainable.
 
         Raises:
-            ValueError: If it asks for saves that the trainable does not know: a function reports its own checkpoints.
+            ValueError: If it asks for saves, but the trainable is a function, which reports its own checkpoints, or a
+                class without `save_checkpoint`.
         """
         config = self.checkpoint_config
         asked = f"checkpoint_frequency={config.checkpoint_frequency}, checkpoint_at_end={config.checkpoint_at_end}"
@@ -185,7 +187,7 @@ class Experiment:
         return replace(config, checkpoint_at_end=bool(self.saves and config.checkpoint_at_end is not False))
 
     def wants_other_limits(self, first: Experiment) -> bool:
-        """Whether it asks for what only the first experiment of a run decides, and for something else than that one."""
+        """Whether this experiment sets a limit that only the first experiment of a run may set, to another value."""
         stops_otherwise = self._stopper is not None and self.stop is not first.stop
         has_other_budget = self.time_budget_s is not None and self.time_budget_s != first.time_budget_s
         return stops_otherwise or has_other_budget or self.output_names != first.output_names
@@ -201,7 +203,7 @@ class Experiment:
         """The resources of a trial with this configuration.
 
         Raises:
-            TuneError: If both the trainable and `resources_per_trial` say it.
+            TuneError: If both the trainable and `resources_per_trial` set them.
         """
         declared = trainable_resources(self.trainable, config)
         if self.resources_per_trial is None:
@@ -211,17 +213,17 @@ class Experiment:
 
     @property
     def _depends_on_config(self) -> bool:
-        """Whether the trainable says what a trial needs only when it knows the configuration."""
+        """Whether the trainable's resources may depend on the configuration."""
         if isinstance(self.trainable, type):
             by_wrapper = isinstance(vars(self.trainable).get("_tune_resources"), Resources)
             return not by_wrapper and "default_resource_request" in _own_methods(self.trainable)
         return callable(getattr(self.trainable, "resources", None))
 
     def _declared_for_any(self) -> Resources | None:
-        """The resources that the trainable asks for, if they are the same for all configurations."""
+        """The trainable's resources for an empty configuration; None if it sets none or needs parameters."""
         try:
             return trainable_resources(self.trainable, {})
-        except Exception:  # its own code misses the parameters; it is asked again for each trial
+        except Exception:  # the user's code probably misses a parameter; each trial calls it again
             return None
 
     def _refuse_twice(self, declared: Resources | None) -> None:
@@ -231,11 +233,11 @@ class Experiment:
                 "itself; leave one of them out"
             )
 
-    # -- what users read -------------------------------------------------------------------------------------------
+    # -- read by users ---------------------------------------------------------------------------------------------
 
     @property
     def stopper(self) -> Stopper | None:
-        """The stopper besides the limits of a dict, with the time budget; None if there is none."""
+        """The stoppers of `stop` and of the time budget as one, without limits of a dict; None if there are none."""
         parts = [self._stopper] if self._stopper is not None else []
         budget_s = _limited_budget_s(duration_s(self.time_budget_s, "time_budget_s"))
         if budget_s is not None:
@@ -244,18 +246,18 @@ class Experiment:
 
     @property
     def path(self) -> str:
-        """The run's directory, absolute; another one if a run is there already."""
+        """The run's directory, absolute. The run uses another directory if there is a run already."""
         storage_path = local_path(self.storage_path or default_storage_path())
         return os.path.join(storage_path, self.name or default_run_name(self.trainable_name))
 
     @property
     def storage(self) -> StorageContext:
-        """Where the run lies: what a `SearchAlgorithm` that makes its trials itself gives to them."""
+        """The place of the run on disk. A `SearchAlgorithm` that makes its trials itself passes it to them."""
         return StorageContext.of_run(self.path)
 
     @property
     def local_path(self) -> str:
-        """Same as `path`: everything is written in place."""
+        """Same as `path`, because all files are written there directly."""
         return self.path
 
     @property
@@ -270,7 +272,7 @@ class Experiment:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """The experiment as a dict, by the names of the arguments."""
+        """The experiment as a dict with the names of its arguments."""
         return {
             "run": self.trainable_name,
             "stop": self.stopping_criterion,
@@ -295,14 +297,14 @@ class Experiment:
 
     @classmethod
     def from_json(cls, name: str, spec: Mapping[str, Any]) -> Experiment:
-        """An experiment from a dict.
+        """Make an experiment from a dict.
 
         Args:
             name: The run's name.
-            spec: The other arguments by name; `env` stands for `config["env"]`.
+            spec: The other arguments by name. The key `env` sets `config["env"]`.
 
         Raises:
-            TuneError: If there is no trainable, or an argument that is none.
+            TuneError: If there is no trainable, or a key is not an argument.
         """
         if not isinstance(spec, Mapping):
             raise TuneError(f"the spec of experiment {name!r} must be a dict, but got {shown(spec)}")
@@ -340,7 +342,7 @@ class Experiment:
 
     @classmethod
     def register_if_needed(cls, run_object: Any) -> str:
-        """Register a trainable under its own name; a name stays as it is. Runs do without this.
+        """Register a trainable under its own name. A name is returned unchanged. Runs do not need this.
 
         Returns:
             The name.
@@ -352,13 +354,13 @@ class Experiment:
 
 
 def convert_to_experiments(experiments: Any) -> list[Experiment]:
-    """Understand what `run_experiments` takes.
+    """Convert the argument of `run_experiments` to a list of experiments.
 
     Args:
         experiments: An `Experiment`, a dict of specs by name (see `Experiment.from_json`), or a list of these.
 
     Raises:
-        TuneError: If it is something else, or nothing.
+        TuneError: If it has another type, or is empty.
     """
     if isinstance(experiments, Experiment):
         return [experiments]
@@ -376,7 +378,7 @@ def convert_to_experiments(experiments: Any) -> list[Experiment]:
 
 
 def _find_trainable(run: Any) -> Any:
-    """The trainable itself, for one that may be given by name."""
+    """Return the trainable of a name, or the trainable itself. Raise an error if it is invalid."""
     if run is None:
         raise TuneError("a trainable must be given: a function, a Trainable subclass, or a registered name")
     if isinstance(run, str):
@@ -393,7 +395,7 @@ def _find_trainable(run: Any) -> Any:
 
 
 def _own_methods(trainable: Any) -> set[str]:
-    """Names of the methods that a class overrides of `Trainable`; none for a function."""
+    """Names of all attributes that a class and its bases define below `Trainable`; empty for a function."""
     if not isinstance(trainable, type):
         return set()
     return {name for kind in trainable.__mro__ if not issubclass(Trainable, kind) for name in vars(kind)}
@@ -409,13 +411,13 @@ def _as_checkpoint(restore: str | os.PathLike[str] | Checkpoint | None) -> Check
 
 
 def as_space(param_space: Any) -> dict[str, Any]:
-    """The search space as a dict of its own.
+    """Convert a search space to a new dict.
 
     Args:
         param_space: A dict, None, or an object with `to_dict`.
 
     Raises:
-        ValueError: If it is none of these.
+        ValueError: If it has another type, or is a single grid.
     """
     if param_space is None:
         return {}
@@ -435,7 +437,7 @@ def as_space(param_space: Any) -> dict[str, Any]:
 
 
 def _way_to_space(value: Any) -> str:
-    """A hint how to write a space that is no dict as one."""
+    """A hint how to write a space as a dict if the user gave something else; may be empty."""
     if isinstance(value, Domain):
         return "; give the parameter a name: {'x': uniform(0, 1)}"
     if isinstance(value, (list, tuple)):
@@ -444,7 +446,7 @@ def _way_to_space(value: Any) -> str:
 
 
 def _limited_samples(num_samples: int) -> int:
-    """`num_samples`, or what the environment allows if that is less."""
+    """`num_samples`, but at most the number that an environment variable sets."""
     if not setting("MAX_SAMPLES"):
         return num_samples
     limit = number_setting("MAX_SAMPLES")
@@ -453,7 +455,7 @@ def _limited_samples(num_samples: int) -> int:
 
 
 def _limited_budget_s(budget_s: float | None) -> float | None:
-    """`budget_s`, or what the environment leaves if that is less; None for no limit."""
+    """`budget_s`, but at most the time that is left until the end that an environment variable sets. None: no limit."""
     if not setting("END_AT"):
         return budget_s
     left_s = max(0.0, number_setting("END_AT") - time.time())

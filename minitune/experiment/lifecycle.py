@@ -1,19 +1,19 @@
-"""The life of a trial: one phase, moved only through one table.
+"""The lifecycle of a trial: a trial has one phase, and only the steps in one table change it.
 
 Theory
 ------
-A trial waits (QUEUED), is given a worker (STARTING), loads a checkpoint if it has one (RESTORING), and is then pulled
-(TRAINING) one result at a time. A class trainable is saved between two pulls (SAVING). It is put aside (PAUSED), or
-ends (TERMINATED, ERROR). A retry and a resume go back to QUEUED, so that the way to a running trial is always the
-same::
+A trial waits (QUEUED), gets a worker (STARTING), and loads a checkpoint if it has one (RESTORING). Then the driver
+pulls one result after the other from it (TRAINING). A class trainable is saved between two pulls (SAVING). The trial
+pauses (PAUSED) or ends (TERMINATED, ERROR). A retry and a resume lead back to QUEUED, so that every trial starts in the
+same way::
 
     QUEUED -> STARTING -> [RESTORING] -> TRAINING <-> SAVING -> PAUSED | TERMINATED | ERROR
       ^                                                            |
       +------------- RETRY, UNPAUSE, REVIVE (of a later driver) ----+
 
 Invariant: in STARTING, RESTORING, TRAINING and SAVING the trial owns exactly one actor, with exactly one call in
-flight; in every other phase it owns none. So no flag such as "is saving" is needed, and an event of an actor that was
-let go finds no trial. The five statuses that users know are derived from the phase.
+flight. In every other phase it owns no actor. So no flag such as "is saving" is needed, and events of a released actor
+belong to no trial. The five statuses that users see are derived from the phase.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from enum import Enum
 
 
 class Phase(Enum):
-    """Where a trial is in its life."""
+    """The phase of a trial's lifecycle."""
 
-    __hash__ = object.__hash__  # that of Enum is written in Python, and phases are looked up all the time
+    __hash__ = object.__hash__  # the hash of Enum is written in Python and slow, and phases are dict keys
 
     QUEUED = "queued"
     STARTING = "starting"
@@ -37,30 +37,30 @@ class Phase(Enum):
 
 
 class Step(Enum):
-    """The steps of a trial from one phase to another."""
+    """A step of a trial from one phase to another."""
 
     __hash__ = object.__hash__
 
     START = "start"
-    """A worker was asked for."""
+    """The driver requests a worker for the trial."""
     RESTORE = "restore"
     """The worker is ready and loads a checkpoint."""
     TRAIN = "train"
-    """The next result is pulled."""
+    """The driver pulls the next result."""
     SAVE = "save"
-    """The worker is asked to save."""
+    """The driver asks the worker to save the trial."""
     PAUSE = "pause"
-    """The trial is put aside, its worker let go."""
+    """The trial pauses and releases its worker."""
     UNPAUSE = "unpause"
     """A paused trial waits for a worker again."""
     RETRY = "retry"
-    """The attempt failed, or its worker was lost; there will be another one."""
+    """The attempt failed, or its worker was lost. The trial waits for another attempt."""
     REVIVE = "revive"
-    """A later part of the run goes on with a trial that had ended."""
+    """A resumed run continues a trial that had ended."""
     STOP = "stop"
-    """The trial has finished, or was ended."""
+    """The trial finished, or was ended."""
     FAIL = "fail"
-    """The trial has ended badly, for good."""
+    """The trial failed for good."""
 
 
 PENDING = "PENDING"
@@ -128,7 +128,7 @@ STATUS: dict[Phase, str] = {
     Phase.TERMINATED: TERMINATED,
     Phase.ERROR: ERROR,
 }
-"""The status that users, plug-ins and files see."""
+"""The status of each phase, as users, plug-ins and files see it."""
 
 STAGES: dict[Phase | None, str] = {
     None: "Initialization",
@@ -141,7 +141,7 @@ STAGES: dict[Phase | None, str] = {
     Phase.TERMINATED: "TERMINATED",
     Phase.ERROR: "ERRORED",
 }
-"""The six stages of Ray Tune's documentation; a trial is in Initialization (None) before it is queued."""
+"""The six stages of Ray Tune's documentation. A trial is in Initialization (None) before it is queued."""
 
 OWNS_ACTOR = frozenset({Phase.STARTING, Phase.RESTORING, Phase.TRAINING, Phase.SAVING})
 FINISHED = frozenset({Phase.TERMINATED, Phase.ERROR})

@@ -12,31 +12,31 @@ from minitune.result import DEBUG_METRICS
 
 _EXCLUDED = frozenset(DEBUG_METRICS)
 _NO_METRICS = frozenset((str, bool, type(None), bytes, dict, list, tuple))
-"""Types of values that are no metrics, at a glance."""
+"""Frequent types of values that are not metrics."""
 _WINDOW = 10
 _LARGEST_INT = 10**300
-"""Ints up to here can be added to floats; larger ones count as infinite."""
+"""Ints up to this size can be added to floats. Larger ints count as infinite."""
 _ROWS = 32
-"""The number of results that are counted in together, which costs a fraction of counting them one by one."""
+"""The number of results that are processed together. This takes a fraction of the time of processing each alone."""
 _SHAPES_KEPT = 256
 
 
 class MetricAnalysis:
     """Maximum, minimum, mean and last values of every numeric metric of one trial.
 
-    Bools are no metrics, and the keys of `DEBUG_METRICS` take no part. NaN neither becomes a maximum nor a minimum.
+    Bools and the keys of `DEBUG_METRICS` are ignored. NaN becomes neither a maximum nor a minimum.
     """
 
     __slots__ = ("_metrics", "_rows", "_shape")
 
     def __init__(self) -> None:
-        # key -> [max, min, sum, count, last values (at most 10)], of all but the rows
+        # key -> [max, min, sum, count, last values (at most 10)], without the rows
         self._metrics: dict[str, list[Any]] = {}
         self._shape = _NO_SHAPE
         self._rows: list[Sequence[Any]] = []
 
     def update(self, flat_result: Mapping[str, Any]) -> None:
-        """Take in one flattened result. O(number of its keys)."""
+        """Add one flattened result. O(number of its keys)."""
         names, kinds = tuple(flat_result), tuple(map(type, flat_result.values()))
         shape = self._shape
         if kinds != shape.kinds or names != shape.names:
@@ -47,17 +47,17 @@ class MetricAnalysis:
             self._take_in()
 
     def get_state(self) -> dict[str, list[Any]]:
-        """Everything, as plain data."""
+        """The whole state as plain data, for `set_state`."""
         self._take_in()
         return {key: [*known[:4], known[4].copy()] for key, known in self._metrics.items()}
 
     def set_state(self, state: Mapping[str, list[Any]]) -> None:
-        """Take over what `get_state` returned."""
+        """Restore a state from `get_state`."""
         self._rows = []
         self._metrics = {key: [*known[:4], known[4].copy()] for key, known in state.items()}
 
     def copy(self) -> MetricAnalysis:
-        """An independent copy, to roll back to."""
+        """An independent copy, for a later rollback."""
         other = MetricAnalysis()
         other.set_state(self.get_state())
         return other
@@ -82,7 +82,7 @@ class MetricAnalysis:
         return {key: _statistics(known) for key, known in self._metrics.items()}
 
     def _take_in(self) -> None:
-        """Take in the rows."""
+        """Process the collected rows."""
         if self._rows:
             for key, is_plain, column in zip(
                 self._shape.metrics, self._shape.are_plain, zip(*self._rows, strict=True), strict=True
@@ -92,9 +92,9 @@ class MetricAnalysis:
             self._rows = []
 
     def _take_in_plain(self, key: str, column: Sequence[Any]) -> bool:
-        """Take in a column of floats, or of ints; False if it holds NaN or a very large int, which need a closer look.
+        """Add a column of floats, or of ints. Return False, without a change, if it has NaN or a very large number.
 
-        The sum is that of one addition after the other, so that it does not depend on when they are made.
+        The values are added one after the other, so that the rounded sum does not depend on how rows are grouped.
         """
         highest, lowest = max(column), min(column)
         if not -_LARGEST_INT < lowest <= highest < _LARGEST_INT:
@@ -118,7 +118,7 @@ class MetricAnalysis:
         return True
 
     def _take_in_one_by_one(self, key: str, column: Sequence[Any]) -> None:
-        """Take in a column of whatever has been reported."""
+        """Add a column of values of any type. Values that are not numbers are ignored."""
         for value in column:
             if type(value) is not float and not (type(value) is int and -_LARGEST_INT < value < _LARGEST_INT):
                 if not _is_number(value):
@@ -138,16 +138,16 @@ class MetricAnalysis:
 
 
 class _Shape:
-    """The common part of results with the same keys, and values of the same types.
+    """The keys and types of a result. Results with equal keys and types share one shape.
 
     Args:
-        names: Their keys.
+        names: The keys.
         kinds: The types of the values.
 
     Attributes:
         metrics: The keys that may be metrics.
-        are_plain: Whether their values are floats or ints, rather than something that may be a number.
-        pick: Takes their values out of a result.
+        are_plain: For each of `metrics`, whether its value is a float or an int, not another type of number.
+        pick: Returns the values of `metrics` in a result.
     """
 
     __slots__ = ("are_plain", "kinds", "metrics", "names", "pick")
@@ -171,7 +171,7 @@ class _Shape:
 def _picker(names: list[str]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
     if len(names) > 1:
         return operator.itemgetter(*names)
-    return lambda result: tuple(result[name] for name in names)  # an itemgetter of one gives no tuple
+    return lambda result: tuple(result[name] for name in names)  # an itemgetter of one key returns no tuple
 
 
 _NO_SHAPE = _Shape((), ())
@@ -179,23 +179,23 @@ _NO_SHAPE = _Shape((), ())
 
 @functools.lru_cache(_SHAPES_KEPT)
 def _shape_of(names: tuple[str, ...], kinds: tuple[type, ...]) -> _Shape:
-    """The shape of these keys and types; trials whose results have it share it."""
+    """The shape of these keys and types. All trials share it."""
     return _Shape(names, kinds)
 
 
 _NO_NUMBERS = frozenset("bcmM")
-"""Kinds of numpy scalars that `float` takes, but of which none is better than another: bool, complex, and times."""
+"""Kinds of numpy scalars that `float` may accept but that are not metrics: bool, complex, and times."""
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value of another type, such as a numpy scalar, is a single number."""
+    """Whether a value is a single number, such as a numpy scalar, but not a bool."""
     if isinstance(value, (float, int)):
         return not isinstance(value, bool)
     try:
         if value.shape != () or getattr(value.dtype, "kind", "") in _NO_NUMBERS:
             return False
         float(value)
-    except Exception:  # it has no such attributes, or whatever an object of the user's raises
+    except Exception:  # the attributes are missing, or a user's object raises any error
         return False
     return True
 

@@ -1,8 +1,8 @@
-"""Trial: one configuration on its way through the run; how trials are made, what a worker is told, which is best.
+"""Trial: one configuration and its state in the run. Also: the data for workers, the maker of trials, the best trial.
 
-A trial is pure data: it knows no process and no plug-in. Its phase changes by the table of `lifecycle` alone. All
-`best_...` of the package go by `best_trial` and `best_of`, so they agree about ties and about values that are not
-finite.
+A trial is pure data: it refers to no process and no plug-in. Only the table in `lifecycle` allows changes of its phase.
+All functions named `best_...` in the package use `best_trial` or `best_of`, so that they treat ties and values that are
+not finite in the same way.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from minitune.settings import setting
 __getattr__ = submodules(__name__)
 
 HAS_RETURNED = "the trainable has returned"
-"""The cause of the end of a trial whose function has returned, after its last report or without any."""
+"""The cause of the end of a trial whose function has returned without a final value."""
 _STORY_LENGTH = 20
 _SHARED_LENGTH = 100
 _PHASE_OF = {
@@ -57,16 +57,16 @@ _PHASE_OF = {
     lifecycle.ERROR: Phase.ERROR,
 }
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
-"""Which value of a metric counts for a trial: its last, its best ever, or a mean."""
+"""The values of a metric by which trials can be compared: the last, the best of all, or a mean."""
 _NAMES_SHOWN, _NAME_LENGTH = 10, 40
 _BEHIND_CONFIG = (TIME_SINCE_RESTORE, ITERATIONS_SINCE_RESTORE, TIMESTEPS_SINCE_RESTORE, "perf")
-"""The keys that follow `config` in a result: `result.json` shows the keys in the order of Ray Tune."""
+"""The keys after `config` in a result. `result.json` has the keys in the order of Ray Tune."""
 _T = TypeVar("_T")
 
 MODES = ("min", "max", "obs")
-"""Of objectives; `obs` marks one of several that is only observed."""
+"""The modes of objectives. With several objectives, `obs` marks one that is only observed."""
 Metric = str | list[str] | None
-"""The name of a metric, or a list of names for several objectives; None while it is not known."""
+"""The name of a metric, or a list of names for several objectives; None if it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,10 @@ class KeptCheckpoint:
     """A committed checkpoint together with the state of its trial at that time.
 
     Attributes:
-        record: What lies on disk.
-        report_number: How many reports the trial had made, this one included.
-        metrics: The result that the checkpoint belongs to, nested.
-        analysis: The trial's statistics up to that result, to roll back to.
+        record: The checkpoint on disk.
+        report_number: The trial's count of reports when it was saved.
+        metrics: The nested result that the checkpoint belongs to.
+        analysis: The trial's statistics up to that result, for a rollback.
     """
 
     record: CheckpointRecord
@@ -87,30 +87,31 @@ class KeptCheckpoint:
 
 
 class Trial:
-    """One configuration, its place in the run, and what has become of it.
+    """One configuration, its place in the run, and its state and results.
 
-    Plug-ins may set further attributes on it; those live as long as the driver.
+    Plug-ins may set further attributes on it. They exist as long as the driver.
 
     Args:
         trainable_name: Name of the trainable, for display.
         config: The resolved configuration.
         trial_id: Unique within the run; by default eight random hex digits.
         number: Position in the order of submission.
-        evaluated_params: The searched parameters by path (`"a/b"`), with the values that were drawn.
+        evaluated_params: The drawn values of the searched parameters by path (`"a/b"`).
         experiment_tag: `"<counter>_k=v,..."`.
-        resources: What it needs.
+        resources: The resources that it needs.
         experiment_path: Directory of the run.
         stopping_criterion: Limits by flattened metric name.
-        max_failures: Retries; -1 without end.
-        stub: Accepted for Ray Tune's signature; every trial can be made bare.
+        max_failures: How often it is tried again after a failure; -1 for no limit.
+        stub: Accepted for Ray Tune's signature. It has no effect.
         placement_group_factory: Ray Tune's name for `resources`.
         restore_path: Directory of a checkpoint to start from.
         trial_name_creator: Makes the trial's name from the trial.
         trial_dirname_creator: Makes the name of its directory from the trial.
-        storage: Ray Tune's form of `experiment_path`, as `Experiment.storage` has it.
+        storage: Ray Tune's form of `experiment_path`, such as `Experiment.storage`.
 
     Raises:
-        ValueError: If resources, or the run's directory, are given under two names; if the trial's directory is a path.
+        ValueError: If the resources or the run's directory are given under two names, or the name of the trial's
+            directory has a `/`.
     """
 
     PENDING = lifecycle.PENDING
@@ -184,7 +185,7 @@ class Trial:
         self.evaluated_params = evaluated_params or {}
         self.experiment_tag = experiment_tag
         self.experiment_number = 0
-        """Which of the run's experiments it belongs to."""
+        """The number of the run's experiment that it belongs to."""
         self.resources = Resources.of(resources if resources is not None else placement_group_factory)
         self.experiment_path = storage.experiment_fs_path if storage is not None else experiment_path
         self.stopping_criterion = flatten(stopping_criterion) if stopping_criterion else {}
@@ -207,7 +208,7 @@ class Trial:
         self.error: TrialError | None = None
         self.story: list[tuple[float, Phase, str]] = []
         self.stopped_by = ""
-        """The name of the scheduler that has stopped it; empty if none has."""
+        """The name of the scheduler that stopped it; empty if no scheduler did."""
         if trial_name_creator is not None:
             self.custom_trial_name = str(trial_name_creator(self))
         if trial_dirname_creator is not None:
@@ -218,17 +219,17 @@ class Trial:
         """A new id: eight random hex digits."""
         return os.urandom(4).hex()
 
-    # -- life ----------------------------------------------------------------------------------------------
+    # -- lifecycle -----------------------------------------------------------------------------------------
 
     def move(self, step: Step, reason: str = "") -> None:
-        """Take one step of the life cycle.
+        """Take one step of the lifecycle.
 
         Args:
             step: The step.
-            reason: Why, for the story.
+            reason: Why, for the trial's history.
 
         Raises:
-            TuneError: If the table forbids the step; nothing has changed then, and the text holds the story.
+            TuneError: If the table does not allow the step. The trial is unchanged, and the text has its history.
         """
         phase = TRANSITIONS[self.phase].get(step)
         if phase is None:
@@ -247,7 +248,7 @@ class Trial:
 
     @property
     def status(self) -> str:
-        """PENDING, RUNNING, PAUSED, TERMINATED or ERROR; it can be set on a trial that no run has moved yet."""
+        """PENDING, RUNNING, PAUSED, TERMINATED or ERROR. It can be set as long as no run has moved the trial."""
         return STATUS[self.phase]
 
     @status.setter
@@ -262,21 +263,21 @@ class Trial:
         self.phase = _PHASE_OF[status]
 
     def set_status(self, status: str) -> None:
-        """Set the status of a trial that belongs to no run, such as one made for a test.
+        """Set the status of a trial that belongs to no run, for example in a test.
 
         Raises:
             TuneError: If a run has moved the trial.
-            ValueError: If there is no such status.
+            ValueError: If the status is unknown.
         """
         self.status = status
 
     def is_finished(self) -> bool:
-        """Whether the trial has ended, well or badly."""
+        """Whether the trial has ended, with or without an error."""
         return self.phase in FINISHED
 
     @property
     def has_started(self) -> bool:
-        """Whether the trial ever had a worker. Before that it has no directory either."""
+        """Whether the trial has had a worker. Before that it has no directory."""
         return self.attempt > 0 or self.report_count > 0
 
     @property
@@ -295,16 +296,16 @@ class Trial:
         """Whether the worker is loading a checkpoint."""
         return self.phase is Phase.RESTORING
 
-    # -- what plug-ins read and set ----------------------------------------------------------------------------
+    # -- read and set by plug-ins ------------------------------------------------------------------------------
 
     @property
     def actor_id(self) -> str:
-        """Name of the current attempt's actor; events of earlier ones carry another name."""
+        """Name of the current attempt's actor. Events of earlier attempts have other names."""
         return f"{self.trial_id}#{self.attempt}"
 
     @property
     def placement_group_factory(self) -> Resources:
-        """The request of the trial; Ray Tune's name. Setting it is `update_resources`."""
+        """Ray Tune's name for `resources`. Setting it calls `update_resources`."""
         return self.resources
 
     @placement_group_factory.setter
@@ -312,10 +313,10 @@ class Trial:
         self.update_resources(resources)
 
     def update_resources(self, resources: Resources | Mapping[str, Any]) -> None:
-        """Change what the trial needs when it is started next.
+        """Change the resources of the trial, from its next start on.
 
         Raises:
-            ValueError: If the trial has a worker now.
+            ValueError: If the trial is RUNNING.
         """
         if self.status == self.RUNNING:
             raise ValueError(
@@ -324,14 +325,14 @@ class Trial:
         self.resources = Resources.of(resources)
 
     def set_config(self, config: dict[str, Any]) -> None:
-        """Replace the configuration, from the next start on."""
+        """Replace the configuration. A running attempt keeps the old one."""
         self.config = config
 
     @property
     def light_config(self) -> dict[str, Any]:
-        """The configuration as it is written down and sent: a large value is stored once, and is a `StoredValue` here.
+        """The configuration as it is recorded and sent to workers: a `StoredValue` is in place of each large value.
 
-        It is the configuration itself if nothing in it is large, or nothing was stored.
+        It is the configuration itself if it has no large values, or they have not been stored.
         """
         if self.light is not None:
             stored, light = self.light
@@ -340,7 +341,7 @@ class Trial:
         return self.config
 
     def set_light_config(self, light: dict[str, Any]) -> None:
-        """Take what stands for the configuration as it is now."""
+        """Set the `light_config` of the present configuration."""
         self.light = None if light is self.config else (dict(self.config), light)
 
     def set_experiment_tag(self, experiment_tag: str) -> None:
@@ -349,28 +350,28 @@ class Trial:
 
     @property
     def checkpoint(self) -> Checkpoint | None:
-        """The latest committed checkpoint, or what the trial was told to start from, or None."""
+        """The latest committed checkpoint; before the first one, the checkpoint to start from, or None."""
         if self.checkpoints:
             return Checkpoint(os.path.join(self.local_path, self.checkpoints[-1].record.directory))
         return self.start_checkpoint
 
     def has_checkpoint(self) -> bool:
-        """Whether there is a `checkpoint`."""
+        """Whether `checkpoint` is not None."""
         return self.checkpoint is not None
 
     def should_stop(self, result: Mapping[str, Any]) -> bool:
-        """Whether a flattened result is done or reaches a limit of the trial's own."""
+        """Whether a flattened result is `done` or reaches a limit of `stopping_criterion`."""
         limits = self.stopping_criterion.items()
         return bool(result.get(DONE)) or any(key in result and result[key] >= limit for key, limit in limits)
 
     @property
     def has_reported_at_least_once(self) -> bool:
-        """Whether there is a result."""
+        """Whether the trial has a result."""
         return bool(self.last_result)
 
     @property
     def run_metadata(self) -> Trial:
-        """The trial itself: `last_result`, `start_time`, `num_failures` and the like are its own attributes."""
+        """The trial itself, which has `last_result`, `start_time`, `num_failures` and so on as attributes."""
         return self
 
     @property
@@ -379,10 +380,13 @@ class Trial:
         return self.analysis.as_dict()
 
     def complete(self, metrics: dict[str, Any]) -> dict[str, Any]:
-        """Make a worker's report the result that plug-ins get: with the configuration, which reports do not hold.
+        """Complete a worker's report to the result that plug-ins get: add the configuration, which reports lack.
 
         Args:
-            metrics: The report's metrics, which become the result.
+            metrics: The report's metrics. The dict is changed.
+
+        Returns:
+            `metrics`.
         """
         metrics[CONFIG] = self.config
         for key in _BEHIND_CONFIG:
@@ -391,42 +395,42 @@ class Trial:
         return metrics
 
     def record_result(self, result: dict[str, Any], flat: Mapping[str, Any] | None = None) -> None:
-        """Take `result`, nested, as the last one.
+        """Make `result` the last result, count it, and add it to the statistics.
 
         Args:
-            result: The result.
-            flat: The same on one level, if the caller has it: to make it takes most of the time.
+            result: The nested result.
+            flat: The flattened result, if the caller has it: flattening takes most of the time.
         """
         self.last_result = result
         self.report_count += 1
         self.analysis.update(flatten(result) if flat is None else flat)
 
     def sum_up(self) -> dict[str, Any]:
-        """The sum of the results so far, as plain data for `take_sum`."""
+        """The count, the last result and the statistics so far, as plain data for `take_sum`."""
         return {"count": self.report_count, "last": self.last_result, "analysis": self.analysis.get_state()}
 
     def take_sum(self, total: Mapping[str, Any]) -> None:
-        """Take over what another trial's `sum_up` has returned, in place of its results."""
+        """Restore the state that `sum_up` has returned, instead of recording each result."""
         self.report_count, self.last_result = total["count"], total["last"]
         self.analysis = MetricAnalysis()
         self.analysis.set_state(total["analysis"])
 
     def record_checkpoint(self, record: CheckpointRecord) -> KeptCheckpoint:
-        """Take `record` as a committed checkpoint that belongs to the last result."""
+        """Add a committed checkpoint that belongs to the last result."""
         kept = KeptCheckpoint(record, self.report_count, self.last_result, self.analysis.copy())
         self.checkpoints.append(kept)
         self.next_checkpoint = record.number + 1
         return kept
 
     def returns(self) -> None:
-        """The trainable has returned without a final value: its last result counts again, as the final one."""
+        """Make sure that a trial whose trainable has returned has a last result, even if it has never reported."""
         if not self.last_result:
             self.last_result = {TRIAL_ID: self.trial_id, EXPERIMENT_TAG: self.experiment_tag}
 
     def completes(self) -> None:
-        """The trial has finished: its last result is its final one, and says so.
+        """Mark the last result of a finished trial as `done`.
 
-        Most of a large run is made of such results, so what the texts in them have in common is kept once.
+        Such results take most of the memory of a large run. So equal texts in them are interned.
         """
         if not self.last_result:
             return
@@ -439,9 +443,9 @@ class Trial:
         self.last_result = shared
 
     def roll_back(self, to: KeptCheckpoint | None) -> None:
-        """Return to the state that belongs to a checkpoint, or to the beginning.
+        """Return to the state of a checkpoint, or to the beginning if `to` is None.
 
-        Later results leave the live view; the journal and the trial's files keep them.
+        Later results no longer count. The journal and the trial's files keep them.
         """
         if to is not None:
             self.report_count, self.last_result = to.report_number, to.metrics
@@ -469,12 +473,12 @@ class Trial:
         return f"{self.experiment_path}{os.sep}{name}" if self.experiment_path else name
 
     def init_local_path(self) -> None:
-        """Make the trial's directory, if it is not there yet."""
+        """Create the trial's directory if it does not exist."""
         os.makedirs(self.local_path, exist_ok=True)
 
     @property
     def path(self) -> str:
-        """The trial's directory; same as `local_path`."""
+        """Same as `local_path`."""
         return self.local_path
 
     @property
@@ -484,7 +488,7 @@ class Trial:
 
     @property
     def storage(self) -> StorageContext:
-        """Where the run and the trial lie."""
+        """The directories of the run and of the trial."""
         return StorageContext.of_run(self.experiment_path, os.path.basename(self.local_path))
 
     @property
@@ -494,17 +498,17 @@ class Trial:
 
     @property
     def relative_logdir(self) -> str:
-        """Name of the trial's directory within the run's."""
+        """Name of the trial's directory in the run's directory."""
         return os.path.basename(self.local_path)
 
     @property
     def logdir(self) -> str:
-        """Old name of `local_path`; it warns."""
+        """Old name of `local_path`. Emits a DeprecationWarning."""
         return _renamed("logdir", "local_path", self.local_path)
 
     @property
     def local_dir(self) -> str:
-        """Old name of `local_experiment_path`; it warns."""
+        """Old name of `local_experiment_path`. Emits a DeprecationWarning."""
         return _renamed("local_dir", "local_experiment_path", self.experiment_path)
 
     @property
@@ -514,11 +518,11 @@ class Trial:
 
     @property
     def pickled_error_file(self) -> str | None:
-        """Path of `error.pkl`, which an exception that cannot be pickled leaves out; None without a failure."""
+        """Path of `error.pkl` if the trial has failed, else None. Not every exception can be written to that file."""
         return os.path.join(self.local_path, EXPR_ERROR_PICKLE_FILE) if self.num_failures else None
 
     def get_error(self) -> str | None:
-        """The text of `error.txt`, or None if there is none. Blocks."""
+        """The text of `error.txt`, or None if the file does not exist. Blocks."""
         if self.error_file is None or not os.path.exists(self.error_file):
             return None
         with files.open_to_read(self.error_file) as file:
@@ -532,10 +536,10 @@ class Trial:
 
 
 def _check_dirname(name: str) -> str:
-    """`name` if it is one part of a path.
+    """Return `name` if it is a single part of a path.
 
     Raises:
-        ValueError: If not.
+        ValueError: If it is empty or contains `/`.
     """
     if not name or os.path.basename(name) != name:
         raise ValueError(f"the name of a trial's directory must not be empty or contain '/', but got {name!r}")
@@ -547,22 +551,22 @@ def _renamed(old: str, new: str, value: str) -> str:
     return value
 
 
-# -- what a worker is told, and how trials are made --------------------------------------------------------------------
+# -- data for workers, and the maker of trials -------------------------------------------------------------------------
 @dataclass(frozen=True)
 class TrialInfo:
-    """All that a worker is told about its trial. The configuration that user code gets holds none of it.
+    """The data that a worker gets about its trial. User code gets only the configuration.
 
     Attributes:
         trial_id: The trial's id.
         name: Its name.
         directory: Its directory, absolute.
         experiment_name: The run's name.
-        resources: What it asked for.
-        seed: The trial's own seed, a function of the run's.
+        resources: The resources that it requested.
+        seed: The trial's seed, which is derived from the run's seed.
         attempt: 1 for the first attempt, 2 for the first retry.
         next_checkpoint: Number of the next checkpoint to be written.
         config: The trial's configuration.
-        failures: How many attempts have failed before; a retry draws other random numbers.
+        failures: How many attempts have failed. It changes the random numbers, so that a retry draws other ones.
     """
 
     trial_id: str
@@ -582,7 +586,7 @@ class TrialIds:
     """The ids of a run's trials, `<prefix>_%05d`: one scheme for all search algorithms and experiments.
 
     Attributes:
-        prefix: In front of every id; by default five hex digits, or what `MINITUNE_TRIAL_ID_PREFIX` says.
+        prefix: The beginning of every id: by default `MINITUNE_TRIAL_ID_PREFIX`, or else five random hex digits.
         count: Number of the next trial.
     """
 
@@ -596,14 +600,14 @@ class TrialMaker:
     Args:
         trainable_name: Name of the trainable.
         experiment_path: Directory of the run.
-        ids: Those of the run, if it has several experiments; by default, ids of its own.
-        prefix: What these begin with.
-        experiment_number: Which of the run's experiments it is.
-        request: What each trial needs: a request, or a function of the configuration.
+        ids: The ids of the run, if several experiments share them; by default new ids.
+        prefix: The prefix of new ids.
+        experiment_number: The number of this experiment in the run.
+        request: The resources of each trial, or a function that returns them for a configuration.
         stopping_criterion: Limits by flattened metric name.
-        max_failures: Retries of each trial.
+        max_failures: How often a failed trial is tried again.
         name_creator: Makes the trial's name from the trial, or None.
-        start_checkpoint: What every trial starts from, or None.
+        start_checkpoint: The checkpoint from which every trial starts, or None.
     """
 
     def __init__(
@@ -653,15 +657,15 @@ class TrialMaker:
         return f"{self.ids.prefix}_{self.ids.count:05d}"
 
     def make(self, config: dict[str, Any], evaluated_params: dict[str, Any], experiment_tag: str) -> Trial:
-        """Make the next trial; the counter moves on.
+        """Make the next trial, and increase the counter.
 
         Args:
             config: The resolved configuration.
-            evaluated_params: The searched parameters by path, with their values.
+            evaluated_params: The values of the searched parameters by path.
             experiment_tag: The trial's tag.
 
         Raises:
-            ValueError: If the request for this configuration is no request.
+            ValueError: If the resources for this configuration are invalid.
         """
         request = Resources.of(self.request(config)).shared() if callable(self.request) else self.request
         trial = Trial(
@@ -680,7 +684,7 @@ class TrialMaker:
         return trial
 
     def adopt(self, trial: Trial) -> None:
-        """Give a trial what all trials of this experiment have."""
+        """Set the attributes that all trials of this experiment have in common."""
         trial.experiment_number, trial.experiment_path = self.experiment_number, self.experiment_path
         trial.trainable_name, trial.max_failures = self.trainable_name, self.max_failures
         trial.stopping_criterion, trial.start_checkpoint = self.stopping_criterion, self.start_checkpoint
@@ -688,10 +692,10 @@ class TrialMaker:
 
 # -- the best ----------------------------------------------------------------------------------------------------------
 def check_mode(mode: str) -> None:
-    """Refuse what is no mode.
+    """Check a mode.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If it is neither `"min"` nor `"max"`.
     """
     if mode not in ("min", "max"):
         raise ValueError(f"mode must be 'min' or 'max', but got {mode!r}")
@@ -699,12 +703,12 @@ def check_mode(mode: str) -> None:
 
 @dataclass(frozen=True)
 class EarlierRun:
-    """The trials of a run that another run can learn from: plain data, which outlives the directory.
+    """The trials of a run from which another run can learn. It is plain data, independent of the run's directory.
 
     Attributes:
-        path: The run's directory, as it is named in texts.
-        tried: For each trial that has ended, its configuration and its last metrics, flattened, as far as they are
-            numbers; None in their place if it has failed.
+        path: The run's directory, for texts.
+        tried: For each ended trial, its configuration and the numbers among its last metrics, flattened. A failed trial
+            has None in place of the metrics.
     """
 
     path: str
@@ -712,7 +716,7 @@ class EarlierRun:
 
     @classmethod
     def of(cls, path: str, trials: Iterable[Trial]) -> EarlierRun:
-        """Collect the configurations and last results of these trials."""
+        """Collect the configurations and last results of trials."""
         tried: list[tuple[dict[str, Any], dict[str, float] | None]] = []
         for trial in trials:
             if trial.status == ERROR:
@@ -724,10 +728,10 @@ class EarlierRun:
 
 
 def check_objectives(metric: Metric, mode: Metric) -> None:
-    """Check a metric and a mode, single or lists.
+    """Check a metric and its mode, or lists of them.
 
     Raises:
-        ValueError: If a mode is unknown, or the lists differ in length.
+        ValueError: If a metric is not a text, a mode is unknown, or the lists have different lengths.
     """
     metrics = metric if isinstance(metric, (list, tuple)) else [metric]
     named = metric is None or all(isinstance(each, str) for each in metrics)
@@ -762,10 +766,10 @@ class Goal:
     """The objectives of a run.
 
     Attributes:
-        metric: Of a run with one objective; None if it is not known.
-        mode: Likewise, `"min"` or `"max"`.
-        objectives: The modes by metric, of a run with several objectives. `"obs"` marks one that is only observed.
-            Then `metric` and `mode` are None.
+        metric: The metric of a run with one objective; None if it is unknown.
+        mode: Its mode, `"min"` or `"max"`; None if it is unknown.
+        objectives: The modes by metric of a run with several objectives. `"obs"` marks one that is only observed. Then
+            `metric` and `mode` are None.
     """
 
     metric: str | None = None
@@ -774,14 +778,14 @@ class Goal:
 
     @classmethod
     def of(cls, metric: Metric, mode: Metric) -> Goal:
-        """The goal that a `TuneConfig` with these has."""
+        """The goal of a `TuneConfig` with this metric and mode."""
         if isinstance(metric, str) or metric is None:
             return cls(metric, mode if isinstance(mode, str) else None)
         return cls(objectives=dict(zip(metric, mode or (), strict=True)))
 
     @property
     def given(self) -> tuple[Metric, Metric]:
-        """Metric and mode as `of` takes them."""
+        """Metric and mode in the form that `of` takes."""
         if self.objectives:
             return list(self.objectives), list(self.objectives.values())
         return self.metric, self.mode
@@ -792,22 +796,24 @@ class Goal:
         return list(self.objectives) or ([self.metric] if self.metric else [])
 
     def one(self, metric: str | None, mode: str | None) -> tuple[str | None, str | None]:
-        """The metric and mode of a caller who has named both, one or none; the run fills in the rest as it can."""
+        """Complete a metric and a mode, each of which may be None, from the goal; None if the goal does not have it."""
         metric = self.metric if metric is None else metric
         known = self.mode or (None if metric is None else self.objectives.get(metric))
         return metric, mode or (None if known == "obs" else known)
 
     def __str__(self) -> str:
-        """`loss (min)`, or `loss (min), seconds (min)`; empty if nothing is known."""
+        """A text such as `loss (min)` or `loss (min), seconds (min)`; empty if there is no goal."""
         if self.objectives:
             return ", ".join(f"{name} ({mode})" for name, mode in self.objectives.items())
         return f"{self.metric} ({self.mode})" if self.metric else ""
 
     def front(self, trials: Iterable[Trial]) -> list[Trial]:
-        """The trials whose last values no other trial beats; see `non_dominated`. Those without a finite one are out.
+        """The trials on the Pareto front of their last values; see `non_dominated`.
+
+        Trials without a finite value of each objective are left out.
 
         Args:
-            trials: The trials; those that have failed count too, as for `best_trial`.
+            trials: The trials. Failed trials count, too, as in `best_trial`.
         """
         signs = {name: 1 if mode == "max" else -1 for name, mode in self.objectives.items() if mode != "obs"}
         scored = []
@@ -820,13 +826,16 @@ class Goal:
 
 
 def non_dominated(scored: Sequence[tuple[Sequence[float], _T]]) -> list[_T]:
-    """The items that no other one beats: one that is not worse in any score, and better in one. The order is kept.
+    """The items that no other item dominates. Item a dominates b if a is better in one score and worse in none.
 
     Args:
-        scored: Pairs of scores, larger is better, and item.
+        scored: Pairs (scores, item). Larger scores are better.
+
+    Returns:
+        The items, in their given order.
     """
     front: list[int] = []
-    # An item can only be beaten by one before it in this order, and then by one of the front: so those suffice.
+    # In this order only an earlier item can dominate an item, and then an item of the front dominates it, too.
     for index in sorted(range(len(scored)), key=lambda each: list(scored[each][0]), reverse=True):
         own = scored[index][0]
         if not any(
@@ -842,18 +851,18 @@ def best_trial(
     """The best trial.
 
     Args:
-        trials: The trials; those that have failed count too.
+        trials: The trials. Failed trials count, too.
         metric: The metric's flattened name.
         mode: `"min"` or `"max"`.
         scope: One of `SCOPES`.
         filter_nan_and_inf: Leave out trials whose value is not finite. Otherwise infinities are compared like other
-            numbers; NaN is neither better nor worse than anything, so it wins only if it comes first.
+            numbers. NaN is neither better nor worse than any number, so it wins only if it comes first.
 
     Returns:
-        The best trial, the earlier one of equals, or None if no trial has the metric.
+        The best trial, the first one of equals; None if no trial has the metric.
 
     Raises:
-        ValueError: If mode or scope is none of the known ones.
+        ValueError: If the mode or the scope is unknown.
     """
     check_mode(mode)
     if scope not in SCOPES:
@@ -871,14 +880,14 @@ def best_trial(
 
 
 def why_no_best(trials: Sequence[Trial], metric: str) -> str:
-    """Why `best_trial` has found none, and what to do about that.
+    """The reason why `best_trial` has returned None, and what to do about it.
 
     Args:
         trials: The trials.
         metric: The metric's flattened name.
 
     Returns:
-        One or two sentences without the last full stop, beginning with `no trial of 2 has reported`.
+        One or two sentences without the last full stop. They begin with, for example, `no trial of 2 has reported`.
     """
     beginning = f"no trial of {len(trials)} has reported"
     values = [flat[metric] for flat in (flatten(trial.last_result) for trial in trials) if metric in flat]
@@ -910,7 +919,7 @@ def _users_metrics(trial: Trial) -> dict[str, Any]:
 
 
 def _what_it_was(values: Sequence[Any]) -> str:
-    """Tell what trials have reported instead of a finite number, and what to do about it."""
+    """Describe the values that trials have reported instead of a finite number, and what to do about it."""
     kinds = Counter(map(_kind_of_value, values))
     shown = ", ".join(f"{kind} in {count} trial{'s' if count > 1 else ''}" for kind, count in kinds.most_common(3))
     return f"it was {shown}. " + (
@@ -925,7 +934,7 @@ def _kind_of_value(value: Any) -> str:
         if math.isnan(value):
             return "NaN"
         return "infinite" if math.isinf(value) else f"of type {type(value).__name__}"
-    except Exception:  # whatever an object of the user's may raise
+    except Exception:  # a user's object may raise any error
         return "None" if value is None else f"of type {type(value).__name__}"
 
 
@@ -935,7 +944,7 @@ def _earlier(trials: Sequence[Trial], metric: str) -> str:
 
 
 def best_of(scored: Iterable[tuple[Any, _T]], mode: str) -> _T | None:
-    """The item with the best value, the earlier one of equals; None if there is no item.
+    """The item with the best value, the first one of equals; None if there are no items.
 
     Args:
         scored: (value, item) pairs.
@@ -949,12 +958,12 @@ def best_of(scored: Iterable[tuple[Any, _T]], mode: str) -> _T | None:
 
 
 def is_number(value: Any) -> bool:
-    """Whether `value` is a single number, a bool or numpy's included, and not NaN: what a best value can be."""
+    """Whether `value` is a single number except NaN, so that it can be a best value. Bools and numpy scalars count."""
     if value is None or isinstance(value, (str, bytes)):
         return False
     try:
         return not math.isnan(value)
     except OverflowError:  # an int too large for a float
         return True
-    except Exception:  # objects of the user's may raise anything
+    except Exception:  # a user's object may raise any error
         return False

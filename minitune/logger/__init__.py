@@ -1,4 +1,4 @@
-"""Loggers: callbacks that write files."""
+"""Loggers: callbacks that write the results of trials to files."""
 
 from __future__ import annotations
 
@@ -27,9 +27,16 @@ _OWN: dict[type, Callable[..., None]] = {
 
 
 def split_plain(hooks: Sequence[Callable[..., Any]]) -> tuple[list[Callable[..., Any]], list[LoggerCallback]]:
-    """Part the hooks `on_trial_result` into the first ones, and the loggers at their end that can take a line.
+    """Split the hooks `on_trial_result` into the first hooks, and the loggers at their end that accept whole lines.
 
-    Those are our loggers for CSV and JSON, one of each, as they are: neither derived from nor changed.
+    Only the two classes of this package for CSV and JSON accept lines: at most one logger of each, without a subclass
+    and without a changed method.
+
+    Args:
+        hooks: The hooks in the order of their calls.
+
+    Returns:
+        The other hooks, and the loggers in their order.
     """
     first = list(hooks)
     logs: dict[type, Any] = {}
@@ -43,13 +50,13 @@ def split_plain(hooks: Sequence[Callable[..., Any]]) -> tuple[list[Callable[...,
 
 
 def _is_unchanged(log: Any, hook: Any) -> bool:
-    """Whether a logger of ours logs in the way of its class."""
+    """Whether a logger's methods for results are those of its class."""
     is_base = getattr(hook, "__func__", None) is LoggerCallback.on_trial_result
     return is_base and getattr(log.log_trial_result, "__func__", None) is _OWN[type(log)]
 
 
 def forwards_to_nothing(hook: Any) -> bool:
-    """Whether a hook is the one of `LoggerCallback`, and what that calls is left as it is there."""
+    """Whether a hook does nothing: it is the hook of `LoggerCallback`, and the `log_...` method is not overridden."""
     name = getattr(hook, "__name__", "")
     called = name.replace("on_", "log_", 1)
     if getattr(hook, "__func__", None) is not vars(LoggerCallback).get(name) or not hasattr(LoggerCallback, called):
@@ -58,10 +65,10 @@ def forwards_to_nothing(hook: Any) -> bool:
 
 
 def default_loggers(callbacks: Sequence[Callback]) -> list[Callback]:
-    """The loggers that a run has unless they are among its callbacks: CSV, JSON, and TensorBoard if it is installed.
+    """The default loggers that a run still needs: CSV, JSON, and TensorBoard if tensorboardX is installed.
 
     Args:
-        callbacks: What the run has; a logger of the same class, or of one derived from it, takes the place of ours.
+        callbacks: The callbacks of the run. An instance of a default logger's class or subclass replaces that logger.
     """
     kinds: list[type[Callback]] = [CSVLoggerCallback, JsonLoggerCallback]
     if importlib.util.find_spec("tensorboardX") is not None:
@@ -74,6 +81,6 @@ def default_loggers(callbacks: Sequence[Callback]) -> list[Callback]:
             continue
         try:
             loggers.append(kind())
-        except Exception as error:  # a package that is there, but cannot be loaded, must not end a run
+        except Exception as error:  # a package that is installed but cannot be imported must not end a run
             warn_once(f"{kind.__name__} is not used: {error}")
     return loggers

@@ -1,4 +1,4 @@
-"""CSVLoggerCallback: `progress.csv`, one row per report and a column for every key that was ever reported."""
+"""CSVLoggerCallback: writes `progress.csv`, with one row per report and one column for every reported key."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ _TEXT = frozenset((str,))
 _LONG = frozenset((str, bytes))
 """Types of values that may be very long."""
 _MAX_CELL = 100_000
-"""Characters of a cell; longer text is cut. Python's own reader refuses cells of more than 131,072."""
+"""The largest number of characters in a cell. Longer text is cut. Python's csv reader refuses more than 131,072."""
 _MAX_LATE_ROWS = 10_000
-"""Rows whose late values may wait in memory for the next rewriting."""
+"""The largest number of rows whose values for new columns are kept in memory until the file is rewritten."""
 
 
 class _Table:
     """The state of one trial's file.
 
     Attributes:
-        path: Where it lies.
-        within: The directory from which on no link is followed.
-        columns: The header.
-        rows: How many rows there are.
-        size: Its size in bytes.
-        rewritten_at: Rows at the last rewriting.
-        late: By row, the values of columns that the header lacks as yet.
+        path: The path of the file.
+        within: The run's directory. Links below it are not followed.
+        columns: The columns of the header.
+        known: The same columns as a set.
+        rows: The number of rows without the header.
+        size: The size of the file in bytes.
+        rewritten_at: The number of rows when the file was last rewritten.
+        late: By row number, the values of columns that the header does not have yet.
     """
 
     __slots__ = ("columns", "known", "late", "path", "rewritten_at", "rows", "size", "within")
@@ -54,21 +55,22 @@ class _Table:
         self.late: dict[int, dict[str, Any]] = {}
 
     def add_columns(self, columns: list[str]) -> None:
-        """Take new columns into the header."""
+        """Add new columns to the header."""
         self.columns.extend(columns)
         self.known.update(columns)
 
     def is_rewriting_due(self) -> bool:
-        """Whether the rows have doubled since the last rewriting, so that all rewritings together stay linear."""
+        """Whether to rewrite the file: if its rows have doubled, which keeps the total time linear, or memory grows."""
         return self.rows >= 2 * self.rewritten_at or len(self.late) >= _MAX_LATE_ROWS
 
 
 class CSVLoggerCallback(LoggerCallback):
-    """Writes what trials report as a table: flattened, without the configuration; what was not reported is empty.
+    """Writes the results of each trial as a table, flattened and without the configuration.
 
-    No column is dropped. A key that comes later gets its column when the file is rewritten: when its rows have doubled
-    since the last time, and when the trial ends; until then its values are in memory (and in `result.json`). The file
-    is a proper table at any time, one line per row: line breaks within values are written as a backslash and a letter.
+    A cell is empty if the key was not reported. A key that is first reported later gets its column when the file is
+    rewritten: when the number of rows has doubled, and at the end of the trial. Until then its values are in memory
+    (and in `result.json`). The file is a valid table at any time, with one line per row: line breaks in values are
+    written as a backslash and a letter.
     """
 
     def __init__(self) -> None:
@@ -78,16 +80,16 @@ class CSVLoggerCallback(LoggerCallback):
         self._put_row = _row_writer(self._rows)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A run records its callbacks; a csv writer cannot be pickled."""
+        """The state without the csv writer, which cannot be pickled. A run pickles its callbacks."""
         return {name: value for name, value in vars(self).items() if name != "_put_row"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """The writer is made again."""
+        """Restore the state, and make a new csv writer."""
         vars(self).update(state)
         self._put_row = _row_writer(self._rows)
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
-        """Append one row; where that fails, the log says so."""
+        """Append one row. An error of the file is logged."""
         flat = dict(result)
         flat.pop(CONFIG, None)
         is_plain = _PLAIN.issuperset(map(type, flat.values()))
@@ -104,9 +106,10 @@ class CSVLoggerCallback(LoggerCallback):
                 self._lapse(key, table.path, error)
 
     def append(self, trial: Trial, columns: list[str], values: list[Any]) -> bool:
-        """Append a row of plain values; False if the trial's file is not open, or has other columns.
+        """Append a row of plain values. An error of the file is logged.
 
-        Where that fails, the log says so.
+        Returns:
+            False, and nothing is written, if the trial's file is not open or has other columns.
         """
         table = self._tables.get(trial.trial_id)
         if table is None or not columns or table.columns != columns:
@@ -118,10 +121,10 @@ class CSVLoggerCallback(LoggerCallback):
         return True
 
     def _start(self, trial: Trial) -> None:
-        """Open the file; rows of earlier attempts and of earlier drivers stay. Where that fails, the log says so."""
+        """Open the file. Rows of earlier attempts and drivers stay. An error is logged."""
         key, path = trial.trial_id, os.path.join(trial.local_path, EXPR_PROGRESS_FILE)
         try:
-            if not trial.attempt:  # tried outside of a run; in one, to make it again would hide that it has gone
+            if not trial.attempt:  # outside of a run only: in a run, a new directory would hide that it was removed
                 trial.init_local_path()
             self._begin(key, path, trial.experiment_path)
         except OSError as error:
@@ -163,7 +166,7 @@ class CSVLoggerCallback(LoggerCallback):
         self._tables.pop(trial.trial_id, None)
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
-        """Complete and close what is still open."""
+        """Complete and close the files that are still open."""
         for key in list(self._tables):
             self._complete(key)
         self._tables.clear()
@@ -178,34 +181,34 @@ class CSVLoggerCallback(LoggerCallback):
         self._files.close(key)
 
     def _lapse(self, key: str, path: str, error: OSError) -> None:
-        """The file could not be written; what it has is read again when it is opened the next time."""
+        """Give up the file after an error. Its content is read again when it is next opened."""
         self._files.lapse(key, path, error)
         table = self._tables.pop(key, None)
         if table is not None and table.late:
             with (
-                contextlib.suppress(OSError),  # all rows are there, but not whole: let that be seen
+                contextlib.suppress(OSError),  # cut the last newline, so that a resume sees that values are missing
                 open(files.open_own(path, os.O_RDWR, within=table.within), "r+b") as file,
             ):
                 file.truncate(os.path.getsize(path) - 1)
 
     def _append(self, key: str, table: _Table, text: str) -> None:
-        """Append a row, with the header before it if it is the first one."""
+        """Append the text of a row, which may begin with the header."""
         data = text.encode("utf-8", "backslashreplace")
         self._files.append(key, data)
         table.size += len(data)
         table.rows += 1
 
     def _format(self, values: list[Any]) -> str:
-        """One row, ending in its only newline, so that rows can be counted and cut without parsing them."""
+        """The text of a row. It ends in its only newline, so that rows can be counted and cut without parsing them."""
         for value in values:
             if (
                 type(value) in _LONG and len(value) > _MAX_CELL
-            ):  # its formatting alone would hold up the run for seconds
+            ):  # cut it before formatting, which would block the run for seconds
                 values = [_text(value) for value in values]
                 break
         try:
             self._put_row(values)
-        except Exception:  # whatever an object's text raises
+        except Exception:  # the text of a user's object may raise any error
             self._put_row([_text(value) for value in values])
         text = self._rows.pop()
         if text.count("\n") != 1 or "\r" in text or "\0" in text or len(text) > _MAX_CELL:
@@ -214,7 +217,7 @@ class CSVLoggerCallback(LoggerCallback):
         return text
 
     def _rewrite(self, key: str, table: _Table) -> None:
-        """Write the file again with the columns that it lacks; the old one is replaced in one step."""
+        """Write the file again with the missing columns. Readers see either the old file or the new one."""
         columns = list(dict.fromkeys(name for values in table.late.values() for name in values))
         header = self._format([*table.columns, *columns])
         self._files.close(key)
@@ -225,7 +228,7 @@ class CSVLoggerCallback(LoggerCallback):
         table.late.clear()
 
     def _write_with(self, table: _Table, columns: list[str], header: str) -> None:
-        """Put a file with the whole table, and with more columns, in the old one's place."""
+        """Replace the file by one with the same rows and more columns."""
         with (
             files.new_file(table.path, within=table.within) as new,
             files.open_to_read(table.path, follow=False) as old,
@@ -240,20 +243,20 @@ class CSVLoggerCallback(LoggerCallback):
 
 
 def _row_writer(rows: list[str]) -> Callable[[list[Any]], object]:
-    """A function that appends a row's text to a list: the csv writer formats in C."""
+    """A function that appends the text of a row to a list. It uses the csv writer, which formats in C."""
     return csv.writer(SimpleNamespace(write=rows.append), lineterminator="\n").writerow
 
 
 def _flatten(result: Mapping[Any, Any]) -> dict[str, Any]:
-    """The result on one level."""
+    """The flattened result; if that fails, the result with its keys as texts."""
     try:
         return flatten(result)
-    except Exception:  # nested too deeply, or mappings and keys of the user's that raise
+    except Exception:  # it is nested too deeply, or a user's mapping or key raises an error
         return {short_text(key): value for key, value in result.items()}
 
 
 def _text(value: Any) -> str:
-    """A value as text on one line, whatever its methods do; long text is cut."""
+    """A value as text on one line, even if its methods raise errors. Long text is cut."""
     if value is None:
         return ""
     try:
@@ -262,7 +265,7 @@ def _text(value: Any) -> str:
         text = short_text(value)
     if len(text) >= _MAX_CELL:
         text = text[: _MAX_CELL - 3] + "..."
-    return text.replace("\r", "\\r").replace("\n", "\\n").replace("\0", "\\0")  # Python 3.10 refuses the last one
+    return text.replace("\r", "\\r").replace("\n", "\\n").replace("\0", "\\0")  # csv of Python 3.10 refuses "\0"
 
 
 def _read_table(path: str, within: str, size: int) -> _Table:

@@ -1,4 +1,4 @@
-"""JsonLoggerCallback: `result.json`, one line per report; `params.json` and `params.pkl`, the configuration."""
+"""JsonLoggerCallback: writes `result.json`, one line per report, and `params.json`, `params.pkl`: the configuration."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from minitune.result import CONFIG, EXPR_PARAM_FILE, EXPR_PARAM_PICKLE_FILE, EXP
 
 
 class JsonLoggerCallback(LoggerCallback):
-    """Writes what trials report as strict JSON, one object per line, appended across retries and resumes."""
+    """Writes the results of each trial as strict JSON, one object per line. Retries and resumes append to the file."""
 
     def __init__(self) -> None:
         self._files = AppendFiles()
-        self._configs: dict[str, int] = {}  # by trial id, a hash of what its files hold: a trial may start often
+        self._configs: dict[str, int] = {}  # by trial id, a hash of the written files, because a trial may start often
 
     def log_trial_start(self, trial: Trial) -> None:
-        """Write the configuration, open the file. A file that cannot be written is named in the log."""
+        """Write the configuration, and open the file. An error of a file is logged."""
         path = os.path.join(trial.local_path, EXPR_RESULT_FILE)
         try:
-            if not trial.attempt:  # tried outside of a run; in one, to make it again would hide that it has gone
+            if not trial.attempt:  # outside of a run only: in a run, a new directory would hide that it was removed
                 trial.init_local_path()
             self._files.open(trial.trial_id, path, trial.experiment_path)
         except OSError as error:
@@ -38,8 +38,8 @@ class JsonLoggerCallback(LoggerCallback):
             self._files.lapse("", os.path.join(trial.local_path, EXPR_PARAM_FILE), error)
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
-        """Append one line; where that fails, the log says so."""
-        if trial.light is not None and trial.light_config is not trial.config:  # a line is written with every report
+        """Append one line. An error of the file is logged."""
+        if trial.light is not None and trial.light_config is not trial.config:  # keep large values out of each line
             result = {**result, CONFIG: trial.light_config}
         line = f"{dumps(result)}\n"
         if not self.append(trial, line):
@@ -47,7 +47,7 @@ class JsonLoggerCallback(LoggerCallback):
             self.append(trial, line)
 
     def append(self, trial: Trial, line: str) -> bool:
-        """Append a line to the trial's file; False if that is not open. Where it fails, the log says so."""
+        """Append a line to the trial's file. Return False if the file is not open. An error of the file is logged."""
         try:
             return self._files.append(trial.trial_id, line.encode("ascii"))
         except OSError as error:
@@ -60,14 +60,14 @@ class JsonLoggerCallback(LoggerCallback):
         self._configs.pop(trial.trial_id, None)
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
-        """Close what is still open."""
+        """Close the files that are still open."""
         self._files.close_all()
 
     def update_config(self, trial: Trial, config: dict[str, Any]) -> None:
         """Write `params.json`, and `params.pkl` if the configuration can be pickled.
 
-        Large values in it, which have files of their own, are short texts in `params.json` and references in
-        `params.pkl`: who loads that gets the values, as long as the run lies where it is.
+        Large values of the configuration are stored in separate files. They are short texts in `params.json` and
+        references in `params.pkl`. Loading `params.pkl` returns the values as long as the run is not moved.
 
         Raises:
             OSError: If a file cannot be written.
@@ -88,8 +88,8 @@ class JsonLoggerCallback(LoggerCallback):
         path, pickle_path = f"{directory}{os.sep}{EXPR_PARAM_FILE}", f"{directory}{os.sep}{EXPR_PARAM_PICKLE_FILE}"
         self._files.with_room(functools.partial(files.write_new, path, text, within=within))
         if data is not None:
-            # For the owner only: any user who can write it can run code in the process that loads it.
+            # Only the owner may write it: a user who can write a pickle can run code in the process that loads it.
             self._files.with_room(functools.partial(files.write_new, pickle_path, data, files.BLOB_MODE, within=within))
         else:
-            files.remove_file(pickle_path, within)  # that of an earlier configuration
+            files.remove_file(pickle_path, within)  # the file of an earlier configuration
         self._configs[trial.trial_id] = content

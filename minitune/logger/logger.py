@@ -1,4 +1,4 @@
-"""LoggerCallback: callbacks that write down what trials report; pretty_print: a result for people."""
+"""LoggerCallback: base class of callbacks that write results. pretty_print: formats a result for people."""
 
 from __future__ import annotations
 
@@ -12,37 +12,40 @@ from minitune.experiment.trial import Trial
 
 _FLOW_LENGTH = 3
 _PLAIN = re.compile(r"[\w./](?:[\w./ -]*[\w./-])?", re.ASCII)
-"""Text that needs no quotes ..."""
+"""Text that needs no quotes in YAML, unless `_OTHER` matches it."""
 _OTHER = re.compile(
     r"(?i:true|false|null|yes|no|on|off|\.nan|\.inf)|[0-9._]+(?i:e-?[0-9]+)?|0[xo][0-9a-fA-F_]+|\d{4}-\d\d?-\d\d?"
 )
-"""... unless a reader of YAML takes it for a word of its own, a number or a date."""
+"""Text that a YAML reader takes for a keyword, a number or a date."""
 _NOT_PRINTED = ("config", "hist_stats")
 
 
 class LoggerCallback(Callback):
-    """Base class of loggers: five methods instead of the hooks. State of a trial has to go in `log_trial_end`."""
+    """Base class of loggers. A subclass overrides these five methods instead of the hooks of `Callback`.
+
+    `log_trial_end` must release the state that a logger keeps for a trial.
+    """
 
     def log_trial_start(self, trial: Trial) -> None:
-        """The trial has a worker: at the first start, at every resume and retry."""
+        """Called when the trial gets a worker: at its first start, and at every resume and retry."""
 
     def log_trial_restore(self, trial: Trial) -> None:
-        """The trial has loaded a checkpoint."""
+        """Called when the trial has loaded a checkpoint."""
 
     def log_trial_save(self, trial: Trial) -> None:
-        """The trial was told to save."""
+        """Called when the driver has asked the trial to save."""
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
-        """The trial has reported.
+        """Called with each result.
 
         Args:
-            iteration: Turn of the driver's loop.
+            iteration: The turn of the driver's loop.
             trial: The trial.
-            result: Its result, nested, with its configuration as `config`.
+            result: Its nested result, with its configuration as `config`.
         """
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
-        """The trial is over.
+        """Called when the trial has ended.
 
         Args:
             trial: The trial.
@@ -77,10 +80,10 @@ class LoggerCallback(Callback):
 
 
 def pretty_print(result: Mapping[str, Any], exclude: Collection[str] | None = None) -> str:
-    """A result as text in the manner of YAML: keys sorted, `config` and empty values left out.
+    """Format a result as text similar to YAML. Keys are sorted; `config`, `hist_stats` and None values are left out.
 
     Args:
-        result: A result, nested.
+        result: A nested result.
         exclude: More keys to leave out.
 
     Returns:
@@ -92,7 +95,7 @@ def pretty_print(result: Mapping[str, Any], exclude: Collection[str] | None = No
 
 
 def _block(value: Any, indent: str) -> list[str]:
-    """A cleaned dict, or short list, as indented lines."""
+    """The indented lines of a cleaned dict or a short list."""
     lines: list[str] = []
     items = sorted(value.items()) if isinstance(value, dict) else [(None, item) for item in value]
     for key, item in items:
@@ -100,7 +103,7 @@ def _block(value: Any, indent: str) -> list[str]:
         is_block = isinstance(item, dict) or (isinstance(item, list) and len(item) <= _FLOW_LENGTH)
         if is_block and item:
             lines.append(head)
-            # Items of a list stand below their key, not further in, as YAML's writers have it.
+            # Like YAML writers, do not indent the items of a list below their key.
             lines.extend(_block(item, indent if isinstance(item, list) and key is not None else indent + "  "))
         else:
             lines.append(f"{head} {_scalar(item)}")
@@ -108,7 +111,7 @@ def _block(value: Any, indent: str) -> list[str]:
 
 
 def _scalar(value: Any) -> str:
-    """A leaf, quoted where a reader of YAML would take it for something else."""
+    """The text of a leaf, with quotes if a YAML reader would take it for another type."""
     if not isinstance(value, str):
         return dumps(value)
     if _PLAIN.fullmatch(value) and not _OTHER.fullmatch(value):

@@ -1,4 +1,4 @@
-"""TBXLoggerCallback: event files for TensorBoard. Needs the package `tensorboardX` (the extra `tensorboard`)."""
+"""TBXLoggerCallback: writes event files for TensorBoard. Needs the package `tensorboardX` (the extra `tensorboard`)."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TIMESTEPS_TOTA
 logger = logging.getLogger("minitune")
 
 _PREFIX = "ray/tune/"
-"""In front of every name, so that dashboards made for Ray Tune find what they show."""
+"""The beginning of every name, so that dashboards for Ray Tune find their values."""
 _NOT_SHOWN = (CONFIG, PID, TIMESTAMP, TIME_TOTAL_S, TRAINING_ITERATION)
 _FLUSH_INTERVAL_S = 30
 _MAX_OPEN = 32
-"""Files that are open at once, or fewer where the process may open few: each has two threads and a pipe, four
-descriptors in all, and any number of trials may be paused."""
+"""The largest number of open files, or less if the process may open only few. Each file takes two threads and four
+descriptors, and any number of trials may be paused."""
 _MAX_TEXT = 1_000
-"""A longer text, or list, is shortened in the table of hyperparameters."""
+"""A text or list that is longer is shortened in the table of hyperparameters."""
 _NO_INT = 2**63
-"""numpy has no int of this size."""
+"""The smallest positive int that numpy's int64 cannot represent."""
 _numbers = itertools.count()
 
 
 class TBXLoggerCallback(LoggerCallback):
     """Writes an event file per trial: numbers as scalars, lists and arrays as histograms, hyperparameters at the end.
 
-    Names are flattened and begin with `ray/tune/`; the step is `timesteps_total`, else `training_iteration`. Arrays of
-    three, four and five dimensions are an image, images and a video.
+    Names are flattened and begin with `ray/tune/`. The step is `timesteps_total`, or else `training_iteration`. An
+    array with three dimensions is shown as an image, with four as images, and with five as a video.
 
     Raises:
-        ImportError: If tensorboardX is not there.
+        ImportError: If tensorboardX cannot be imported.
     """
 
     def __init__(self) -> None:
@@ -61,9 +61,9 @@ class TBXLoggerCallback(LoggerCallback):
         return None if self._run_path is None else f"tensorboard --logdir {shlex.quote(self._run_path)}"
 
     def log_trial_start(self, trial: Trial) -> None:
-        """Begin an event file; those of earlier attempts stay and are shown together with it.
+        """Start a new event file. TensorBoard shows it together with the files of earlier attempts.
 
-        Where that cannot be done, the log says so, and the trial goes on without one.
+        If the file cannot be created, this is logged once, and the trial continues without it.
         """
         self._close(trial)
         try:
@@ -74,15 +74,16 @@ class TBXLoggerCallback(LoggerCallback):
                 logger.warning("trial %s is not shown in TensorBoard: %s", trial.name, error)
 
     def _begin(self, trial: Trial) -> None:
-        if not trial.attempt:  # tried outside of a run; in one, to make it again would hide that it has gone
+        if not trial.attempt:  # outside of a run only: in a run, a new directory would hide that it was removed
             trial.init_local_path()
-        # the writer would make a directory that has gone, and follow a link that has taken its place
+        # Check the directory: the writer would create a missing one, and follow a link in its place.
         with files.entry_of(os.path.join(trial.local_path, "events"), trial.experiment_path):
             pass
         if len(self._trial_writer) >= self._max_open:
             self._close(next(iter(self._trial_writer)))
-        # The file's name ends with the second: an attempt within the same second would overwrite the one before.
-        # Files are read in the order of their names. The random end keeps others from planting a link there.
+        # The writer names a file by the current second, so another attempt within that second would overwrite it. The
+        # number keeps the files in order, because they are read in the order of their names. The random part makes the
+        # name unpredictable, so that other users cannot put a link there.
         suffix = f".{os.getpid()}.{next(_numbers):09d}.{os.urandom(8).hex()}"
         self._trial_writer[trial] = self._summary_writer_cls(
             trial.local_path, flush_secs=_FLUSH_INTERVAL_S, filename_suffix=suffix
@@ -91,7 +92,7 @@ class TBXLoggerCallback(LoggerCallback):
         self._run_path = trial.experiment_path
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
-        """Write the numbers and lists of a result; may block as writing does."""
+        """Write the numbers, lists and arrays of a result. Blocks while it writes."""
         if trial not in self._trial_writer:
             self.log_trial_start(trial)
         writer = self._trial_writer.get(trial)
@@ -110,14 +111,14 @@ class TBXLoggerCallback(LoggerCallback):
         writer.flush()
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
-        """Write the hyperparameters with the last numbers, and close the file."""
+        """Write the hyperparameters with the numbers of the last result, and close the file."""
         numbers = self._trial_result.pop(trial, None)
         if trial in self._trial_writer and trial.evaluated_params and numbers:
             self._try_log_hparams(trial, numbers)
         self._close(trial)
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
-        """Close what is still open."""
+        """Close the files that are still open."""
         for trial in list(self._trial_writer):
             self._close(trial)
         self._trial_result.clear()
@@ -128,7 +129,7 @@ class TBXLoggerCallback(LoggerCallback):
             writer.close()
 
     def _add_many(self, writer: Any, name: str, value: Any, step: int) -> None:
-        """A list as a histogram, an array as what its dimensions say; anything else is left out."""
+        """Write a list as a histogram, and an array according to its dimensions. Other values are left out."""
         dimensions = getattr(value, "ndim", None)
         if isinstance(value, list):
             if not value:
@@ -142,13 +143,13 @@ class TBXLoggerCallback(LoggerCallback):
         }.get(dimensions or 0, (writer.add_histogram, {}))
         try:
             add(name, value, global_step=step, **options)
-        except Exception as error:  # whatever numpy and tensorboardX say of values that are no numbers
+        except Exception as error:  # numpy and tensorboardX raise various errors for values that are not numbers
             if name not in self._warned:
                 self._warned.add(name)
                 logger.warning("%s is not shown in TensorBoard: %s: %s", name, type(error).__name__, error)
 
     def _try_log_hparams(self, trial: Trial, numbers: Mapping[str, Any]) -> None:
-        """Write hyperparameters and last numbers for TensorBoard's table of runs; what it cannot hold is left out."""
+        """Write hyperparameters and last numbers for TensorBoard's table of runs. Unsuitable values are left out."""
         from tensorboardX.summary import hparams
 
         values = {name: _hyperparameter(value) for name, value in flatten(trial.evaluated_params).items()}
@@ -161,7 +162,7 @@ class TBXLoggerCallback(LoggerCallback):
 
 
 def _number_of(value: Any) -> int | float | None:
-    """A number, bools and numpy's scalars among them; as a float where numpy has no such int."""
+    """The number in a value, which may be a bool or a numpy scalar; None for other values. Large ints become floats."""
     number: int | float | None = value if isinstance(value, (int, float)) else scalar_of(value)
     if not isinstance(number, int) or -_NO_INT < number < _NO_INT:
         return number
@@ -172,7 +173,7 @@ def _number_of(value: Any) -> int | float | None:
 
 
 def _hyperparameter(value: Any) -> Any:
-    """A value as the table of hyperparameters can hold it; None if it cannot."""
+    """A value in a form that the table of hyperparameters can show; None if there is no such form."""
     if isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) <= _MAX_TEXT):
         return value
     scalar = scalar_of(value)

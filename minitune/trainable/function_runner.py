@@ -53,9 +53,9 @@ _OLD_PARAMETERS = frozenset({"checkpoint_dir", "reporter"})
 _STANDALONE_STOP_S = 10.0
 """Seconds that a function without a driver has to end after a stop."""
 _DEAF = 3
-"""If a thread gets `TrialStopped` so often, it has caught it; a `finally` block that reports gets it less often."""
+"""If a thread gets `TrialStopped` this often, it has caught it. A `finally` block that reports gets it less often."""
 _ATTEMPTS = 3
-"""If completing the last result fails so often in a row, the errors do not come from signal handlers."""
+"""If completing the last result fails this often in a row, the errors do not come from signal handlers."""
 
 
 class Reports(Protocol):
@@ -344,8 +344,8 @@ class FunctionRunner:
         """Return the value that the function has returned or yielded, as metrics.
 
         Raises:
-            ValueError: If it is no dict or number; the text names the place of the function, because no frame shows it
-                any more.
+            ValueError: If it is neither a dict nor a number. The text names the place of the function, because the
+                traceback no longer has a frame of it.
         """
         if isinstance(value, dict):
             return value
@@ -496,7 +496,7 @@ class FunctionTrainable(Trainable):
             checkpoint_dir: Directory to copy it to, or None.
 
         Raises:
-            RuntimeError: If the function has not reported any.
+            RuntimeError: If the function has not reported a checkpoint.
         """
         checkpoint = self._tune_session.checkpoint
         if checkpoint is None:
@@ -513,7 +513,7 @@ class FunctionTrainable(Trainable):
             checkpoint_path: The result of `save`, a Checkpoint, or a path.
 
         Raises:
-            RuntimeError: If the function runs already.
+            RuntimeError: If the function has been started.
         """
         if self._tune_runner.is_started:
             raise RuntimeError("a function can only be restored before its first train()")

@@ -1,8 +1,9 @@
-"""Session: the trial that the calling code belongs to, and its way to the driver: `report` and `get_checkpoint`.
+"""Session: connects user code to its trial and to the driver, through `report` and `get_checkpoint`.
 
-A report is completed here with the automatic result keys, for functions and classes alike, and checked here, so that a
-metric that cannot travel raises an error in the user's frame. A session belongs to a thread; where the trial has the
-process to itself, threads that it starts share it. A forked child has none: the way to the driver is its parent's.
+This module adds the automatic keys to each result, of functions and of classes. It also checks each report, so that a
+metric that cannot be sent raises an error in the user's frame. A session belongs to a thread. If the trial has the
+process to itself, the threads that it starts share the session. A forked child has no session, because the connection
+to the driver belongs to its parent.
 """
 
 from __future__ import annotations
@@ -61,29 +62,29 @@ from minitune.result import (
 
 PERF = "perf"
 LOG_SYS_USAGE = "log_sys_usage"
-"""Key of a configuration that asks for `perf/*`."""
+"""The key of a configuration that turns on the metrics `perf/*`."""
 _LARGEST = sys.float_info.max
-"""Infinities, NaN and larger ints do not count: a sum of them would fail."""
+"""The largest number that is added to sums. Infinities, NaN and larger ints are ignored."""
 _NODE_IP = "127.0.0.1"
-"""Of this machine, unless the executor names another one: finding it out might use the network."""
+"""The address of this machine unless the executor sets another one. Finding it out might use the network."""
 LIMIT_BYTES = 64_000_000
-"""How much one report may hold, pickled. A message to the driver may hold more, since it holds more than the report."""
+"""The largest size of a pickled report. The limit of a message is higher, because it has more than the report."""
 _PLAIN = frozenset({float, int, str, bool, type(None), bytes, complex})
 _SIZED = frozenset({str, bytes, int})
 _PLAIN_BYTES = 16
-"""The size of any other plain value, at most."""
+"""An upper bound for the size of any other plain value."""
 _NESTED_LIMIT = 2_000
-"""Levels of nesting. A value that goes deeper contains itself, and a walk over it would never end."""
+"""The largest number of nested levels. A deeper value probably contains itself, so that a walk over it never ends."""
 _Path = tuple[Any, ...]
 _Made = tuple[Report, Callable[[], object]]
 HandOver = Callable[[Callable[[], _Made]], None]
-"""Gives a report to the driver and blocks until the driver asks for the next one. It calls what makes the report, and,
-when the report counts, what came with it: that any number of times."""
+"""Hands a report to the driver and blocks until the driver asks for the next one. Its argument makes the report and a
+commit function. The commit function is called when the report counts, possibly several times."""
 _of_process: Session | None = None
 
 
 class Session:
-    """The things that user code in a trial can reach: its trial, where it starts from, and the way to the driver.
+    """The connection of user code to its trial: the trial's data, its checkpoint, and the reports to the driver.
 
     Args:
         info: The trial.
@@ -91,11 +92,12 @@ class Session:
         fields: Completes its results.
 
     Attributes:
-        hand_over: Set by what runs a function; None in a class trainable, which returns its results instead.
-        check_stopping: Set likewise: raises `TrialStopped` if the trial is to stop.
-        checkpoint: The checkpoint to go on from: the restored one, later the last one reported.
-        last_record: The last checkpoint that was reported in this attempt, or None.
-        at_end: Called on the function's thread when it has ended, with whether it has failed; in a function only.
+        hand_over: Hands over a report. `FunctionRunner` sets it; None in a class trainable, which returns its results.
+        check_stopping: Raises `TrialStopped` if the trial must stop. `FunctionRunner` sets it, too.
+        checkpoint: The checkpoint to continue from: the restored one, later the last reported one.
+        last_record: The last checkpoint that was saved in this attempt, or None.
+        at_end: Functions that are called on the user's thread after the user's function has ended. The argument is
+            whether it failed. Not used for class trainables.
     """
 
     def __init__(self, info: TrialInfo, allocation: Allocation, fields: AutoFields):
@@ -111,30 +113,32 @@ class Session:
         self._next_checkpoint = info.next_checkpoint
 
     def seed_generators(self, iteration: int) -> None:
-        """Seed the process's global random generators from the trial's seed, if they are the trial's.
+        """Seed the process's global random generators from the trial's seed, if they belong to the trial.
 
-        They are the trial's if the process's main thread was lent to it, or the generators are on loan; otherwise this
-        does nothing. Called on the thread that user code runs on.
+        They belong to the trial if user code runs on the main thread of the process, or if the generators are lent to
+        it. Otherwise this does nothing. Call it on the thread that runs user code.
 
         Args:
-            iteration: The iteration that the trial goes on from; 0 at a fresh start.
+            iteration: The iteration from which the trial continues; 0 at a fresh start.
         """
         if threading.current_thread() is threading.main_thread() or is_on_loan():
             seed_process(self.info.seed, iteration, self.info.failures)
 
     def take_checkpoint_number(self) -> int:
-        """The number of the checkpoint that is written next; numbers never come twice."""
+        """Return the number for the next checkpoint. Each call returns a new number."""
         number = self._next_checkpoint
         self._next_checkpoint += 1
         return number
 
     @contextmanager
     def making_checkpoint(self) -> Iterator[str]:
-        """A directory to fill; it is a checkpoint once the block has ended. It goes with the next report.
+        """Yield a directory to fill. After the `with` block it is a checkpoint, and the next report includes it.
+
+        If an earlier checkpoint has no report yet, this first hands it over, which blocks like a report.
 
         Raises:
-            TrialStopped: If the trial is to stop.
-            ValueError: If the directory holds something else than files, directories and links.
+            TrialStopped: If the trial must stop.
+            ValueError: If the directory has entries that are not files, directories or links.
         """
         if self.check_stopping is not None:
             self.check_stopping()
@@ -151,7 +155,7 @@ class Session:
             raise
 
     def hand_over_made(self) -> None:
-        """Hand over a checkpoint that has no report. Blocks like a report."""
+        """Hand over a checkpoint that has no report yet, if there is one. Blocks like a report."""
         record = self._unreported
         if record is not None and self.hand_over is not None:
             self.hand_over(lambda: (Report(None, record), lambda: setattr(self, "_unreported", None)))
@@ -161,18 +165,18 @@ class Session:
         self.last_record = record
 
     def report(self, metrics: dict[str, Any], checkpoint: Checkpoint | None = None) -> None:
-        """Hand over one result; see `report`.
+        """Hand over one result, and block until the driver asks for the next one; see the function `report`.
 
         Args:
             metrics: See `report`.
-            checkpoint: Likewise.
+            checkpoint: See `report`.
 
         Raises:
             TypeError: If an argument has the wrong type or a metric cannot be pickled.
-            ValueError: If a metric is a torch tensor.
+            ValueError: If a metric is a torch tensor, or the report is too large.
             FileNotFoundError: If the checkpoint's directory does not exist.
-            RuntimeError: If a signal handler calls this that has interrupted a call of it.
-            TrialStopped: If the trial is to stop.
+            RuntimeError: If a signal handler calls this method while it is running.
+            TrialStopped: If the trial must stop.
         """
         _check_arguments(metrics, checkpoint)
         if self.hand_over is None:
@@ -184,16 +188,16 @@ class Session:
         self.fields.begin()
 
     def complete(self, metrics: dict[str, Any]) -> _Made:
-        """Make the report of what a function has returned.
+        """Make the report of the value that a function has returned.
 
         Args:
             metrics: See `report`.
 
         Returns:
-            The report, and what is to be called when it counts.
+            The report, and a function to call when it counts.
 
         Raises:
-            TypeError, ValueError: As `report`.
+            TypeError, ValueError: As in `report`.
         """
         _check_arguments(metrics, None)
         return self._make_report(metrics, None, has_returned=True)
@@ -210,7 +214,7 @@ class Session:
         result = fields.fill(metrics, about)
 
         def commit() -> None:
-            self.fields.__dict__ = fields.__dict__  # in one step, which can be repeated
+            self.fields.__dict__ = fields.__dict__  # one atomic step, which may be repeated
             self._unreported = None
             if record is not None:
                 self._has_saved(record)
@@ -221,8 +225,8 @@ class Session:
     def bound(self) -> Iterator[None]:
         """Make this the session of the calling thread inside a `with` block.
 
-        On a process's main thread it also becomes the session of threads that have none of their own: then the trial
-        has the process to itself (its main thread was lent to it), and a thread that reports can only be the trial's.
+        On the main thread of a process it also becomes the session of all threads without a session. In this case the
+        trial has the process to itself, so any thread that reports belongs to the trial.
         """
         global _of_process
         previous = getattr(_of_thread, "session", None)
@@ -247,12 +251,12 @@ _of_thread = _OfThread()
 
 
 def current_session() -> Session | None:
-    """The session of the calling thread, or of its process; None outside of trials."""
+    """The session of the calling thread, or else of the process; None outside of trials."""
     return _of_thread.session or _of_process
 
 
 def _forget_sessions() -> None:
-    """There is no session in a process that a trial has forked: the way to the driver belongs to its parent."""
+    """Remove the sessions in a forked child, because the connection to the driver belongs to its parent."""
     global _of_process
     _of_thread.session = _of_process = None
 
@@ -262,19 +266,19 @@ if sys.platform != "win32":
 
 
 def report(metrics: dict[str, Any] | None = None, *, checkpoint: Checkpoint | None = None, **legacy: Any) -> None:
-    """Report one result of the calling trial, and wait until the driver asks for the next one.
+    """Report one result of the calling trial, and block until the driver asks for the next one.
+
+    Outside of a trial it warns once and does nothing.
 
     Args:
-        metrics: A dict of numbers and anything else that can be pickled. `done: True` ends the trial.
-        checkpoint: A directory to copy into the trial's directory before the result is reported.
+        metrics: A dict of numbers and other objects that can be pickled. `done: True` ends the trial.
+        checkpoint: A checkpoint. Its directory is copied into the trial's directory before the result is reported.
         **legacy: Metrics as keywords, as in older Ray Tune: `report(loss=1)`.
 
     Raises:
-        TypeError: If `metrics` is no dict, `checkpoint` no Checkpoint, or a metric cannot be pickled.
-        ValueError: If a metric is a torch tensor.
-        TrialStopped: If the trial is to stop; let it through, so that the trial can end.
-
-    Outside of a trial it warns once and does nothing.
+        TypeError: If `metrics` is not a dict, `checkpoint` is not a Checkpoint, or a metric cannot be pickled.
+        ValueError: If a metric is a torch tensor, or the report is too large.
+        TrialStopped: If the trial must stop. Do not catch this exception, so that the trial can end.
     """
     if "checkpoint_dir_name" in legacy:
         del legacy["checkpoint_dir_name"]
@@ -288,11 +292,11 @@ def report(metrics: dict[str, Any] | None = None, *, checkpoint: Checkpoint | No
     if session is None:
         warn_once("report() was called outside of a trial: nothing is recorded")
         return
-    session.report(metrics, checkpoint)  # type: ignore[arg-type]  # it refuses None with the text that it has for it
+    session.report(metrics, checkpoint)  # type: ignore[arg-type]  # for None it raises an error with a helpful text
 
 
 def get_checkpoint() -> Checkpoint | None:
-    """The checkpoint to go on from: that of a retry, resume or exploit, later the last one reported.
+    """The checkpoint to continue from: at first that of a retry, resume or exploit, later the last reported one.
 
     Returns:
         The checkpoint, or None at a fresh start. Outside of a trial it warns once and returns None.
@@ -321,20 +325,20 @@ def _check_arguments(metrics: Any, checkpoint: Any) -> None:
 
 # -- automatic keys ----------------------------------------------------------------------------------------------------
 class AutoFields:
-    """Counts iterations and time of one trainable and completes its results.
+    """Counts the iterations and the time of one trainable, and adds the automatic keys to its results.
 
-    The user's own `timestamp`, `done`, `should_checkpoint`, `training_iteration`, `time_this_iter_s`,
-    `timesteps_total` and `episodes_total` win; the other automatic keys replace what the user reported under them.
+    If the user reports `timestamp`, `done`, `should_checkpoint`, `training_iteration`, `time_this_iter_s`,
+    `timesteps_total` or `episodes_total`, the user's value stays. All other automatic keys replace the user's values.
 
     Args:
-        trial_id: Goes into every result.
-        config: Goes into every result, by reference; None where the driver completes the results, see
-            `Trial.complete`: so the configuration does not cross the pipe with every report.
+        trial_id: The trial's id, for every result.
+        config: The configuration, which every result refers to. None if the driver adds it (`Trial.complete`), so that
+            reports do not send the configuration each time.
         log_sys_usage: Whether to add the machine's CPU and memory use under `perf`.
 
     Attributes:
-        iteration: Results completed so far, those before a restore included.
-        time_total_s: Seconds of training so far, those before a restore included.
+        iteration: The number of results so far, including those before a restore.
+        time_total_s: The training time so far in seconds, including the time before a restore.
     """
 
     def __init__(self, trial_id: str, config: dict[str, Any] | None, log_sys_usage: bool = False):
@@ -351,10 +355,10 @@ class AutoFields:
         self.restore({})
 
     def restore(self, metrics: Mapping[str, Any]) -> None:
-        """Go on from the result that a checkpoint belongs to; `{}` starts from nothing.
+        """Continue the counts from the result that a checkpoint belongs to.
 
         Args:
-            metrics: That result. A value that is missing in it counts as 0.
+            metrics: That result; `{}` for a fresh start. A missing count is 0.
         """
         self.iteration = int(_number(metrics.get(TRAINING_ITERATION), 0))
         self.time_total_s = float(_number(metrics.get(TIME_TOTAL_S), 0.0))
@@ -366,21 +370,22 @@ class AutoFields:
         self.begin()
 
     def copy(self) -> AutoFields:
-        """Another one that has counted the same."""
-        other = AutoFields.__new__(AutoFields)  # a fifth of the time of `copy.copy`
+        """A copy with the same counts."""
+        other = AutoFields.__new__(AutoFields)  # takes a fifth of the time of `copy.copy`
         other.__dict__.update(self.__dict__)
         return other
 
     def begin(self) -> None:
-        """The user's code goes on now: the time before was spent waiting and does not count."""
+        """Start to measure the time of an iteration. The time before, in which the user's code waited, is ignored."""
         self._began_s = clock.current.monotonic()
 
     def fill(self, metrics: Mapping[str, Any], about_checkpoint: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Count one iteration and complete its result.
 
         Args:
-            metrics: The user's; left as they are.
-            about_checkpoint: The keys about the checkpoint that came with them; they stand after the timestamp.
+            metrics: The user's metrics. The dict is not changed.
+            about_checkpoint: The keys about the checkpoint of a function's report, which follow the timestamp; None for
+                a class.
 
         Returns:
             A new dict: the user's metrics followed by the automatic keys.
@@ -395,7 +400,7 @@ class AutoFields:
         self.time_total_s += spent_s
         self.time_since_restore_s += spent_s
 
-        if about_checkpoint is not None:  # a function's report, which says when it was made before all else
+        if about_checkpoint is not None:  # in a function's report the timestamp is the first automatic key
             result.setdefault(TIMESTAMP, int(time_s))
             result.update(about_checkpoint)
         result.setdefault(DONE, False)
@@ -422,7 +427,7 @@ class AutoFields:
         return result
 
     def _count(self, result: dict[str, Any]) -> None:
-        """Sum up the increments that the user reports. A total of the user's own wins in the result, not in the sum."""
+        """Add the user's increments to the totals. A total that the user reports only stays in the result."""
         steps = _number(result.get(TIMESTEPS_THIS_ITER), None)
         episodes = _number(result.get(EPISODES_THIS_ITER), None)
         if steps is not None:
@@ -442,13 +447,13 @@ class AutoFields:
         timestamp: int | None = None,
         debug_metrics_only: bool = False,
     ) -> dict[str, Any]:
-        """The automatic keys as they stand, without counting an iteration.
+        """The present automatic keys, without counting an iteration.
 
         Args:
-            now: The time to write; by default the current one.
+            now: The time for `date` and `timestamp`; by default the current time.
             time_this_iter_s: Seconds of the current iteration, or None.
             timestamp: Seconds since the epoch; by default that of `now`.
-            debug_metrics_only: Only the keys of `DEBUG_METRICS`.
+            debug_metrics_only: Return only the keys of `DEBUG_METRICS`.
         """
         time_s = clock.current.time() if now is None else now.timestamp()
         fields: dict[str, Any] = {
@@ -469,20 +474,20 @@ class AutoFields:
         return {key: value for key, value in fields.items() if not debug_metrics_only or key in DEBUG_METRICS}
 
     def _date(self, time_s: int) -> str:
-        """Local date of a whole second; formatting it costs more than all the rest, hence once per second."""
+        """The local date of a whole second. It is cached, because formatting it takes longer than the other keys."""
         if self._date_of[0] != time_s:
             self._date_of = (time_s, time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(time_s)))
         return self._date_of[1]
 
 
 class _MachineUsage:
-    """CPU and memory use of the whole machine in percent, as psutil tells it without waiting."""
+    """CPU and memory use of the whole machine in percent, from psutil. Does not block."""
 
     def __init__(self) -> None:
         import psutil
 
         self._psutil = psutil
-        psutil.cpu_percent(interval=None)  # the first reading only sets the point to measure from
+        psutil.cpu_percent(interval=None)  # the first call only starts the measurement
 
     def read(self) -> dict[str, float]:
         return {
@@ -500,27 +505,26 @@ def hostname() -> str:
 
 
 def _number(value: Any, default: Any) -> Any:
-    """`value` if it is a number that can be counted with, else `default`."""
+    """`value` if it is a finite number that can be summed up, else `default`."""
     if value is None or value is True or value is False:
         return default
-    # the abstract class also knows the scalars of numpy, but is slower than the two plain types
+    # `Real` also matches numpy scalars, but takes longer than the two plain types before it
     if not isinstance(value, (float, int, Real)):
         return default
-    number: Any = value  # the abstract class does not promise that it compares with a float
+    number: Any = value  # the type `Real` has no comparison with a float
     return value if abs(number) <= _LARGEST else default
 
 
-# -- whether metrics can travel ----------------------------------------------------------------------------------------
+# -- whether metrics can be sent ---------------------------------------------------------------------------------------
 def check_metrics(metrics: dict[Any, Any]) -> None:
-    """Refuse metrics that could not reach the driver. Plain numbers and text cost next to nothing.
+    """Check that metrics can be sent to the driver. The check is fast for plain numbers and texts.
 
     Args:
         metrics: The metrics that the user reports.
 
     Raises:
-        TypeError: If a value, at whatever depth, cannot be pickled and loaded again; the text names key, type and
-            reason.
-        ValueError: If a value is a torch tensor, or all of them together are larger than `LIMIT_BYTES`.
+        TypeError: If a value, at any depth, cannot be pickled and loaded again; the text has key, type and reason.
+        ValueError: If a value is a torch tensor, or all values together are larger than `LIMIT_BYTES`.
     """
     sizes: dict[Any, int] = {}
     for key, value in metrics.items():
@@ -533,7 +537,7 @@ def check_metrics(metrics: dict[Any, Any]) -> None:
 
 
 def _plain_bytes(value: Any) -> int:
-    """How much a plain value takes at most, about; a text may be longer in UTF-8 than in characters."""
+    """About the largest size of a plain value in bytes. A text may take up to four bytes for each character."""
     kind = type(value)
     if kind not in _SIZED:
         return _PLAIN_BYTES
@@ -541,7 +545,7 @@ def _plain_bytes(value: Any) -> int:
 
 
 class _Counter:
-    """A file that keeps the size of what is written to it, and nothing else."""
+    """A file that only counts the bytes that are written to it."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
@@ -552,7 +556,7 @@ class _Counter:
 
 
 def _check_size(metrics: dict[Any, Any], sizes: dict[Any, int]) -> None:
-    """Count exactly if the metrics seem too large, without memory for a whole pickle, and refuse them if they are."""
+    """Measure the exact size of metrics that may be too large, without a whole pickle in memory; raise if they are."""
     counter = _Counter()
     try:
         pickle.Pickler(counter, PROTOCOL).dump(metrics)
@@ -569,10 +573,13 @@ def _check_size(metrics: dict[Any, Any], sizes: dict[Any, int]) -> None:
 
 
 def _check_nested(key: Any, value: Any) -> int:
-    """Walk over plain containers without recursion, which has a limit, and name a leaf that cannot travel.
+    """Check a value and its members, at any depth. Uses no recursion, because Python limits it.
 
     Returns:
-        How much it takes, about.
+        The approximate size in bytes.
+
+    Raises:
+        TypeError, ValueError: See `check_metrics`.
     """
     size_bytes = 0
     waiting: list[tuple[_Path, Any]] = [((key,), value)]
@@ -607,7 +614,7 @@ def _check_nested(key: Any, value: Any) -> int:
 def _check_leaf(path: _Path, value: Any) -> int:
     kind = type(value)
     if kind.__module__ == "numpy" and getattr(value, "shape", None) == () and value.dtype.kind in "biufc":
-        return _PLAIN_BYTES  # a numpy scalar: nothing in it could fail
+        return _PLAIN_BYTES  # a numpy scalar can always be pickled
     torch = sys.modules.get("torch")
     tensor = getattr(torch, "Tensor", None)
     if isinstance(tensor, type) and isinstance(value, tensor):

@@ -1,8 +1,8 @@
-"""Trainable: the class form of a trainable. It also works alone, without a driver.
+"""Trainable: the base class of class trainables. It also works without a driver.
 
-In a trial, the driver keeps iteration and totals. Without one, they are stored beside the checkpoint, so that its path
-is enough to restore them. `refuse_async` and `way_out` serve function trainables, too: they name asynchronous code
-where a plain function is needed, and show what to do.
+In a trial, the driver keeps iteration and totals. Without a driver, `save` stores them with the checkpoint, so that the
+path of the checkpoint is enough to restore them. `refuse_async` and `way_out` are used for function trainables, too:
+they report asynchronous code that must be a plain function, and give advice.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from minitune.trainable.session import LOG_SYS_USAGE, AutoFields
 logger = logging.getLogger("minitune")
 
 _RETURNED_FILE = ".returned_path"
-"""Names the file in a checkpoint whose path `save_checkpoint` has returned."""
+"""The file with the name of the checkpoint's file whose path `save_checkpoint` has returned."""
 STATE_FILE = ".trainable_state.json"
-"""The file with iteration and totals, beside a checkpoint that was saved without a driver."""
+"""The file with iteration and totals, in a checkpoint that was saved without a driver."""
 SLOW_SETUP_S = 10.0
-"""A `setup` that takes longer is worth a warning."""
+"""A `setup` that takes longer than this leads to a warning."""
 OUTSIDE = "default"
-"""Name and id of a trainable that belongs to no trial."""
+"""Name and id of a trainable outside of trials."""
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """Returned by `Trainable.save`: a checkpoint and the result that it belongs to.
+    """The result of `Trainable.save`: a checkpoint and the result that it belongs to.
 
     Attributes:
-        checkpoint: The directory.
+        checkpoint: The checkpoint.
         metrics: The last result before it was saved.
     """
 
@@ -57,11 +57,14 @@ class TrainingResult:
 
 
 class Trainable:
-    """Subclass it: `setup`, `step`, and where wanted `save_checkpoint`, `load_checkpoint`, `reset_config`, `cleanup`.
+    """Base class of class trainables.
+
+    A subclass defines `setup` and `step`, and may define `save_checkpoint`, `load_checkpoint`, `reset_config` and
+    `cleanup`.
 
     Args:
         config: The configuration; `setup` gets a deep copy of it.
-        storage: Accepted for Ray Tune's signature; only None is possible.
+        storage: Accepted for Ray Tune's signature. It must be None.
 
     Raises:
         ValueError: If `storage` is given.
@@ -101,7 +104,7 @@ class Trainable:
     def _tune_new_fields(self) -> AutoFields:
         return AutoFields(self.trial_id, self.config, bool(self.config.get(LOG_SYS_USAGE)))
 
-    # -- what users override ---------------------------------------------------------------------------------------
+    # -- overridden by users ---------------------------------------------------------------------------------------
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -111,67 +114,67 @@ class Trainable:
             use_old_methods(cls, Trainable)
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Prepare; called once per object.
+        """Prepare the object. Called once per object.
 
         Args:
-            config: A deep copy of the configuration; the values of `with_parameters` follow it as keywords.
+            config: A deep copy of the configuration. Values of `with_parameters` are further keyword arguments.
         """
 
     def step(self) -> dict[str, Any]:
         """Do one iteration.
 
         Returns:
-            The metrics. `done: True` ends the trial, `should_checkpoint: True` asks to be saved.
+            The metrics. `done: True` ends the trial. `should_checkpoint: True` makes the driver save it.
         """
         raise NotImplementedError(f"{type(self).__name__} must define step(), which returns a dict of metrics")
 
     def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any] | str | None:
-        """Write the state.
+        """Save the state of the object.
 
         Args:
-            checkpoint_dir: An empty directory to write to.
+            checkpoint_dir: An empty directory for files.
 
         Returns:
-            None or `checkpoint_dir` after writing there, or a dict that is to be pickled. The path of one file in
-            `checkpoint_dir`, as in Ray 1: `load_checkpoint` is given that file's path.
+            None or `checkpoint_dir` if the state is in files there, or a dict, which is pickled. As in Ray 1, the path
+            of one file in `checkpoint_dir` is possible, too; `load_checkpoint` then gets the path of that file.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define save_checkpoint(), so it cannot be saved")
 
     def load_checkpoint(self, checkpoint: Any) -> None:
-        """Load the state.
+        """Load the state that `save_checkpoint` has saved.
 
         Args:
-            checkpoint: The dict, if `save_checkpoint` returned one, else the directory.
+            checkpoint: The dict or the path of a file if `save_checkpoint` returned one, else the directory.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define load_checkpoint(), so it cannot be restored")
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take another configuration without a new object.
+        """Prepare this object for another trial.
 
         Args:
             new_config: The configuration of the next trial.
 
         Returns:
-            True if this object can go on as the next trial's; False to have a new one made.
+            True if the next trial can use this object; False if it needs a new object.
         """
         return False
 
     def cleanup(self) -> None:
-        """Free what `setup` took; called once, at the end."""
+        """Free the resources of `setup`. Called once, at the end."""
 
     def log_result(self, result: dict[str, Any]) -> None:
-        """Hook: called in the worker with each result of `train()`."""
+        """A hook that is called in the worker with each result of `train()`."""
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> Resources | Mapping[str, Any] | None:
-        """The resources that a trial with this configuration needs; None leaves it to the run.
+        """The resources that a trial with this configuration needs; None for the setting of the run.
 
         Args:
             config: The trial's configuration.
         """
         return None
 
-    # -- what is called --------------------------------------------------------------------------------------------
+    # -- called by users and the driver ----------------------------------------------------------------------------
 
     def train(self) -> dict[str, Any]:
         """Do one step and complete its result. Blocks as long as the step does.
@@ -198,14 +201,14 @@ class Trainable:
         """Save the state to disk. Blocks while it writes.
 
         Args:
-            checkpoint_dir: Where to; by default a new directory in `logdir`, named after the iteration.
+            checkpoint_dir: The directory; by default a new directory in `logdir`, named after the iteration.
 
         Returns:
-            What `restore` takes.
+            The checkpoint with its result, for `restore`.
 
         Raises:
             NotImplementedError: If the class does not define `save_checkpoint`.
-            ValueError: If `save_checkpoint` returned something else than None, a dict or the directory.
+            ValueError: If `save_checkpoint` returned a path outside of the directory, or of a missing file.
         """
         import tempfile
 
@@ -217,10 +220,10 @@ class Trainable:
         return TrainingResult(Checkpoint(directory), dict(self._tune_last_result))
 
     def save_into(self, directory: str) -> None:
-        """Fill an existing directory with the state and nothing else.
+        """Save the state to an existing directory, without iteration and totals. Blocks while it writes.
 
         Raises:
-            ValueError: If `save_checkpoint` returned something else than None, a dict or the directory.
+            ValueError: If `save_checkpoint` returned a path outside of the directory, or of a missing file.
         """
         returned = self.save_checkpoint(directory)
         if isinstance(returned, dict):
@@ -238,14 +241,14 @@ class Trainable:
     def restore(self, checkpoint_path: Any) -> None:
         """Load the state from disk. Blocks while it reads.
 
-        Iteration, time and totals come from the result that the checkpoint belongs to, where it is known; the
+        Iteration, time and totals continue from the result that the checkpoint belongs to, if it is known. The
         `..._since_restore` keys start at 0.
 
         Args:
-            checkpoint_path: What `save` returned, a Checkpoint, or a path.
+            checkpoint_path: The result of `save`, a Checkpoint, or a path.
 
         Raises:
-            FileNotFoundError: If there is no such directory.
+            FileNotFoundError: If the directory does not exist.
         """
         path = as_path(checkpoint_path)
         if isinstance(checkpoint_path, TrainingResult):
@@ -254,10 +257,10 @@ class Trainable:
             self.restore_from(path, read_state(path))
 
     def restore_from(self, path: str, metrics: Mapping[str, Any]) -> None:
-        """Load the state from directory `path` and go on from the result `metrics`.
+        """Load the state from directory `path`, and continue from the result `metrics`. Blocks while it reads.
 
         Raises:
-            FileNotFoundError: If there is no such directory.
+            FileNotFoundError: If the directory does not exist.
         """
         require_directory(path)
         state: Any = read_dict(path)
@@ -270,13 +273,13 @@ class Trainable:
         self._tune_fields.restore(metrics)
 
     def reset(self, new_config: dict[str, Any]) -> bool:
-        """Become another trial's object, if `reset_config` allows it.
+        """Prepare this object for another trial, if `reset_config` allows it.
 
         Args:
-            new_config: The other trial's configuration.
+            new_config: The other trial's configuration. `config` is set to it in any case.
 
         Returns:
-            Whether this object can be used on; its counters are at 0 then. `config` is the new one in either case.
+            Whether the other trial can use this object. If so, its counters start at 0.
         """
         self.config = new_config
         if not self.reset_config(copy.deepcopy(new_config)):
@@ -286,28 +289,28 @@ class Trainable:
         return True
 
     def reset_for(self, info: TrialInfo) -> bool:
-        """Like `reset`, for trial `info`; the new name and directory are in force when `reset_config` is called."""
+        """Like `reset`, for trial `info`. The object has the new name and directory before `reset_config` is called."""
         self._tune_info = info
         return self.reset(info.config)
 
     def stop(self) -> None:
-        """End this object's life: calls `cleanup`."""
+        """Release the object's resources: calls `cleanup`."""
         self.cleanup()
 
     export_model = Gone("write the model in save_checkpoint(), and read it from Result.checkpoint")
     train_buffered = Gone("call train() in a loop")
     resource_help = Gone("describe the resources in the docstring of the class")
 
-    # -- what can be read ------------------------------------------------------------------------------------------
+    # -- read by users ---------------------------------------------------------------------------------------------
 
     @property
     def iteration(self) -> int:
-        """Steps completed so far, those before a restore included."""
+        """The number of completed steps, including those before a restore."""
         return self._tune_fields.iteration
 
     @property
     def _iteration(self) -> int:
-        # Ray Tune's own attribute: subclasses read it, and some set it.
+        # Ray Tune's attribute of this name: subclasses read it, and some set it.
         return self._tune_fields.iteration
 
     @_iteration.setter
@@ -331,13 +334,13 @@ class Trainable:
 
     @property
     def trial_resources(self) -> Resources | None:
-        """The resources that the trial asked for; None outside of trials."""
+        """The resources that the trial requested; None outside of trials."""
         return None if self._tune_info is None else self._tune_info.resources
 
     @property
     def logdir(self) -> str:
-        """The trial's directory; outside of trials a new directory, made at the first access."""
-        if self._tune_info is None:  # a trial's is there, or was removed: a new one would hide that
+        """The trial's directory. Outside of trials it is a new directory, which the first access creates."""
+        if self._tune_info is None:  # a trial's directory exists; if it was removed, a new one would hide this
             os.makedirs(self._tune_directory, exist_ok=True)
         return self._tune_directory
 
@@ -357,7 +360,7 @@ class Trainable:
         return self.config
 
     def get_state(self) -> dict[str, Any]:
-        """Iteration, totals and the last result, as a dict."""
+        """A dict with iteration, totals and the last result."""
         fields = self._tune_fields
         return {
             "iteration": fields.iteration,
@@ -374,13 +377,13 @@ class Trainable:
         timestamp: int | None = None,
         debug_metrics_only: bool = False,
     ) -> dict[str, Any]:
-        """The automatic keys as they stand.
+        """The present automatic keys of a result, without counting an iteration.
 
         Args:
-            now: The time to write; by default the current one.
+            now: The time for `date` and `timestamp`; by default the current time.
             time_this_iter: Seconds of the current iteration, or None.
             timestamp: Seconds since the epoch; by default that of `now`.
-            debug_metrics_only: Only the keys that are no measurements.
+            debug_metrics_only: Return only the keys that are not measurements.
         """
         return self._tune_fields.snapshot(now, time_this_iter, timestamp, debug_metrics_only)
 
@@ -395,10 +398,10 @@ _building = _Building()
 
 @contextmanager
 def building_for(info: TrialInfo) -> Iterator[None]:
-    """The first Trainable made by this thread inside the `with` block belongs to trial `info`.
+    """Make the first Trainable that this thread creates inside the `with` block belong to trial `info`.
 
-    Not an argument of the constructor: users override that with signatures of their own. Only the first one: a
-    trainable may make others in its `setup`, which belong to no trial.
+    This is not an argument of the constructor, because users override the constructor with other signatures. Only the
+    first Trainable belongs to the trial, because its `setup` may create others, which belong to no trial.
     """
     _building.info = info
     try:
@@ -412,12 +415,12 @@ def _take_info() -> TrialInfo | None:
     return info
 
 
-# -- state beside a checkpoint -----------------------------------------------------------------------------------------
+# -- counters in a checkpoint ------------------------------------------------------------------------------------------
 def as_path(checkpoint: Any) -> str:
     """Return the absolute directory of a result of `save`, of a Checkpoint, or of a path.
 
     Raises:
-        TypeError: If it is none of these.
+        TypeError: If `checkpoint` has another type.
     """
     if isinstance(checkpoint, TrainingResult):
         checkpoint = checkpoint.checkpoint
@@ -431,7 +434,7 @@ def as_path(checkpoint: Any) -> str:
 
 
 def write_state(directory: str, fields: AutoFields) -> None:
-    """Put iteration and totals beside a checkpoint, so that its path alone is enough to restore them."""
+    """Write iteration and totals into a checkpoint, so that its path is enough to restore them."""
     state = {
         TRAINING_ITERATION: fields.iteration,
         TIME_TOTAL_S: _plain(fields.time_total_s),
@@ -442,7 +445,7 @@ def write_state(directory: str, fields: AutoFields) -> None:
 
 
 def read_state(directory: str) -> dict[str, Any]:
-    """Read what `write_state` wrote; `{}` if there is nothing."""
+    """Read the file of `write_state`; `{}` if it does not exist."""
     try:
         with files.open_to_read(os.path.join(directory, STATE_FILE)) as file:
             state: dict[str, Any] = json.load(file)
@@ -452,7 +455,7 @@ def read_state(directory: str) -> dict[str, Any]:
 
 
 def _plain(number: Any) -> int | float | None:
-    """`number` as JSON can hold it: a scalar of numpy becomes a plain one."""
+    """`number` as a plain number for JSON. It may be a numpy scalar."""
     if number is None or isinstance(number, (int, float)):
         return number
     return int(number) if int(number) == number else float(number)
@@ -467,10 +470,10 @@ def _is_same_path(returned: Any, directory: str) -> bool:
 
 # -- asynchronous code -------------------------------------------------------------------------------------------------
 def refuse_async(function: Any, name: str) -> None:
-    """Refuse a function, or an object with a `__call__`, that is `async def`.
+    """Raise an error if a function, or the `__call__` of an object, is an `async def`.
 
     Args:
-        function: The function that would be called.
+        function: The function to check.
         name: Its name, for the message.
 
     Raises:
@@ -487,9 +490,9 @@ def refuse_async(function: Any, name: str) -> None:
 
 
 def way_out(value: Any) -> str:
-    """The way out for a value in place of metrics that has not run yet, such as a coroutine; empty for another value.
+    """Advice for a value that was returned instead of metrics and has not run, such as a coroutine; else empty.
 
-    A coroutine is closed, so that Python does not warn as well that it was never awaited.
+    A coroutine is closed, so that Python does not also warn that it was never awaited.
     """
     if isinstance(value, Coroutine):
         value.close()

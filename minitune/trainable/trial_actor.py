@@ -105,7 +105,7 @@ class FunctionActor:
             metrics: The result that it belongs to: iteration, time and totals continue from there.
 
         Raises:
-            RuntimeError: If the function runs already.
+            RuntimeError: If the function has been started.
             FileNotFoundError: If there is no such directory.
         """
         if self._runner.is_started:

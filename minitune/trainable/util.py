@@ -186,7 +186,7 @@ def trainable_name(trainable: Any) -> str:
 
 
 def trainable_resources(trainable: Any, config: dict[str, Any]) -> Resources | None:
-    """Return the resources that a trial of `trainable` with this configuration asks for.
+    """Return the resources that a trial of `trainable` with this configuration needs.
 
     Args:
         trainable: Any trainable.
