@@ -309,7 +309,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/base/shared_values.py",
-        "    if os.getpid() != owner_pid:  # a forked child keeps its parent's file\n        return\n",
+        "    if os.getpid() != owner_pid:  # a forked child must not remove its parent's file\n        return\n",
         "",
         "tests/trainable/test_large_values.py::test_a_file_with_a_name_where_one_without_cannot_be_reached",
     ),

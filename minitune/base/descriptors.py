@@ -1,9 +1,9 @@
-"""Descriptors: how many files a driver may have open, and who may use how many of them.
+"""Descriptors: how many files a driver may have open, and how the limit is divided.
 
-Each worker costs the driver three descriptors. If workers took all that there are (`ulimit -n`: 256 on macOS, 1024 on
-most Linux systems), the driver could not even open the file for a trial's next result. So a part of the limit is kept
-from workers: for files that stay open (loggers keep fewer open where the limit is low) and for those that are open for
-a moment. Where no more workers fit in, fewer run at a time.
+Each worker needs three descriptors in the driver. If workers used all descriptors (`ulimit -n`: 256 on macOS, 1024 on
+most Linux systems), the driver could not open the file for a trial's next result. So a part of the limit is reserved:
+for files that stay open (with a low limit, loggers keep fewer files open), and for files that are open for a short
+time. If there are not enough descriptors for all workers, fewer run at the same time.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import time
 from typing import NamedTuple
 
 _PER_WORKER = 3
-"""The control channel, the report pipe, and the descriptor that reports the death."""
+"""The descriptors of a worker: the control channel, the report pipe, and the descriptor that reports its death."""
 _FOR_A_MOMENT = 12
-"""To start a process, write a file, save a state, sync, look at the machine: not all of it at once."""
+"""Reserved for short uses: start a process, write a file, save a state, sync, read the machine's state."""
 _MOST_FOR_FILES = 192
 _TABLE = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
-"""Lists the open descriptors of the process that looks."""
+"""The directory that lists the open descriptors of the calling process."""
 _SURE_S = 1.0
 
 
 class _Sure(NamedTuple):
-    """The result of the last count: under this limit there is room for so many workers more, until this time."""
+    """The result of the last count: the limit, how many more workers fit, and until when this is valid."""
 
     limit: int = 0
     workers: int = 0
@@ -36,7 +36,7 @@ _sure = _Sure()
 
 
 def limit() -> int | None:
-    """How many files this process may have open; None where no limit is known."""
+    """How many files this process may have open; None if the limit is unknown."""
     if sys.platform == "win32":
         return None
     import resource
@@ -46,23 +46,24 @@ def limit() -> int | None:
 
 
 def share(part: int, most: int) -> int:
-    """How many files may stay open for one purpose: 1/`part` of the limit, 1 at least and `most` at most.
+    """How many files may stay open for one purpose: 1/`part` of the limit, but at least 1 and at most `most`.
 
-    The shares of all purposes together must not be more than what is kept from workers.
+    The shares of all purposes together must not exceed the reserved part of the limit.
     """
     soft = limit()
     return most if soft is None else max(1, min(most, soft // part))
 
 
 def is_lack(error: BaseException) -> bool:
-    """Whether an error says that this process, or the whole system, has too many files open: no room *now*."""
+    """Whether an error means that this process or the system has too many open files, which may change."""
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def has_room_for_worker() -> bool:
-    """Whether one worker more leaves enough descriptors to the driver itself. To be asked before each is started.
+    """Whether there are enough descriptors for another worker and the driver. Called before each start of a worker.
 
-    They are counted, which takes some microseconds. Where there are many, a count holds for a while.
+    The function counts the open descriptors, which takes some microseconds. If many are free, it reuses the count for a
+    while.
     """
     global _sure
     soft, now_s = limit(), time.monotonic()
@@ -72,10 +73,10 @@ def has_room_for_worker() -> bool:
         _sure = _sure._replace(workers=_sure.workers - 1)
         return True
     try:
-        used = len(os.listdir(_TABLE)) - 1  # without that of the directory itself
+        used = len(os.listdir(_TABLE)) - 1  # the listing itself uses one
     except OSError as error:
         return not is_lack(error)
     kept = min(3 * soft // 16, _MOST_FOR_FILES) + _FOR_A_MOMENT
     workers = (soft - used - kept) // _PER_WORKER
-    _sure = _Sure(soft, workers // 2, now_s + _SURE_S)  # half of it, for others open files, too
+    _sure = _Sure(soft, workers // 2, now_s + _SURE_S)  # only half, because other code opens files as well
     return workers > 0

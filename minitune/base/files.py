@@ -1,13 +1,13 @@
-"""Paths and files of a run: named, opened, replaced in one step, brought to the disk, removed, and appended to.
+"""Paths and files of a run: open, replace atomically, sync to disk, remove, and append.
 
-Trials and other programs read and write a run's directory while we work in it. So this module keeps three rules:
+Trials and other programs read and write a run's directory at the same time. So this module keeps three rules:
 
-* It follows no link below that directory when it writes, renames or removes: a link might lead anywhere. The directory
-  itself is the user's choice, and so are links on the way to it.
-* It opens regular files only: a FIFO or a device might block us for ever, or never end.
-* It puts a file that others read in its place in one step, so that they see the old content or the new one.
+* It follows no link below the run's directory when it writes, renames or removes, because a link may lead anywhere. The
+  user has chosen the directory itself, so it, and the path to it, may contain links.
+* It opens only regular files. A FIFO or a device might block forever, or never end.
+* It replaces a file that others read in one step, so that they see either the old or the new content.
 
-Where the system has no descriptors of directories (Windows), it looks for links by name before each step.
+Windows has no descriptors of directories. There, this module checks for links by name before each step.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from minitune.base.checks import shown
 logger = logging.getLogger("minitune")
 
 TEMPORARY_PREFIX = ".tmp-"
-"""The names of files and directories that are not complete yet begin with this."""
+"""The prefix of files and directories that are not complete yet."""
 REPLACE_PATIENCE_S = 2.5
-"""How long a rename is retried on Windows, where a virus scanner may hold a file open for a moment."""
+"""How long a rename is retried on Windows, where a virus scanner may have opened the file."""
 BLOB_MODE = 0o600
-"""Pickles are for their owner only: they hold whatever the user's objects hold."""
+"""The mode of pickles: only their owner may read them, because they may contain any data of the user."""
 WRITE_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"w-[0-9a-f]{32}")
-"""Names under which `new_file` prepares a file."""
+"""The names of the temporary files of `new_file`."""
 _STEP_ENTRIES = 50
 _HAS_DIRECTORY_DESCRIPTORS = {os.open, os.rename, os.unlink, os.mkdir, os.stat} <= os.supports_dir_fd
 _AS_DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
@@ -58,23 +58,23 @@ _T = TypeVar("_T")
 
 
 class LinkError(OSError):
-    """Something that is to be written, renamed or removed is a symbolic link, or lies behind one.
+    """A path to write, rename or remove is a symbolic link, or goes through one.
 
     Args:
         path: The link.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
-        # in `strerror`, since callers name the file that they wanted, which may lie behind the link
+        # the link is named in `strerror`, because callers set `filename` to the file they wanted
         super().__init__(errno.ELOOP, f"{os.fspath(path)} is a symbolic link; minitune does not write through links")
 
 
 class SpecialFileError(OSError):
-    """There is a FIFO, a socket, a device or the like instead of a regular file.
+    """A path is not a regular file but a FIFO, a socket, a device or another special file.
 
     Args:
-        path: Its path.
-        mode: Its mode, from `stat`.
+        path: The path.
+        mode: The mode from `stat`.
     """
 
     def __init__(self, path: str | os.PathLike[str], mode: int):
@@ -82,16 +82,16 @@ class SpecialFileError(OSError):
 
 
 def kind_of(mode: int) -> str:
-    """The kind of a file by its mode, as a noun: `a FIFO`."""
+    """The kind of a file as a noun, such as `a FIFO`."""
     return _KINDS.get(stat.S_IFMT(mode), "not a file")
 
 
 # -- opening -----------------------------------------------------------------------------------------------------------
 class Entry(NamedTuple):
-    """A name in a directory that no link has led to: arguments of the functions of `os`.
+    """A file in a directory that was reached without following a link: the arguments for functions of `os`.
 
     Attributes:
-        name: The name; a whole path where there are no descriptors of directories.
+        name: The file's name; the whole path on systems without descriptors of directories.
         directory: A descriptor of the directory, or None.
     """
 
@@ -105,13 +105,13 @@ def entry_of(path: str, within: str) -> Iterator[Entry]:
 
     Args:
         path: A path below `within`.
-        within: The directory from which on links are refused; links to it, and it being one, are the user's choice.
+        within: The directory below which links are refused. It may itself be a link.
 
     Yields:
-        Where it is, valid within the `with` block.
+        The entry. It is valid inside the `with` block.
 
     Raises:
-        LinkError: If there is a link on the way.
+        LinkError: If a directory between `within` and `path` is a link.
         OSError: If a directory is missing.
     """
     directory, name = _directory_of(path, within)
@@ -122,7 +122,7 @@ def entry_of(path: str, within: str) -> Iterator[Entry]:
         try:
             yield Entry(name, directory)
         except OSError as error:
-            if error.filename == name:  # people need the whole path
+            if error.filename == name:  # users need the whole path
                 error.filename = path
             raise
     finally:
@@ -130,7 +130,7 @@ def entry_of(path: str, within: str) -> Iterator[Entry]:
 
 
 def _directory_of(path: str, within: str) -> tuple[int | None, str]:
-    """A descriptor of the directory of `path`, and the last name of that. See `entry_of`."""
+    """A descriptor of the directory of `path`, and the last part of `path`. See `entry_of`."""
     top = os.path.join(within, "")
     if not path.startswith(top) or path == top:
         raise ValueError(f"{path} is not below {within}")
@@ -146,7 +146,7 @@ def _directory_of(path: str, within: str) -> tuple[int | None, str]:
     reached = within
     for parent in parents:
         reached = os.path.join(reached, parent)
-        step = parent if directory is not None else reached  # the first one needs no descriptor of `within`
+        step = parent if directory is not None else reached  # the first step opens the whole path
         try:
             deeper = os.open(step, _AS_DIRECTORY | _NO_FOLLOW, dir_fd=directory)
         except OSError as error:
@@ -161,20 +161,20 @@ def _directory_of(path: str, within: str) -> tuple[int | None, str]:
 
 
 def open_own(path: str, flags: int, mode: int = 0o666, *, within: str) -> int:
-    """`os.open` for a regular file that is ours: neither it nor a directory on the way to it may be a link.
+    """`os.open` for a regular file below `within`. Neither the file nor a directory on the way to it may be a link.
 
     Args:
         path: The file.
-        flags: As for `os.open`.
-        mode: As for `os.open`.
+        flags: See `os.open`.
+        mode: See `os.open`.
         within: See `entry_of`.
 
     Returns:
         The descriptor.
 
     Raises:
-        LinkError: If there is a link.
-        SpecialFileError: If it is no regular file; this has not waited for a process at its other end.
+        LinkError: If the file or a directory is a link.
+        SpecialFileError: If it is not a regular file. The call never waits for the other end of a FIFO.
         OSError: If it cannot be opened.
     """
     directory, name = _directory_of(path, within)
@@ -186,7 +186,7 @@ def open_own(path: str, flags: int, mode: int = 0o666, *, within: str) -> int:
             descriptor = os.open(name, flags | _NO_FOLLOW | _NO_WAIT | _BINARY, mode, dir_fd=directory)
         except OSError as error:
             _explain(error, name, directory, path)
-            error.filename = path  # people need the whole path
+            error.filename = path  # users need the whole path
             raise
     finally:
         if directory is not None:
@@ -195,20 +195,20 @@ def open_own(path: str, flags: int, mode: int = 0o666, *, within: str) -> int:
 
 
 def open_to_read(path: str | os.PathLike[str], *, follow: bool = True) -> io.BufferedReader:
-    """Open a regular file for reading; anything else is refused instead of waited for. See `open_regular`."""
+    """Open a regular file for reading. See `open_regular`."""
     return io.BufferedReader(io.FileIO(open_regular(path, follow=follow), "rb"))
 
 
 def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> int:
-    """The descriptor of a regular file, for reading.
+    """Open a regular file for reading, and return the descriptor. Never waits for the other end of a FIFO.
 
     Args:
         path: The file.
-        follow: Whether it may be a link.
+        follow: Whether the path may be a link.
 
     Raises:
-        LinkError: If it is a link and may not be one.
-        SpecialFileError: If it is no regular file.
+        LinkError: If the path is a link and `follow` is False.
+        SpecialFileError: If it is not a regular file.
         OSError: If it cannot be opened.
     """
     try:
@@ -220,7 +220,7 @@ def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> int:
 
 
 def _regular(descriptor: int, path: str | os.PathLike[str]) -> int:
-    """The descriptor, of a regular file; it is closed if it is of anything else."""
+    """Check that a descriptor refers to a regular file. Otherwise close it and raise an error."""
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return descriptor
@@ -231,39 +231,39 @@ def _regular(descriptor: int, path: str | os.PathLike[str]) -> int:
 def _explain(
     error: OSError, name: str, directory: int | None, path: str | os.PathLike[str], follow: bool = False
 ) -> None:
-    """Raise what says more than an error of `os.open`, if it is a link or a special file that has led to it."""
+    """If a link or a special file has caused an error of `os.open`, raise an error that says so."""
     try:
         mode = os.stat(name, dir_fd=directory, follow_symlinks=follow).st_mode
     except OSError:
         return
     if stat.S_ISLNK(mode):
         raise LinkError(path) from error
-    if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):  # no reader at its other end, or a socket
+    if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):  # a FIFO without a reader, or a socket
         raise SpecialFileError(path, mode) from error
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
 def temporary_name() -> str:
-    """A new name for a file that is being prepared; it fits `WRITE_TEMPORARY`."""
+    """A new name for a temporary file. It matches `WRITE_TEMPORARY`."""
     return f"{TEMPORARY_PREFIX}w-{os.urandom(16).hex()}"
 
 
 @contextlib.contextmanager
 def new_file(path: str, mode: int = 0o666, sync: bool = False, within: str | None = None) -> Iterator[BinaryIO]:
-    """A file that takes the place of the one at `path` when the `with` block has ended without an error.
+    """A temporary file that replaces the file at `path` when the `with` block ends without an error.
 
     Args:
-        path: Where it is put; its directory must exist.
-        mode: Its permissions, before the umask.
-        sync: True to bring content and name to the disk in the end; blocks for it.
+        path: The file to replace or create. Its directory must exist.
+        mode: The permissions, before the umask.
+        sync: Whether to sync content and name to disk at the end; this blocks.
         within: See `entry_of`; by default the file's directory.
 
     Yields:
         The file, for reading and writing.
 
     Raises:
-        LinkError: If there is a link at `path` or on the way to it.
-        OSError: If it cannot be written; nothing has changed then.
+        LinkError: If `path` or a directory on the way to it is a link.
+        OSError: If it cannot be written. The file at `path` is then unchanged.
     """
     path = os.path.abspath(path)
     with entry_of(path, os.path.dirname(path) if within is None else within) as (name, directory):
@@ -288,15 +288,15 @@ def new_file(path: str, mode: int = 0o666, sync: bool = False, within: str | Non
 
 
 def put_in_place(temporary: str, path: str, within: str) -> None:
-    """Rename a file that was prepared, in the same directory.
+    """Rename a temporary file to its final name, in the same directory.
 
     Args:
-        temporary: Its name so far, from `temporary_name`.
-        path: Its place; a file that is there is replaced.
+        temporary: The temporary name, from `temporary_name`.
+        path: The final path. An existing file is replaced.
         within: See `entry_of`.
 
     Raises:
-        LinkError: If there is a link at `path` or on the way to it.
+        LinkError: If `path` or a directory on the way to it is a link.
         OSError: If it cannot be renamed.
     """
     with entry_of(path, within) as entry:
@@ -308,10 +308,10 @@ def put_in_place(temporary: str, path: str, within: str) -> None:
 def atomic_write(
     path: str | os.PathLike[str], data: bytes, mode: int = 0o666, sync: bool = False, within: str | None = None
 ) -> None:
-    """Write a file so that a reader sees either the old content or the new one, whenever it looks.
+    """Write a file so that a reader always sees either the old or the new content.
 
     Args:
-        path: The file; its directory must exist.
+        path: The file. Its directory must exist.
         data: The content.
         mode: See `new_file`.
         sync: See `new_file`.
@@ -319,25 +319,26 @@ def atomic_write(
 
     Raises:
         LinkError: See `new_file`.
-        OSError: If it cannot be written; nothing has changed then.
+        OSError: If it cannot be written. An existing file is then unchanged.
     """
     with new_file(os.fspath(path), mode, sync, within) as file:
         file.write(data)
 
 
 def write_new(path: str, data: bytes, mode: int = 0o666, *, within: str) -> None:
-    """Write a file that is not read before its directory is complete. One that is there is replaced: `atomic_write`.
+    """Write a new file directly, without a temporary one. Replace an existing file with `atomic_write`.
 
-    A process that is killed meanwhile leaves a part of it.
+    Use it only for files that are not read before their directory is complete: if the process is killed, a part of the
+    file remains.
 
     Args:
-        path: The file; its directory must exist.
+        path: The file. Its directory must exist.
         data: The content.
-        mode: Its permissions, before the umask.
+        mode: The permissions, before the umask.
         within: See `entry_of`.
 
     Raises:
-        LinkError: If there is a link at `path` or on the way to it.
+        LinkError: If `path` or a directory on the way to it is a link.
         OSError: If it cannot be written.
     """
     try:
@@ -354,16 +355,16 @@ def write_new(path: str, data: bytes, mode: int = 0o666, *, within: str) -> None
 
 
 def make_directory(path: str, mode: int = 0o777, *, within: str) -> None:
-    """Make a directory if it is not there; those above it must be.
+    """Create a directory if it does not exist. Its parents must exist.
 
     Args:
         path: The directory.
-        mode: Its permissions, before the umask.
+        mode: The permissions, before the umask.
         within: See `entry_of`.
 
     Raises:
-        LinkError: If there is a link at `path` or on the way to it.
-        OSError: If it cannot be made.
+        LinkError: If `path` or a directory on the way to it is a link.
+        OSError: If it cannot be created.
     """
     with entry_of(path, within) as entry:
         try:
@@ -377,7 +378,7 @@ def make_directory(path: str, mode: int = 0o777, *, within: str) -> None:
 
 
 def free_name(prefix: str) -> str:
-    """A path at which nothing is: the prefix with a number."""
+    """A path that does not exist: the prefix and a number."""
     number = 1
     while os.path.lexists(f"{prefix}-{number}"):
         number += 1
@@ -385,7 +386,7 @@ def free_name(prefix: str) -> str:
 
 
 def is_link(entry: Entry) -> bool:
-    """Whether there is a link."""
+    """Whether an entry is a link."""
     try:
         return stat.S_ISLNK(os.stat(entry.name, dir_fd=entry.directory, follow_symlinks=False).st_mode)
     except FileNotFoundError:
@@ -393,12 +394,12 @@ def is_link(entry: Entry) -> bool:
 
 
 def replace(source: str, target: str, directory: int | None = None) -> None:
-    """`os.replace`, tried again for a moment where other programs may hold a file open (Windows).
+    """`os.replace`, with retries on Windows, where another program may have opened the file.
 
     Args:
-        source: What is renamed.
-        target: Its new name.
-        directory: A descriptor of the directory that both names are in; None for paths.
+        source: The file or directory to rename.
+        target: The new name.
+        directory: A descriptor of the directory of both names; None if they are paths.
     """
     deadline = time.monotonic() + REPLACE_PATIENCE_S
     while True:
@@ -411,14 +412,14 @@ def replace(source: str, target: str, directory: int | None = None) -> None:
             time.sleep(0.02)
 
 
-# -- to the disk -------------------------------------------------------------------------------------------------------
+# -- syncing to disk ---------------------------------------------------------------------------------------------------
 def sync_descriptor(descriptor: int) -> None:
-    """Bring a file's content to the disk. Blocks.
+    """Sync a file's content to disk. Blocks.
 
     Raises:
-        OSError: If that fails; what was written since the last sync may be lost then.
+        OSError: If the sync fails. Everything written since the last sync may then be lost.
     """
-    if sys.platform == "darwin":  # there fsync leaves the data in the drive's cache
+    if sys.platform == "darwin":  # on macOS, fsync leaves the data in the drive's cache
         import fcntl
 
         fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
@@ -429,7 +430,7 @@ def sync_descriptor(descriptor: int) -> None:
 
 
 def sync_directory(path: str) -> None:
-    """Bring the names in a directory to the disk. Blocks; does nothing on Windows, which cannot do it."""
+    """Sync the names in a directory to disk. Blocks. Does nothing on Windows, which has no such operation."""
     if os.name == "nt":
         return
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
@@ -440,18 +441,18 @@ def sync_directory(path: str) -> None:
 
 
 def settle(directory: str) -> None:
-    """Bring a checkpoint's directory to the disk: all files, all directories, its name and that of its trial. Blocks.
+    """Sync a checkpoint to disk: its files and directories, its name, and that of its trial's directory. Blocks.
 
     Raises:
-        OSError: If the directory is gone or a sync fails.
+        OSError: If the directory does not exist or a sync fails.
     """
     for _ in settle_steps(directory):
         pass
 
 
 def settle_steps(directory: str) -> Iterator[None]:
-    """`settle` in small steps, so that a thread can do something more urgent between them."""
-    access = os.O_RDWR if os.name == "nt" else os.O_RDONLY  # Windows wants write access for a sync
+    """`settle` in small steps, so that a thread can do more urgent work between them."""
+    access = os.O_RDWR if os.name == "nt" else os.O_RDONLY  # a sync needs write access on Windows
     for top, _, files in os.walk(directory, topdown=False, onerror=_raise):
         for name in files:
             path = os.path.join(top, name)
@@ -477,14 +478,14 @@ def _raise(error: OSError) -> None:
 
 # -- removing ----------------------------------------------------------------------------------------------------------
 def remove_file(path: str, within: str | None = None) -> None:
-    """Remove a file or link if it is there.
+    """Remove a file or link if it exists.
 
     Args:
-        path: The file or directory to remove.
-        within: See `entry_of`; by default links on the way to it are followed.
+        path: The file or link to remove.
+        within: See `entry_of`; by default, links on the way to `path` are followed.
 
     Raises:
-        LinkError: If there is a link on the way.
+        LinkError: If a directory on the way to `path` is a link.
         OSError: If it cannot be removed.
     """
     with contextlib.suppress(FileNotFoundError), entry_of(path, within or os.path.dirname(path)) as entry:
@@ -492,15 +493,15 @@ def remove_file(path: str, within: str | None = None) -> None:
 
 
 def remove_write_temporaries(directory: str, within: str) -> None:
-    """Remove what a killed process has left in `directory` under names of `temporary_name`, directories included.
+    """Remove temporary files and directories of a killed process, by the pattern of `temporary_name`.
 
     Args:
-        directory: `within`, or a directory directly in it.
+        directory: `within`, or a directory directly below it.
         within: See `entry_of`.
 
     Raises:
-        LinkError: If it is a link.
-        OSError: If something cannot be removed.
+        LinkError: If `directory` is a link.
+        OSError: If a file cannot be removed.
     """
     if directory != within and os.path.islink(directory):
         raise LinkError(directory)
@@ -510,27 +511,27 @@ def remove_write_temporaries(directory: str, within: str) -> None:
 
 
 def remove_tree(path: str, within: str) -> None:
-    """`remove_tree_steps` in one go. Blocks."""
+    """All steps of `remove_tree_steps`. Blocks."""
     for _ in remove_tree_steps(path, within):
         pass
 
 
 def remove_tree_steps(path: str, within: str) -> Iterator[None]:
-    """Remove a directory, a file or a link, in small steps; links are removed, never followed.
+    """Remove a directory, a file or a link in small steps. Links are removed, never followed.
 
-    Directories that their owner may not write or read, as some programs leave them, are removed, too.
+    Directories without read or write permission are removed as well; some programs create such directories.
 
     Args:
         path: The file or directory to remove.
         within: See `entry_of`.
 
     Yields:
-        None after every few entries, so that a thread can do something more urgent between them.
+        None after every few entries, so that a thread can do more urgent work between them.
 
     Raises:
-        LinkError: If there is a link on the way to it.
-        OSError: If something cannot be removed. If it, or something in it, is gone already, this is no error: another
-            program may be removing it, too.
+        LinkError: If a directory on the way to `path` is a link.
+        OSError: If an entry cannot be removed. A missing entry is not an error, because another program may remove the
+            same files.
     """
     with contextlib.suppress(FileNotFoundError), entry_of(path, within) as entry:
         if not stat.S_ISDIR(os.stat(entry.name, dir_fd=entry.directory, follow_symlinks=False).st_mode):
@@ -545,12 +546,12 @@ def remove_tree_steps(path: str, within: str) -> Iterator[None]:
 
 
 def _remove_directory(name: str, parent: int, path: str) -> Iterator[None]:
-    """Remove a directory by the descriptor of the one above: if it is swapped for a link meanwhile, that is an error.
+    """Remove a directory through its parent's descriptor. It is an error if a link replaces the directory meanwhile.
 
     Args:
-        name: Its name.
-        parent: The descriptor of the directory that it is in.
-        path: Its path, for errors.
+        name: The directory's name.
+        parent: The descriptor of its parent.
+        path: The directory's path, for errors.
     """
     descriptor = _open_to_empty(name, parent, path)
     try:
@@ -570,7 +571,7 @@ def _remove_directory(name: str, parent: int, path: str) -> Iterator[None]:
 
 
 def _open_to_empty(name: str, parent: int, path: str) -> int:
-    """Open a directory whose entries are to be removed, and take the permission to do so if it is lacking."""
+    """Open a directory to remove its entries. If permissions are missing, set them."""
     flags = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_FOLLOW
     try:
         try:
@@ -582,13 +583,13 @@ def _open_to_empty(name: str, parent: int, path: str) -> int:
         _explain(error, name, parent, path)
         raise
     if sys.platform != "win32" and os.fstat(descriptor).st_mode & stat.S_IRWXU != stat.S_IRWXU:
-        with contextlib.suppress(PermissionError):  # it belongs to another user: the removal reports the error
+        with contextlib.suppress(PermissionError):  # another user's directory: the removal reports the error
             os.fchmod(descriptor, stat.S_IRWXU)
     return descriptor
 
 
 def names(directory: str) -> list[str]:
-    """The sorted names in a directory; none if it is not there."""
+    """The sorted names in a directory; empty if it does not exist."""
     try:
         return sorted(os.listdir(directory))
     except FileNotFoundError:
@@ -597,11 +598,11 @@ def names(directory: str) -> list[str]:
 
 # -- paths -------------------------------------------------------------------------------------------------------------
 def local_path(path: str | os.PathLike[str]) -> str:
-    """The absolute form of a path that a user gave; `~` and `file://` are understood.
+    """The absolute form of a user's path. It may begin with `~` or `file://`.
 
     Raises:
-        TypeError: If it is no path.
-        ValueError: If it is the address of something that is not on this machine, such as `s3://bucket`.
+        TypeError: If it is not a path.
+        ValueError: If it is an address outside this machine, such as `s3://bucket`.
         FileNotFoundError: See `absolute`.
     """
     if not isinstance(path, (str, os.PathLike)):
@@ -633,22 +634,22 @@ def absolute(path: str) -> str:
 
 
 def search_path() -> list[str]:
-    """`sys.path` for a process that works in another directory: absolute, the empty entry of a notebook included."""
+    """`sys.path` with absolute paths, for a process with another working directory. Keeps a notebook's empty entry."""
     try:
         here = os.getcwd()
-    except OSError:  # it has been removed
+    except OSError:  # the working directory has been removed
         here = ""
     return [os.path.join(here, entry) if entry else here for entry in sys.path if isinstance(entry, str)]
 
 
 @dataclass(frozen=True)
 class StorageContext:
-    """Where a run, and a trial of it, lie on disk.
+    """The directories of a run and of one of its trials.
 
     Attributes:
-        storage_fs_path: The directory that holds runs.
-        experiment_dir_name: Name of the run's directory.
-        trial_dir_name: Name of the trial's directory; empty if no trial is meant.
+        storage_fs_path: The directory that contains the runs.
+        experiment_dir_name: The name of the run's directory.
+        trial_dir_name: The name of the trial's directory; empty without a trial.
     """
 
     storage_fs_path: str
@@ -657,7 +658,7 @@ class StorageContext:
 
     @classmethod
     def of_run(cls, directory: str, trial_dir_name: str = "") -> StorageContext:
-        """Where the run in `directory`, and a trial of it, lie."""
+        """The directories of the run in `directory`, and of one of its trials."""
         return cls(os.path.dirname(directory), os.path.basename(directory), trial_dir_name)
 
     @property
@@ -673,36 +674,35 @@ class StorageContext:
 
 # -- appending ---------------------------------------------------------------------------------------------------------
 class AppendFiles:
-    """Many files that grow line by line, by key, few of them open at a time.
+    """Files that grow line by line, each with a key. Only some of them are open at a time.
 
-    One system call writes a line, so the line survives whatever happens to the process. At most `limit` files are open:
-    to make room, the file that was opened first is closed, and opened again for its next line. So any number of trials
-    can be alive without running out of descriptors. If none is left even so, all files are closed, and each is opened
-    again for its next line.
+    One system call writes a whole line, so a line is safe even if the process is killed right after. At most `limit`
+    files are open. To open another one, the file that was opened first is closed; its next line opens it again. So any
+    number of trials can be active without running out of descriptors. If descriptors run out anyway, all files are
+    closed, and each is opened again for its next line.
 
     Neither a file nor its directory may be a link (see `open_own`).
 
     Args:
-        limit: How many files may be open at once; by default what suits the process's own limit.
+        limit: How many files may be open at once. The default depends on the process's own limit.
     """
 
     def __init__(self, limit: int | None = None):
         self._limit = limit or descriptors.share(16, most=64)
-        self._paths: dict[str, tuple[str, str]] = {}  # with the directory from which on links are refused
+        self._paths: dict[str, tuple[str, str]] = {}  # the file, and the directory below which links are refused
         self._open: dict[str, int] = {}
         self._lapses: set[str] = set()
 
     def open(self, key: str, path: str, within: str) -> int:
-        """Open a file for appending; an incomplete last line, left by a process that was killed, is cut off.
+        """Open a file for appending. Cut off an incomplete last line, which a killed process may have left.
 
         Args:
-            key: What the file is called here.
-            path: Where it lies; it is created if need be. Its directory is not: one that has gone is not made again,
-                since that would hide it.
+            key: The key of the file.
+            path: The file. It is created if necessary, but its directory is not: a deleted directory must be noticed.
             within: See `entry_of`.
 
         Returns:
-            Its size in bytes.
+            The file's size in bytes.
 
         Raises:
             OSError: If it cannot be opened.
@@ -720,13 +720,13 @@ class AppendFiles:
         return whole
 
     def append(self, key: str, line: bytes) -> bool:
-        """Write `line`, ending in a newline, at the end of a file. It is there whole, or not at all.
+        """Append `line`, which ends in a newline, to a file: either the whole line or nothing.
 
         Returns:
-            False if there is no such file: it was not opened, or has been closed since.
+            False if no file with this key is open.
 
         Raises:
-            OSError: If it cannot be written (no space, for instance).
+            OSError: If it cannot be written, for example on a full disk.
         """
         descriptor = self._open.get(key)
         if descriptor is None:
@@ -739,9 +739,9 @@ class AppendFiles:
         return True
 
     def lapse(self, key: str, path: str, error: OSError) -> None:
-        """Close a file that could not be written, and warn, once for each path. The run goes on.
+        """Close a file that could not be written, and warn once for each path. The run continues.
 
-        The run's record has what the file lacks, so nothing is lost. The next `open` tries again.
+        Nothing is lost, because the journal has all results. The next `open` tries again.
         """
         self.close(key)
         if path not in self._lapses:
@@ -768,14 +768,14 @@ class AppendFiles:
             return action()
 
     def close(self, key: str) -> None:
-        """Close a file and forget it. Nothing happens if it is not known."""
+        """Close a file and remove its key. Does nothing for an unknown key."""
         self._paths.pop(key, None)
         descriptor = self._open.pop(key, None)
         if descriptor is not None:
             os.close(descriptor)
 
     def close_all(self) -> None:
-        """Close and forget all files."""
+        """Close all files and remove their keys."""
         for key in list(self._paths):
             self.close(key)
 
@@ -787,7 +787,7 @@ class AppendFiles:
         return descriptor
 
     def _write_rest(self, descriptor: int, line: bytes, written: int) -> None:
-        """Write the rest of a line that was cut short; if that fails, cut off the part that was written."""
+        """Write the rest of a line after an incomplete write. If that fails, cut off the incomplete line."""
         try:
             while written < len(line):
                 written += os.write(descriptor, line[written:])
@@ -797,11 +797,11 @@ class AppendFiles:
 
 
 def _end_of_last_line(descriptor: int, size: int) -> int:
-    """Where the last complete line of an open file of `size` bytes ends."""
+    """The end of the last complete line of an open file of `size` bytes."""
     end = size
     while end > 0:
         begin = max(0, end - _TAIL_BYTES)
-        os.lseek(descriptor, begin, os.SEEK_SET)  # writing appends, wherever this leaves it
+        os.lseek(descriptor, begin, os.SEEK_SET)  # the position does not matter for appending
         newline = os.read(descriptor, end - begin).rfind(b"\n")
         if newline >= 0:
             return begin + newline + 1

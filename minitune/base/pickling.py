@@ -1,12 +1,13 @@
-"""Pickling between driver, workers and later processes, with errors that name the offending member.
+"""Pickling between driver, workers and later processes, with errors that name the part that cannot be pickled.
 
-From the driver to a worker, objects of the user's main module, lambdas and closures are pickled by value (cloudpickle),
-because a worker never imports that module again. The worker enters them into its own `__main__`, so that plain `pickle`
-finds them there. From a worker to the driver, objects are pickled by reference if possible, because the driver has the
-main module. For a later process they are pickled by value, but that process prefers the class in its own main module.
+From the driver to a worker, lambdas, closures and objects of the user's main module are pickled by value (cloudpickle),
+because a worker does not import that module again. The worker enters them into its own `__main__`, so that plain
+`pickle` finds them there. From a worker to the driver, objects are pickled by reference if possible, because the driver
+has the main module. For a later process, they are pickled by value, but that process prefers the class in its own main
+module.
 
-Loading may run user code. Where that is not allowed, `load_plain` loads only numbers, texts, containers and our own
-values.
+Loading may run user code. Where that is not allowed, `load_plain` loads only numbers, strings, containers and objects
+of this package.
 """
 
 from __future__ import annotations
@@ -21,51 +22,51 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 PROTOCOL = 5
-"""The pickle protocol of all that is written. It copies large buffers once less than older ones."""
+"""The pickle protocol for everything that is written. It copies large buffers once less than older protocols."""
 _PACKAGE = __name__.partition(".")[0]
 _DEPTH_LIMIT = 12
 _VISIT_LIMIT = 2_000
-"""Objects that the search for a culprit tries: without a limit a huge list would take it minutes."""
+"""How many objects the search for the unpicklable part tries. Without a limit, a huge list would take minutes."""
 _DEEP_RECURSION = 5_000
-"""Recursion limit for values nested too deep for the usual one, which allows about 490 levels. Each level takes
-less than 500 bytes of a stack of 8 MB."""
+"""The recursion limit for deeply nested values. The usual limit allows about 490 levels. Each level needs less than 500
+bytes of a stack of 8 MB."""
 
 
 # -- pickling ----------------------------------------------------------------------------------------------------------
 def dumps(value: Any, what: str) -> bytes:
-    """Pickle `value`, by value where it belongs to the user's main module.
+    """Pickle `value`. Objects of the user's main module are pickled by value.
 
     Args:
         value: Any object.
-        what: Name of the value, for the error text: `the trainable`.
+        what: The name of the value, for the error text: `the trainable`.
 
     Returns:
         The bytes, for `pickle.loads`.
 
     Raises:
-        TypeError: If it cannot be pickled; the text names the path to the offending member.
+        TypeError: If `value` cannot be pickled. The text names the path to the part that causes this.
     """
     buffer = io.BytesIO()
     try:
         _PlainPickler(buffer, PROTOCOL).dump(value)
-    except Exception:  # not plain, or cannot be pickled at all; the code below reports that
+    except Exception:  # not plain, or not picklable; the code below reports that
         buffer = io.BytesIO()
         dump(value, buffer, what)
     return buffer.getvalue()
 
 
 class _NotPlainError(Exception):
-    """The value holds an object that plain `pickle` might pickle in another way than cloudpickle."""
+    """The value contains an object that plain `pickle` may pickle differently from cloudpickle."""
 
 
 class _PlainPickler(pickle.Pickler):
-    """Pickles numbers, texts, built-in containers and our own values, which every process knows.
+    """Pickles numbers, strings, built-in containers and objects of this package, which every process can load.
 
     It is faster than cloudpickle, which runs Python code for each object that is not built in.
     """
 
     def reducer_override(self, value: Any) -> Any:
-        """Called for all but the built-in types."""
+        """Called for each object that has no built-in type."""
         kind = value if isinstance(value, (type, types.FunctionType)) else type(value)
         if kind.__module__.partition(".")[0] != _PACKAGE and kind is not functools.partial:
             raise _NotPlainError
@@ -73,16 +74,16 @@ class _PlainPickler(pickle.Pickler):
 
 
 def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None) -> None:
-    """Pickle `value` into a file, as `dumps` does. Blocks while it writes.
+    """Pickle `value` to a file, like `dumps`. Blocks while it writes.
 
     Args:
         value: Any object.
-        file: An open binary file, or whatever has its `write`.
-        what: Name of the value, for the error text.
-        buffer_callback: Gets the large buffers in it; those for which it returns something true stay in the pickle.
+        file: An open binary file, or an object with its `write` method.
+        what: The name of the value, for the error text.
+        buffer_callback: Called for each large buffer. If it returns a true value, the buffer stays in the pickle.
 
     Raises:
-        TypeError: If it cannot be pickled; the text names the path to the offending member.
+        TypeError: If `value` cannot be pickled. The text names the path to the part that causes this.
         OSError: If the file cannot be written.
     """
     import cloudpickle
@@ -100,18 +101,18 @@ def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.Pic
 
 # -- pickles of limited size -------------------------------------------------------------------------------------------
 def dumps_small(value: Any, what: str, limit_bytes: int) -> bytes | None:
-    """Pickle `value` as `dumps` does if that is small. Else the pickling ends early, and nothing large is copied.
+    """Pickle `value` like `dumps` if the pickle is small. Otherwise pickling ends early, without a large copy.
 
     Args:
         value: Any object.
-        what: Name of the value, for the error text.
-        limit_bytes: How large it may be.
+        what: The name of the value, for the error text.
+        limit_bytes: The maximum size of the pickle.
 
     Returns:
-        The bytes, for `pickle.loads`; None if they are too many.
+        The bytes, for `pickle.loads`; None if the pickle is too large.
 
     Raises:
-        TypeError: If it cannot be pickled; the text names the path to the offending member.
+        TypeError: If `value` cannot be pickled. The text names the path to the part that causes this.
     """
     try:
         sink = _Limited(limit_bytes)
@@ -119,12 +120,12 @@ def dumps_small(value: Any, what: str, limit_bytes: int) -> bytes | None:
         return b"".join(sink.parts)
     except _TooLarge:
         return None
-    except Exception:  # not plain, or not to be pickled at all
+    except Exception:  # not plain, or not picklable
         return _dumps_within(value, what, limit_bytes, dump)
 
 
 def dumps_small_for_later(value: Any, what: str, limit_bytes: int) -> bytes | None:
-    """Pickle `value` as `dumps_for_later` does if that is small. See `dumps_small`."""
+    """Pickle `value` like `dumps_for_later` if the pickle is small. See `dumps_small`."""
     return _dumps_within(value, what, limit_bytes, dump_for_later)
 
 
@@ -137,19 +138,19 @@ def _dumps_within(value: Any, what: str, limit_bytes: int, dump: Callable[..., N
     return b"".join(sink.parts)
 
 
-class _TooLarge(BaseException):  # no Exception: to pickling those mean that the value is at fault
+class _TooLarge(BaseException):  # not an Exception, because pickling blames those on the value
     """A pickle is too large."""
 
 
 class _Limited:
-    """A file that takes so many bytes and no more."""
+    """A file in memory with a maximum size. A larger pickle raises `_TooLarge`."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.parts: list[bytes] = []
         self._left_bytes = limit_bytes
 
     def write(self, data: Any) -> int:
-        """Take a part of the pickle."""
+        """Add a part of the pickle."""
         self._left_bytes -= len(data)
         if self._left_bytes < 0:
             raise _TooLarge
@@ -157,7 +158,7 @@ class _Limited:
         return len(data)
 
     def take(self, buffer: pickle.PickleBuffer) -> bool:
-        """Let a buffer stay in the pickle if there is room for it."""
+        """Keep a buffer in the pickle if it fits."""
         with memoryview(buffer) as view:
             if view.nbytes > self._left_bytes:
                 raise _TooLarge
@@ -165,31 +166,31 @@ class _Limited:
 
 
 def require_picklable(value: Any, what: str) -> None:
-    """Refuse what cannot be pickled; nothing large is copied on the way.
+    """Check that `value` can be pickled, without copying large buffers.
 
     Raises:
-        TypeError: The text names the path to the offending member.
+        TypeError: If it cannot. The text names the path to the part that causes this.
     """
     dump(value, _Nowhere(), what, lambda buffer: False)
 
 
 class _Nowhere:
-    """Forgets what is written."""
+    """A file that discards everything."""
 
     def write(self, data: Any) -> int:
         return len(data)
 
 
 class SmallPickle:
-    """A pickle that is kept if it is small; to try it copies nothing large.
+    """A pickle that is kept only if it is small. Trying this does not copy large buffers.
 
     Args:
         value: Any object.
-        what: Name of the value, for the error text.
-        limit_bytes: How large it may be.
+        what: The name of the value, for the error text.
+        limit_bytes: The maximum size of the pickle.
 
     Raises:
-        TypeError: If it cannot be pickled; the text names the path to the offending member.
+        TypeError: If `value` cannot be pickled. The text names the path to the part that causes this.
     """
 
     def __init__(self, value: Any, what: str, limit_bytes: int):
@@ -200,7 +201,7 @@ class SmallPickle:
         dump(value, self, what, self._take_buffer)
 
     def write(self, data: Any) -> int:
-        """Take a part of the pickle."""
+        """Add a part of the pickle."""
         self._size_bytes += len(data)
         if self._size_bytes <= self._limit_bytes:
             self._parts.append(bytes(data))
@@ -212,7 +213,7 @@ class SmallPickle:
         return False
 
     def content(self) -> tuple[bytes, list[bytes]] | None:
-        """The pickle and its buffers, for `load`; None if they are too large."""
+        """The pickle and its buffers, for `load`; None if it is too large."""
         if self._size_bytes > self._limit_bytes:
             return None
         return b"".join(self._parts), [bytes(buffer.raw()) for buffer in self._buffers]
@@ -222,20 +223,20 @@ class SmallPickle:
 def dumps_for_later(value: Any, what: str, refer: Callable[[Any], Any] | None = None) -> bytes:
     """Pickle `value` for a process that may run another version of the user's script.
 
-    Classes of the main module travel by value, as with `dumps`, but the process that loads prefers the class of the
-    same name in its own main module, if there is one: `config["colour"] is Colour.RED` must hold after a resume, too.
+    Classes of the main module are pickled by value, as with `dumps`. But the loading process prefers the class of the
+    same name in its own main module: `config["colour"] is Colour.RED` must also be true after a resume.
 
     Args:
         value: Any object.
-        what: Name of the value, for the error text.
-        refer: Asked about each object in it: what is not None is pickled in its place, for the function that
-            `loads_referring` is given.
+        what: The name of the value, for the error text.
+        refer: Called for each object in `value`. If it does not return None, the returned reference is pickled in place
+            of the object; the `resolve` of `loads_referring` gets it.
 
     Returns:
-        The bytes, for `pickle.loads`, or with `refer` for `loads_referring`.
+        The bytes, for `pickle.loads`; with `refer`, for `loads_referring`.
 
     Raises:
-        TypeError: If it cannot be pickled; the text names the path to the offending member.
+        TypeError: If `value` cannot be pickled. The text names the path to the part that causes this.
     """
     buffer = io.BytesIO()
     dump_for_later(value, buffer, what, refer=refer)
@@ -243,11 +244,11 @@ def dumps_for_later(value: Any, what: str, refer: Callable[[Any], Any] | None = 
 
 
 def loads_referring(data: bytes, resolve: Callable[[Any], Any]) -> Any:
-    """Unpickle what `dumps_for_later` has pickled with `refer`. This executes code of the program that wrote it.
+    """Unpickle the bytes of `dumps_for_later` with `refer`. May run code of the program that wrote them.
 
     Args:
         data: The bytes.
-        resolve: Gives the object for what `refer` has returned.
+        resolve: Returns the object for a reference of `refer`.
     """
 
     class Unpickler(pickle.Unpickler):
@@ -264,15 +265,15 @@ def dump_for_later(
     buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None,
     refer: Callable[[Any], Any] | None = None,
 ) -> None:
-    """Pickle `value` into a file, as `dumps_for_later` does. Blocks while it writes. See `dump`.
+    """Pickle `value` to a file, like `dumps_for_later`. Blocks while it writes. See `dump`.
 
     Raises:
-        TypeError: If it cannot be pickled; the text names the path to the offending member.
+        TypeError: If `value` cannot be pickled. The text names the path to the part that causes this.
         OSError: If the file cannot be written.
     """
     try:
         kind = _later_pickler()
-        if refer is not None:  # C code calls the class's method; without one, pickling is not slower
+        if refer is not None:  # C code calls the method of the class; without the method, pickling is faster
             kind = type("ReferringPickler", (kind,), {"persistent_id": staticmethod(refer)})
         kind(file, protocol=PROTOCOL, buffer_callback=buffer_callback).dump(value)
     except OSError:
@@ -283,7 +284,7 @@ def dump_for_later(
 
 @functools.cache
 def _later_pickler() -> Any:
-    """The pickler of `dumps_for_later`; made when it is first needed, since cloudpickle takes a while to import."""
+    """The pickler class of `dumps_for_later`. Created on first use, because importing cloudpickle is slow."""
     import cloudpickle
 
     class LaterPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no type information
@@ -296,7 +297,7 @@ def _later_pickler() -> Any:
 
 
 def _of_main(qualified_name: str) -> Any:
-    """Return the object of this process's main module with a name; None if there is none."""
+    """The object with this name in the main module of this process; None if there is none."""
     try:
         return functools.reduce(getattr, qualified_name.split("."), sys.modules["__main__"])
     except AttributeError:
@@ -308,13 +309,13 @@ def _class_of_main(qualified_name: str, copy: bytes) -> Any:
     return found if isinstance(found, type) else pickle.loads(copy)
 
 
-# -- the culprit -------------------------------------------------------------------------------------------------------
+# -- the unpicklable part ----------------------------------------------------------------------------------------------
 def unpicklable_error(value: Any, what: str, error: BaseException) -> TypeError:
-    """Return the error to raise when pickling `value` has failed with `error`.
+    """The error to raise after pickling `value` has failed with `error`.
 
     Args:
         value: The value that could not be pickled.
-        what: Its name, for the error text.
+        what: The value's name, for the error text.
         error: The error of pickle.
     """
     path = find_unpicklable(value) or f"it is {_describe(value)}"
@@ -325,7 +326,7 @@ def unpicklable_error(value: Any, what: str, error: BaseException) -> TypeError:
 
 
 def find_unpicklable(value: Any) -> str | None:
-    """Find out which part of `value` cannot be pickled. May take seconds on large objects.
+    """Find the part of `value` that cannot be pickled. May take seconds for large objects.
 
     Args:
         value: Any object.
@@ -342,13 +343,13 @@ def find_unpicklable(value: Any) -> str | None:
 
 
 def unpicklable_variables(function: types.FunctionType) -> dict[str, str]:
-    """Find out which variables from outside of `function` cannot be pickled. May take seconds on large objects.
+    """Find the global and closure variables of `function` that cannot be pickled. May take seconds for large objects.
 
     Args:
-        function: A function of the user's.
+        function: A user's function.
 
     Returns:
-        By the variable's name, the path to its offending member, as `find_unpicklable` gives it.
+        For each such variable, the path to its unpicklable part, as `find_unpicklable` returns it.
     """
     variables = {**dict(_global_variables(function)), **dict(_closure_variables(function))}
     found = {name: find_unpicklable(value) for name, value in variables.items()}
@@ -356,10 +357,10 @@ def unpicklable_variables(function: types.FunctionType) -> dict[str, str]:
 
 
 class _Search:
-    """One walk to the culprit: remembers where it has been, so that cycles end, and how much it has tried."""
+    """One search for the unpicklable part. It remembers visited objects, so that cycles end, and counts attempts."""
 
     def __init__(self) -> None:
-        self._seen: dict[int, Any] = {}  # holds the objects: an id is only unique among living ones
+        self._seen: dict[int, Any] = {}  # keeps the objects alive, because an id is unique only among living objects
         self._visits = 0
 
     def can_pickle(self, value: Any) -> bool:
@@ -373,7 +374,7 @@ class _Search:
         return True
 
     def descend(self, value: Any, depth: int) -> tuple[list[str], Any]:
-        """Steps from `value`, which cannot be pickled, to its innermost part that cannot, and that part."""
+        """The steps from `value` to its innermost part that cannot be pickled, and that part."""
         self._seen[id(value)] = value
         if depth < _DEPTH_LIMIT:
             for label, part in _parts(value):
@@ -387,7 +388,7 @@ class _Search:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """The parts that pickling `value` would pickle, each with the words that name it."""
+    """The parts of `value` that pickling would pickle, each with a description."""
     for kind, parts in _PARTS:
         if isinstance(value, kind):
             yield from parts(value)
@@ -416,7 +417,7 @@ def _closure_variables(function: types.FunctionType) -> Iterator[tuple[str, Any]
         try:
             yield name, cell.cell_contents
         except ValueError:
-            continue  # a cell that is not filled yet
+            continue  # an empty cell
 
 
 def _global_variables(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
@@ -426,7 +427,7 @@ def _global_variables(function: types.FunctionType) -> Iterator[tuple[str, Any]]
 
 
 def _global_names(code: types.CodeType) -> Iterator[str]:
-    """Names that `code` and the functions defined inside it may look up as globals."""
+    """The names that `code`, and functions defined inside it, may look up as globals."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -503,15 +504,15 @@ def _describe(value: Any) -> str:
 
 # -- loading -----------------------------------------------------------------------------------------------------------
 def load(file: IO[bytes], buffers: Iterable[memoryview] | None = None) -> Any:
-    """Unpickle what `dumps`, or cloudpickle, has pickled. May run user code and import modules.
+    """Unpickle a pickle of `dumps` or cloudpickle. May run user code and import modules.
 
-    Classes and functions that came by value from the driver's `__main__` are entered into this process's own, since
-    `pickle.dumps(Net())` in a trial looks `Net` up there. Names that `__main__` has already stay as they are, so
-    nothing changes in the process that runs the user's script.
+    Classes and functions that came by value from the driver's `__main__` are entered into the `__main__` of this
+    process, because `pickle.dumps(Net())` in a trial looks up `Net` there. Existing names in `__main__` are not
+    replaced, so nothing changes in the process that runs the user's script.
 
     Args:
         file: An open binary file.
-        buffers: The large buffers that were kept out of the pickle.
+        buffers: The large buffers that are not in the pickle.
 
     Returns:
         The object.
@@ -520,13 +521,14 @@ def load(file: IO[bytes], buffers: Iterable[memoryview] | None = None) -> Any:
 
 
 class _EnteringUnpickler(pickle.Unpickler):
-    """Enters what was pickled by value into the `__main__` of this process, when cloudpickle fills it in.
+    """Enters classes and functions that were pickled by value into the `__main__` of this process.
 
-    cloudpickle makes an empty class or function first, and fills it in with one of its state setters.
+    cloudpickle first creates an empty class or function, and then fills it with one of its state setters. This class
+    replaces these setters.
     """
 
     replaces = False
-    """Whether a new object takes the place of one of the same name."""
+    """Whether a new object replaces an existing one of the same name."""
 
     def find_class(self, module: str, name: str) -> Any:
         found = super().find_class(module, name)
@@ -538,7 +540,7 @@ class _EnteringUnpickler(pickle.Unpickler):
 def _fill_and_enter(fill: Callable[[Any, Any], Any], replaces: bool, made: Any, state: Any) -> Any:
     result = fill(made, state)
     name = getattr(made, "__qualname__", "")
-    if getattr(made, "__module__", None) == "__main__" and name.isidentifier():  # not one local to a function
+    if getattr(made, "__module__", None) == "__main__" and name.isidentifier():  # not defined inside a function
         names = vars(sys.modules["__main__"])
         if replaces or name not in names:
             names[name] = made
@@ -547,17 +549,17 @@ def _fill_and_enter(fill: Callable[[Any, Any], Any], replaces: bool, made: Any, 
 
 # -- in a worker -------------------------------------------------------------------------------------------------------
 class UserCodeNeededError(Exception):
-    """The pickle names a class or function that is not ours, so that loading it may run user code."""
+    """The pickle names a class or function from outside this package, so loading it may run user code."""
 
 
 class _WorkerUnpickler(_EnteringUnpickler):
-    """Also replaces names of `__main__`, which is the worker's own: the latest pickle has the class that counts."""
+    """Also replaces existing names: `__main__` belongs to the worker, and the newest pickle has the present class."""
 
     replaces = True
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Refuses everything whose loading could run code of others."""
+    """Refuses every object whose loading could run user code."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module.partition(".")[0] == _PACKAGE and module in sys.modules:
@@ -566,7 +568,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def load_value(data: bytes) -> Any:
-    """Unpickle in a worker a value that cloudpickle has pickled in the driver. May run user code and import modules.
+    """In a worker, unpickle a value that the driver has pickled. May run user code and import modules.
 
     Args:
         data: The pickle.
@@ -575,27 +577,27 @@ def load_value(data: bytes) -> Any:
         The object.
 
     Raises:
-        Exception: Any error of the object's own loading.
+        Exception: Any error that the object raises while it is loaded.
     """
     return _WorkerUnpickler(io.BytesIO(data)).load()
 
 
 def load_plain(data: bytes) -> Any:
-    """Unpickle numbers, texts, built-in containers and our own values; runs no code of others.
+    """Unpickle numbers, strings, built-in containers and objects of this package, without running user code.
 
     Raises:
-        UserCodeNeededError: If there is anything else in it.
+        UserCodeNeededError: If the pickle contains any other object.
     """
     return _PlainUnpickler(io.BytesIO(data)).load()
 
 
 class _WaryPickler(pickle.Pickler):
-    """Notes whether it has met anything but numbers, texts and built-in containers."""
+    """Records whether the value contains anything but numbers, strings, built-in containers and our own objects."""
 
     is_plain = True
 
     def reducer_override(self, value: Any) -> Any:
-        """Called for everything else, before it is pickled; what is ours counts as plain, and so do our classes."""
+        """Called for each object that has no built-in type. Objects and classes of this package count as plain."""
         kind = value if isinstance(value, type) else type(value)
         if kind.__module__.partition(".")[0] != _PACKAGE:
             self.is_plain = False
@@ -603,13 +605,13 @@ class _WaryPickler(pickle.Pickler):
 
 
 def dump_value(value: Any) -> bytes:
-    """Pickle a value in a worker for the driver, by reference if possible, because the driver has its main module.
+    """In a worker, pickle a value for the driver, by reference if possible, because the driver has the main module.
 
-    An object that only this process knows is pickled by value. A value that is not plain is loaded again at once: if an
-    object cannot be loaded, or ends the process that loads it, this process is hurt and not the driver.
+    An object that only this process knows is pickled by value. A value that is not plain is loaded again at once as a
+    test: if an object cannot be loaded, or crashes the process that loads it, this happens here and not in the driver.
 
     Raises:
-        Exception: Any error of the object's own pickling or loading.
+        Exception: Any error that the object raises while it is pickled or loaded.
     """
     try:
         return _dump_value(value)

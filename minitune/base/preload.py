@@ -1,9 +1,9 @@
-"""The imports with which a function begins: what each call of it does before anything else.
+"""The imports at the beginning of a function, done in advance.
 
-They may be done once, ahead of the fork, for all trials, because a process that begins anyway with an import cannot
-tell who has done it. That holds for installed packages only. A module of the user's own may do at its import whatever
-belongs to one trial: make a temporary directory, draw a number, open a log in the working directory. So the first
-import of such a module ends what is done ahead; it may also prepare what the imports after it find.
+Each call of such a function first runs these imports. A run does them once, before it forks the workers, which saves
+time in each trial. This is safe only for installed packages. When a user's own module is imported, it may do work that
+belongs to one trial: create a temporary directory, draw a random number, open a log file. So the preload ends before
+the first import of such a module. It also leaves out the imports after that, since they may depend on it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from types import CodeType
 from typing import Any
 
 _WRAPPED = ("function", "func", "__func__", "__wrapped__")
-"""Where functions that carry another one keep it: ours, `functools.partial`, methods, decorators."""
+"""The attributes in which wrappers keep their function: ours, `functools.partial`, methods, decorators."""
 _METHODS = ("__init__", "setup", "step")
-"""The methods of a class, in the order in which they are called; those of ours begin with no imports."""
+"""The methods of a class trainable, in the order of their calls. The base class's own methods have no imports."""
 _OF_IMPORTS = frozenset(
     [
         "RESUME",
@@ -41,24 +41,24 @@ _OF_IMPORTS = frozenset(
         "NOT_TAKEN",
     ]
 )
-"""The instructions of imports, and those at the beginning of every function, of all versions of Python."""
+"""The bytecode instructions of imports and of a function's beginning, in all supported versions of Python."""
 _DEPTH_LIMIT = 10
 _OURS = __name__.partition(".")[0]
 _INSTALLED = {"site-packages", "dist-packages"}
-"""A directory on the way to an installed package has one of these names, in each system and environment."""
+"""On all systems, the path of an installed package contains a directory with one of these names."""
 
 
 def import_ahead(value: Any) -> None:
-    """Import the installed packages with which a function, or a `Trainable` class, begins; blocks.
+    """Import the installed packages that a function or a `Trainable` class imports first. Blocks.
 
-    An error is dropped: the function will meet it, too.
+    Errors are ignored, because the function itself will raise them again.
 
     Args:
-        value: Any object; nothing happens for one that does not begin with imports.
+        value: Any object. Nothing happens if it does not begin with imports.
     """
     if not callable(value):
         return
-    with contextlib.suppress(BaseException):  # whatever foreign code does at its import
+    with contextlib.suppress(BaseException):  # an imported module may raise anything
         for name, members in first_imports(_first_function(value)):
             if not _is_installed(name.partition(".")[0]):
                 return
@@ -66,18 +66,18 @@ def import_ahead(value: Any) -> None:
 
 
 def first_imports(function: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The absolute imports with which a function begins; a relative one ends them.
+    """The absolute imports at the beginning of a function, up to the first relative one.
 
     Args:
-        function: A function of Python.
+        function: A Python function.
 
     Yields:
-        (name of the module, names that are taken from it).
+        Pairs of the module's name and the names that are imported from it.
     """
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
         return
-    import dis  # takes a while to load, but cloudpickle has done that already
+    import dis  # slow to load, but cloudpickle has already loaded it
 
     constants: list[Any] = [None, None]
     for instruction in dis.get_instructions(code):
@@ -93,10 +93,10 @@ def first_imports(function: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _first_function(value: Any) -> Any:
-    """The function in a value, without what is wrapped around it; of a class the first method that is the user's."""
-    value = getattr(value, "_tune_function", value)  # of `wrap_function`
+    """The innermost function inside wrappers; for a class, the first method that the user has defined."""
+    value = getattr(value, "_tune_function", value)  # from `wrap_function`
     if isinstance(value, type):
-        value = vars(value).get("_tune_base", value)  # of `with_parameters` and `with_resources`
+        value = vars(value).get("_tune_base", value)  # from `with_parameters` and `with_resources`
         users = [vars(kind) for kind in value.__mro__ if kind.__module__.partition(".")[0] not in (_OURS, "builtins")]
         return next((methods[name] for name in _METHODS for methods in users if name in methods), None)
     for _ in range(_DEPTH_LIMIT):
@@ -108,15 +108,15 @@ def _first_function(value: Any) -> Any:
 
 
 def _is_installed(package: str) -> bool:
-    """Whether a top-level package or module is ours, Python's or installed, as far as its place shows.
+    """Whether a top-level package or module is installed, or part of Python or of minitune, judging by its path.
 
-    A link, and a package that is installed as a link to its sources ("editable"), leads to the user's own files.
+    A package that is installed as a link to its sources ("editable") counts as the user's own.
     """
     import importlib.util
 
     if package == _OURS:
         return True
-    spec = importlib.util.find_spec(package)  # looks for it, and runs nothing of it
+    spec = importlib.util.find_spec(package)  # finds the package without running it
     if spec is None:
         return False
     if spec.origin in ("built-in", "frozen"):

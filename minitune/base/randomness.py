@@ -1,10 +1,10 @@
-"""The global generators of `random`, numpy and torch: seeded for a trial's process, lent to user code in the driver's.
+"""The global generators of `random`, numpy and torch: seeded in a worker, lent to user code in the driver.
 
-A worker's process belongs to one trial, so `seed_process` seeds its global generators once. The driver's process
-belongs to the user's program. A function in a search space that calls `numpy.random.uniform()` there ignores the run's
-seed, and it changes what the program draws next; so does a trial that runs in this process. In a run with a seed such
-code therefore gets the generators on loan: they are seeded from the run's seed while it runs, and restored afterwards.
-A run without a seed leaves them alone: the user may have called `random.seed(0)` before `fit` to repeat these draws.
+A worker process belongs to one trial, so `seed_process` seeds its global generators once. The driver's process belongs
+to the user's program. There, a function of the search space that calls `numpy.random.uniform()` would ignore the run's
+seed and change the program's next draws; the same is true of a trial that runs in the driver's process. So a run with a
+seed lends the generators to such code: it seeds them before the code runs, and restores them afterwards. A run without
+a seed does not touch them, because the user may have called `random.seed(0)` before `fit` to repeat the draws.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _is_on_loan = False
 
 @contextmanager
 def lending(is_seeded: bool) -> Iterator[None]:
-    """Lend the global generators inside a `with` block, if the run that goes on there has a seed."""
+    """Inside the `with` block, a run with a seed lends the global generators to user code."""
     token = _is_lent.set(is_seeded)
     try:
         yield
@@ -31,10 +31,10 @@ def lending(is_seeded: bool) -> Iterator[None]:
 
 
 class GlobalDraws:
-    """A stream of draws for some user code, which goes on from one loan to the next.
+    """A stream of random numbers for some user code. Each loan continues where the last one ended.
 
     Args:
-        source: Gives the seed of the stream, with the first loan.
+        source: The generator that seeds the stream at the first loan.
     """
 
     def __init__(self, source: random.Random):
@@ -43,7 +43,7 @@ class GlobalDraws:
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """Let code draw from this stream inside a `with` block, if draws are lent at all. Not thread-safe."""
+        """Inside the `with` block, code draws from this stream, if the run lends generators. Not thread-safe."""
         if not _is_lent.get():
             yield
             return
@@ -63,12 +63,12 @@ class GlobalDraws:
 
 
 def is_on_loan() -> bool:
-    """Whether the global generators are on loan now, so that draws from them leave no trace afterwards."""
+    """Whether the global generators are lent now, so that their states will be restored."""
     return _is_on_loan
 
 
 def seed_global_generators(seed: int) -> None:
-    """Seed the global generators of `random` and, as far as they are loaded by now, of numpy and torch."""
+    """Seed the global generators of `random`, and of numpy and torch if they are loaded."""
     random.seed(seed)
     numpy_random, torch_generator = _loaded()
     if numpy_random is not None:
@@ -78,7 +78,7 @@ def seed_global_generators(seed: int) -> None:
 
 
 def _loaded() -> tuple[Any, Any]:
-    """Numpy's module of random numbers, and torch's generator; None for what is not loaded, which stays so."""
+    """The module `numpy.random` and torch's default generator; None for a library that is not loaded."""
     return sys.modules.get("numpy.random"), getattr(sys.modules.get("torch"), "default_generator", None)
 
 
@@ -101,16 +101,17 @@ def _restore(states: tuple[Any, Any, Any]) -> None:
 
 
 def seed_process(seed: int, iteration: int = 0, failures: int = 0) -> None:
-    """Seed the global generators of `random` and, as far as they are loaded by now, of numpy and torch.
+    """Seed the global generators of `random`, and of numpy and torch if they are loaded.
 
-    So a trial draws the same numbers in every run with the same seed, and no two trials draw the same ones. The seeds
-    depend on the arguments alone. A trial that goes on from a checkpoint draws new numbers, and the same ones however
-    often it was paused before. A trial that is retried draws others: with the same ones it might fail again.
+    The seeds depend only on the arguments. So a trial draws the same numbers in every run with the same seed, and
+    different trials draw different numbers. A trial that continues from a checkpoint draws new numbers; they do not
+    depend on how many times it was paused. A retried trial also draws new numbers, because with the same ones it might
+    fail again.
 
     Args:
         seed: The trial's seed.
-        iteration: The iteration that it goes on from; 0 at a fresh start.
-        failures: How often it has failed.
+        iteration: The iteration from which the trial continues; 0 for a new trial.
+        failures: How many times the trial has failed.
     """
     again = f"/failures/{failures}" if failures else ""
     seed_global_generators(random.Random(f"{seed}/iteration/{iteration}{again}").getrandbits(32))

@@ -1,13 +1,13 @@
-"""Values that are stored once in a file, for any number of trials, and the handles by which trials get them.
+"""Values that are stored once in a file, for any number of trials, and the handles by which trials read them.
 
-A file holds a value's pickle, and behind it the value's large buffers. From an offset at which a mapping may begin::
+A file contains a value's pickle, followed by its large buffers. A value starts at an offset where a mapping may begin::
 
     header | the pickle | sizes of the buffers | buffer | buffer | ...        (each buffer at a multiple of 64 bytes)
 
-Protocol 5 of pickle hands out the buffers of numpy arrays, of pandas' columns and of every object that supports it. So
-they are not copied where a value is stored, and not read where it is loaded: the reader maps them. The mapping is
-private (copy-on-write): its pages are the file's, which all processes share, until one process writes to a page; then
-that process gets a copy of this page.
+Protocol 5 of pickle keeps the buffers of numpy arrays, of pandas' columns and of other supporting objects out of the
+pickle. So storing a value does not copy them, and loading it does not read them: the reader maps them. The mapping is
+private (copy-on-write): all processes share the file's pages, and a process that writes to a page gets its own copy of
+that page.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _MAGIC = b"mtvalue1"
 _TOKEN_BYTES = 16
 _CHUNK_BYTES = 1 << 20
 _ALIGNMENT_BYTES = 64
-"""Of buffers: what vector instructions like."""
+"""The alignment of buffers, in bytes, for vector instructions."""
 _OWN_BUFFER_BYTES = 64 * 1024
-"""A buffer smaller than this stays in the pickle."""
+"""Smaller buffers stay in the pickle."""
 _PROCESSES = "/proc/"
 _MAP_BYTES = 1 << 20
-"""Buffers of less than this together are read: a mapping costs a descriptor."""
+"""If all buffers together are smaller than this, they are read, because a mapping needs a descriptor."""
 Dump = Callable[[Any, Any, str, Callable[[pickle.PickleBuffer], Any]], None]
 """Pickles a value into a file; see `pickling.dump`."""
 _loaded: dict[Spot, tuple[Any, bool]] = {}
 _loading = threading.RLock()
-"""One thread loads at a time: two that ask for the same value must get the same object."""
+"""Lets one thread load at a time, so that two threads get the same object for the same value."""
 _tokens = itertools.count()
 _objects: weakref.WeakValueDictionary[str, SharedObject] = weakref.WeakValueDictionary()
 
@@ -55,12 +55,12 @@ _objects: weakref.WeakValueDictionary[str, SharedObject] = weakref.WeakValueDict
 # -- values in files ---------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Spot:
-    """The place of a stored value.
+    """The position of a stored value.
 
     Attributes:
         path: The file.
-        offset: Its offset in the file, in bytes.
-        token: The token in the value's header, because the path may belong to another file now. Empty accepts any
+        offset: The value's offset in the file, in bytes.
+        token: The token in the value's header. It detects that the path now belongs to another file. Empty accepts any
             token.
     """
 
@@ -76,26 +76,26 @@ def write_value(
 
     Args:
         descriptor: The file, open for writing.
-        offset: Where to, a multiple of what a mapping can begin at.
+        offset: The offset of the value. A mapping must be able to begin there.
         value: Any object.
-        what: Name of the value, for the error text.
-        dump: How it is pickled.
-        digest: An object of `hashlib`, which is told all that is written behind the header; the token is taken from it
-            then.
+        what: The name of the value, for the error text.
+        dump: The function that pickles the value.
+        digest: An object of `hashlib`. If given, it is updated with everything after the header, and the token is the
+            digest.
 
     Returns:
-        Its token, and where it ends.
+        The token, and the offset of the value's end.
 
     Raises:
-        TypeError: If it cannot be pickled.
-        OSError: If it cannot be written; what was written so far is cut off again.
+        TypeError: If the value cannot be pickled.
+        OSError: If it cannot be written. The incomplete value is cut off.
     """
     file = io.BufferedWriter(io.FileIO(descriptor, "wb", closefd=False))
     sink = _Sink(file, digest)
     try:
         file.seek(offset + _HEADER.size)
         pickle_bytes, count = _emit(sink, value, what, dump)
-        file.seek(offset)  # the header comes last: without it there is no value
+        file.seek(offset)  # the header is written last, so an incomplete value has none
         token = os.urandom(_TOKEN_BYTES // 2).hex() if digest is None else digest.hexdigest()[:_TOKEN_BYTES]
         file.write(_HEADER.pack(_MAGIC, token.encode(), pickle_bytes, count))
         file.close()
@@ -108,17 +108,17 @@ def write_value(
 
 
 def digest_value(value: Any, what: str, dump: Dump, digest: Any) -> tuple[str, int]:
-    """Give a digest all that `write_value` would, and return the same, without a file. Blocks to read the value."""
+    """Like `write_value` with a digest, but without a file. Blocks while it pickles the value."""
     sink = _Sink(None, digest)
     _emit(sink, value, what, dump)
     return digest.hexdigest()[:_TOKEN_BYTES], _HEADER.size + sink.written_bytes
 
 
 class _Sink:
-    """Where the parts of a value go: to a file, if there is one, and to a digest, if there is one.
+    """Writes the parts of a value to a file (if given) and to a digest (if given).
 
     Attributes:
-        written_bytes: How much it was.
+        written_bytes: The number of bytes so far.
     """
 
     def __init__(self, file: BinaryIO | None, digest: Any):
@@ -137,7 +137,7 @@ class _Sink:
 
 
 def _emit(sink: _Sink, value: Any, what: str, dump: Dump) -> tuple[int, int]:
-    """Give a sink all that follows the header; returns the size of the pickle, and the number of buffers."""
+    """Write everything after the header to a sink. Return the size of the pickle and the number of buffers."""
     buffers: list[memoryview] = []
     dump(value, sink, what, lambda buffer: _stays_in_pickle(buffer, buffers))
     pickle_bytes = sink.written_bytes
@@ -150,10 +150,10 @@ def _emit(sink: _Sink, value: Any, what: str, dump: Dump) -> tuple[int, int]:
 
 
 def digest_of(path: str | os.PathLike[str], digest: Any) -> str:
-    """The digest of a file: of a file with one value it is the one that `write_value` has made. Blocks to read it.
+    """The digest of a file with one value: the same as from `write_value`. Blocks while it reads.
 
     Raises:
-        OSError: If it cannot be read.
+        OSError: If the file cannot be read.
     """
     with files.open_to_read(path) as file:
         if file.read(len(_MAGIC)) == _MAGIC:
@@ -166,18 +166,18 @@ def digest_of(path: str | os.PathLike[str], digest: Any) -> str:
 
 
 def read_value(spot: Spot, maps: bool = True) -> tuple[Any, bool]:
-    """Load a value. Blocks while its pickle is read; large buffers are only mapped. May run user code.
+    """Load a value. Blocks while it reads the pickle; large buffers are only mapped. May run user code.
 
     Args:
-        spot: Where it is.
-        maps: False to read large buffers, too: who loads many values runs out of descriptors, of which each mapping
-            takes one.
+        spot: The position of the value.
+        maps: Whether to map large buffers. With False they are read: each mapping needs a descriptor, so a process that
+            loads many values could run out of them.
 
     Returns:
-        The value, and whether it has mapped buffers: those are its own, as if they had been copied.
+        The value, and whether it has mapped buffers. Writing to them changes only this value.
 
     Raises:
-        FileNotFoundError: If the value is not there (any more).
+        FileNotFoundError: If the value does not exist, or no longer.
     """
     with _open(spot.path) as file:
         file.seek(spot.offset)
@@ -199,14 +199,14 @@ def read_value(spot: Spot, maps: bool = True) -> tuple[Any, bool]:
 
 
 def read_any(path: str, maps: bool = True) -> Any:
-    """Load what is in a file: one value, or a plain pickle, as older versions wrote it. May run user code.
+    """Load a file with one value, or with a plain pickle of an older version. May run user code.
 
     Args:
         path: The file.
         maps: See `read_value`.
 
     Raises:
-        FileNotFoundError: If it is not there.
+        FileNotFoundError: If the file does not exist.
     """
     with _open(path) as file:
         if file.read(len(_MAGIC)) != _MAGIC:
@@ -216,21 +216,21 @@ def read_any(path: str, maps: bool = True) -> Any:
 
 
 def _open(path: str) -> BinaryIO:
-    """Open a file of values; the path of a descriptor may have come to mean anything, such as a pipe to wait at."""
+    """Open a file of values. Never block: a path below `/proc` may by now refer to anything, such as a pipe."""
     try:
         if stat.S_ISREG(os.stat(path).st_mode):
             return open(path, "rb")
     except PermissionError:
-        if not path.startswith(_PROCESSES):  # otherwise the path may belong to another user's process now
+        if not path.startswith(_PROCESSES):  # otherwise the path may now belong to another user's process
             raise
     raise FileNotFoundError(f"{path} is no longer the file in which the value was stored")
 
 
 def _stays_in_pickle(buffer: pickle.PickleBuffer, taken: list[memoryview]) -> bool:
-    """Whether the pickler is to copy a buffer; else it is added to `taken`."""
+    """Whether the pickler must copy a buffer. If not, the buffer is added to `taken`."""
     try:
         view = buffer.raw()
-    except BufferError:  # it has gaps
+    except BufferError:  # the buffer is not contiguous
         return True
     if len(view) < _OWN_BUFFER_BYTES:
         return True
@@ -239,7 +239,7 @@ def _stays_in_pickle(buffer: pickle.PickleBuffer, taken: list[memoryview]) -> bo
 
 
 def _places(begin: int, sizes: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Where buffers of these sizes begin and end if the first may begin at `begin`."""
+    """The (begin, end) offsets of buffers with these sizes; the first one is at `begin` or after it."""
     places = []
     for size in sizes:
         begin = _aligned(begin, _ALIGNMENT_BYTES)
@@ -251,12 +251,12 @@ def _places(begin: int, sizes: tuple[int, ...]) -> list[tuple[int, int]]:
 def _content(
     file: BinaryIO, offset: int, places: list[tuple[int, int]], maps: bool
 ) -> tuple[mmap.mmap | bytearray, int]:
-    """The part of a file that holds the places, writable without effect on the file, and where it begins."""
+    """The part of a file that contains the given ranges, and its offset. Writing to it does not change the file."""
     begin, end = places[0][0], places[-1][1]
     if maps and end - begin >= _MAP_BYTES:
         try:
             return mmap.mmap(file.fileno(), end - offset, access=mmap.ACCESS_COPY, offset=offset), offset
-        except OSError:  # a file system without mappings, or no descriptor is left
+        except OSError:  # the file system has no mappings, or no descriptor is left
             pass
     file.seek(begin)
     content = bytearray(end - begin)
@@ -270,18 +270,18 @@ def _aligned(offset: int, to_bytes: int) -> int:
 
 
 class ValueFile:
-    """A file for any number of values, which lives as long as this object and this process. For any thread.
+    """A file for any number of values. It exists as long as this object and this process. Thread-safe.
 
-    Where there is `/proc`, the file has no name: other processes reach it through this one, and however this process
-    ends, the system frees it. Elsewhere it is removed by `close`, or when the interpreter ends.
+    On systems with `/proc`, the file has no name. Other processes open it through this process, and the system frees it
+    when this process ends in any way. On other systems, `close` or the end of the interpreter removes the file.
 
     Args:
-        directory: Where it lies on disk; it is made if needed, those above it are not.
-        elsewhere: How the user can have another directory, for the error when the disk is full.
-        has_name: Whether it is to have a name in any case: other machines, which share the directory, are to reach it.
+        directory: The directory of the file. It is created if necessary, but its parents are not.
+        elsewhere: How to use another directory, for the error text when the disk is full.
+        has_name: Whether the file needs a name because other machines, which share the directory, must open it.
 
     Raises:
-        OSError: If it cannot be made.
+        OSError: If the file cannot be created.
     """
 
     def __init__(self, directory: str, elsewhere: str, has_name: bool = False):
@@ -293,11 +293,11 @@ class ValueFile:
         self._finalizer = weakref.finalize(self, _release, os.getpid(), self._descriptor, self._path, directory)
 
     def add(self, value: Any, what: str = "the value") -> Spot:
-        """Append a value. Blocks while it is written.
+        """Append a value. Blocks while it writes.
 
         Args:
             value: Any object.
-            what: Name of the value, for the error text.
+            what: The name of the value, for the error text.
 
         Raises:
             TypeError: If it cannot be pickled.
@@ -313,12 +313,12 @@ class ValueFile:
         return Spot(self._path, offset, token)
 
     def close(self) -> None:
-        """Give up the file with all its values. Any number of times."""
+        """Close and remove the file with all its values. May be called more than once."""
         self._finalizer()
 
 
 def _open_in(directory: str, has_name: bool) -> tuple[int, str]:
-    """A new file in `directory`, and a path by which other processes of this user can open it."""
+    """Create a file in `directory`. Return its descriptor, and a path by which this user's processes can open it."""
     files.make_directory(directory, 0o700, within=os.path.dirname(directory))
     path = os.path.join(directory, f"values-{os.urandom(8).hex()}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -331,9 +331,9 @@ def _open_in(directory: str, has_name: bool) -> tuple[int, str]:
         os.rmdir(directory)
     try:
         os.close(os.open(link, os.O_RDONLY))
-        if os.stat("/proc/self/fd").st_uid == os.geteuid():  # else no process may look into this one
+        if os.stat("/proc/self/fd").st_uid == os.geteuid():  # else other processes may not open its descriptors
             return descriptor, link
-    except OSError:  # a file system that does not keep files without names
+    except OSError:  # the file system does not keep a file without a name
         pass
     os.close(descriptor)
     files.make_directory(directory, 0o700, within=os.path.dirname(directory))
@@ -341,7 +341,7 @@ def _open_in(directory: str, has_name: bool) -> tuple[int, str]:
 
 
 def _release(owner_pid: int, descriptor: int, path: str, directory: str) -> None:
-    if os.getpid() != owner_pid:  # a forked child keeps its parent's file
+    if os.getpid() != owner_pid:  # a forked child must not remove its parent's file
         return
     os.close(descriptor)
     if os.path.dirname(path) == directory:
@@ -353,20 +353,20 @@ def _release(owner_pid: int, descriptor: int, path: str, directory: str) -> None
 # -- handles -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class SharedFile(Spot):
-    """A handle to a value in a file; small and picklable.
+    """A small picklable handle to a value in a file.
 
-    Large buffers in the value, such as those of numpy arrays, belong to who has called `get`: to write to them changes
-    no other trial's. Everything else belongs to all who ask for it in a process: treat it as read-only.
+    A value with large buffers, such as a numpy array, belongs to the caller of `get`; writing to the buffers does not
+    change other trials' values. All callers in a process share any other value, so treat it as read-only.
     """
 
     def get(self) -> Any:
-        """The value. The first call in a process blocks to load it, later calls return the same object.
+        """The value. The first call in a process blocks while it loads the value; later calls return the same object.
 
-        Each call loads a value with large buffers again: it maps them, and reads the rest. The first call takes what
-        `preload` has loaded.
+        A value with large buffers is loaded again by each call, which maps the buffers and reads the rest. If `preload`
+        has loaded the value, the first call returns that object.
 
         Raises:
-            FileNotFoundError: If the value is gone: it is removed when its run ends.
+            FileNotFoundError: If the value no longer exists. It is removed when its run ends.
         """
         with _loading:
             value, is_mapped = _loaded.get(self) or self._load()
@@ -375,13 +375,13 @@ class SharedFile(Spot):
             return value
 
     def preload(self) -> None:
-        """Load the value for the first `get`, here or in a process that is forked from this one. Blocks.
+        """Load the value in advance, for the first `get` in this process or in one that is forked from it. Blocks.
 
-        If it is a function that begins with imports of installed packages, they are imported, too.
+        If the value is a function that begins with imports of installed packages, import these packages as well.
         """
         with _loading:
             value, _ = _loaded.get(self) or self._load()
-        from minitune.base.preload import import_ahead  # here, since a driver never needs it
+        from minitune.base.preload import import_ahead  # imported here, because a driver never needs it
 
         import_ahead(value)
 
@@ -390,19 +390,19 @@ class SharedFile(Spot):
         return found
 
     def forget(self) -> None:
-        """Drop the value from this process's cache; the next `get` loads it again."""
+        """Remove the value from this process's cache. The next `get` loads it again."""
         with _loading:
             _loaded.pop(self, None)
 
 
 class SharedObject:
-    """A handle to a value of this very process, by reference; pickled and loaded here it is still the same.
+    """A handle to an object of this process. Pickling and loading it in this process gives the same object.
 
     Args:
         value: Any object.
 
     Attributes:
-        value: That object.
+        value: The object.
     """
 
     def __init__(self, value: Any):
@@ -411,7 +411,7 @@ class SharedObject:
         _objects[self._token] = self
 
     def get(self) -> Any:
-        """The value itself."""
+        """The object itself."""
         return self.value
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -423,36 +423,36 @@ def _find_object(token: str) -> SharedObject:
         return _objects[token]
     except KeyError:
         raise LookupError(
-            f"shared object {token} is not in this process any more: a SharedObject is a reference, which cannot "
+            f"shared object {token} is no longer in this process: a SharedObject is a reference, which cannot "
             "leave its process and lives as long as its first owner keeps it"
         ) from None
 
 
 @dataclass(frozen=True)
 class ObjectRef(Spot):
-    """A small picklable reference to a value that the user has stored with `put`. It may be part of a search space.
+    """A small picklable reference to a value that the user has stored with `put`. A search space may contain it.
 
     Attributes:
-        number: Counts the values that its process has stored.
+        number: The number of the value within the process that stored it.
     """
 
     number: int = 0
 
     @property
     def __name__(self) -> str:
-        """The text that the names of trials show for it."""
+        """The text that represents the value in names of trials."""
         return f"object_{self.number}"
 
     def __repr__(self) -> str:
         return f"ObjectRef({self.__name__})"
 
     def get(self) -> Any:
-        """The value: a copy for each call, so that no trial sees what another does to its own. Blocks to read it.
+        """The value, as a separate copy for each call, so that no trial sees another's changes. Blocks while it reads.
 
-        Large buffers in it, such as those of numpy arrays, are mapped, and copied page by page where they are written.
+        Large buffers, such as those of numpy arrays, are mapped. A page of them is copied when it is written to.
 
         Raises:
-            ObjectLostError: If the value is gone.
+            ObjectLostError: If the value no longer exists.
         """
         try:
             return read_value(self)[0]
@@ -471,9 +471,9 @@ class StoredValue(Spot):
     buffers in them, and may write to its private copy.
 
     Attributes:
-        name: The checksum after which the file is named.
-        size_bytes: Size of the file.
-        text: A short text of the value; `repr()` shows it.
+        name: The checksum that is the file's name.
+        size_bytes: The size of the file.
+        text: A short text for the value; `repr()` returns it.
     """
 
     name: str = ""
@@ -497,21 +497,20 @@ def _read_stored(path: str, token: str) -> Any:
 
 
 def store(value: Any, path: str | os.PathLike[str], what: str = "the value") -> SharedFile:
-    """Pickle `value` into a file that only this user can read. Blocks while it writes.
+    """Pickle `value` to a file that only this user can read. Blocks while it writes.
 
-    Large buffers are written from where they are, not held a second time in memory. The file appears whole or not at
-    all.
+    Large buffers are written without a copy in memory. Either the whole file appears or nothing.
 
     Args:
         value: Any object.
-        path: Where to; the directory must exist. A file that is there is replaced.
-        what: Name of the value, for the error text.
+        path: The file. Its directory must exist. An existing file is replaced.
+        what: The name of the value, for the error text.
 
     Returns:
         The handle.
 
     Raises:
-        TypeError: If it cannot be pickled; the text names the path to the offending member.
+        TypeError: If the value cannot be pickled. The text names the path to the part that causes this.
         OSError: If the file cannot be written.
     """
     target = os.path.abspath(os.fspath(path))
