@@ -68,9 +68,8 @@ def pytest_configure() -> None:
         from hypothesis import settings
     except ImportError:  # then property tests are skipped
         return
-    settings.register_profile(
-        "minitune", deadline=None, database=None
-    )  # no timing assertions, no files in the checkout
+    # no timing assertions, no files in the checkout, half of the examples that are the default
+    settings.register_profile("minitune", deadline=None, database=None, max_examples=50)
     settings.load_profile("minitune")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
-WORKLOADS = ["cold", "reused", "asha", "checkpoints", "population", "growth", "idle"]
+WORKLOADS = ["reused", "asha", "checkpoints", "population", "growth", "idle"]
 """One of each kind that needs no other package; those left out differ from these in sizes and settings."""
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are measured by /proc")

@@ -31,7 +31,7 @@ def test_what_tpe_and_asha_print_agrees_with_the_table_and_with_what_is_said_of_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
-    assert tpe_asha.main(["--samples", "16", "--storage", str(tmp_path)]) == 0
+    assert tpe_asha.main(["--samples", "13", "--storage", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     (in_table,) = set(re.findall(r"Current best trial: \w+ with loss=([\d.]+) ", told.rpartition("== Status ==")[2]))
     assert f"Best loss:                 {float(in_table):.4f}\n" in told

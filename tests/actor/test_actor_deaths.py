@@ -125,7 +125,7 @@ def test_a_death_that_takes_long_is_not_taken_for_a_closed_channel(
 ) -> None:
     """A dying process closes its files first: on a busy machine the end of the channel comes long before the death."""
     monkeypatch.setattr("minitune.actor.process.EOF_S", 0.0)
-    for number in range(10):
+    for number in range(5):
         driver.start(f"exits {number}")
         driver.group.call(f"exits {number}", "exit_process", 7)
         assert driver.ended(f"exits {number}").cause == "exit code 7"

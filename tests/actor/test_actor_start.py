@@ -445,14 +445,17 @@ def _start_inner_family(pid_file: str) -> int:
     return int(_inner[0].call("inner", "start_all"))
 
 
-def run_script(text: str, directory: Path, *flags: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run a script in a directory, with the packages of this process."""
+def run_script(
+    text: str, directory: Path, *flags: str, cwd: Path | None = None, **env: str | None
+) -> subprocess.CompletedProcess[str]:
+    """Run a script in a directory, with the packages of this process. A variable that is None is removed."""
+    given = {**os.environ, "PYTHONPATH": PYTHONPATH, **env}
     script = directory / "script_of_the_user.py"
     script.write_text(text)
     return subprocess.run(
         [sys.executable, *flags, str(script)],
-        cwd=directory,
-        env={**os.environ, "PYTHONPATH": PYTHONPATH, **env},
+        cwd=cwd or directory,
+        env={name: value for name, value in given.items() if value is not None},
         capture_output=True,
         text=True,
         timeout=BOUND_S,
@@ -487,29 +490,13 @@ print("fine")
 """
 
 
-def test_interpreter_flags_reach_the_workers(start_method: str, tmp_path: Path) -> None:
-    done = run_script(_PLAIN, tmp_path, "-O", "-X", "dev", "-W", "error", "-s", "-B")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
-
-
-def test_hostile_files_in_the_working_directory(start_method: str, tmp_path: Path) -> None:
-    """The script is elsewhere, so that only a worker that looked into the working directory would find them."""
+def test_interpreter_flags_reach_the_workers_and_hostile_files_do_not(start_method: str, tmp_path: Path) -> None:
+    """The script is elsewhere, so that only a worker that looked into the working directory would find the files."""
     for name in ("signal", "random", "socket", "select", "cloudpickle", "minitune"):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('hostile')\n")
     (tmp_path / "elsewhere").mkdir()
-    script = tmp_path / "elsewhere" / "script.py"
-    script.write_text(_PLAIN)
-    env = {**os.environ, "PYTHONPATH": PYTHONPATH}
-    env.pop("HOME", None)
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=BOUND_S,
-        check=False,
-    )
+    flags = ("-O", "-X", "dev", "-W", "error", "-s", "-B")
+    done = run_script(_PLAIN, tmp_path / "elsewhere", *flags, cwd=tmp_path, HOME=None)
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
 
 

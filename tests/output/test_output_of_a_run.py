@@ -215,7 +215,7 @@ def test_a_best_trial_that_has_failed_is_marked(capfd: pytest.CaptureFixture[str
 
 def reads(config: dict[str, Any]) -> None:
     tune.report({"n": 1})
-    with open(config["path"], config.get("mode", "r")):
+    with open(config["path"], "w" if "new" in config["path"] else "r"):
         pass
 
 
@@ -225,19 +225,22 @@ def test_a_relative_path_gets_a_hint_where_the_file_is(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data.txt").write_text("here")
     (tmp_path / "out").mkdir()
+    meant = {
+        "data.txt": tmp_path / "data.txt",
+        "out/new.txt": tmp_path / "out" / "new.txt",
+        "nowhere.txt": None,
+        str(tmp_path / "nowhere.txt"): None,
+    }
+    grid = fit(reads, {"path": tune.grid_search(list(meant))}, executor="local", verbose=1)
+    shown = capfd.readouterr().out
     hint = "hint: the working directory of each trial is its own directory; use the absolute path, "
-    for space, meant in (
-        ({"path": "data.txt"}, tmp_path / "data.txt"),
-        ({"path": "out/new.txt", "mode": "w"}, tmp_path / "out" / "new.txt"),
-        ({"path": "nowhere.txt"}, None),
-        ({"path": str(tmp_path / "nowhere.txt")}, None),
-    ):
-        (result,) = fit(reads, space, executor="local", verbose=1)
-        line = f"\n{hint}{meant}, or set MINITUNE_CHDIR_TO_TRIAL_DIR=0\n"
-        told = (capfd.readouterr().out, f"{result.error}\n", Path(result.path, "error.txt").read_text())
-        for text in told:
+    for result, place in zip(grid, meant.values(), strict=True):
+        line = f"\n{hint}{place}, or set MINITUNE_CHDIR_TO_TRIAL_DIR=0\n"
+        if result is grid[0]:  # for all four, which fail at one place
+            assert shown.count(line) == shown.count("hint:") == 1
+        for text in (f"{result.error}\n", Path(result.path, "error.txt").read_text()):
             assert "FileNotFoundError: " in text
-            assert text.count(line) == text.count("hint:") == (meant is not None)
+            assert text.count(line) == text.count("hint:") == (place is not None)
         copied = shutil.copytree(result.path, tmp_path / "copies" / os.path.basename(result.path))
         again = Result.from_path(copied).error  # from the text alone
         assert isinstance(again, FileNotFoundError)

@@ -1,27 +1,24 @@
 """How many Python calls the driver makes for each report, and for each trial: speed that no busy machine can hide.
 
-Each count is the difference of two runs of different length, so start and end of a run take no part. Calls into C, and
-calls of the standard library, are not counted.
+Each count is the difference of two runs of different length, so start and end of a run take no part. Another run goes
+before both, for the first run of a process does more. Calls into C, and calls of the standard library, are not counted.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
-from kit import scaled_s
+from kit import Script
 
 PROBE = """
-import collections, json, os, sys, tempfile
+import collections, json, os, sys
 import minitune as tune
 
-kind, n = sys.argv[1], int(sys.argv[2])
+kind, *counts = sys.argv[1], *map(int, sys.argv[2:])
 root = os.path.dirname(tune.__file__)
-calls = collections.Counter()
 
 def profile(frame, event, arg):
     code = frame.f_code
@@ -35,7 +32,8 @@ def reports(config):
 def one(config):
     tune.report({"loss": config["x"]})
 
-with tempfile.TemporaryDirectory() as directory:
+for n in counts:
+    calls = collections.Counter()
     is_report = kind == "report"
     tuner = tune.Tuner(
         reports if is_report else one,
@@ -47,22 +45,13 @@ with tempfile.TemporaryDirectory() as directory:
             max_concurrent_trials=1,
             reuse_actors=kind == "reused trial",
         ),
-        run_config=tune.RunConfig(storage_path=directory, verbose=0),
+        run_config=tune.RunConfig(verbose=0),
     )
     sys.setprofile(profile)
     tuner.fit()
     sys.setprofile(None)
-print(json.dumps(calls))
+    print(json.dumps(calls))
 """
-
-
-def calls_of(kind: str, n: int, script: Path) -> Counter[str]:
-    """The calls of a whole run, by module and function."""
-    run = subprocess.run(
-        [sys.executable, script, kind, str(n)], capture_output=True, text=True, timeout=scaled_s(60), check=False
-    )
-    assert run.returncode == 0, run.stderr
-    return Counter(json.loads(run.stdout))
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="other Pythons call comprehensions in other ways")
@@ -72,13 +61,11 @@ def calls_of(kind: str, n: int, script: Path) -> Counter[str]:
     [("report", 100, 300, 35, 18), ("reused trial", 30, 90, 362, 35), ("fresh trial", 20, 60, 500, 41)],
 )
 def test_the_driver_makes_few_calls(
-    kind: str, few: int, many: int, most_calls: int, most_modules: int, tmp_path: Path
+    kind: str, few: int, many: int, most_calls: int, most_modules: int, script: Script
 ) -> None:
-    script = tmp_path / "probe.py"
-    script.write_text(PROBE)
+    printed = script.run(PROBE, kind, "5", str(few), str(many))
 
-    first, second = (calls_of(kind, n, script) for n in (few, many))
-
+    _, first, second = (Counter(json.loads(line)) for line in printed.splitlines())
     each = {name: (count - first[name]) / (many - few) for name, count in second.items()}
     listed = "\n".join(f"{count:7.2f} {name}" for name, count in sorted(each.items()) if count >= 0.1)
     modules = {name.split(":")[0] for name, count in each.items() if count >= 0.5}

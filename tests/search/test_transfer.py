@@ -69,8 +69,8 @@ def test_a_like_task_helps_from_the_first_trials_on(kind: type[TPESearch]) -> No
 
 
 def test_a_task_that_is_not_like_it_does_no_harm() -> None:
-    cold = [best_at(TPESearch(seed=seed), [], (50,))[0] for seed in range(20)]
-    warm = [best_at(TPESearch(seed=seed), [earlier(turned, seed)], (50,))[0] for seed in range(20)]
+    cold = [best_at(TPESearch(seed=seed), [], (30,))[0] for seed in range(20)]
+    warm = [best_at(TPESearch(seed=seed), [earlier(turned, seed)], (30,))[0] for seed in range(20)]
     assert share_won(warm, cold) > 0.35  # 0.5 less two standard deviations
 
 

@@ -41,7 +41,7 @@ def _containers(children: Any) -> Any:
     )
 
 
-@hypothesis.settings(max_examples=300)
+@hypothesis.settings(max_examples=150)
 @hypothesis.given(st.dictionaries(texts, st.recursive(leaves, _containers, max_leaves=20), max_size=5))
 def test_any_record_comes_back_exactly(record: dict[str, Any]) -> None:
     line = encode(record)
@@ -51,7 +51,7 @@ def test_any_record_comes_back_exactly(record: dict[str, Any]) -> None:
     assert line.count(b"\n") == 1
 
 
-@hypothesis.settings(max_examples=50)
+@hypothesis.settings(max_examples=25)
 @hypothesis.given(st.recursive(leaves, _containers, max_leaves=5), st.integers(30, 90))
 def test_any_value_comes_back_from_any_depth(value: Any, depth: int) -> None:
     for level in range(depth):
@@ -60,7 +60,7 @@ def test_any_value_comes_back_from_any_depth(value: Any, depth: int) -> None:
     assert same(decode(encode({"v": value})), {"v": value})
 
 
-@hypothesis.settings(max_examples=200)
+@hypothesis.settings(max_examples=100)
 @hypothesis.given(st.binary(max_size=60))
 def test_garbage_is_no_record(data: bytes) -> None:
     with pytest.raises(ValueError):
