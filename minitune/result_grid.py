@@ -24,11 +24,20 @@ from minitune.base.checks import require, shown
 from minitune.base.files import local_path
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, refuse_out_of_scope
-from minitune.error import TuneError, trial_error_of_text
+from minitune.error import TrialError, TuneError, trial_error_of_text
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial, best_of, check_mode, is_number
 from minitune.record.layout import last_error_text
-from minitune.result import AUTO_RESULT_KEYS, CHECKPOINT_DIR_NAME, CONFIG, DONE, EXPERIMENT_TAG, TRIAL_ID, flatten
+from minitune.result import (
+    AUTO_RESULT_KEYS,
+    CHECKPOINT_DIR_NAME,
+    CONFIG,
+    DONE,
+    EXPERIMENT_TAG,
+    TRAINING_ITERATION,
+    TRIAL_ID,
+    flatten,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -218,12 +227,14 @@ class Result:
         """Shown by notebooks."""
         from minitune.base.table import as_html, facts, short_repr
 
-        own = {key: value for key, value in self.metrics.items() if key not in _HIDDEN_KEYS}
+        shown = (TRIAL_ID, TRAINING_ITERATION)
+        own = {key: value for key, value in self.metrics.items() if key in shown or key not in AUTO_RESULT_KEYS}
         parts = facts("metric", flatten(own)) + facts("parameter", flatten(self.config))
         if self.checkpoint is not None:
             parts.append(f"Checkpoint: {self.checkpoint.path}")
         if self.error is not None:
-            parts.append(f"Failed: {short_repr(self.error)}")
+            failure = self.error.summary() if isinstance(self.error, TrialError) else short_repr(self.error)
+            parts.append(f"Failed: {failure}")
         return as_html([*parts, f"Directory: {self.path}"])
 
 

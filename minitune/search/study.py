@@ -20,6 +20,9 @@ from minitune.space.domains import component_seed, draw_global_seed
 from minitune.space.parameters import config_key
 from minitune.space.tree import copy_tree
 
+_SHOWN = {DEFAULT_METRIC: "value"}
+"""The name of a metric for people, where it is another one."""
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -216,18 +219,19 @@ class Study:
     def _repr_html_(self) -> str:
         """Shown by notebooks: the best evaluations of a single objective, else the latest ones."""
         failed = sum(one.has_failed for one in self._history)
-        parts: list[Part] = [f"{len(self._history)} told, of which {failed} have failed; {len(self._open)} open"]
+        parts: list[Part] = [f"{len(self._history)} told, {failed} failed, {len(self._open)} open"]
         shown, picture = list(enumerate(self._history)), ""
         if isinstance(self._mode, str) and isinstance(self._metric, (str, type(None))):
             name, sign = self._names[0], 1 if self._mode == "min" else -1
+            title = f"{_SHOWN.get(name, name)} of each evaluation, and the best so far"
             values = [(n, float(one.metrics[name])) for n, one in shown if is_real(one.metrics.get(name))]
             ranks = {n: math.inf if math.isnan(value) else sign * value for n, value in values}
             shown = heapq.nsmallest(MAX_ROWS, shown, key=lambda pair: ranks.get(pair[0], math.inf))
-            picture = curve(values, self._mode, f"{name} of each evaluation, and the best so far")
+            picture = curve(values, self._mode, title)
         rows = [(n, {**one.metrics, **flatten(one.config)}) for n, one in shown[-MAX_ROWS:]]
         if rows:
             names = dict.fromkeys(name for _, row in rows for name in row)
-            columns = [Column(name, [row.get(name) for _, row in rows]) for name in names]
+            columns = [Column(_SHOWN.get(name, name), [row.get(name) for _, row in rows]) for name in names]
             parts.append(Table([Column("number", [n for n, _ in rows]), *columns]))
         parts += left_out_line(len(self._history) - len(rows), "history has all")
         return as_html(parts, picture)

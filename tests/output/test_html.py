@@ -106,7 +106,9 @@ def test_a_result_shows_metrics_configuration_and_failure() -> None:
     assert ["x", "1"] in rows(text)
     assert ["text", repr(BAD)] in rows(text)
     assert f"Directory: {found[1].path}" in html.unescape(text)
-    assert "Failed: " in checked(found[3]._repr_html_())
+    assert ["training_iteration", "1"] in rows(text)
+    assert "done" not in [row[0] for row in rows(text)]
+    assert f"Failed: ValueError: no {BAD}" in html.unescape(checked(found[3]._repr_html_()))
     checked(Result({}, None, None, "/nowhere")._repr_html_())
     assert "... 900 more" in Result({str(n): n for n in range(1000)}, None, None, "/nowhere")._repr_html_()
 
@@ -121,7 +123,10 @@ def test_a_study_shows_its_best_evaluations_first() -> None:
     text = checked(study._repr_html_())
     assert rows(text)[0] == ["number", "loss", "x", "text"]
     assert [row[:3] for row in rows(text)[1:]] == [["0", "2", "2"], ["1", "0", "0"], ["2", "", "1"]]
-    assert "3 told, of which 1 have failed; 0 open" in text
+    assert "3 told, 1 failed, 0 open" in text
+    nameless = Study({"x": tune.grid_search([2, 0])}, mode="min", num_samples=1)
+    nameless.tell(nameless.ask() or {}, 5)
+    assert rows(nameless._repr_html_()) == [["number", "value", "x"], ["0", "5", "2"]]
     several = Study({"x": tune.grid_search([2, 0, 1])}, metric=["a", "b"], mode=["min", "max"], num_samples=1)
     config = several.ask()
     assert config is not None
