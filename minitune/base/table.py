@@ -111,12 +111,14 @@ class Column:
         values: One for each row.
         max_length: Characters of a cell; longer text is cut, but not below the length of the header.
         least: Columns of the terminal that it takes at least, so that it stays as it is while digits change.
+        brief: Takes its place where there is no space for all columns of the table.
     """
 
     header: str
     values: Sequence[Any]
     max_length: int = 20
     least: int = 0
+    brief: Column | None = None
 
     @cached_property
     def texts(self) -> list[str]:
@@ -152,19 +154,20 @@ class Table:
         columns: From left to right.
         ranking: The positions of the columns, the most important first: where there is no space for all, the last ones
             are dropped. Empty: none is.
-        brief: Takes the place of the first column where there is no space for all columns.
         titles: Texts above rows, by the position of the row.
         is_framed: Whether it has a frame, with numbers to the right.
     """
 
     columns: Sequence[Column]
     ranking: Sequence[int] = ()
-    brief: Column | None = None
     titles: Mapping[int, str] = field(default_factory=dict)
     is_framed: bool = True
 
     def narrowed(self, width: int | None) -> tuple[Table, list[str]]:
         """The table with as many of its columns as fit, and the headers of those that are left out.
+
+        If not all fit, columns become brief. Those for which there is space in the end stay as they are, the least
+        important ones first.
 
         Args:
             width: Columns of the terminal; None: there is no limit.
@@ -172,15 +175,20 @@ class Table:
         space, left = (3, (width or 0) - 1) if self.is_framed else (2, (width or 0) + 2)
         if width is None or not self.ranking or sum(column.width + space for column in self.columns) <= left:
             return self, []
-        columns = [self.brief or self.columns[0], *self.columns[1:]]
-        shown: set[int] = set()
+        columns = [column.brief or column for column in self.columns]
+        shown: list[int] = []
         for c in self.ranking:
-            left -= columns[c].width + space
-            if left < 0 and shown:
+            if columns[c].width + space > left and shown:
                 break
-            shown.add(c)
+            left -= columns[c].width + space
+            shown.append(c)
         left_out = [column.header for c, column in enumerate(columns) if c not in shown]
-        return replace(self, columns=[columns[c] for c in sorted(shown)], ranking=(), brief=None), left_out
+        for c in reversed(shown):
+            more = self.columns[c].width - columns[c].width
+            if more <= left:
+                columns[c] = self.columns[c]
+                left -= more
+        return replace(self, columns=[columns[c] for c in sorted(shown)], ranking=()), left_out
 
     def lines(self, width: int | None = None) -> list[str]:
         """The table as text.

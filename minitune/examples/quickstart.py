@@ -187,8 +187,9 @@ def show(grid: ResultGrid, seed: int) -> None:
     print(f"All results:                      {grid.experiment_path}")
     run = shlex.quote(grid.experiment_path)
     print()
-    print(f"Next: `minitune ls {run}` lists the trials, `minitune explain {run}` tells why")
-    print("each was stopped, `minitune help` shows the manual.")
+    print("Next: list the trials, read why each one was stopped, or read the manual:")
+    for command in (f"ls {run}", f"explain {run}", "help"):
+        print(f"  minitune {command}")
 
 
 def add_parser(commands: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from minitune.base.table import Column, Table, as_html, bar, curve, format_cell, line_as_html
 from minitune.base.text import cut, cut_front, duration, one_line, width_of
 from minitune.experiment.lifecycle import ERROR, RUNNING, TERMINATED
-from minitune.output.table import STATUS_ORDER
+from minitune.output.table import STATUS_ORDER, status_column
 
 _BAR_COLUMNS = 30
 _LEAST_BAR_COLUMNS = 8
@@ -169,11 +169,12 @@ def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, s
     def of_metric(name: str) -> Column:
         return Column(_header(name), [row.metrics.get(name) for row in rows], _CELL_COLUMNS, least)
 
+    number = Column("trial", [row.number for row in rows])
     columns = [
-        Column("trial", [cut_front(one_line(row.name), _NAME_COLUMNS) for row in rows], _NAME_COLUMNS),
+        Column("trial", [cut_front(one_line(row.name), _NAME_COLUMNS) for row in rows], _NAME_COLUMNS, brief=number),
         *map(of_metric, first),
         *(Column(_header(name), [row.params.get(name) for row in rows], _CELL_COLUMNS) for name in params),
-        Column("status", [row.status for row in rows]),
+        status_column([row.status for row in rows]),
         Column("iter", [row.iteration for row in rows]),
         Column("time", [None if row.time_s is None else duration(row.time_s) for row in rows]),
         *([Column("node", nodes)] if len({*nodes} - {None}) > 1 else []),
@@ -181,8 +182,7 @@ def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, s
     ]
     titles = {0: one_line(f"best so far ({goal[1]} {goal[0]})")} if best and goal is not None else {}
     titles |= {len(best): "running"} if running else {}
-    brief = Column("trial", [row.number for row in rows])
-    return Table(columns, range(len(columns)), brief, titles, is_framed=False)
+    return Table(columns, range(len(columns)), titles, is_framed=False)
 
 
 def render(snapshot: Snapshot, width: int, height: int, *, color: bool = False, ascii_only: bool = False) -> list[str]:

@@ -390,7 +390,8 @@ def trial_table(
     parameters = parameters or {name: name for name in sorted({p for t in trials for p in t.evaluated_params})}
     values = {name: [look_up(trial.last_result, name) for trial in trials] for name in metrics}
     metrics = {name: shown for name, shown in metrics.items() if any(value is not None for value in values[name])}
-    columns = [Column("Trial name", [trial.name for trial in trials], 10_000)]
+    number = Column("trial", [trial.number for trial in trials])
+    columns = [Column("Trial name", [trial.name for trial in trials], 10_000, brief=number)]
     if endings is None:
         columns.append(Column("status", [trial.shown_status for trial in trials], 10_000))
         pids = [trial.last_result.get(PID) or trial.pid for trial in trials]
@@ -398,7 +399,7 @@ def trial_table(
         locations = [f"{host}:{pid}" if pid else "" for host, pid in zip(hosts, pids, strict=True)]
         columns.append(Column("loc", locations, max_length))
     else:
-        columns.append(Column("status", [endings[trial.trial_id] for trial in trials], 10_000))
+        columns.append(status_column([endings[trial.trial_id] for trial in trials]))
     fixed = len(columns)
     for name, shown in parameters.items():
         cells = [parameter_of(trial, name) for trial in trials]
@@ -410,7 +411,13 @@ def trial_table(
     steps = [by_metric.pop(TRAINING_ITERATION)] if TRAINING_ITERATION in by_metric else []
     times = [by_metric.pop(TIME_TOTAL_S)] if TIME_TOTAL_S in by_metric else []  # the user's own metrics say more
     ranking = [0, *goal, *range(fixed, first), 1, *steps, *by_metric.values(), *times, *range(2, fixed)]
-    return Table(columns, ranking, Column("trial", [trial.number for trial in trials]))
+    return Table(columns, ranking)
+
+
+def status_column(endings: Sequence[str]) -> Column:
+    """A column of what `ending` says, without the scheduler where there is no space for it."""
+    brief = Column("status", [ending.partition(" by ")[0] for ending in endings], 10_000)
+    return Column("status", endings, 10_000, brief=brief)
 
 
 def parameter_of(trial: Trial, name: str) -> Any:
