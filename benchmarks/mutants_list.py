@@ -168,7 +168,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/base/table.py",
-        "[self.brief or self.columns[0], *self.columns[1:]]",
+        "[column.brief or column for column in self.columns]",
         "[*self.columns]",
         "tests/output/test_live_view.py::test_the_objective_and_the_parameters_are_dropped_last",
     ),

@@ -230,7 +230,8 @@ def _trials(name: str) -> _Listing:
         f", {run.not_drawn} not drawn{'' if state.name in (FINISHED_RUN, STOPPED) else ' yet'}" if run.not_drawn else ""
     )
     heading = f"{run.path}: {len(rows)} {'trial' if len(rows) == 1 else 'trials'}{more}, {state.text}"
-    vital = ["trial", *(run.goal.metrics or own[:1]), *searched, "status"]
+    how = "ended" if rows and all(row["ended"] for row in rows) else "status"
+    vital = ["trial", *(run.goal.metrics or own[:1]), *searched, how]
     return _Listing(rows, shown, heading, vital)
 
 

@@ -680,7 +680,7 @@ class LiveReporter(ScreenReporter):
         goal = (
             f" ({', '.join(f'{m} {n}' for n, m in self._goal.objectives.items())})" if self._goal.objectives else goal
         )
-        count += f", of which {self._ended_before} have ended" if self._ended_before else ""
+        count += f", {self._ended_before} already ended" if self._ended_before else ""
         self.say(f"Run of {count}{goal}; results in {path}")
         if self._info.outputs:
             outputs = tuple(dict.fromkeys(self._info.outputs))

@@ -197,7 +197,7 @@ def test_a_narrow_terminal_keeps_parameters_and_the_objective_longest(
     head, dropped = (minitune("ls", "run")[1].splitlines()[index] for index in (2, -1))
     assert "loss" in head
     assert "config/" in head
-    assert "status" in head
+    assert "ended" in head
     assert dropped.startswith("columns left out for lack of space: trial_id")
 
 
