@@ -75,7 +75,10 @@ def four(config: dict[str, int]) -> None:
         (tune.schedulers.ResourceChangingScheduler(Odd()), "Odd"),
         (tune.schedulers.ASHAScheduler(max_t=9), "ASHA"),
         (tune.schedulers.HyperBandScheduler(max_t=9), "HyperBand"),
-        (tune.schedulers.MedianStoppingRule(grace_period=0, min_samples_required=1), "median rule"),
+        (
+            tune.schedulers.MedianStoppingRule("training_iteration", grace_period=0, min_samples_required=1),
+            "median rule",
+        ),
     ],
 )
 def test_a_trial_that_a_scheduler_has_stopped_says_which(
