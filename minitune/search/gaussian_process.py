@@ -246,25 +246,25 @@ class Covariance:
         self._norms: list[float] = []  # their squared lengths
         self._pivots: list[float] = []  # the diagonal
         for number, each in enumerate(inputs):
-            row, norm = self._forward(_kernel(each, inputs[:number]), [], 0.0)
-            self._rows.append(tuple(row))
+            row, norm = self._forward(_kernel(each, inputs[:number]), (), 0.0)
+            self._rows.append(row)
             self._norms.append(norm)
             self._pivots.append(math.sqrt(1 + noise - norm))
         self.log_determinant = sum(map(math.log, self._pivots))
 
-    def _forward(self, values: Sequence[float], solved: list[float], norm: float) -> tuple[list[float], float]:
+    def _forward(self, values: Sequence[float], solved: Vector, norm: float) -> tuple[Vector, float]:
         """Go on solving the triangular system.
 
-        The product of two vectors is taken from their distance: `math.dist` is three times as fast as a sum of
-        products. No vector here is longer than the square root of 1 + noise, so that this costs no precision.
+        The product of two vectors is taken from their distance: `math.dist` of two tuples is three times as fast as a
+        sum of products. No vector here is longer than the square root of 1 + noise, so that this costs no precision.
 
         Args:
             values: The next ones of the right side.
-            solved: What was found so far; the list goes on.
+            solved: What was found so far.
             norm: Its squared length.
 
         Returns:
-            `solved` and its squared length.
+            All that is found now, and its squared length.
         """
         dist, begin = math.dist, len(solved)
         end = begin + len(values)
@@ -272,7 +272,7 @@ class Covariance:
         for value, row, row_norm, pivot in rows:
             apart = dist(solved, row)
             found = (value - 0.5 * (norm + row_norm - apart * apart)) / pivot
-            solved.append(found)
+            solved += (found,)
             norm += found * found
         return solved, norm
 
@@ -305,7 +305,7 @@ class Covariance:
         nearest = max(row)
         yield 1 - nearest * nearest / (1 + self._noise)  # from the nearest point alone
         # What is left falls with each point, and the best points, near which one looks, come first.
-        solved: list[float] = []
+        solved: Vector = ()
         norm = 0.0
         for begin in range(0, len(row), _BLOCK):
             solved, norm = self._forward(row[begin : begin + _BLOCK], solved, norm)
