@@ -1,8 +1,8 @@
-"""ExperimentAnalysis: the trials of a run, from its driver or from its directory alone, and the best of them.
+"""ExperimentAnalysis: the trials of a run, from its driver or from its directory, and the best of them.
 
-Nothing is unpickled here, so a run need not be trusted. The reports of a trial come from the journal of its run.
-The trial's own `result.json` and `progress.csv` are read only where there is no journal: the trainable may have written
-files of these names itself.
+This module unpickles nothing, so it can read runs that are not trusted. The reports of a trial come from the run's
+journal. The trial's `result.json` and `progress.csv` are read only if there is no journal, because the trainable may
+have written files with these names itself.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _INT = re.compile(r"[+-]?\d{1,4000}")
 _FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf|nan", re.IGNORECASE)
 
 _IDENTITY = (TRIAL_ID, TRAINING_ITERATION, TIMESTAMP)
-"""The keys that tell a report from all others."""
+"""The keys that identify a report."""
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
@@ -82,20 +82,20 @@ class ExperimentAnalysis:
     """The trials of a run and the best of them.
 
     Args:
-        experiment_checkpoint_path: The run's directory, or its journal. The run may be live, and need not be trusted:
-            nothing is unpickled, so objects in configurations that only pickle can hold show as their text.
+        experiment_checkpoint_path: The run's directory or journal. The run may still be running. Nothing is unpickled,
+            so objects in configurations that were pickled are shown as text.
         storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
-        trials: Its trials; by default they are read from the directory, without the trainable.
-        default_metric: The metric of the `best_...` members; by default, if there is a mode, `_metric`, under which a
-            returned number is reported. A list for several objectives, none of which is the default then.
-        default_mode: `"min"` or `"max"`; a list for a list of metrics.
+        trials: The trials of the run; by default they are read from the directory, without the trainable.
+        default_metric: The metric of the `best_...` members. If there is only a mode, it is `_metric`, the name of a
+            number that a trainable returns. For several objectives, a list; then there is no default objective.
+        default_mode: `"min"` or `"max"`; for a list of metrics, a list.
 
     Raises:
-        ValueError: If the mode is unknown, or the directory holds no run.
-        JournalCorruptError: If the run's record has been damaged.
+        ValueError: If the mode is unknown, or the directory contains no run.
+        JournalCorruptError: If the journal is damaged.
 
     Attributes:
-        trials: In order of submission.
+        trials: The trials, in order of submission.
         experiment_path: The run's directory.
     """
 
@@ -120,7 +120,7 @@ class ExperimentAnalysis:
         self.default_metric, self.default_mode = self._goal.metric, self._goal.mode
         path = local_path(experiment_checkpoint_path)
         if trials is None:
-            from minitune.record.story import read_run  # which the script of a run does not need
+            from minitune.record.story import read_run  # imported here, because the script of a run does not need it
 
             try:
                 run = read_run(path)
@@ -134,9 +134,9 @@ class ExperimentAnalysis:
 
     @cached_property
     def seed(self) -> int | None:
-        """The base seed of the run, also if it was drawn: `TuneConfig(seed=...)` with it repeats the run.
+        """The base seed of the run, whether set or drawn. `TuneConfig(seed=...)` with it repeats the run.
 
-        It is read from the run's journal; None if that has none.
+        It is read from the run's journal; None if there is none.
 
         Raises:
             JournalCorruptError: If the journal is damaged.
@@ -165,7 +165,7 @@ class ExperimentAnalysis:
 
     @property
     def results_df(self) -> pandas.DataFrame:
-        """The last result of each trial, flattened; the index is the trial id. Needs pandas."""
+        """The flattened last result of each trial; the index is the trial id. Needs pandas."""
         rows = [flat_row(result, setting("RESULT_DELIM")) for result in self.results.values()]
         return import_pandas().DataFrame.from_records(rows, index=TRIAL_ID)
 
@@ -176,21 +176,21 @@ class ExperimentAnalysis:
         return {trial.trial_id: pandas.DataFrame(trial_rows(trial.local_path)) for trial in self.trials}
 
     def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:
-        """The configuration of each trial, by trial id; with `prefix` flattened, keys beginning with `config/`."""
+        """The configuration of each trial, by trial id. With `prefix`: flattened, with the prefix `config/`."""
         return {trial.trial_id: flat_row({CONFIG: trial.config}) if prefix else trial.config for trial in self.trials}
 
     def get_rows(self, metric: str | None = None, mode: str | None = None) -> list[Row]:
-        """One flattened report for each trial, with `config/<key>` and `logdir`, the trial's directory.
+        """One row for each trial: a flattened report, `config/<key>`, and the trial's directory as `logdir`.
 
-        Needs no pandas. A trial that has reported nothing has only these and its id.
+        Needs no pandas. The row of a trial without reports has only its configuration, directory and id.
 
         Args:
-            metric: Take the report with the best value of this metric instead of the last one; default metric and
-                mode take no part here.
-            mode: `"min"` or `"max"`; without it the last report is taken.
+            metric: Use the report with the best value of this metric instead of the last report. The default metric and
+                mode are not used here.
+            mode: `"min"` or `"max"`; without a mode, the last report is used.
 
         Raises:
-            ValueError: If the mode is unknown, or there is no metric for it.
+            ValueError: If the mode is unknown, or there is a mode without a metric.
         """
         require_metric("metric", metric)
         if mode is not None:
@@ -208,7 +208,7 @@ class ExperimentAnalysis:
         return found
 
     def dataframe(self, metric: str | None = None, mode: str | None = None) -> pandas.DataFrame:
-        """`get_rows` of the trials that have reported something, as a data frame. Needs pandas.
+        """The rows of `get_rows` as a data frame, without trials that have no report. Needs pandas.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -222,10 +222,10 @@ class ExperimentAnalysis:
 
     @property
     def best_trial(self) -> Trial | None:
-        """The best trial by default metric and mode; None, with a warning, if no trial has a usable value.
+        """The best trial by the default metric and mode. None, with a warning, if no trial has a usable value.
 
         Raises:
-            ValueError: If default metric and mode are not known.
+            ValueError: If there is no default metric or mode.
         """
         return self.get_best_trial(*self._one_goal(None, None))
 
@@ -239,41 +239,42 @@ class ExperimentAnalysis:
         """The last result of the best trial.
 
         Raises:
-            ValueError: If default metric and mode are not known, or no trial has a usable value.
+            ValueError: If there is no default metric or mode, or no trial has a usable value.
         """
         return last_result_of(self._require_best())
 
     @property
     def best_result_df(self) -> pandas.DataFrame:
-        """`best_result`, flattened, as a data frame of one row; the index is the trial id. Needs pandas."""
+        """The flattened `best_result` as a data frame with one row; the index is the trial id. Needs pandas."""
         row = flat_row(self.best_result, setting("RESULT_DELIM"))
         return import_pandas().DataFrame.from_records([row], index=TRIAL_ID)
 
     @property
     def best_dataframe(self) -> pandas.DataFrame:
-        """All reports of the best trial; raises as `best_result` does. Needs pandas."""
+        """All reports of the best trial. Raises the same errors as `best_result`. Needs pandas."""
         return self.trial_dataframes[self._require_best().trial_id]
 
     @property
     def best_checkpoint(self) -> Checkpoint | None:
-        """The best kept checkpoint of the best trial; raises as `best_result` does."""
+        """The best kept checkpoint of the best trial. Raises the same errors as `best_result`."""
         return self.get_best_checkpoint(self._require_best(), *self._one_goal(None, None))
 
     def get_best_trial(
         self, metric: str | None = None, mode: str | None = None, scope: str = "last", filter_nan_and_inf: bool = True
     ) -> Trial | None:
-        """The best trial, or None with a warning if no trial has a usable value; a tie goes to the earlier one.
+        """The best trial. None, with a warning, if no trial has a usable value. Of equal trials, the first one wins.
 
-        A lone trial is the best one where no metric or no mode is known.
+        Without a metric or mode, the only trial of a run is the best one.
 
         Args:
-            metric: By default `default_metric`.
-            mode: By default `default_mode`.
-            scope: Which value counts: `last`, `all` (best ever), `avg`, `last-5-avg` or `last-10-avg`.
+            metric: The metric; by default `default_metric`.
+            mode: `"min"` or `"max"`; by default `default_mode`.
+            scope: The value by which trials are compared: `last`, `all` (the best one of the trial), `avg`,
+                `last-5-avg` or `last-10-avg`.
             filter_nan_and_inf: Leave out trials whose value is not finite.
 
         Raises:
-            ValueError: If metric or mode is not set, or scope is none of these.
+            ValueError: If there is no metric or no mode, or `scope` has another value.
         """
         best = self._find_best(metric, mode, scope, filter_nan_and_inf)
         if best is None:
@@ -283,7 +284,7 @@ class ExperimentAnalysis:
     def _find_best(
         self, metric: str | None, mode: str | None, scope: str = "last", filter_nan_and_inf: bool = True
     ) -> Trial | None:
-        """See `get_best_trial`; without a warning."""
+        """Like `get_best_trial`, but without a warning."""
         require_metric("metric", metric)
         require_flag("filter_nan_and_inf", filter_nan_and_inf)
         wanted = metric or self.default_metric
@@ -318,15 +319,15 @@ class ExperimentAnalysis:
     def get_best_checkpoint(
         self, trial: Trial, metric: str | None = None, mode: str | None = None
     ) -> Checkpoint | None:
-        """The kept checkpoint of `trial` with the best value of a metric; None, with an error logged, if there is none.
+        """The kept checkpoint of `trial` with the best value of a metric. None, with an error in the log, if there is none.
 
         Args:
             trial: The trial.
-            metric: By default `default_metric`, else `training_iteration`.
-            mode: By default `default_mode`.
+            metric: The metric; by default `default_metric`, else `training_iteration`.
+            mode: `"min"` or `"max"`; by default `default_mode`.
 
         Raises:
-            ValueError: If the mode is not known, or `trial` is none.
+            ValueError: If there is no mode, or `trial` is not a trial.
         """
         require(isinstance(trial, Trial), "trial: one of this analysis' trials", trial)
         metric, mode = self._one_goal(metric or self.default_metric or TRAINING_ITERATION, mode)
@@ -345,11 +346,11 @@ class ExperimentAnalysis:
 
     @property
     def best_logdir(self) -> str:
-        """The directory of the best trial; see `best_trial` for what it raises."""
+        """The directory of the best trial. Raises the same errors as `best_result`."""
         return self._require_best().local_path
 
     def fetch_trial_dataframes(self) -> dict[str, pandas.DataFrame]:
-        """Same as `trial_dataframes`."""
+        """The same as `trial_dataframes`."""
         return self.trial_dataframes
 
     def get_last_checkpoint(
@@ -391,25 +392,24 @@ class ExperimentAnalysis:
 
 
 def last_result_of(trial: Trial) -> dict[str, Any]:
-    """The last result of a trial; only its id if there was none."""
+    """The last result of a trial. Without a result, a dict with only the trial's id."""
     return trial.last_result or {TRIAL_ID: trial.trial_id}
 
 
-# -- what a trial has reported -----------------------------------------------------------------------------------------
+# -- the reports of a trial --------------------------------------------------------------------------------------------
 
 
 def trial_rows(directory: str) -> list[Row]:
-    """All reports of a trial, flattened, in order, those of failed attempts included.
+    """All reports of a trial in order, flattened, including those of failed attempts.
 
-    They come from the journal of the run whose directory the trial's lies in: the trial's directory is also the
-    trainable's working directory, so a `result.json` in it may be the user's own. Only where there is no such journal,
-    or it has been damaged, the trial's files are read.
+    They come from the run's journal. The trial's directory may be the trainable's working directory, so a `result.json`
+    in it may be the user's own file. The trial's files are read only if there is no journal, or it is damaged.
 
     Args:
         directory: The trial's directory, absolute.
 
     Returns:
-        The reports; none if there is no record of them.
+        The reports; empty if there are none.
 
     Raises:
         OSError: If a file cannot be read.
@@ -423,19 +423,19 @@ def trial_rows(directory: str) -> list[Row]:
 
 
 def recorded_rows(directory: str) -> list[Row] | None:
-    """All reports of a trial, in order, from the journal of its run; nothing is unpickled.
+    """All reports of a trial in order, from the journal of its run. Unpickles nothing.
 
-    Values are plain, as in `result.json`, except for NaN and infinities. What the journal holds only as a pickle, such
-    as an array, is taken from the line for the same report in `result.json`; without it a text stands for it.
+    Values are plain, as in `result.json`, except for NaN and infinities. A value that the journal stores as a pickle,
+    such as an array, comes from the same report in `result.json`; if it is not there, it is replaced by a text.
 
     Args:
         directory: The trial's directory, absolute.
 
     Returns:
-        The reports, nested; None if there is no journal, or it knows no such trial.
+        The nested reports; None if there is no journal, or it does not contain the trial.
 
     Raises:
-        TuneError: If the journal has been damaged, or cannot be read.
+        TuneError: If the journal is damaged or cannot be read.
     """
     from minitune.record.story import read_reports
 
@@ -445,7 +445,7 @@ def recorded_rows(directory: str) -> list[Row] | None:
     except FileNotFoundError:
         return None
     logged: list[Row] | None = None
-    configs: dict[int, Row] = {}  # by identity: the reports share them, and one may be large
+    configs: dict[int, Row] = {}  # by identity, because reports share configurations, which may be large
     for number, row in enumerate(rows or ()):
         config, line = row.get(CONFIG), {}
         if isinstance(config, dict):
@@ -465,11 +465,11 @@ def recorded_rows(directory: str) -> list[Row] | None:
 
 
 def make_plain(row: Row, logged: Row) -> None:
-    """Put plain values in place of others, at all levels of a dict, in place.
+    """Replace all values in a nested dict that are not plain. Changes the dict.
 
     Args:
         row: The dict.
-        logged: The same from `result.json`, for values that are still pickled; `{}` if there is none.
+        logged: The same report from `result.json`, for values that are still pickled; `{}` if there is none.
     """
     levels = [(row, logged)]  # an explicit stack: reports may be nested deeper than Python's stack
     while levels:
@@ -490,11 +490,11 @@ def make_plain(row: Row, logged: Row) -> None:
 
 
 def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> Row:
-    """A result on one level, as a row of a data frame: nested metrics come last, and empty mappings go.
+    """Flatten a result to a row of a data frame. Nested metrics come last, and empty mappings are left out.
 
     Args:
         result: The result.
-        delimiter: Joins the keys.
+        delimiter: The text between the parts of a key.
     """
     top = {key: value for key, value in result.items() if not isinstance(value, Mapping)}
     nested = flatten({key: value for key, value in result.items() if isinstance(value, Mapping)}, delimiter)
@@ -505,7 +505,7 @@ def import_pandas() -> Any:
     """The module pandas.
 
     Raises:
-        ImportError: If it is not installed, saying what needs nothing.
+        ImportError: If it is not installed. The text names the methods that do not need it.
     """
     try:
         import pandas
@@ -518,15 +518,15 @@ def import_pandas() -> Any:
 
 
 def logged_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
-    """All reports of a trial, in order, from its files alone.
+    """All reports of a trial in order, from the trial's own files.
 
     Args:
-        directory: The trial's directory. `result.json` is read; if it is not there, `progress.csv`, whose rows are
-            flattened and hold no `config`.
+        directory: The trial's directory. The function reads `result.json`; without it, `progress.csv`, whose rows are
+            flattened and have no `config`.
 
     Returns:
-        The reports, without lines that are torn; None if there is neither file. In metrics that are numbers in all
-        other rows, or NaN in `progress.csv`, `null` is NaN again, and `"Infinity"` a float.
+        The reports, without incomplete lines; None if there is neither file. If a metric is a number in all other rows,
+        or NaN in `progress.csv`, then `null` becomes NaN and `"Infinity"` becomes a float.
 
     Raises:
         OSError: If a file cannot be read.
@@ -542,7 +542,7 @@ def logged_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
 
 
 def read_params(directory: str | os.PathLike[str]) -> Row:
-    """The trial's configuration from `params.json`; `{}` if that is not there or damaged."""
+    """The trial's configuration from `params.json`; `{}` if the file is missing or damaged."""
     try:
         with files.open_to_read(os.path.join(directory, EXPR_PARAM_FILE)) as file:
             params = json.load(file)
@@ -571,7 +571,7 @@ def _read_json(directory: str | os.PathLike[str]) -> list[Row]:
 
 
 def _read_csv(directory: str | os.PathLike[str]) -> list[Row]:
-    """The rows of complete lines of `progress.csv`; empty cells are left out."""
+    """The rows of the complete lines of `progress.csv`, without empty cells."""
     path = os.path.join(directory, EXPR_PROGRESS_FILE)
     with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
         table = csv.reader(line for line in file if line.endswith("\n"))
@@ -593,7 +593,7 @@ def _cell(name: str, text: str) -> Any:
 
 
 def _restore_numbers(rows: list[Row], directory: str | os.PathLike[str]) -> None:
-    """Undo, in place, what strict JSON cannot spell, in the metrics where nothing else can be meant."""
+    """Convert the texts by which strict JSON replaces NaN and infinities back to floats, where that is certain."""
     numbers: set[str] = set()
     others: set[str] = set()
     odd: set[str] = set()
@@ -609,7 +609,7 @@ def _restore_numbers(rows: list[Row], directory: str | os.PathLike[str]) -> None
                 numbers.add(key)
             else:
                 others.add(key)
-    if odd - numbers - others - _TEXT_COLUMNS:  # only null: None, or always NaN; the table shows which
+    if odd - numbers - others - _TEXT_COLUMNS:  # only null, so either None or always NaN; `progress.csv` shows which
         with contextlib.suppress(FileNotFoundError):
             numbers.update(name for row in _read_csv(directory) for name, value in row.items() if value != value)
     restored = odd & numbers - others

@@ -1,9 +1,9 @@
 """TuneSearchCV: an estimator that searches for the parameters of another one.
 
-It is a `BaseSearchCV` of scikit-learn, so all that follows from the results is scikit-learn's own: `cv_results_`,
-scorers, routing of metadata, tags, and the methods that the best estimator answers. Only `fit` is ours: that of the
-base class needs all candidates at once, and each of its trainings is one call. The private parts that `fit` needs have
-had their present form since scikit-learn 1.6, and a test names the newest version that was tried.
+It subclasses scikit-learn's `BaseSearchCV`. So scikit-learn provides `cv_results_`, scorers, metadata routing, tags,
+and the methods of the best estimator. Only `fit` is new: the base class needs all candidates at once, and trains each
+in one call. `fit` uses private parts of scikit-learn that have not changed since version 1.6. A test names the newest
+version that was tried.
 """
 
 from __future__ import annotations
@@ -58,41 +58,40 @@ if TYPE_CHECKING:
 class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no types
     """Searches for parameters of an estimator by cross-validation, in parallel, and stops bad candidates early.
 
-    It takes the place of scikit-learn's `RandomizedSearchCV`. One trial trains and scores one candidate on all folds.
+    It replaces scikit-learn's `RandomizedSearchCV`. One trial trains and scores one candidate on all folds.
 
     Args:
         estimator: An estimator of scikit-learn, or a pipeline.
         param_distributions: A dict from names of parameters to lists, domains such as `minitune.loguniform(1e-4, 1)`,
-            or distributions with a method `rvs`, such as those of scipy; or a list of such dicts, one of which is
-            drawn first.
-        n_iter: How many candidates are tried.
-        early_stopping: True stops bad candidates with `ASHAScheduler`; or a scheduler of your own. The estimator is
-            then trained in steps, see `max_iters`, and a report with the score follows each step. False trains each
-            candidate completely.
-        max_iters: The number of steps of a complete training, if `early_stopping` is set. An estimator with
-            `warm_start` and `n_estimators` grows by a share of its trees with each step. One with `partial_fit` makes
-            one pass over the data. One with `warm_start` and `max_iter` makes a share of its iterations.
-        search_alg: What chooses the candidates: the name of a searcher, such as `"tpe"`, or a `Searcher`. None draws
-            at random, the same candidates as `RandomizedSearchCV` with this `random_state` where no domain of
-            minitune is used.
-        scoring: As in `RandomizedSearchCV`. Of several metrics, searcher and scheduler see the one that `refit`
-            names, else the first.
-        n_jobs: How many candidates are trained at a time, each in its own process; they share the CPUs. None
-            and 1 train them in this process, -1 on each CPU one.
-        refit: As in `RandomizedSearchCV`: whether, or by which metric, the best candidate is trained on all data. It
-            is trained completely: by the estimator's `fit`, or by `max_iters` passes of `partial_fit` if that is how
-            the candidates were trained.
+            or distributions with a method `rvs`, such as those of scipy. Or a list of such dicts; each candidate is
+            drawn from one of them.
+        n_iter: How many candidates to try.
+        early_stopping: True stops bad candidates with `ASHAScheduler`. Or a scheduler. The estimator is then trained in
+            steps (see `max_iters`), with a report of the score after each step. False trains each candidate completely.
+        max_iters: The number of steps of a complete training, if `early_stopping` is set. In each step, an estimator
+            with `warm_start` and `n_estimators` adds a share of its trees, one with `partial_fit` makes one pass over
+            the data, and one with `warm_start` and `max_iter` makes a share of its iterations.
+        search_alg: The searcher that suggests candidates: its name, such as `"tpe"`, or a `Searcher`. None draws at
+            random. If the distributions contain no domains of minitune, these are the same candidates as those of
+            `RandomizedSearchCV` with this `random_state`.
+        scoring: As in `RandomizedSearchCV`. If there are several metrics, searcher and scheduler use the one that
+            `refit` names, else the first.
+        n_jobs: How many candidates are trained at the same time, each in its own process. They share the CPUs. None and
+            1 train them in this process; -1 trains one for each CPU.
+        refit: As in `RandomizedSearchCV`: whether, or by which metric, the best candidate is trained on all data. The
+            training is complete: the estimator's `fit`, or `max_iters` passes of `partial_fit` if the candidates were
+            trained that way.
         cv: As in `RandomizedSearchCV`: folds, their number, or a splitter.
         verbose: 0 shows nothing, 1 the progress, 2 and more also what scikit-learn prints about each fit.
-        random_state: A seed of all that is random, or scikit-learn's generator.
-        error_score: The score of a fit that fails, with a warning; `"raise"` raises its exception.
-        return_train_score: Whether `cv_results_` has scores on the training data, too.
-        time_budget_s: Seconds after which the search ends; candidates without a score by then are left out.
-        storage_path: Where the run is kept, with its journal; None keeps nothing.
-        name: The name of the run's directory there.
+        random_state: The seed of everything random, or scikit-learn's generator.
+        error_score: The score of a failed fit, which also logs a warning; `"raise"` raises its exception.
+        return_train_score: Whether `cv_results_` also has scores on the training data.
+        time_budget_s: Seconds after which the search ends. Candidates without a score are left out.
+        storage_path: The directory in which the run is stored; None stores nothing.
+        name: The name of the run's directory.
 
     Attributes:
-        cv_results_: As in `RandomizedSearchCV`, and `training_iteration`, the number of steps that each candidate made.
+        cv_results_: As in `RandomizedSearchCV`, with `training_iteration`: the number of steps of each candidate.
         best_estimator_: The best candidate, trained on all data.
         best_index_: Its index in `cv_results_`. With early stopping, only candidates that made the most steps count,
             unless `refit` is a function.
@@ -102,7 +101,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         n_splits_: The number of folds.
         refit_time_: How long the last training took, in seconds.
         multimetric_: Whether there are several metrics.
-        run_path_: The directory of the run; None if it was not kept.
+        run_path_: The directory of the run; None if it was not stored.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -160,7 +159,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
             error_score=error_score,
             return_train_score=return_train_score,
         )
-        del self.pre_dispatch  # joblib's; here candidates are drawn when there is room for them
+        del self.pre_dispatch  # an option for joblib; here, candidates are drawn when a worker is free
         self.param_distributions = param_distributions
         self.n_iter = n_iter
         self.early_stopping = early_stopping
@@ -177,17 +176,17 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         Args:
             X: The data: n samples.
             y: The n targets; None for unsupervised estimators.
-            **params: For the estimator's `fit`, the scorer and the splitter, as in `RandomizedSearchCV`. `groups` goes
-                to the splitter.
+            **params: Arguments for the estimator's `fit`, the scorer and the splitter, as in `RandomizedSearchCV`.
+                `groups` goes to the splitter.
 
         Returns:
             This object.
 
         Raises:
-            ValueError: If an argument is out of range, if all fits fail, or if the estimator cannot be trained in
-                steps as `early_stopping` asks.
-            TimeoutError: If no candidate has a score when the time is up.
-            KeyboardInterrupt: After Ctrl-C, when all trials have ended.
+            ValueError: If an argument is out of range, if all fits fail, or if `early_stopping` is set and the
+                estimator cannot be trained in steps.
+            TimeoutError: If no candidate has a score at the end of the time budget.
+            KeyboardInterrupt: At Ctrl-C, after all trials have ended.
         """
         self._validate_params()
         self._refuse_callbacks()
@@ -254,7 +253,8 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         """The number of steps of each training; None for one ordinary fit.
 
         Raises:
-            ValueError: If the estimator cannot be trained in steps. One that is itself searched for is not known yet.
+            ValueError: If the estimator cannot be trained in steps. If the search space also chooses the estimator,
+                this is checked later.
         """
         if self.early_stopping is False:
             return None
@@ -265,10 +265,10 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         return int(self.max_iters)
 
     def _scheduler(self) -> str | TrialScheduler | None:
-        """The scheduler of the run; None lets all trials go on.
+        """The scheduler of the run; None stops no trial early.
 
         Raises:
-            ValueError: If it changes parameters while they are trained.
+            ValueError: If the scheduler changes parameters during the training.
         """
         scheduler = self.early_stopping
         if isinstance(scheduler, bool):
@@ -287,7 +287,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         """Run the trials.
 
         Returns:
-            The candidates that were scored, the outcomes of their folds one after the other, and their steps.
+            The scored candidates, the outcomes of all their folds in one list, and the steps of each candidate.
         """
         random_state = check_random_state(self.random_state)
         if self.search_alg is None:
@@ -342,7 +342,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         iterations: list[int] = []
         for result in grid:
             folds = result.metrics.get(FOLDS) if result.error is None else self._lost(result, evaluation)
-            if folds is not None:  # else the time was up before its first score
+            if folds is not None:  # otherwise the time budget ended before its first score
                 candidates.append(result.config[PARAMS])
                 outcomes += folds
                 iterations.append(result.metrics.get(TRAINING_ITERATION, 0))
@@ -356,7 +356,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         return candidates, outcomes, iterations
 
     def _lost(self, result: Result, evaluation: Evaluation) -> list[Outcome]:
-        """The outcomes of a candidate whose worker has died: those of fits that have failed."""
+        """The outcomes of a candidate whose worker has died: the same as those of failed fits."""
         scorer = evaluation.fit_arguments["scorer"]
         score: Any = self.error_score
         if isinstance(scorer, _MultimetricScorer):
@@ -370,7 +370,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
 
     @staticmethod
     def _select_best_index(refit: Any, refit_metric: str, results: dict[str, Any]) -> Any:
-        """The index of the best candidate; of those that were stopped early, no complete training is known."""
+        """The index of the best candidate, without those that were stopped early: their complete score is unknown."""
         if callable(refit) or TRAINING_ITERATION not in results:
             return BaseSearchCV._select_best_index(refit, refit_metric, results)
         ranks, steps = results[f"rank_test_{refit_metric}"], results[TRAINING_ITERATION]
@@ -378,7 +378,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
 
     def _refit(self, evaluation: Evaluation, fit_params: dict[str, Any]) -> None:
         """Train the best candidate completely, on all data."""
-        # a clone of the parameters, too: some may be estimators
+        # clone the parameters as well, because some may be estimators
         best = clone(evaluation.estimator).set_params(**clone(self.best_params_, safe=False))
         target = () if evaluation.y is None else (evaluation.y,)
         began_s = time.perf_counter()

@@ -1,13 +1,13 @@
-"""smoke: a short tuning as a test. It tells what is wrong with a trainable, and leaves nothing behind.
+"""smoke: a short tuning as a test of a trainable. It leaves nothing behind.
 
-`smoke` runs the tuning and looks for four things: trials that failed, trials that hang, leftovers, and silence. Each
-ends as one `SmokeFailure` whose text a user can act on.
+`smoke` runs the tuning and looks for four faults: trials that fail, trials that hang, leftovers, and trials that never
+report. It raises a `SmokeFailure` with a text that says what to do.
 
-- A trial in this process cannot be killed, so the run has a thread of its own, and the caller stops waiting when the
-  budget and the grace period are over. A trial in a process is killed then; its worker writes the stacks of its threads
-  to the trial's `stderr` before that, and `hung` reads them there.
-- A `Snapshot` before the run knows what the process had. `leftovers` after it compares, and puts back what can be put
-  back: what one test leaves must not become the next test's trouble.
+- A trial in this process cannot be killed. So the run has its own thread, and the caller stops waiting after the budget
+  and the grace period. A trial in its own process is killed at that point. Before that, its worker writes the stacks of
+  its threads to the trial's `stderr`, where `hung` reads them.
+- A `Snapshot` records the state of the process before the run. After the run, `leftovers` compares the states and
+  restores the old one where it can, so that a test does not disturb the next test.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from minitune.tune_config import TuneConfig
 from minitune.tuner import Tuner
 
 GRACE_S = 2.0
-"""How long trials have at the end of the budget, after they were asked to stop."""
+"""How long trials may take to stop at the end of the budget, in seconds."""
 
 _SILENT_SHARE = 0.5
 """A trial that was killed at the end counts as hung if it was silent for this share of the budget."""
 
 _INTERRUPT_S = 0.5
-"""How long a trial may take to unwind after an exception has ended it."""
+"""How long a trial may take to unwind after an exception, in seconds."""
 
 _NAMES = {kind: frozenset(entry.name for entry in fields(kind)) for kind in (TuneConfig, RunConfig)}
 
@@ -70,12 +70,12 @@ KINDS = (CHILDREN, THREADS, DESCRIPTORS, ENVIRONMENT, DIRECTORY, SIGNALS, FILES)
 signal handlers; and files in the working directory."""
 
 STRAGGLER_BOUND_S = 2.0
-"""How long leftovers that are about to end may take, in seconds."""
+"""How long to wait for leftovers that are about to end, in seconds."""
 
 _FD_DIRECTORY = "/proc/self/fd"
 
 _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "loky.backend")
-"""Processes that a library keeps until the interpreter ends: to tidy up after it, or (joblib) as a pool of workers."""
+"""Processes that a library keeps until the interpreter ends: for clean-up, or (joblib) as a pool of workers."""
 
 _LASTING_THREADS = ("TMonitor",)
 """Classes of threads that a library (here tqdm) keeps until the interpreter ends."""
@@ -87,17 +87,17 @@ _SET_BY_LIBRARIES = (
     *("PYTEST_", "COV_", "KMP_", "TF_", "TF2_", "TORCH", "PYTORCH_", "XLA_", "JAX_"),
     "CUDA_MODULE_LOADING",
 )
-"""Prefixes of variables that libraries set for good when they are imported, and those that pytest changes itself."""
+"""Prefixes of variables that libraries set permanently when they are imported, or that pytest itself changes."""
 
 _GPU_DEVICE = "/dev/nvidia"
 
 
 class SmokeFailure(AssertionError):
-    """A short tuning has not gone well; the text says what went wrong, and where.
+    """A short tuning has failed. The text says what went wrong, and where.
 
     Attributes:
-        grid: The results, or None if the run did not come to its end.
-        user_traceback: The frames of the first trial that failed, where they are in this process.
+        grid: The results; None if the run did not end.
+        user_traceback: The frames of the first failed trial, if it ran in this process.
     """
 
     def __init__(self, text: str, grid: ResultGrid | None = None, user_traceback: TracebackType | None = None):
@@ -120,36 +120,37 @@ def smoke(
     may_leave: Collection[str] = (),
     **config: Any,
 ) -> ResultGrid:
-    """Run a short tuning, and see that it goes well and leaves nothing behind. Blocks, hardly longer than `budget_s`.
+    """Run a short tuning, and check that it succeeds and leaves nothing behind. Blocks for little more than `budget_s`.
 
-    Trials run one at a time in this process by default: fast, under the debugger, seen by coverage and by what a test
-    has patched; what trials are sent and report is pickled all the same. `executor="local"` runs them as real
-    runs do, in separate processes.
+    By default, trials run one at a time in this process. That is fast, and works with debuggers, coverage and patches
+    of the test. Arguments and reports are pickled as in other runs. `executor="local"` runs trials in separate
+    processes, like a real run.
 
     Args:
         trainable: A function of the configuration, a `Trainable` subclass, or a registered name.
         space: The search space.
-        metric: What is optimised; each report must then have it.
+        metric: The metric to optimise. If given, each report must have it.
         mode: `"min"` or `"max"`.
-        num_samples: How often the space is sampled.
-        budget_s: When the run ends, in seconds. Trials are then asked to stop; 2 s later those in processes are
-            killed. In this process nothing can be killed: code that hangs is ended by an exception if it is Python's
-            own, and fails the test in any case. A trial that had to be killed fails it if nothing was reported,
-            or not for half of the budget. The text tells where it hung.
-        seed: Decides about configurations and everything else that is random in the run.
+        num_samples: How many samples to draw from the space.
+        budget_s: The time budget, in seconds. At its end, trials are asked to stop; trials in processes are killed 2 s
+            later. A killed trial is a failure if it has not reported for half of the budget. A trial in this process
+            cannot be killed: an exception ends code that hangs in Python, and the test fails in any case. The text says
+            where the code hung.
+        seed: The seed of the run: configurations and all other random choices.
         executor: `"inline"` or `"local"`.
-        directory: Where the run lies; by default among the temporary files, until this process ends.
-        may_leave: What is no failure, of `children`, `threads`, `descriptors`, `environment`, `directory`, `signals`
-            and `files` (new ones in the working directory; not looked for where pytest-xdist runs tests beside this).
-        **config: More arguments of `TuneConfig` and `RunConfig`, such as `scheduler` and `stop`.
+        directory: The directory of the run; by default a temporary one, which exists until this process ends.
+        may_leave: Kinds of leftovers that are allowed: `children`, `threads`, `descriptors`, `environment`,
+            `directory`, `signals` and `files`. `files` are new files in the working directory; they are not checked if
+            pytest-xdist runs other tests at the same time.
+        **config: Further arguments of `TuneConfig` and `RunConfig`, such as `scheduler` and `stop`.
 
     Returns:
-        The results. No trial has failed, and at least one has reported something.
+        The results. No trial has failed, and at least one trial has reported.
 
     Raises:
-        SmokeFailure: If a trial fails, nothing is reported in time, code hangs, or something is left behind.
-        ValueError: If an argument breaks its rule.
-        TypeError: If an argument is none of either config, or the trainable cannot be pickled.
+        SmokeFailure: If a trial fails or hangs, no trial reports in time, or there are leftovers.
+        ValueError: If an argument has an invalid value.
+        TypeError: If neither config has an argument, or the trainable cannot be pickled.
 
     Example:
         >>> from minitune import uniform
@@ -175,7 +176,7 @@ def smoke(
         with _settings({"FORCE_TRIAL_CLEANUP_S": f"{GRACE_S:g}", "STEP_SUMMARY": "0"}):
             grid = _fit_in_time(tuner.fit, name, budget_s) if executor == "inline" else tuner.fit()
     finally:
-        left = before.leftovers()  # it restores what it can, also after a failure
+        left = before.leftovers()  # also after a failure, because this restores the old state
     _refuse_failures(grid, name, seed)
     has_reported = any(result.metrics.keys() - set(AUTO_RESULT_KEYS) for result in grid)
     is_late = time.monotonic() > until_s
@@ -202,24 +203,24 @@ def assert_best(
     mode: str | None = None,
     scope: str = "last",
 ) -> Result:
-    """Assert how good the best trial is.
+    """Assert that the best trial reaches a bound.
 
     Args:
-        result_grid: What `fit`, `run` or `smoke` has returned.
-        metric: The metric's flattened name; by default that of the run.
-        at_least: What the best value must not be below.
-        at_most: What it must not be above.
-        mode: Which value is best, `"min"` or `"max"`; by default that of the run, else `"max"` for `at_least` and
-            `"min"` for `at_most`.
-        scope: Which value counts for a trial: `last`, `all` (its best ever), `avg`, `last-5-avg` or `last-10-avg`.
+        result_grid: The return value of `fit` or `smoke`.
+        metric: The metric's flattened name; by default the run's metric.
+        at_least: The lower bound of the best value.
+        at_most: The upper bound of the best value.
+        mode: `"min"` or `"max"`; by default the run's mode, else `"max"` with `at_least` and `"min"` with `at_most`.
+        scope: The value by which trials are compared: `last`, `all` (the best one of the trial), `avg`, `last-5-avg` or
+            `last-10-avg`.
 
     Returns:
         The best trial.
 
     Raises:
-        AssertionError: If it is not so good, or no trial has reported the metric.
+        AssertionError: If the best value is outside the bounds, or no trial has reported the metric.
         ValueError: If neither bound is given, or metric, mode or scope is unknown.
-        TypeError: If `result_grid` is not a ResultGrid.
+        TypeError: If `result_grid` is not a `ResultGrid`.
     """
     __tracebackhide__ = True
     if isinstance(result_grid, ExperimentAnalysis):
@@ -242,7 +243,7 @@ def assert_best(
 
 
 def _tuner(trainable: Any, space: Any, given: dict[str, Any], budget_s: float, directory: str) -> Tuner:
-    """The tuner of a smoke run; the arguments go to the config that has them."""
+    """The tuner of a smoke run. Each argument goes to the config that has it."""
     unknown = sorted(given.keys() - _NAMES[TuneConfig] - _NAMES[RunConfig])
     if unknown:
         raise TypeError(f"smoke() takes the arguments of TuneConfig and RunConfig, but got {', '.join(unknown)}")
@@ -261,12 +262,12 @@ def _tuner(trainable: Any, space: Any, given: dict[str, Any], budget_s: float, d
 
 @functools.lru_cache(maxsize=1)
 def _own_directory() -> str:
-    """A directory for the runs of this process, until it ends: results may be read after the test."""
+    """The directory for the runs of this process. It exists until the process ends, so a test can read its results."""
     directory = tempfile.mkdtemp(prefix="minitune-smoke-")
     owner_pid = os.getpid()
 
     def remove() -> None:
-        if os.getpid() == owner_pid:  # and not in a fork of it
+        if os.getpid() == owner_pid:  # not in a forked child
             shutil.rmtree(directory, ignore_errors=True)
 
     atexit.register(remove)
@@ -280,7 +281,7 @@ def _has_neighbours() -> bool:
 
 @contextmanager
 def _settings(values: dict[str, str]) -> Iterator[None]:
-    """Settings that hold inside a `with` block, whatever the environment says."""
+    """Override settings inside a `with` block."""
     before = {variable_of(name): os.environ.get(variable_of(name)) for name in values}
     os.environ.update({variable_of(name): value for name, value in values.items()})
     try:
@@ -297,10 +298,10 @@ def _settings(values: dict[str, str]) -> Iterator[None]:
 
 
 def _fit_in_time(fit: Callable[[], ResultGrid], name: str, budget_s: float) -> ResultGrid:
-    """Run `fit`, which runs the trials in this process, on a separate thread: if a trial hangs, the caller does not.
+    """Run `fit`, which runs trials in this process, on a separate thread, so that a hang does not block the caller.
 
     Raises:
-        SmokeFailure: If it takes longer than the budget and the grace period. Its threads stay behind.
+        SmokeFailure: If it takes longer than the budget and the grace period. The hanging thread remains.
     """
     __tracebackhide__ = True
     outcome: list[ResultGrid | BaseException] = []
@@ -330,12 +331,12 @@ def _fit_in_time(fit: Callable[[], ResultGrid], name: str, budget_s: float) -> R
         )
     (result,) = outcome
     if isinstance(result, BaseException):
-        raise result.with_traceback(None)  # our frames say nothing to a user; those of a plug-in are in its cause
+        raise result.with_traceback(None)  # minitune's frames do not help a user; the cause has those of a plug-in
     return result
 
 
 def _told_hang(name: str, budget_s: float, stacks: dict[str, str], *, has_reported: bool) -> str:
-    """The text about trials in processes that had to be killed at the end of the budget."""
+    """The error text about trials that were killed at the end of the budget."""
     what = f"a trial of {name} has not stopped {GRACE_S:g} s after the budget of {budget_s:g} s and was killed"
     if not has_reported:
         what = f"no trial of {name} has reported anything within {budget_s:g} s: report earlier, or "
@@ -346,7 +347,7 @@ def _told_hang(name: str, budget_s: float, stacks: dict[str, str], *, has_report
 
 
 def _is_debugged() -> bool:
-    """Whether a thread waits in a debugger: then time is the user's."""
+    """Whether a thread is in a debugger. Then there is no time limit."""
     return any(_is_in(frame, ("bdb.py", "pdb.py")) for frame in sys._current_frames().values())
 
 
@@ -359,7 +360,7 @@ def _is_in(frame: FrameType | None, files: tuple[str, ...]) -> bool:
 
 
 def _users_stacks(threads: Collection[threading.Thread]) -> dict[int, str]:
-    """Where threads are, as a traceback shows it, by their ids: those that are in code of the user's."""
+    """The formatted stacks of the threads that run user code, by thread id."""
     frames = sys._current_frames()
     idents = [thread.ident for thread in threads if thread.ident in frames]
     stacks = {ident: format_stack(traceback.extract_stack(frames[ident])) for ident in idents if ident is not None}
@@ -367,7 +368,7 @@ def _users_stacks(threads: Collection[threading.Thread]) -> dict[int, str]:
 
 
 def _interrupt(ident: int) -> None:
-    """Raise `TrialStopped` in a thread, as soon as it runs Python code: a loop ends, a blocking call does not."""
+    """Raise `TrialStopped` in a thread, as soon as it runs Python code. This ends a loop, but not a blocking call."""
     import ctypes
 
     set_exception = getattr(ctypes.pythonapi, "PyThreadState_SetAsyncExc", None)
@@ -379,10 +380,11 @@ def _interrupt(ident: int) -> None:
 
 
 def _refuse_failures(grid: ResultGrid, name: str, seed: int) -> None:
-    """Raise if a trial has failed: the first one's traceback, its configuration, and how often the others did.
+    """Check that no trial has failed.
 
     Raises:
-        SmokeFailure: If one has.
+        SmokeFailure: If a trial has failed. The text has the first one's traceback and configuration, and counts the
+            others.
     """
     __tracebackhide__ = True
     failed = [(result, result.error) for result in grid if result.error is not None]
@@ -404,18 +406,18 @@ def _refuse_failures(grid: ResultGrid, name: str, seed: int) -> None:
 
 
 def hung(trials: Iterable[Trial], end_s: float, patience_s: float) -> dict[str, str]:
-    """Where in the user's code those trials were that did not stop when asked to, and had long been silent.
+    """The stacks of trials that did not stop when they were asked to, and had not reported for a long time.
 
-    A worker that does not end in its grace period writes the stacks of its threads to its standard error, before it is
-    killed. This alone is no hang: a step may just take longer than the grace period.
+    Before a worker is killed after its grace period, it writes the stacks of its threads to standard error. This alone
+    does not mean that it hung, because a step may take longer than the grace period.
 
     Args:
         trials: The trials of a run that has ended.
-        end_s: When they were asked to stop, in seconds since the epoch.
-        patience_s: How long before that the last report, or the start, must have been.
+        end_s: When the trials were asked to stop, in seconds since the epoch.
+        patience_s: How long before `end_s` a trial's last report (or its start) must have been.
 
     Returns:
-        By the trial's name, its stacks, the most recent call first.
+        For each such trial, by name, its stacks, the most recent call first.
     """
     found = {trial.name: _stacks(os.path.join(trial.local_path, "stderr")) for trial in trials}
     silent = {trial.name for trial in trials if end_s - _last_sign_s(trial, end_s) >= patience_s}
@@ -423,7 +425,7 @@ def hung(trials: Iterable[Trial], end_s: float, patience_s: float) -> dict[str, 
 
 
 def _last_sign_s(trial: Trial, end_s: float) -> float:
-    """When a trial has reported for the last time, or begun; `end_s` if neither is known."""
+    """The time of a trial's last report, else of its start; `end_s` if neither is known."""
     reported = trial.last_result.get("timestamp")
     if reported is not None:
         return float(reported)
@@ -434,7 +436,7 @@ def _last_sign_s(trial: Trial, end_s: float) -> float:
 
 
 def _stacks(path: str) -> str:
-    """Return the last stacks that were dumped to a file, with only the user's code; empty if there are none."""
+    """The last stacks in a file, with only the user's frames; empty if there are none."""
     try:
         with files.open_to_read(path) as file:
             lines = file.read().decode("utf-8", "replace").splitlines()
@@ -444,7 +446,7 @@ def _stacks(path: str) -> str:
 
 
 def _users_lines(lines: Iterable[str]) -> Iterator[str]:
-    """The user's frames in the dumps among lines of text."""
+    """The user's frames in the stacks among lines of text."""
     is_dump = False
     for line in lines:
         if _THREAD.fullmatch(line):
@@ -460,10 +462,10 @@ def _users_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 class Snapshot:
-    """The state of this process at one moment; `leftovers` compares it with the state at a later one.
+    """The state of this process at one moment. `leftovers` compares it with the present state.
 
     Args:
-        kinds: What to look at, of `KINDS`.
+        kinds: The kinds of leftovers to look for, from `KINDS`.
     """
 
     def __init__(self, kinds: tuple[str, ...] = KINDS):
@@ -477,13 +479,13 @@ class Snapshot:
         self._files = _entries(self._directory) if FILES in kinds else set()
 
     def leftovers(self, bound_s: float | None = None) -> list[str]:
-        """All that is new or changed, in words. Blocks until all of it is gone, for `STRAGGLER_BOUND_S` at most.
+        """All differences to the present state, as text. Waits up to `STRAGGLER_BOUND_S` until they are gone.
 
-        It kills processes, and puts the environment, the directory and the signal handlers back. Threads, descriptors
-        and files stay.
+        Kills new processes, and restores the environment, the working directory and the signal handlers. Does not
+        remove threads, descriptors and files.
 
         Args:
-            bound_s: Another bound, in seconds.
+            bound_s: Another limit for the wait, in seconds.
         """
         until_s = time.monotonic() + (STRAGGLER_BOUND_S if bound_s is None else bound_s)
         looks = {
@@ -509,18 +511,18 @@ class Snapshot:
         lasting = _POOL_THREADS if _has_pool() else ()
         new = [one for one in new if type(one).__name__ not in _LASTING_THREADS and one.name not in lasting]
         for thread in new:
-            if not isinstance(thread, threading._DummyThread):  # a foreign thread cannot be joined
+            if not isinstance(thread, threading._DummyThread):  # a thread from C code cannot be joined
                 thread.join(max(0.0, until_s - time.monotonic()))
         return [f"thread {thread.name!r} (daemon={thread.daemon})" for thread in new if thread.is_alive()]
 
     def _left_descriptors(self, until_s: float) -> list[str]:
         new = _descriptors().items() - self._descriptors.items()
         if _has_pool() or any(target.startswith(_GPU_DEVICE) for _, target in new):
-            return []  # a pool and a GPU library keep descriptors open; they look like leaks
+            return []  # joblib's pool and GPU libraries keep descriptors open, which look like leaks
         if new:
-            gc.collect()  # a descriptor in a reference cycle is garbage, not a leak
+            gc.collect()  # a descriptor in a reference cycle is not a leak
         while new and time.monotonic() < until_s:
-            time.sleep(0.01)  # no event reports a closed descriptor; the end of a process may close one a moment later
+            time.sleep(0.01)  # the end of a process may close a descriptor a moment later, and no event reports that
             new = _descriptors().items() - self._descriptors.items()
         return [f"descriptor {number} -> {target}" for number, target in sorted(new)]
 
@@ -532,7 +534,7 @@ class Snapshot:
             if name.startswith(_SET_BY_LIBRARIES):
                 continue
             what = "set" if name not in before else "removed" if name not in now else "changed"
-            found.append(f"environment variable {name} was {what}")  # not its value, which may be a secret
+            found.append(f"environment variable {name} was {what}")  # without its value, which may be secret
             if name in before:
                 os.environ[name] = before[name]
             else:
@@ -561,10 +563,10 @@ class Snapshot:
 
 
 def kill(processes: list[psutil.Process], bound_s: float) -> list[str]:
-    """Kill processes. Blocks until they are gone, at most for `bound_s` seconds.
+    """Kill processes. Blocks until they have ended, at most `bound_s` seconds.
 
     Returns:
-        A line on each of them that was still there.
+        A line about each process that was still running.
     """
     descriptions = []
     for process in processes:
@@ -578,7 +580,7 @@ def kill(processes: list[psutil.Process], bound_s: float) -> list[str]:
 
 
 def is_helper(process: psutil.Process) -> bool:
-    """Whether it is a helper that a library keeps until the interpreter ends, such as that of `multiprocessing`."""
+    """Whether a process is a helper that a library keeps until the interpreter ends, like that of `multiprocessing`."""
     try:
         return any(helper in word for word in process.cmdline() for helper in _HELPERS)
     except psutil.Error:
@@ -594,15 +596,15 @@ def _children() -> set[psutil.Process]:
     """All descendants of this process, except helpers of libraries."""
     try:
         found = set(_listed_children())
-    except (OSError, psutil.NoSuchProcess):  # a kernel without these lists, or a process that ends meanwhile
+    except (OSError, psutil.NoSuchProcess):  # the kernel has no such lists, or a process has ended meanwhile
         found = set(psutil.Process().children(recursive=True))
     return {child for child in found if not is_helper(child)}
 
 
 def _listed_children() -> Iterator[psutil.Process]:
-    """Descendants by the kernel's lists. psutil would look at all processes of the machine, in milliseconds."""
+    """The descendants, by the kernel's lists. psutil would read all processes of the machine, which is slower."""
     pids = [os.getpid()]
-    for pid in pids:  # the list grows during the loop
+    for pid in pids:  # the loop appends to the list
         for thread in os.listdir(f"/proc/{pid}/task"):
             new = [int(child) for child in Path(f"/proc/{pid}/task/{thread}/children").read_text().split()]
             yield from map(psutil.Process, new)
@@ -610,7 +612,7 @@ def _listed_children() -> Iterator[psutil.Process]:
 
 
 def _descriptors() -> dict[int, str]:
-    """Open descriptors and what they point to; empty where the system does not show them."""
+    """The open descriptors and their targets; empty if the system does not list them."""
     if not sys.platform.startswith("linux"):
         return {}
     table = {}
@@ -618,7 +620,7 @@ def _descriptors() -> dict[int, str]:
         try:
             table[int(name)] = os.readlink(f"{_FD_DIRECTORY}/{name}")
         except OSError:
-            continue  # the one by which the listing itself was read
+            continue  # the descriptor of the listing itself
     return table
 
 
@@ -634,6 +636,6 @@ def _handlers() -> dict[int, Any]:
 
 
 def _entries(directory: str | None) -> set[str]:
-    """Names in a directory, without what test runners and the interpreter write there by themselves."""
+    """The names in a directory, without files of test runners and of the interpreter."""
     names = os.listdir(directory) if directory is not None else []
     return {name for name in names if name != "__pycache__" and not name.startswith((".pytest_cache", ".coverage"))}

@@ -1,4 +1,4 @@
-"""Tools that users call by themselves: they test a trainable before it is tuned, time a block, and wait for a GPU."""
+"""Tools for users: test a trainable before a run, time a block of code, and wait for a GPU."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class warn_if_slow:
     """Log a warning if the body of a `with` statement takes long.
 
     Args:
-        name: What it does.
-        threshold: Seconds that it may take; by default `MINITUNE_WARN_THRESHOLD_S`, else 0.5.
-        message: The warning; `{name}` and `{duration}` in it are replaced.
-        disable: Say nothing.
+        name: A name for the body.
+        threshold: How many seconds the body may take; by default `MINITUNE_WARN_THRESHOLD_S`, else 0.5.
+        message: The text of the warning. `{name}` and `{duration}` in it are replaced.
+        disable: True logs no warning.
 
     Attributes:
-        too_slow: Whether it took long.
+        too_slow: Whether the body took longer.
     """
 
     DEFAULT_MESSAGE = "{name} took {duration:.3f} s, which may slow the run down"
@@ -64,24 +64,24 @@ def validate_save_restore(
     num_gpus: float = 0,
     use_object_store: bool = False,
 ) -> bool:
-    """Check that a class goes on where it was saved: two instances, three steps, save, restore, two more steps.
+    """Check that a class continues from its checkpoint: two instances, three steps, save, restore, two more steps.
 
-    After the restore, both instances do the same step. If the second one reports what the first one reported in its
-    very first step, and the first one reports something else by now, nothing was loaded. Both instances live in this
-    process, and are cleaned up at the end. Blocks while they work.
+    After the restore, both instances do the same step. If the second instance then reports the values of the first
+    instance's first step, while the first one reports other values, the checkpoint was not loaded. Both instances run
+    in this process and are cleaned up at the end. Blocks meanwhile.
 
     Args:
         trainable_cls: A `Trainable` subclass.
         config: Its configuration.
-        num_gpus: GPUs that it uses: this machine must have as many.
-        use_object_store: Has no effect: checkpoints are directories.
+        num_gpus: The number of GPUs that it uses. This machine must have them.
+        use_object_store: Has no effect, because checkpoints are directories.
 
     Returns:
         True.
 
     Raises:
-        TuneError: If the iterations do not go on, or the second instance starts over.
-        ValueError: If there are not as many GPUs, or it is no such class.
+        TuneError: If the iterations do not continue, or the second instance starts from the beginning.
+        ValueError: If the machine has too few GPUs, or `trainable_cls` is not a `Trainable` subclass.
         Exception: Any error of the class itself.
     """
     if not (isinstance(trainable_cls, type) and issubclass(trainable_cls, Trainable)):
@@ -109,10 +109,10 @@ def validate_save_restore(
 
 
 def _step(instance: Trainable, expected: int) -> dict[str, Any]:
-    """Do one step; returns what the class itself has reported.
+    """Do one step, and return the metrics of the class itself.
 
     Raises:
-        TuneError: If it is not the expected iteration.
+        TuneError: If the iteration is not the expected one.
     """
     result = instance.train()
     got = result.get(TRAINING_ITERATION)
@@ -124,13 +124,13 @@ def _step(instance: Trainable, expected: int) -> dict[str, Any]:
 
 
 def diagnose_serialization(trainable: Callable[..., Any]) -> bool | set[str]:
-    """Find out why a trainable cannot be sent to workers, and print it. May take seconds on large objects.
+    """Find out why a trainable cannot be sent to workers, and print the reason. May take seconds for large objects.
 
     Args:
-        trainable: The function; or a class, of which only the path to the culprit is printed.
+        trainable: A function, or a class. For a class, only the path to the unpicklable part is printed.
 
     Returns:
-        True if it can be sent; else the names of the variables outside of it that cannot.
+        True if it can be sent; else the names of the global and closure variables that cannot be pickled.
     """
     path = find_unpicklable(trainable)
     if path is None:
@@ -149,21 +149,21 @@ def wait_for_gpu(
     delay_s: float = 5,
     gpu_memory_limit: float | None = None,
 ) -> bool:
-    """Wait until little of a GPU's memory is in use. Blocks, by default for up to 100 s; needs `nvidia-smi`.
+    """Wait until a GPU's memory is nearly free. Blocks, by default for up to 100 s. Needs `nvidia-smi`.
 
     Args:
-        gpu_id: Index or UUID of the device; by default the first one of the calling trial.
+        gpu_id: The index or UUID of the device; by default the first GPU of the calling trial.
         target_util: The share of its memory that may be in use, between 0 and 1.
-        retry: How often to look.
-        delay_s: Seconds between two looks.
-        gpu_memory_limit: Only None is possible, as in Ray Tune.
+        retry: The maximum number of checks.
+        delay_s: Seconds between two checks.
+        gpu_memory_limit: Accepted for Ray Tune's signature; only None is possible.
 
     Returns:
         True.
 
     Raises:
         RuntimeError: If there is no `nvidia-smi`, the trial has no GPU, or the memory was not freed.
-        ValueError: If there is no such device, or an argument breaks its rule.
+        ValueError: If there is no such device, or an argument has an invalid value.
     """
     if gpu_memory_limit is not None:
         raise ValueError(f"gpu_memory_limit must be None, but got {gpu_memory_limit!r}; use target_util, a share")
@@ -190,7 +190,7 @@ def wait_for_gpu(
 
 
 def _used_shares(command: str) -> dict[str, float]:
-    """The share of memory in use, by index and by UUID."""
+    """The share of used memory of each device, by its index and by its UUID."""
     try:
         text = run_bounded(command, "--query-gpu=index,uuid,memory.used,memory.total", "--format=csv,noheader,nounits")
     except (OSError, subprocess.SubprocessError) as error:
