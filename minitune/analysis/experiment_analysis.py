@@ -319,7 +319,7 @@ class ExperimentAnalysis:
     def get_best_checkpoint(
         self, trial: Trial, metric: str | None = None, mode: str | None = None
     ) -> Checkpoint | None:
-        """The kept checkpoint of `trial` with the best value of a metric. None, with an error in the log, if there is none.
+        """The kept checkpoint of `trial` with the best value of a metric; None, with an error in the log, without one.
 
         Args:
             trial: The trial.
