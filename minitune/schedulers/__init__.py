@@ -1,4 +1,4 @@
-"""Schedulers: which trial runs next, and which goes on."""
+"""Schedulers decide which trial runs next, and which trials continue."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HOME = {
     "PopulationBasedTrainingReplay": "pbt",
     "ResourceChangingScheduler": "resource_changing_scheduler",
 }
-"""Schedulers by the module below this package that has them; it is loaded when the scheduler is first used."""
+"""The module of each scheduler, below this package. It is loaded when the scheduler is first used."""
 
 __all__ = [
     "PB2",
@@ -73,7 +73,7 @@ def check_scheduler_name(scheduler: Any) -> str:
     """The name of a scheduler as it is known here, in lower case.
 
     Raises:
-        ValueError: If there is none of that name; the text names one that is much like it.
+        ValueError: If there is no scheduler of that name. The message names a similar one.
     """
     name = scheduler.lower() if isinstance(scheduler, str) else ""
     if name not in _BY_NAME:

@@ -1,12 +1,12 @@
 """ASHA: asynchronous successive halving, by stopping or by promotion.
 
 Source: Li et al., "A System for Massively Parallel Hyperparameter Tuning" (MLSys 2020, arXiv 1810.05934). The promoting
-variant is the paper's algorithm 2. The stopping variant needs no checkpoints: a trial that is not among the best 1/eta
-of a level when it arrives there ends, and the others run straight on.
+variant is the paper's algorithm 2. The stopping variant needs no checkpoints: it stops a trial that is not among the
+best 1/eta when it reaches a level, and the others continue without a pause.
 
-A level ranks entries: one value of each trial that has come there. It does not know the run. HyperBand and population
-based training rank the same entries. The share 1/eta is computed from the factor as the user wrote it (`exact`): with a
-rounded one, a trial could fall on the wrong side of the cut.
+A level ranks entries: one value of each trial that has reached it. It does not know the run. HyperBand and population
+based training rank the same entries. The share 1/eta is computed from the factor as the user wrote it (`exact`). With a
+rounded factor, a trial could fall on the wrong side of the cut.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ logger = logging.getLogger("minitune")
 
 
 class Entry(NamedTuple):
-    """The value that one trial had reached at a level. Entries sort from best to worst.
+    """The value of one trial at a level. Entries sort from best to worst.
 
     Attributes:
         loss: Minus the score, so that smaller is better; infinite for the worst score.
-        arrival: How many values had been recorded in the run before: of two equal losses the earlier ranks better.
-        trial_id: Whose value it is.
+        arrival: The number of values recorded in the run before. Of two equal losses the earlier one ranks better.
+        trial_id: The trial.
     """
 
     loss: float
@@ -56,26 +56,26 @@ class Entry(NamedTuple):
 
 
 def exact(factor: float) -> int | Fraction:
-    """`factor` as the number that the user wrote, so that dividing by it does not round.
+    """`factor` as the number that the user wrote, so that division by it does not round.
 
     Args:
         factor: A finite number; 1.1 stands for eleven tenths.
 
     Returns:
-        An int where it is one, else a Fraction.
+        An int if the factor is whole, else a Fraction.
     """
     fraction = Fraction(factor) if isinstance(factor, int) else Fraction(repr(float(factor)))
     return int(fraction) if fraction.denominator == 1 else fraction
 
 
 def bracket_size(brackets: int, place: int, factor: int | Fraction) -> int:
-    """How many trials HyperBand puts into a bracket, and so how often ASHA draws it: `ceil(B / (B - p) * eta^(B-1-p))`.
+    """The number of trials in a bracket of HyperBand: `ceil(B / (B - p) * eta^(B-1-p))`. ASHA draws brackets as often.
 
     Source: Li et al., "Hyperband" (arXiv 1603.06560), algorithm 1: the number of configurations per bracket.
 
     Args:
         brackets: B.
-        place: p: 0 for the bracket that cuts most often, B - 1 for the one that never does.
+        place: p: 0 for the bracket that cuts most often, B - 1 for the one that never cuts.
         factor: eta.
 
     Returns:
@@ -96,8 +96,8 @@ class Level:
     def __init__(self, milestone: float):
         self.milestone = milestone
         self.ranked: list[Entry] = []
-        # Promotion only: entries of trials put aside here and not promoted yet; entries of trials that failed for good
-        # and so cannot be promoted any more.
+        # Only with promotion: entries of trials that are paused here and not promoted yet, and entries of trials that
+        # failed for good, which cannot be promoted any more.
         self.waiting: list[Entry] = []
         self.lost: list[Entry] = []
 
@@ -109,7 +109,7 @@ class Level:
         return bisect_left(self.ranked, entry) + 1
 
     def discard_waiting(self, entry: Entry) -> None:
-        """Forget that the trial of `entry` waits here for its promotion, if it does. O(log n) comparisons."""
+        """Remove `entry` from those that wait for a promotion, if it is there. O(log n) comparisons."""
         place = bisect_left(self.waiting, entry)
         if place < len(self.waiting) and self.waiting[place] == entry:
             del self.waiting[place]
@@ -130,13 +130,13 @@ class Level:
 
 @dataclass(slots=True)
 class _Standing:
-    """How far one live trial has come.
+    """The progress of one live trial.
 
     Attributes:
         bracket: Its bracket.
         level: Index of the highest level where it was recorded, -1 for none.
-        entry: What was recorded there.
-        promoted: Whether it may go beyond that level (always, in the stopping variant).
+        entry: Its entry at that level.
+        promoted: Whether it may continue beyond that level (always, in the stopping variant).
     """
 
     bracket: int
@@ -146,23 +146,23 @@ class _Standing:
 
 
 class AsyncHyperBandScheduler(MetricScheduler):
-    """Compares trials at levels `r, r * eta, r * eta^2, ...` and lets about the best 1/eta of each go on.
+    """Compares trials at levels `r, r * eta, r * eta^2, ...` and lets about the best 1/eta of each level continue.
 
     A value that is NaN or no number ranks below every other. Of equal values the one that arrived first ranks better.
     A trial is recorded only at the highest level that it has passed. A trial that ends by itself counts at its level.
 
     Args:
-        time_attr: The result key that tells how far a trial is: any number that grows.
+        time_attr: The result key that measures progress: any number that grows.
         metric: The result key to optimise; by default the run's.
         mode: `min` or `max`; by default the run's.
-        max_t: The end of a trial, in units of `time_attr`.
-        grace_period: r: no trial is compared before; in units of `time_attr`.
+        max_t: Trials are stopped at this time, in units of `time_attr`.
+        grace_period: r: no trial is compared before this time, in units of `time_attr`.
         reduction_factor: eta, above 1.
-        brackets: How many brackets, each starting one level higher than the one before. One is the best choice for
-            nearly all trials: three cost about 1.5 times the work.
-        stop_last_trials: Whether a trial ends at `max_t`; if not, it runs on unchecked.
-        variant: `stop` ends the trials that do not go on. `promote` pauses every trial at every level and resumes the
-            best, so that a good trial with a slow start is not lost; trials have to save checkpoints for that.
+        brackets: The number of brackets. Each starts one level higher than the one before. One bracket is best for
+            nearly all searches; three train about 1.5 times as much.
+        stop_last_trials: Whether a trial is stopped at `max_t`. If not, it continues and is no longer compared.
+        variant: `stop` stops the worse trials at once. `promote` pauses every trial at every level and resumes the
+            best, so that a good trial with a slow start is not lost. For that, trials must save checkpoints.
         reward_attr: Old name of `metric`; `mode` is then `max`.
 
     Raises:
@@ -208,7 +208,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         self._num_stopped = 0  # before `max_t`
         self._left_behind: set[str] = set()  # those stopped since no trial is left to promote
         self._standings: dict[str, _Standing] = {}
-        # The trial that was found running last. As long as it runs, no other has to be looked at.
+        # The trial that was found running last. While it runs, the others need not be checked.
         self._busy: Trial | None = None
 
     def set_seed(self, seed: int) -> None:
@@ -218,12 +218,12 @@ class AsyncHyperBandScheduler(MetricScheduler):
     # -- hooks ---------------------------------------------------------------------------------------------------
 
     def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Draw the trial's bracket; one that is queued again keeps its own."""
+        """Draw the trial's bracket. A trial that is queued again keeps its bracket."""
         super().on_trial_add(tune_controller, trial)
         self._standing_of(trial)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """Record the result if it reaches a level, and decide there. O(log n) comparisons.
+        """Record the result if the trial has reached a level, and decide. O(log n) comparisons.
 
         Args:
             tune_controller: The context.
@@ -239,7 +239,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         if at >= self._max_t:
             if not self._stop_last_trials:
                 return CONTINUE
-            # It has had all its time, so it does not count as stopped.
+            # It has trained for its full time, so it does not count as stopped.
             reason = f"{self._time_attr} {number_text(at)} {REACHES_MAX_T}{number_text(self._max_t)}"
             return Decision(decision.STOP, reason, facts={"rule": "asha", "time": at, "rung": self._max_t})
         standing = self._standing_of(trial)
@@ -248,18 +248,18 @@ class AsyncHyperBandScheduler(MetricScheduler):
             return self._decide(standing, *recorded, at)
         if standing.promoted or at < self._times[standing.bracket][standing.level]:
             return CONTINUE
-        # It was started again without a promotion, and goes no further than before.
+        # It was started again without a promotion, so it stays at its level.
         return Decision(decision.PAUSE, "paused again at the level where it waits to be promoted")
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
-        """Let the last result count at its level, if it was not recorded, and forget the trial."""
+        """Record the last result at its level, if that was not done yet, and forget the trial."""
         at = self._time_of(result or {})
         if at is not None and at < self._max_t:
             self._record(trial.trial_id, self._standing_of(trial), at, result)
         self._forget(trial)
 
     def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Forget the trial; its values stay. It counts as stopped if this scheduler has asked for its end."""
+        """Forget the trial; its values stay. It counts as stopped if this scheduler has asked to stop it."""
         if trial.trial_id in self._left_behind:
             self._left_behind.remove(trial.trial_id)
             self._num_stopped += 1
@@ -274,11 +274,11 @@ class AsyncHyperBandScheduler(MetricScheduler):
             insort(self._brackets[standing.bracket][standing.level].lost, standing.entry)
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
-        """Promote from the highest level down, else start a new trial.
+        """Promote the best trial of the highest level possible; if there is none, start a new trial.
 
-        Once no new trial comes and nothing runs, every level promotes at least its best, so that one trial reaches
-        `max_t`. When no trial is left to promote, those that are still paused are stopped. (A search algorithm that has
-        none while nothing runs may wait for just that.)
+        Once no new trial comes and nothing runs, every level promotes at least its best trial, so that one trial
+        reaches `max_t`. When no trial is left to promote, those that are still paused are stopped. (A search algorithm
+        that has no trial while nothing runs may wait for these ends.)
         """
         if not self._promotes:
             return super().choose_trial_to_run(tune_controller)
@@ -305,10 +305,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         return not self._promotes and chooses is AsyncHyperBandScheduler.choose_trial_to_run
 
     def debug_string(self) -> str:
-        """How many were stopped before `max_t`, and per bracket the score that lets a trial go on from each level.
-
-        The highest level comes first.
-        """
+        """How many trials were stopped before `max_t`, and the score that each level requires, highest level first."""
         lines = [f"Using AsyncHyperBand: num_stopped={self._num_stopped}"]
         for levels in self._brackets:
             cutoffs = []
@@ -321,7 +318,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
     # -- state ---------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """See `TrialScheduler.get_state`; the arguments are no part of it."""
+        """See `TrialScheduler.get_state`. It does not contain the arguments."""
         return {
             "brackets": [[level.get_state() for level in levels] for levels in self._brackets],
             "standings": {
@@ -356,7 +353,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
     # -- the rule ------------------------------------------------------------------------------------------------
 
     def _standing_of(self, trial: Trial) -> _Standing:
-        """The trial's standing; one that is new draws its bracket."""
+        """The trial's standing. For a new trial, the bracket is drawn."""
         self._trials[trial.trial_id] = trial
         standing = self._standings.get(trial.trial_id)
         if standing is None:
@@ -373,7 +370,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         Lower levels that were skipped are never filled in afterwards: their values would come from a later time.
 
         Returns:
-            The level and what was recorded, or None if nothing was.
+            The level and the entry, or None if nothing was recorded.
         """
         index = bisect_right(self._times[standing.bracket], at) - 1
         if index <= standing.level:
@@ -390,8 +387,8 @@ class AsyncHyperBandScheduler(MetricScheduler):
     def _decide(self, standing: _Standing, level: Level, entry: Entry, at: float) -> Decision:
         """The decision about a trial that was just recorded at a level.
 
-        The promoting rule lets it wait there. The stopping rule lets it go on if it is among the best ceil(n / eta),
-        itself included.
+        The promoting variant pauses the trial. The stopping variant lets it continue if it is among the best
+        ceil(n / eta), itself included.
         """
         size, rank = len(level), level.rank(entry)
         reason = f"rank {rank} of {size} at {self._time_attr} {number_text(level.milestone)}"
@@ -420,7 +417,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         return Decision(decision.CONTINUE if passes else decision.STOP, reason, facts=facts)
 
     def _kept(self, level: Level) -> int:
-        """How many of those recorded at the level go on."""
+        """How many of the trials recorded at the level continue."""
         return len(level) // self._eta if self._promotes else -(-len(level) // self._eta)
 
     def _best_to_promote(self, context: SchedulerContext, at_least: int) -> Trial | None:
@@ -428,7 +425,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
 
         Args:
             context: The context.
-            at_least: The least number that a level promotes; if positive, trials that failed for good do not count.
+            at_least: Every level promotes at least so many. If positive, trials that failed for good do not count.
         """
         for level in self._from_the_top:
             found = self._first_available(context, level)
@@ -446,8 +443,8 @@ class AsyncHyperBandScheduler(MetricScheduler):
     def _first_available(self, context: SchedulerContext, level: Level) -> tuple[Entry, Trial] | None:
         """The best trial that waits at `level` and can be resumed now.
 
-        It passes over trials that run: they are still being saved, or on their way to the next level. It passes over
-        trials that start again after a failure, too. There are hardly more of all these than workers.
+        Trials that run are passed over: they are still being saved, or on their way to the next level. So are trials
+        that start again after a failure. Of all these there are hardly more than workers.
         """
         place = 0
         while place < len(level.waiting):
@@ -462,7 +459,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         return None
 
     def _forget(self, trial: Trial) -> _Standing | None:
-        """Drop what belongs to the trial alone; returns what it was."""
+        """Drop the trial's standing; returns it."""
         self._trials.pop(trial.trial_id, None)
         standing = self._standings.pop(trial.trial_id, None)
         if standing is not None and standing.entry is not None:
@@ -476,7 +473,7 @@ ASHAScheduler = AsyncHyperBandScheduler
 def _make_brackets(count: int, grace_period: float, max_t: float, factor: float) -> list[list[Level]]:
     """The levels of each bracket that has any; at least one bracket, even if it has none.
 
-    Those of bracket s lie at `r * eta^s, r * eta^(s+1), ...` while that is below `max_t`, by multiplication.
+    Those of bracket s lie at `r * eta^s, r * eta^(s+1), ...` below `max_t`, computed by multiplication.
     """
     times = []
     at = grace_period

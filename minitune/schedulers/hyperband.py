@@ -1,11 +1,11 @@
 """HyperBand: synchronous successive halving in brackets of several sizes.
 
 Source: Li et al., "Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization" (JMLR 2018, arXiv
-1603.06560). As in the paper, the bracket that cuts hardest comes first and the best floor(m / eta) go on.
+1603.06560). As in the paper, the bracket that cuts hardest comes first, and the best floor(m / eta) continue.
 
-A `Bracket` knows its levels and its members, and which of them go on when a level closes. It does not know the run; the
-schedulers drive it. A level closes when all members that are still in the bracket have arrived and no more trials will
-come to it. So a trial that ends or fails must leave its bracket, or all the others would wait for it for ever.
+A `Bracket` knows its levels and its members, and decides which of them continue when a level closes. It does not know
+the run; the schedulers drive it. A level closes when all members that are still in the bracket have arrived and the
+bracket gets no more trials. So a trial that ends or fails must leave its bracket, or the others would wait for ever.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Member:
     """One live trial in a bracket.
 
     Attributes:
-        rung: Index of the level that it is on its way to, or waits at.
-        time: How far it was at its last arrival.
-        entry: What it brought there; None as long as it has not arrived at its level.
+        rung: Index of the level that it trains towards, or waits at.
+        time: Its time at its last arrival.
+        entry: Its entry at that level; None while it has not arrived.
     """
 
     rung: int = 0
@@ -60,9 +60,9 @@ class Closing(NamedTuple):
 
     Attributes:
         milestone: The level.
-        entered: How many had come to the level, or had been on their way to it.
-        kept: Those that go on, best first.
-        dropped: Those that end, best first.
+        entered: The number of trials that trained towards the level.
+        kept: The entries of those that continue, best first.
+        dropped: The entries of those that are stopped, best first.
     """
 
     milestone: float
@@ -72,20 +72,20 @@ class Closing(NamedTuple):
 
     @property
     def cutoff(self) -> float | None:
-        """The worst loss that goes on."""
+        """The worst loss among those that continue."""
         return self.kept[-1].loss if self.kept else None
 
     def rank(self, entry: Entry) -> int:
-        """The place of one of those that had come, 1 for the best. O(log n)."""
+        """The rank of one of the entries, 1 for the best. O(log n)."""
         place = bisect_left(self.kept, entry)
         return place + 1 if place < len(self.kept) else place + bisect_left(self.dropped, entry) + 1
 
 
 class Bracket:
-    """A number of trials that are halved, more precisely: cut to one part in eta, at each of a number of levels.
+    """Some trials, of which each level keeps the best 1/eta.
 
-    A level closes when all members that are still in the bracket have arrived, and no more will come. Those that left
-    it otherwise count as having been there, but cannot be kept.
+    A level closes when all members that are still in the bracket have arrived, and no more will come. Trials that left
+    the bracket in another way count as members of the level, but cannot be kept.
 
     Args:
         index: s: how often the trials are cut.
@@ -98,10 +98,10 @@ class Bracket:
         is_open: Whether more trials may come.
         members: The trials that have not ended and were not dropped, by id.
         rung: Index of the level at which the trials are compared next.
-        ready: Those that were kept and may go on, best first, as long as they have not been seen running again.
-        leaving: Those that were dropped and have not ended yet.
-        ended: How many have ended, by status.
-        entered: How many had come to the present level, or were on their way to it, when the one before was closed.
+        ready: The trials that were kept and have not run again since, best first.
+        leaving: The trials that were dropped and have not ended yet.
+        ended: The number of ended trials by status.
+        entered: The number of trials that the present level compares, with those that have left since.
     """
 
     def __init__(self, index: int, band: int, capacity: int, times: list[float], eta: int | Fraction):
@@ -119,21 +119,21 @@ class Bracket:
         self.entered = 0
         self._arrived = 0
 
-    # -- who is in it ----------------------------------------------------------------------------------------------
+    # -- members ---------------------------------------------------------------------------------------------------
 
     @property
     def num_moving(self) -> int:
-        """How many are on their way to a level."""
+        """How many members train towards a level."""
         return len(self.members) - self._arrived
 
     @property
     def is_over(self) -> bool:
-        """Whether it has no trial and will get none."""
+        """Whether it has no trial left and gets no more."""
         return not (self.is_open or self.members or self.leaving)
 
     @property
     def is_at_end(self) -> bool:
-        """Whether those that are left are on their way to the end."""
+        """Whether the members that are left train towards the end."""
         return self.rung == len(self.times) - 1
 
     @property
@@ -143,7 +143,7 @@ class Bracket:
 
     @property
     def size(self) -> int:
-        """How many trials it takes, or have come to the present level."""
+        """How many trials it takes while it is open; then, how many trials the present level compares."""
         return self.capacity if self.is_open else self.entered
 
     def add(self, trial_id: str) -> None:
@@ -164,14 +164,14 @@ class Bracket:
     # -- levels ----------------------------------------------------------------------------------------------------
 
     def arrive(self, member: Member, time: float, entry: Entry) -> None:
-        """A member has reached the level that it was on its way to."""
+        """A member has reached its level."""
         member.time, member.entry = time, entry
         self._arrived += 1
 
     def close(self) -> list[Closing]:
-        """Close each level that can be closed, one after the other: a trial may have passed several at once.
+        """Close every level that can be closed, one after the other: a trial may have passed several at once.
 
-        A trial beyond the last level but one is on its way to the end, where no trials are compared.
+        At the end, after the last level, no trials are compared.
         """
         closings = []
         while not self.is_open and self.members and self.num_moving == 0 and not self.is_at_end:
@@ -181,7 +181,7 @@ class Bracket:
             closings.append(Closing(self.milestone, self.entered, kept, arrived[len(kept) :]))
             self.rung += 1
             self.entered, self._arrived = len(kept), 0
-            for entry in kept:  # they go on towards the present level, and some may be beyond it already
+            for entry in kept:  # they train towards the next level, or have passed it already
                 member = self.members[entry.trial_id]
                 member.rung = self.rung
                 if member.time >= self.milestone:
@@ -252,23 +252,23 @@ def levels(max_t: float, eta: float, index: int) -> list[float]:
 
 
 class HyperBandScheduler(MetricScheduler):
-    """Pauses each trial at the levels of its bracket until all have come there, and lets the best 1/eta go on.
+    """Pauses each trial at the levels of its bracket until all have reached the level, and resumes the best 1/eta.
 
     Bracket s, from the largest s with eta^s <= `max_t` down to 0, takes `ceil((s_max + 1) / (s + 1) * eta^s)` trials
-    and compares them at `max_t / eta^s`, `max_t / eta^(s-1)`, ... A new bracket begins as soon as one is full. Where
-    no more trials come, a bracket makes do with those that it has. Trials have to save checkpoints: one without starts
-    over after each pause.
+    and compares them at `max_t / eta^s`, `max_t / eta^(s-1)`, ... A new bracket begins as soon as one is full. If no
+    more trials come, the last bracket continues with the trials that it has. Trials must save checkpoints: one without
+    a checkpoint starts over after each pause.
 
-    A value that is NaN or no number ranks below every other and never goes on. Of equal values the one that arrived
-    first ranks better. Trials that end otherwise count at their level, but cannot be kept.
+    A trial whose value is NaN or no number ranks below every other and never continues. Of equal values the one that
+    arrived first ranks better. Trials that end in another way count at their level, but cannot be kept.
 
     Args:
-        time_attr: The result key that tells how far a trial is: any number that grows.
+        time_attr: The result key that measures progress: any number that grows.
         metric: The result key to optimise; by default the run's.
         mode: `min` or `max`; by default the run's.
-        max_t: The end of a trial, in units of `time_attr`.
-        reduction_factor: eta, above 1: one part in so many goes on.
-        stop_last_trials: Whether a trial ends at `max_t`; if not, it runs on unchecked.
+        max_t: Trials are stopped at this time, in units of `time_attr`.
+        reduction_factor: eta, above 1: one part in so many continues.
+        stop_last_trials: Whether a trial is stopped at `max_t`. If not, it continues and is no longer compared.
         reward_attr: Old name of `metric`; `mode` is then `max`.
 
     Raises:
@@ -308,12 +308,12 @@ class HyperBandScheduler(MetricScheduler):
     # -- hooks ---------------------------------------------------------------------------------------------------
 
     def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Give the trial a place in the first bracket that has one; one that is queued again keeps its own."""
+        """Give a new trial a place in a bracket. A trial that is queued again keeps its bracket."""
         super().on_trial_add(tune_controller, trial)
         self._home_of(trial)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """Take note of the result if the trial has come to its level, and close the level with the last one.
+        """Record the result if the trial has reached its level, and close the level if it was the last trial.
 
         Args:
             tune_controller: The context.
@@ -321,7 +321,7 @@ class HyperBandScheduler(MetricScheduler):
             result: Its result, flattened.
 
         Returns:
-            The decision. Others are resumed by `choose_trial_to_run`, or stopped through the context.
+            The decision. Other trials are resumed by `choose_trial_to_run`, or stopped through the context.
         """
         at = self._time_of(result)
         if at is None:
@@ -358,18 +358,18 @@ class HyperBandScheduler(MetricScheduler):
         self._leave(tune_controller, trial, TERMINATED)
 
     def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """A trial that has failed for good leaves its bracket; the others are waited for."""
+        """A trial that has failed for good leaves its bracket. For one that is retried, the others wait."""
         if has_failed_for_good(trial):
             self._leave(tune_controller, trial, ERROR)
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
-        """The oldest bracket comes first: those in it that may go on, then its new trials.
+        """The oldest bracket comes first: its trials that were kept, then its new trials.
 
         None means that a new trial may be drawn: a free worker begins a new bracket rather than wait for stragglers.
-        Once no trial will come, or the search algorithm has none while nothing runs, the bracket that is being filled
-        makes do with what it has: so there is no state in which all wait.
+        Once no trial will come, or the search algorithm has none while nothing runs, the last bracket takes no more
+        trials. So there is no state in which all trials wait.
         """
-        for bracket in self._brackets:  # those that were dropped while they were being saved, or by an earlier driver
+        for bracket in self._brackets:  # trials that were dropped while they were saved, or by an earlier driver
             for trial_id in list(bracket.leaving):
                 trial = self._find(tune_controller, trial_id)
                 if trial is not None and trial.status != RUNNING:
@@ -382,7 +382,7 @@ class HyperBandScheduler(MetricScheduler):
         return chosen
 
     def debug_string(self) -> str:
-        """How many were stopped, and how far each bracket has come that is not over."""
+        """How many trials were stopped, and the progress of each bracket that is not over."""
         lines = [f"Using HyperBand: num_stopped={self._num_stopped} total_brackets={self._num_brackets}"]
         bands = [bracket.band for bracket in self._brackets] or [max(0, self._num_brackets - 1) // (self._largest + 1)]
         for band in dict.fromkeys(bands):
@@ -391,13 +391,13 @@ class HyperBandScheduler(MetricScheduler):
         return "\n".join(lines)
 
     def state(self) -> dict[str, int]:
-        """How many brackets there have been, and how many trials were stopped."""
+        """The number of brackets so far, and of the trials that were stopped."""
         return {"num_brackets": self._num_brackets, "num_stopped": self._num_stopped}
 
     # -- state ---------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """See `TrialScheduler.get_state`; of the arguments it holds what the brackets depend on."""
+        """See `TrialScheduler.get_state`. It has the arguments that the brackets depend on."""
         return {
             "max_t": self._max_t,
             "reduction_factor": self._reduction_factor,
@@ -426,10 +426,10 @@ class HyperBandScheduler(MetricScheduler):
     # -- brackets ------------------------------------------------------------------------------------------------
 
     def _at_milestone(self, result: dict[str, Any], milestone: float) -> None:
-        """A trial has come to its level; a subclass may tell the search algorithm."""
+        """A trial has reached its level. A subclass may tell the search algorithm."""
 
     def _home_of(self, trial: Trial) -> Bracket:
-        """The trial's bracket; a new one is given a place."""
+        """The trial's bracket. A new trial gets a place in the open bracket, or in a new one."""
         bracket = self._homes.get(trial.trial_id)
         if bracket is None:
             if not (self._brackets and self._brackets[-1].is_open):
@@ -444,7 +444,7 @@ class HyperBandScheduler(MetricScheduler):
         return bracket
 
     def _close(self, context: SchedulerContext, bracket: Bracket, reporting: Trial | None = None) -> list[Closing]:
-        """Close what can be closed in a bracket, and ask for the end of those that are dropped."""
+        """Close the levels of a bracket that can be closed, and stop the trials that are dropped."""
         if bracket.is_open and supply_of(context) == "ENDED":
             bracket.is_open = False
         closings = bracket.close()
@@ -459,7 +459,7 @@ class HyperBandScheduler(MetricScheduler):
         return closings
 
     def _leave(self, context: SchedulerContext, trial: Trial, status: str) -> None:
-        """A trial has ended: its place is free of it, which may be what the others have waited for."""
+        """A trial has ended and leaves its bracket. The others may have waited only for it."""
         self._trials.pop(trial.trial_id, None)
         bracket = self._homes.pop(trial.trial_id, None)
         if bracket is not None:
@@ -467,7 +467,7 @@ class HyperBandScheduler(MetricScheduler):
             self._close(context, bracket)
 
     def _is_complete(self, context: SchedulerContext) -> bool:
-        """Whether the bracket that is being filled gets no more trials, or none for as long as all wait."""
+        """Whether the open bracket gets no more trials, or none while all the others wait."""
         if not (self._brackets and self._brackets[-1].is_open) or supply_of(context) == "OPEN":
             return False
         if supply_of(context) == "ENDED":
@@ -477,9 +477,9 @@ class HyperBandScheduler(MetricScheduler):
         return not any(trial.status in (PENDING, RUNNING) for trial in context.get_live_trials())
 
     def _first_ready(self, context: SchedulerContext) -> Trial | None:
-        """The first trial that may be started; those that are still on their way out of their workers are passed over.
+        """The first trial that can be started. Trials that are still being paused are passed over.
 
-        At most about as many are passed over as there are workers.
+        There are hardly more of these than workers.
         """
         pending = context.first_pending()
         for bracket in self._brackets:
@@ -494,7 +494,7 @@ class HyperBandScheduler(MetricScheduler):
     # -- answers -------------------------------------------------------------------------------------------------
 
     def _answer(self, bracket: Bracket, member: Member, entry: Entry, at: float, closings: list[Closing]) -> Decision:
-        """The decision about a trial that has just arrived."""
+        """The decision about a trial that has just reached its level."""
         facts = {
             "rule": "hyperband",
             "metric": self._metric,
@@ -521,7 +521,7 @@ class HyperBandScheduler(MetricScheduler):
         return Decision(decision.CONTINUE if goes_on else decision.PAUSE, reason, facts=facts)
 
     def _why(self, closing: Closing, entry: Entry) -> str:
-        """The fate of a trial when its level closed, for people."""
+        """The reason why a trial continues or is stopped when its level closes."""
         return (
             f"rank {closing.rank(entry)} of {closing.entered} at {self._time_attr} {number_text(closing.milestone)}, "
             f"where the best {len(closing.kept)} go on: {self._metric}={self._shown(-entry.loss)}"
@@ -548,8 +548,8 @@ class HyperBandScheduler(MetricScheduler):
 class HyperBandForBOHB(HyperBandScheduler):
     """HyperBand for search algorithms that model each level by itself.
 
-    Each result that reaches a level holds `hyperband_info = {"budget": <the level>}` when the search algorithm hears of
-    it, each other one an empty `hyperband_info`. All else is as in `HyperBandScheduler`, arguments included.
+    The search algorithm finds `hyperband_info = {"budget": <the level>}` in each result that reaches a level, and an
+    empty `hyperband_info` in all others. The rest is as in `HyperBandScheduler`, with the same arguments.
 
     Source: Falkner et al., "BOHB: Robust and Efficient Hyperparameter Optimization at Scale" (ICML 2018, arXiv
     1807.01774).

@@ -1,4 +1,4 @@
-"""The median stopping rule: a trial whose best is worse than the median of the others' running means ends.
+"""The median stopping rule stops a trial whose best value is worse than the median of the others' running means.
 
 Source: Golovin et al., "Google Vizier: A Service for Black-Box Optimization" (KDD 2017), section 3.2.2.
 """
@@ -26,26 +26,26 @@ from minitune.schedulers.trial_scheduler import (
 )
 
 _ROUNDING = 1e-12
-"""No trial ends for a smaller relative difference: it may be that of two sums of the same numbers."""
+"""No trial is stopped for a smaller relative difference: two sums of the same numbers may differ by so much."""
 
 _LARGEST = 1e300
 
 _EXACT_TIMES = 50
 _EXACT_BELOW = 1000
 _RESOLUTION = 0.05
-"""Comparisons are made at the very time of the result for the first 50 distinct times, and for whole ones below 1000;
-any other time is served by one that was met before, if that is at most 5 % earlier. So seconds, of which no two results
-have the same, cost no more than iterations."""
+"""A result is compared at exactly its own time for the first 50 distinct times, and for whole numbers below 1000. For
+other times the comparison uses an earlier known time, if that is at most 5 % earlier. So times in seconds, which all
+differ, cost no more than iterations."""
 
 
 class _Curve:
-    """The reports of one trial, and from them its mean at any time.
+    """The reports of one trial, which give its mean at any time.
 
     Attributes:
-        times: When it reported, ascending.
-        sums: The sums of the finite scores that count, up to each time.
-        counts: How many those are.
-        best: Its best finite score so far; the worst there is if it has none.
+        times: The times of its reports, ascending.
+        sums: The sum of the finite scores that count, up to each time.
+        counts: The number of these scores.
+        best: Its best finite score so far; `WORST` if it has none.
     """
 
     __slots__ = ("best", "counts", "sums", "times")
@@ -57,7 +57,7 @@ class _Curve:
         self.best = WORST
 
     def mean(self, time: float) -> float | None:
-        """The mean of what counts up to `time`; None if it has none, or has not come so far. O(log n)."""
+        """The mean of the scores up to `time`; None if there are none, or the trial has not reached it. O(log n)."""
         if not self.times or self.times[-1] < time:
             return None
         place = bisect_right(self.times, time) - 1
@@ -65,22 +65,23 @@ class _Curve:
 
 
 class MedianStoppingRule(MetricScheduler):
-    """Ends a trial whose best value is worse than the median, over the other trials, of their means up to this time.
+    """Stops a trial whose best value is worse than the median of the other trials' means up to the same time.
 
-    The others are those that have come as far, whether they still run or not. Values that are NaN, infinite or no
-    numbers are left out of means; a trial that has nothing else is worse than any median. A difference that is only
-    rounding ends no trial.
+    The other trials are all that have reached this time, whether they still run or not. Values that are NaN, infinite
+    or no numbers are left out of the means. A trial that has only such values is worse than any median. A difference
+    that is only rounding stops no trial.
 
     Args:
-        time_attr: The result key that tells how far a trial is: any number that grows.
+        time_attr: The result key that measures progress: any number that grows.
         metric: The result key to optimise; by default the run's.
         mode: `min` or `max`; by default the run's.
-        grace_period: No trial ends earlier, and nothing earlier counts in a mean; in units of `time_attr`.
-        min_samples_required: With fewer others than that no trial ends.
-        min_time_slice: If positive, a trial that has too few others to be compared with makes room for those that wait,
-            each time that it has run so long since it was started; in units of `time_attr`. Trials have to save
-            checkpoints for that.
-        hard_stop: If False, trials are paused instead of ended. When no others wait, they go on unchecked.
+        grace_period: No trial is stopped before this time, and no earlier value counts in a mean; in units of
+            `time_attr`.
+        min_samples_required: No trial is stopped if it is compared with fewer other trials.
+        min_time_slice: If positive, a trial that has too few others to be compared with is paused after so much time
+            if other trials wait; in units of `time_attr`. For that, trials must save checkpoints.
+        hard_stop: If False, trials are paused instead of stopped. When no others wait, they continue and are no longer
+            compared.
         reward_attr: Old name of `metric`; `mode` is then `max`.
 
     Raises:
@@ -110,17 +111,17 @@ class MedianStoppingRule(MetricScheduler):
         self._hard_stop = bool(hard_stop)
         self._num_stopped = 0
         self._curves: dict[str, _Curve] = {}
-        # The times at which trials were compared, and per time the means of all that came so far, both ascending.
+        # The times at which trials were compared, and for each the means of the trials that reached it. Both ascend.
         self._moments: list[float] = []
         self._means: list[list[float]] = []
-        # Only of live trials: those that were paused for good, and when their slices of time began.
+        # Only of live trials: those that the rule has paused, and when their slices of time began.
         self._spared: set[str] = set()
         self._slices: dict[str, float] = {}
 
     # -- hooks ---------------------------------------------------------------------------------------------------
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """Record the result and compare the trial. O(log n) for each time of comparison that it passes.
+        """Record the result and compare the trial. O(log n) for each time of comparison that the trial passes.
 
         Args:
             tune_controller: The context.
@@ -146,23 +147,23 @@ class MedianStoppingRule(MetricScheduler):
         return self._reject(trial, at, curve, median, len(means) - (own is not None))
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
-        """Let the last result count, if it has not been heard of, and forget what belongs to the trial alone."""
+        """Record the last result, if that was not done yet, and forget the state of the trial. Its values stay."""
         at = self._time_of(result or {})
         if at is not None:
             self._record(trial.trial_id, at, result)
         self._forget(trial)
 
     def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Forget what belongs to the trial alone; what it has reported stays."""
+        """Forget the state of the trial. Its values stay."""
         self._forget(trial)
 
     def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Forget what belongs to the trial alone if it has failed for good; what it has reported stays."""
+        """Forget the state of a trial that has failed for good. Its values stay."""
         if has_failed_for_good(trial):
             self._forget(trial)
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
-        """New trials first; those that were put aside go on when no more come, or none while nothing runs."""
+        """New trials come first. Paused trials continue once no new trial comes, or none while nothing runs."""
         if supply_of(tune_controller) == "ENDED" or not hasattr(tune_controller, "first_pending"):
             return super().choose_trial_to_run(tune_controller)
         pending, paused = tune_controller.first_pending(), tune_controller.first_paused()
@@ -172,13 +173,13 @@ class MedianStoppingRule(MetricScheduler):
         return None if any(trial.status in (PENDING, RUNNING) for trial in live) else paused
 
     def debug_string(self) -> str:
-        """How many were ended, or paused for good."""
+        """How many trials the rule has stopped, or paused."""
         return f"Using MedianStoppingRule: num_stopped={self._num_stopped}."
 
     # -- state ---------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """See `TrialScheduler.get_state`; the arguments are no part of it."""
+        """See `TrialScheduler.get_state`. It does not contain the arguments."""
         return {
             "curves": {
                 trial_id: (list(curve.times), list(curve.sums), list(curve.counts), curve.best)
@@ -204,7 +205,7 @@ class MedianStoppingRule(MetricScheduler):
     # -- the rule ------------------------------------------------------------------------------------------------
 
     def _record(self, trial_id: str, at: float, result: dict[str, Any]) -> _Curve:
-        """Take in a result, unless the trial was as far before: it may have been started again."""
+        """Record a result, unless the trial has been as far before: it may have started again."""
         curve = self._curves.get(trial_id)
         if curve is None:
             curve = self._curves[trial_id] = _Curve()
@@ -232,7 +233,7 @@ class MedianStoppingRule(MetricScheduler):
         return curve
 
     def _place_of(self, at: float) -> int:
-        """The index of the moment that stands for the time `at`; a new one is made if there is none."""
+        """The index of the time of comparison for the time `at`, a new one if need be."""
         place = bisect_right(self._moments, at) - 1
         if place >= 0:
             late = at - self._moments[place]
@@ -244,7 +245,7 @@ class MedianStoppingRule(MetricScheduler):
         return place + 1
 
     def _means_at(self, time: float) -> list[float]:
-        """The means of all who have come as far, ascending. O(n log n), once for each moment."""
+        """The means of all trials that have reached the time, ascending. O(n log n), once for each time."""
         means = (curve.mean(time) for curve in self._curves.values())
         return sorted(mean for mean in means if mean is not None)
 
@@ -268,7 +269,7 @@ class MedianStoppingRule(MetricScheduler):
         return Decision(decision.PAUSE, reason, facts=facts)
 
     def _yield_time(self, context: SchedulerContext, trial: Trial, at: float) -> Decision:
-        """With too few others the trial goes on, unless others wait and its slice of time is over."""
+        """With too few others the trial continues, unless others wait and its slice of time is over."""
         if not self._min_time_slice or at - self._slices.get(trial.trial_id, 0) < self._min_time_slice:
             return CONTINUE
         if context.first_pending() is None and context.first_paused() is None:
@@ -287,11 +288,11 @@ class MedianStoppingRule(MetricScheduler):
 
 
 def _median_without(ordered: list[float], own: float | None) -> float:
-    """The median of ascending numbers, one of them left out. O(log n).
+    """The median of ascending numbers without one of them. O(log n).
 
     Args:
-        ordered: The numbers; at least one is left.
-        own: Which to leave out, if any.
+        ordered: The numbers; at least one other than `own`.
+        own: The number that is left out, if any.
     """
     hole = len(ordered) if own is None else bisect_left(ordered, own)
     count = len(ordered) - (own is not None)

@@ -1,12 +1,13 @@
-"""PB2: population based training that chooses new hyperparameters by a model of what has helped so far.
+"""PB2: population based training that chooses new hyperparameters with a model of the gains so far.
 
 Source: Parker-Holder et al., "Provably Efficient Online Hyperparameter Optimization with Population-Based Bandits"
 (NeurIPS 2020, arXiv 2002.02518), algorithm 2. Turns, donors and files are those of `PopulationBasedTraining`. Only the
-explore step differs: a copy goes on where the upper confidence bound of the gain per unit of time is largest.
+explore step differs: a copy continues with the hyperparameters at which the upper confidence bound of the gain per unit
+of time is largest.
 
-The model is a Gaussian process in plain Python, since numpy is no dependency. Its kernel is a squared exponential over
-the inputs, times one that forgets with time. Fitting costs the cube of the number of points, so both are bounded: the
-gains that the model knows, and those that the kernel's parameters are fitted to.
+The model is a Gaussian process in plain Python, because numpy is no dependency. Its kernel is a squared exponential
+over the inputs, times one that forgets with time. The cost of a fit grows with the cube of the number of points. So the
+model knows a bounded number of gains, and the kernel's parameters are fitted to fewer still.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from minitune.schedulers.population import Changes, Member, copied, look_up, sna
 from minitune.space.domains import Domain, Float, Integer, LogUniform, sampler_and_step
 
 Point = Sequence[float]
-"""The time, then the inputs. All coordinates are expected within about [0, 1]."""
+"""The time, then the inputs. All coordinates should lie within about [0, 1]."""
 
 Matrix = list[list[float]]
 
 _Apart = list[list[tuple[float, float]]]
-"""The lower half of a matrix: squared distance and time between any two points."""
+"""The lower half of a matrix: the squared distance and the time between each two points."""
 
 _JITTER = 1e-6
 _LARGEST_JITTER = 1.0
@@ -41,23 +42,23 @@ _NOISE = 0.1
 """Variance of the noise, as a share of the kernel's variance."""
 
 _FITTED_TO = 100
-"""The kernel is fitted to so many of the newest points: it is the costly part, and more of them change it little."""
+"""The kernel is fitted to so many of the newest points. The fit is costly, and more points change it little."""
 
 _LENGTHS = (0.3, 1.0, 3.0)
 _FORGETTING = (0.01, 0.1, 0.5)
 
 _WINDOW = 200
-"""The model knows so many of the newest gains."""
+"""The model knows only so many of the newest gains."""
 
 _UNIFORM_POINTS = 200
 
 _NEAR_POINTS = 50
 
 _NEAR = 0.1
-"""Standard deviation of those near the best one, as a share of the bounds."""
+"""Standard deviation of the points that are drawn near the best one, as a share of the bounds."""
 
 _LARGEST_GAIN = 2.0
-"""Gains are clipped at so many standard deviations: one lucky step must not hide all the others."""
+"""Gains are clipped at so many standard deviations, so that one lucky step does not hide all the others."""
 
 
 # -- the model --------------------------------------------------------------------------------------------------------
@@ -65,12 +66,12 @@ _LARGEST_GAIN = 2.0
 
 @dataclass(frozen=True)
 class Kernel:
-    """How alike the values at two points are expected to be: `variance * exp(-d^2 / length) * (1 - e)^(|dt| / 2)`.
+    """The covariance of the values at two points: `variance * exp(-d^2 / length) * (1 - forgetting)^(|dt| / 2)`.
 
     Attributes:
-        variance: v.
-        length: l, over all coordinates but the time.
-        forgetting: e, between 0 and 1.
+        variance: Of the value at one point.
+        length: Divides the squared distance d^2 over all coordinates except the time.
+        forgetting: How fast old points lose weight, between 0 and 1.
     """
 
     variance: float = 1.0
@@ -85,12 +86,12 @@ class Kernel:
 
 
 class GaussianProcess:
-    """A process that has seen some points. Making one costs O(n^3), a prediction O(n^2).
+    """A process with observations at some points. The constructor costs O(n^3), a prediction O(n^2).
 
     Args:
         kernel: Its kernel.
-        points: Where it was observed.
-        values: What was observed there, with mean 0.
+        points: The observed points.
+        values: The values there, with mean 0.
     """
 
     def __init__(self, kernel: Kernel, points: Sequence[Point], values: Sequence[float]):
@@ -107,23 +108,23 @@ class GaussianProcess:
 
     @classmethod
     def fitted(cls, points: Sequence[Point], values: Sequence[float]) -> GaussianProcess:
-        """The process whose kernel, of a small grid, makes what was observed most likely.
+        """The process with the kernel, of a small grid, that makes the observations most likely.
 
         Args:
-            points: Where it was observed, the newest last.
-            values: What was observed there, with mean 0 and standard deviation 1.
+            points: The observed points, the newest last.
+            values: The values there, with mean 0 and standard deviation 1.
         """
         recent, recent_values = points[-_FITTED_TO:], values[-_FITTED_TO:]
         apart = _apart([tuple(point) for point in recent])
         grid = itertools.product(_LENGTHS, _FORGETTING)
         best, most_likely = Kernel(), -math.inf
         for length, forgetting in grid:
-            # The variance only scales a kernel, so that the best one follows from the fit of variance 1.
+            # The variance only scales a kernel, so the best variance follows from the fit with variance 1.
             factor, n = _factor(Kernel(1.0, length, forgetting), apart), len(recent_values)
             solved = _solve_lower(factor, recent_values)
             squares = sum(map(mul, solved, solved))
             variance = min(max(squares / n, _LEAST_VARIANCE), 1 / _LEAST_VARIANCE)
-            # the logarithm of the marginal likelihood, but for a constant
+            # the logarithm of the marginal likelihood, without a constant
             likelihood = -0.5 * (squares / variance + n * math.log(variance))
             likelihood -= sum(math.log(row[-1]) for row in factor)
             if likelihood > most_likely:
@@ -136,11 +137,11 @@ class GaussianProcess:
         return self._kernel
 
     def mean(self, point: Point) -> float:
-        """The value to be expected at a point."""
+        """The expected value at a point."""
         return math.fsum(map(mul, self._covariances(point), self._weights))
 
     def deviation(self, point: Point) -> float:
-        """How uncertain that is: the standard deviation."""
+        """The standard deviation of the value at a point."""
         solved = _solve_lower(self._factor, self._covariances(point))
         return math.sqrt(max(0.0, self._kernel.variance - sum(map(mul, solved, solved))))
 
@@ -157,7 +158,7 @@ def _apart(points: Sequence[Point]) -> _Apart:
 
 
 def _factor(kernel: Kernel, apart: _Apart) -> Matrix:
-    """The lower Cholesky factor of the covariance matrix, with as much jitter as that takes."""
+    """The lower Cholesky factor of the covariance matrix, with the least jitter that makes it positive."""
     matrix = [[kernel.of(*pair) for pair in row] for row in apart]
     for row in matrix:
         row[-1] += _NOISE * kernel.variance
@@ -173,7 +174,7 @@ def _factor(kernel: Kernel, apart: _Apart) -> Matrix:
 
 
 def _cholesky(matrix: Matrix, jitter: float) -> Matrix | None:
-    """The lower factor of a symmetric matrix, given by its lower half; None if it is not positive."""
+    """The lower Cholesky factor of a symmetric matrix, given by its lower half; None if it is not positive."""
     factor: Matrix = []
     for row in matrix:
         new: list[float] = []
@@ -204,9 +205,9 @@ class _Axis:
     """One hyperparameter of the model.
 
     Attributes:
-        path: Where it stands in a configuration.
-        domain: Its bounds, and what is drawn from them at the start.
-        is_log: Whether the model sees its logarithm.
+        path: Its path in a configuration.
+        domain: The domain between its bounds.
+        is_log: Whether the model uses its logarithm.
     """
 
     path: tuple[str, ...]
@@ -214,7 +215,7 @@ class _Axis:
     is_log: bool
 
     def scaled(self, config: Mapping[str, Any]) -> float:
-        """Where a configuration lies between the bounds, 0 to 1."""
+        """The place of a configuration's value between the bounds, 0 to 1."""
         value = look_up(config, self.path)
         if not is_real(value):
             return 0.5
@@ -223,7 +224,7 @@ class _Axis:
         return (self._seen(bounded) - low) / (high - low) if high > low else 0.5
 
     def value(self, share: float, like: Any) -> Any:
-        """The value at a place between the bounds; an int where `like` is one."""
+        """The value at a place between the bounds; an int if `like` is one."""
         low, high = self._ends()
         seen = low + share * (high - low)
         value = snapped(self.domain, math.exp(seen) if self.is_log else seen)
@@ -243,9 +244,9 @@ class _Gain:
     """The gain of one member between two turns, under one configuration.
 
     Attributes:
-        time: When it began.
-        score: Its score then.
-        place: Its hyperparameters, each 0 to 1.
+        time: The time of the first turn.
+        score: The score at that time.
+        place: The hyperparameters, each 0 to 1.
         rate: The change of the score per unit of time.
     """
 
@@ -259,13 +260,13 @@ class PB2(PopulationBasedTraining):
     """Population based training whose new hyperparameters are chosen by a Gaussian process.
 
     Args:
-        time_attr: See `PopulationBasedTraining`, for this and all that is not told here.
+        time_attr: See `PopulationBasedTraining`; it says more about all arguments.
         metric: The result key to optimise; by default the run's.
         mode: `min` or `max`; by default the run's.
-        perturbation_interval: A member has its turn when it has trained so long since its last one.
-        hyperparam_bounds: By name, `[low, high]`, or a domain of numbers with bounds (with `tune.loguniform(1e-5, 0.1)`
-            the model sees orders of magnitude), or a dict of these for nested ones. Values that are missing in a
-            trial's configuration are drawn from the bounds at its start. A hyperparameter that is an int stays one.
+        perturbation_interval: The time between two turns of a member, in units of `time_attr`.
+        hyperparam_bounds: By name, `[low, high]`, or a domain of numbers with bounds, or a dict of these for nested
+            ones. With `tune.loguniform(1e-5, 0.1)` the model uses the logarithm. Values that are missing in a trial's
+            configuration are drawn between the bounds at its start. A hyperparameter that is an int stays one.
         quantile_fraction: The part of the population that is replaced: 0 to 0.5.
         log_config: Whether the files are written.
         require_attrs: Whether a result without metric or time is an error of its trial.
@@ -326,10 +327,10 @@ class PB2(PopulationBasedTraining):
         self._gains = [_Gain(*gain) for gain in state["gains"]]
         self._begun, self._explored = dict(state["begun"]), dict(state["explored"])
 
-    # -- what the model learns from ------------------------------------------------------------------------------
+    # -- gains ---------------------------------------------------------------------------------------------------
 
     def _record(self, member: Member, at: float, result: dict[str, Any]) -> None:
-        """Take down how a member stands, and what it has gained since its last turn, or since it became a copy."""
+        """Record the score of a member, and its gain since its last turn, or since it became a copy."""
         super()._record(member, at, result)
         self._explored.pop(member.trial_id, None)
         begun = self._begun.pop(member.trial_id, None)
@@ -349,12 +350,12 @@ class PB2(PopulationBasedTraining):
     def _place(self, config: Mapping[str, Any]) -> tuple[float, ...]:
         return tuple(axis.scaled(config) for axis in self._axes)
 
-    # -- what it is asked ----------------------------------------------------------------------------------------
+    # -- explore -------------------------------------------------------------------------------------------------
 
     def _new_config(
         self, member: Member, donor: Member, donor_config: Mapping[str, Any]
     ) -> tuple[dict[str, Any], Changes]:
-        """The hyperparameters with the best prospects from where the donor stands."""
+        """A configuration with the most promising hyperparameters for the donor's state, and the changes."""
         place = self._best_place(donor)
         how = "drawn uniformly" if place is None else "best prospects"
         shares = place if place is not None else [self._rng.random() for _ in self._axes]
@@ -374,7 +375,7 @@ class PB2(PopulationBasedTraining):
         return config, changes
 
     def _best_place(self, donor: Member) -> Sequence[float] | None:
-        """Where the upper confidence bound of the gain is largest; None if there is nothing to learn from."""
+        """The place with the largest upper confidence bound of the gain; None if nothing can be learned yet."""
         rates = [gain.rate for gain in self._gains]
         spread = statistics.pstdev(rates) if len(rates) > 1 else 0.0
         if not spread or not math.isfinite(donor.turn_score):
@@ -385,7 +386,8 @@ class PB2(PopulationBasedTraining):
         points = [(scale_time(gain.time), scale_score(gain.score), *gain.place) for gain in self._gains]
         here = (scale_time(donor.last_turn), scale_score(donor.turn_score))
         model = GaussianProcess.fitted(points, values)
-        # The members that explore just now have no result yet, but the model is less uncertain where they are.
+        # Members that have explored since their last result are points without a value. Near them the model is less
+        # uncertain, so two members do not get the same place.
         pseudo = [(*here, *place) for place in self._explored.values()]
         certain = GaussianProcess(model.kernel, points + pseudo, values + [0.0] * len(pseudo)) if pseudo else model
         width = math.sqrt(0.2 + max(0.0, math.log(0.4 * len(points))))
@@ -401,7 +403,7 @@ class PB2(PopulationBasedTraining):
 
 
 def _scale(values: Sequence[float]) -> Callable[[float], float]:
-    """Brings the range of `values` to 0 to 1."""
+    """A function that scales the range of `values` to 0 to 1."""
     low, width = min(values), max(values) - min(values)
     return lambda value: (value - low) / width if width else 0.0
 
@@ -419,7 +421,7 @@ def _domains(bounds: Any, where: str) -> dict[str, Any]:
 
     Raises:
         TypeError: If they are no dict.
-        ValueError: If one of them is neither two numbers in their order nor a domain with bounds.
+        ValueError: If one of them is neither two ascending numbers nor a domain with bounds.
     """
     if not isinstance(bounds, Mapping):
         raise TypeError(f"{where} must be a dict such as {{'lr': [1e-4, 1e-1]}}, but got {shown(bounds)}")

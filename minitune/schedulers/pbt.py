@@ -1,14 +1,14 @@
 """Population based training, and the replay of the schedule that it has found.
 
-Source: Jaderberg et al., "Population Based Training of Neural Networks" (arXiv 1711.09846). From time to time each
-member of a population has its turn: if it is among the worst, it goes on from a copy of one of the best (exploit), with
-other hyperparameters (explore). Every member is saved at its turn, so that each can be copied.
+Source: Jaderberg et al., "Population Based Training of Neural Networks" (arXiv 1711.09846). At fixed intervals each
+member of a population has its turn: if it is among the worst, it continues from a copy of one of the best (exploit)
+with other hyperparameters (explore). Every member is saved at its turn, so that each can be copied.
 
-Two kinds of files in the run's directory keep who took over what, in Ray Tune's format: `pbt_global.txt` for the run,
-`pbt_policy_<trial id>.txt` for a member. Each line is a JSON list, one for each exploit: the target's tag, the donor's
+Two kinds of files in the run's directory record the exploits, in Ray Tune's format: `pbt_global.txt` those of the run,
+`pbt_policy_<trial id>.txt` those of a member. Each line is a JSON list for one exploit: the target's tag, the donor's
 tag (both as they were before anything was perturbed), the target's iteration, the donor's iteration, the donor's
-configuration, the new one. A member's file is a copy of its donor's with one more line, so it holds the whole history
-of the state that the member has.
+configuration, the new one. A member's file is a copy of its donor's with one more line, so it has the whole history of
+the member's state.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ from minitune.space.tree import format_vars
 logger = logging.getLogger("minitune")
 
 PERTURBED = "@perturbed["
-"""It follows the tag that a trial had at first; then come the new hyperparameters and a closing bracket."""
+"""A tag is the trial's first tag, then this, then the new hyperparameters and a closing bracket."""
 
 _STEP_FIELDS = 6
 
 _ROUNDING = 1e-9
 
 _TURNS_IN_VAIN = 2
-"""After so many turns for each member, a member that saves checkpoints at all has saved one."""
+"""If no member has saved a checkpoint after so many turns of each, the trainable saves none at all."""
 
 
 # -- policy files -----------------------------------------------------------------------------------------------------
@@ -92,9 +92,9 @@ def write_step(run_path: str, target_id: str, donor_id: str, step: Step) -> None
 
     Args:
         run_path: The run's directory.
-        target_id: Id of the trial that goes on from another one.
-        donor_id: Id of that one.
-        step: What it has taken over.
+        target_id: Id of the trial that continues from another one.
+        donor_id: Id of the other one.
+        step: The exploit.
 
     Raises:
         OSError: If a file cannot be written.
@@ -120,11 +120,11 @@ def read_policy(path: str) -> tuple[dict[str, Any] | None, list[tuple[int, dict[
         path: A member's policy file.
 
     Returns:
-        The configuration to begin with, or None if the file is empty; and the iterations at which another one follows,
-        ascending.
+        The first configuration, or None if the file is empty; and the changes: pairs of the iteration and the new
+        configuration, ascending.
 
     Raises:
-        ValueError: If there is no such file, or it is none.
+        ValueError: If the file cannot be read, or is no policy file.
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -138,7 +138,7 @@ def read_policy(path: str) -> tuple[dict[str, Any] | None, list[tuple[int, dict[
     expected: str | None = None
     for step in reversed(steps):
         if expected is not None and step.target_tag != expected:
-            break  # what this line changed was overwritten by the one below it
+            break  # the line below has overwritten this change
         expected, start = step.donor_tag, step.old_config
         changes.append((step.donor_iteration, step.new_config))
     changes.reverse()
@@ -161,7 +161,7 @@ def _step(line: str, path: str) -> Step:
 
 
 def _json_value(value: Any) -> Any:
-    """An object unknown to JSON as one that it knows: the number of a scalar, the items of an array, else its text."""
+    """An object that JSON does not know, as one that it knows: a number, a list of an array's items, or else text."""
     for convert in ("item", "tolist"):
         try:
             return getattr(value, convert)()
@@ -174,10 +174,9 @@ def _json_value(value: Any) -> Any:
 
 
 class PopulationBasedTrainingReplay(FIFOScheduler):
-    """Trains one trial under the schedule of configurations that population based training has found.
+    """Trains one trial with the schedule of configurations that population based training has found.
 
-    Whenever the trial comes to an iteration at which the configuration changed, it is saved and goes on from there
-    under the next one.
+    At each iteration at which the configuration changed, the trial is saved and continues with the next one.
 
     Args:
         policy_file: A member's `pbt_policy_<trial id>.txt`, which is in the run's directory.
@@ -202,7 +201,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         """Give the trial the configuration that the schedule begins with.
 
         Raises:
-            ValueError: If it is the second one, or there is no configuration at all.
+            ValueError: If it is the second trial, or there is no configuration.
         """
         if trial.trial_id == self._trial_id:
             return
@@ -222,7 +221,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         trial.set_config(self.config)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """Change the configuration if the trial has come to that point; of several points passed the last one counts.
+        """Change the configuration if the trial has reached a change. If it has passed several, the last one counts.
 
         Returns:
             The decision, with the change as its reason.
@@ -247,7 +246,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         )
 
     def debug_string(self) -> str:
-        """Where the trial is, and how often its configuration was changed."""
+        """The trial's iteration, and how often its configuration was changed."""
         return f"PopulationBasedTraining replay: Step {self._step}, perturb {self._num_perturbations}"
 
     def get_state(self) -> dict[str, Any]:
@@ -264,32 +263,32 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
 
 
 class PopulationBasedTraining(MetricScheduler):
-    """Trains all trials of a run as one population, and lets the worst go on from copies of the best.
+    """Trains all trials of a run as one population, in which the worst continue from copies of the best.
 
-    A value that is NaN or no number ranks below every other, and its trial is replaced at its next turn. Trials that
-    find no room wait, and all get their share of the time. Trials have to save checkpoints: functions report them,
-    classes have `save_checkpoint` and `load_checkpoint`. Each takeover is written to `pbt_global.txt` and
+    A value that is NaN or no number ranks below every other, and its trial is replaced at its next turn. If not all
+    trials can run at once, they take turns. Trials must save checkpoints: functions report them, classes have
+    `save_checkpoint` and `load_checkpoint`. Each exploit is written to `pbt_global.txt` and
     `pbt_policy_<trial id>.txt` in the run's directory; `PopulationBasedTrainingReplay` reads the latter.
 
     Args:
-        time_attr: The result key that tells how far a trial is: any number that grows.
+        time_attr: The result key that measures progress: any number that grows.
         metric: The result key to optimise; by default the run's.
         mode: `min` or `max`; by default the run's.
-        perturbation_interval: A member has its turn when it has trained so long since its last one, in units of
-            `time_attr`.
+        perturbation_interval: The time between two turns of a member, in units of `time_attr`.
         burn_in_period: No member has a turn before this time.
         hyperparam_mutations: By name, how a hyperparameter is drawn and perturbed: a list or tuple of values in their
             order, a domain such as `tune.loguniform(1e-4, 1e-1)`, a function without arguments, or a dict of these for
             nested ones. Values that are missing in a trial's configuration are drawn at its start.
         quantile_fraction: The part of the population that is replaced, and the part that replaces it: 0 to 0.5.
-        resample_probability: How often a hyperparameter is drawn anew instead of being perturbed.
-        perturbation_factors: What a number is multiplied by when it is perturbed: one of these.
+        resample_probability: How often a hyperparameter is drawn again instead of perturbed.
+        perturbation_factors: A number is perturbed by one of these factors.
         custom_explore_fn: Gets the new configuration and returns the one that is used.
         log_config: Whether the files are written.
         require_attrs: Whether a result without metric or time is an error of its trial.
-        synch: Whether all members wait for each other at each turn; then the run has to have a fixed number of samples.
-        compare_at: `same_time` compares what each member had reached at the largest time that all have come to, so that
-            none is better only because it is older; `turn` what each had reached at its last turn, as Ray Tune does.
+        synch: Whether all members wait for each other at each turn. Then the run must have a fixed number of samples.
+        compare_at: `same_time` compares the members' scores at the largest time that all have reached, so that no
+            member is better only because it has trained for longer. `turn` compares the scores of their last turns, as
+            Ray Tune does.
         reward_attr: Old name of `metric`; `mode` is then `max`.
 
     Raises:
@@ -370,9 +369,9 @@ class PopulationBasedTraining(MetricScheduler):
         """See `TrialScheduler.set_search_properties`.
 
         Raises:
-            ValueError: If no mode is known afterwards, members would have to wait for an endless supply of others, or
-                the run has a searcher: it would learn that a member's first configuration has led to what a later one
-                has reached.
+            ValueError: If no mode is known afterwards, if members would have to wait for an endless supply of others,
+                or if the run has a searcher. The searcher would credit a member's first configuration with the scores
+                of later ones.
         """
         if spec.get("searcher") is not None:
             raise ValueError(
@@ -389,13 +388,13 @@ class PopulationBasedTraining(MetricScheduler):
         return True
 
     def set_seed(self, seed: int) -> None:
-        """Seed whatever is drawn: donors, factors, new values."""
+        """Seed the draws of donors, factors and new values."""
         self._rng = random.Random(seed)
 
     # -- hooks ---------------------------------------------------------------------------------------------------
 
     def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Take in a member and complete its configuration; one that is tried again may need another's checkpoint."""
+        """Add a member and complete its configuration. One that is retried may need the checkpoint of another one."""
         super().on_trial_add(tune_controller, trial)
         is_new = trial.trial_id not in self._population.members
         member = self._member(trial)
@@ -405,7 +404,7 @@ class PopulationBasedTraining(MetricScheduler):
                 trial.set_config(config)
                 values = {"/".join(path): new for path, (_, new, _) in drawn.items()}
                 trial.evaluated_params = {**trial.evaluated_params, **values}
-        elif not self._can_give(tune_controller, member):  # nothing to go on from: it becomes a copy of one of the best
+        elif not self._can_give(tune_controller, member):  # without a checkpoint it becomes a copy of one of the best
             upper = self._population.best(max(1, self._population.size_of_ends()) if self._population.fraction else 0)
             others = (other for other in upper if other is not member and not other.is_worst)
             donors = [other for other in others if self._can_give(tune_controller, other)]
@@ -415,7 +414,7 @@ class PopulationBasedTraining(MetricScheduler):
         self._population.wait(member)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """Give the trial its turn if it is time for it. O(log n) comparisons, but for an exploit.
+        """Give the trial its turn if the time has come. O(log n) comparisons, unless there is an exploit.
 
         Args:
             tune_controller: The context.
@@ -426,7 +425,7 @@ class PopulationBasedTraining(MetricScheduler):
             The decision, with the rank as its reason.
 
         Raises:
-            RuntimeError: If `require_attrs` and metric or time are missing; a run refuses such a result before.
+            RuntimeError: If metric or time are missing in spite of `require_attrs`. A run refuses such a result before.
         """
         at = self._time_of(result)
         if at is None:
@@ -451,15 +450,15 @@ class PopulationBasedTraining(MetricScheduler):
         self._forget(trial.trial_id)
 
     def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """A waiting member is ended: it leaves the population."""
+        """A waiting member was stopped: it leaves the population."""
         self._forget(trial.trial_id)
 
     def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """A member that has failed for good leaves the population, at the latest when its end is known."""
+        """Note the failure. A member that has failed for good leaves the population once that is certain."""
         self._failed.add(trial.trial_id)
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
-        """The waiting member that has trained least; with `synch`, of those that have not come to this turn yet."""
+        """The waiting member that has trained least; with `synch`, among those that have not reached this turn."""
         self._forget_failed(tune_controller)
         if self._synch and self._have_all_arrived(tune_controller):
             self._take_turns(tune_controller)
@@ -469,7 +468,7 @@ class PopulationBasedTraining(MetricScheduler):
         return chosen
 
     def debug_string(self) -> str:
-        """How often members were saved for the sake of others, and how often one went on from another."""
+        """The number of turns, at which members save, and of exploits."""
         if self._is_in_vain:
             return f"{type(self).__name__}: no trial has saved a checkpoint, so it changed nothing"
         return f"{type(self).__name__}: {self._num_checkpoints} checkpoints, {self._num_perturbations} perturbs"
@@ -502,7 +501,7 @@ class PopulationBasedTraining(MetricScheduler):
     # -- turns ---------------------------------------------------------------------------------------------------
 
     def _take_turn(self, context: SchedulerContext, member: Member) -> Decision:
-        """The turn of one member, whatever the others are at."""
+        """The turn of one member, independent of the others."""
         facts = self._facts(member)
         if self._population.is_low(member):
             donor = self._draw_donor(context, member)
@@ -516,8 +515,8 @@ class PopulationBasedTraining(MetricScheduler):
         return Decision(decision.PAUSE, f"{self._standing(facts)}: makes room for a waiting trial", facts=facts)
 
     def _reach_turn(self, member: Member, at: float, result: dict[str, Any]) -> Decision:
-        """With `synch`: put a member aside that has come to the turn, however far beyond."""
-        if member.trial_id in self._arrived:  # it runs again: that turn is over, an earlier driver has seen to it
+        """With `synch`: pause a member that has reached the turn, however far beyond it is."""
+        if member.trial_id in self._arrived:  # it runs again, so an earlier driver has completed that turn
             self._begin_turn()
         if _turns(at, self._interval) < self._turn:
             return CONTINUE
@@ -528,7 +527,7 @@ class PopulationBasedTraining(MetricScheduler):
         return Decision(decision.PAUSE, reason, facts=facts)
 
     def _have_all_arrived(self, context: SchedulerContext) -> bool:
-        """Whether all members, of whom no more will come, are put aside at the turn."""
+        """Whether all members are paused at the turn and no more members will come."""
         members = self._population.members
         if not members or len(self._arrived) < len(members) or getattr(context, "supply", "ENDED") != "ENDED":
             return False
@@ -536,7 +535,7 @@ class PopulationBasedTraining(MetricScheduler):
         return all(trial is not None and trial.status == PAUSED for trial in found)
 
     def _take_turns(self, context: SchedulerContext) -> None:
-        """With `synch`: the turn of all members, which are all saved. O(n)."""
+        """With `synch`: the turn of all members, all of which are saved. O(n)."""
         for member in self._population.lower():
             donor = self._draw_donor(context, member)
             if donor is not None:
@@ -551,7 +550,7 @@ class PopulationBasedTraining(MetricScheduler):
             self._population.wait(member)
 
     def _record(self, member: Member, at: float, result: dict[str, Any]) -> None:
-        """Take down how a member stands at its turn."""
+        """Record the score and the time of a member at its turn."""
         self._population.record(member, self._score_of(result))
         member.last_turn = at
         member.iteration = result.get(TRAINING_ITERATION, 0)
@@ -564,9 +563,10 @@ class PopulationBasedTraining(MetricScheduler):
     # -- exploit and explore ---------------------------------------------------------------------------------------
 
     def _draw_donor(self, context: SchedulerContext, member: Member) -> Member | None:
-        """Whose copy a low member becomes: of one that is better; if there is none, its own; None if there is no copy.
+        """The member whose copy a low member becomes; None if those that could be copied have no checkpoint.
 
-        A copy of one that is only as good would be nothing new.
+        It is one of the best that is strictly better: a copy of an equally good one would change nothing. If there is
+        none, it is the member itself.
         """
         count = self._population.count_better(member)
         donor = self._population.at(self._rng.randint(1, count)) if count else member
@@ -583,7 +583,7 @@ class PopulationBasedTraining(MetricScheduler):
         return self._rng.choice(donors) if donors else None
 
     def _can_give(self, context: SchedulerContext, member: Member) -> bool:
-        """Whether a member has a state to be copied: its own, or one that it was given itself."""
+        """Whether a member has a state to be copied: its own checkpoint, or the one that it was given."""
         trial = self._find(context, member.trial_id)
         can_give = trial is not None and (member.is_clone or trial.has_checkpoint())
         self._has_saved = self._has_saved or can_give
@@ -591,11 +591,11 @@ class PopulationBasedTraining(MetricScheduler):
 
     @property
     def _is_in_vain(self) -> bool:
-        """Whether a trial should have gone on from another one, and none has ever saved a checkpoint."""
+        """Whether an exploit was due, and no trial has ever saved a checkpoint."""
         return self._has_missed and not self._has_saved
 
     def _tell_in_vain(self) -> None:
-        """Say once that nothing can be done without checkpoints."""
+        """Warn once that no exploit is possible without checkpoints."""
         if self._is_in_vain and not self._is_told:
             self._is_told = True
             logger.warning(
@@ -607,16 +607,16 @@ class PopulationBasedTraining(MetricScheduler):
     def _clone(
         self, context: SchedulerContext, member: Member, donor: Member, facts: dict[str, Any]
     ) -> tuple[tuple[Trial, dict[str, Any]], str]:
-        """Make a member a copy of a donor (or of itself) that has explored.
+        """Make a member a copy of a donor (or of itself) with another configuration.
 
         Args:
             context: The context.
-            member: Who is to change.
-            donor: Who is copied.
-            facts: How the member stands; completed.
+            member: The member that changes.
+            donor: The member that is copied.
+            facts: The facts of the decision; those of the exploit are added.
 
         Returns:
-            The donor and the new configuration, for the decision, and what happens, in words.
+            The donor and the new configuration, for the decision, and the reason as text.
         """
         trial, giver = self._trials[member.trial_id], self._trials[donor.trial_id]
         config, changes = self._new_config(member, donor, giver.config)
@@ -660,13 +660,13 @@ class PopulationBasedTraining(MetricScheduler):
     def _new_config(
         self, member: Member, donor: Member, donor_config: Mapping[str, Any]
     ) -> tuple[dict[str, Any], Changes]:
-        """Explore: what a member that takes over a donor's state is to go on with, and what was changed."""
+        """Explore: the configuration of a member that takes over a donor's state, and the changes."""
         return self._explorer.explore(donor_config, self._rng)
 
     # -- results and members ------------------------------------------------------------------------------------------
 
     def _time_of(self, result: dict[str, Any]) -> float | None:
-        """How far a trial is; None if the result lacks metric or time, which may be so."""
+        """A trial's progress; None if the result lacks metric or time and `require_attrs` allows it."""
         at = as_number(result.get(self._time_attr))
         if at is not None and self._metric in result:
             return at
@@ -680,7 +680,7 @@ class PopulationBasedTraining(MetricScheduler):
         return None
 
     def _facts(self, member: Member) -> dict[str, Any]:
-        """The facts on which a decision about a member rests. Its value is the compared one, not its latest."""
+        """The facts of a decision about a member. The value is the one that was compared, not the latest."""
         return {
             "rule": self._rule,
             "metric": self._metric,
@@ -698,14 +698,14 @@ class PopulationBasedTraining(MetricScheduler):
         return f"rank {facts['rank']} of {facts['of']} at {where} ({facts['metric']}={value})"
 
     def _member(self, trial: Trial) -> Member:
-        """The member of a trial; a new one if the population does not know it."""
+        """The member of a trial. A new trial becomes a member."""
         self._trials[trial.trial_id] = trial
         return self._population.members.get(trial.trial_id) or self._population.add(
             trial.trial_id, trial.experiment_tag.partition(PERTURBED)[0]
         )
 
     def _forget_failed(self, context: SchedulerContext) -> None:
-        """Let those go that have failed for good; others are tried again."""
+        """Remove the members that have failed for good; the others are retried."""
         for trial_id in sorted(self._failed):
             trial = self._find(context, trial_id)
             if trial is None or trial.is_finished():
@@ -721,10 +721,10 @@ class PopulationBasedTraining(MetricScheduler):
 
 
 def _turns(time: float, interval: float) -> int:
-    """How many whole intervals have passed; what is only rounding does not count."""
+    """How many whole intervals have passed. Rounding errors do not count."""
     return math.floor(time / interval + _ROUNDING)
 
 
 def _fact_value(value: Any) -> Any:
-    """A value for a decision's facts: a number, text, bool or None as it is, all else as text."""
+    """A value for a decision's facts: numbers, texts, bools and None as they are, others as text."""
     return value if value is None or isinstance(value, (str, int, float, bool)) else shown(value)

@@ -1,8 +1,8 @@
 """The population of population based training: how its members rank, and how they get other hyperparameters.
 
 Source: Jaderberg et al., "Population Based Training of Neural Networks" (arXiv 1711.09846). `Population` knows each
-member's score and training time. It tells who is among the best, who is among the worst, and which of the members that
-wait has trained least. `Explorer` is the explore step (section 4): each hyperparameter is either drawn again or
+member's score and training time. It tells which members are among the best and among the worst, and which waiting
+member has trained least. `Explorer` is the explore step (section 4): each hyperparameter is either drawn again or
 perturbed. Unlike in the paper, no value ever leaves the domain that the user has given.
 
 A mutation is a list or tuple of values in their order, a domain, a function without arguments, or a dict of mutations
@@ -38,9 +38,9 @@ from minitune.space.domains import (
 )
 
 Changes = dict[tuple[str, ...], tuple[Any, Any, str]]
-"""By path: the old value, the new one, and how it came about."""
+"""By path: the old value, the new one, and how it was changed."""
 
-RESAMPLED = "drawn anew"
+RESAMPLED = "drawn again"
 
 _WAITS = frozenset({Phase.QUEUED, Phase.PAUSED})
 _ENDS_SOON = frozenset({Phase.TRAINING, Phase.SAVING})
@@ -48,20 +48,20 @@ _ENDS_SOON = frozenset({Phase.TRAINING, Phase.SAVING})
 
 @dataclass(slots=True)
 class Member:
-    """The population's knowledge of one unfinished trial.
+    """One unfinished trial of the population.
 
     Attributes:
-        trial_id: Which one.
+        trial_id: The id of the trial.
         tag: Its tag before anything was perturbed.
-        entry: Its score in the order of the population, or None before its first turn.
+        entry: Its entry in the order of the population, or None before its first turn.
         turn_score: Its score at its last turn: larger is better.
-        time: How long it, or whom it was cloned from, has trained.
+        time: The training time of its state, also of a state that was copied.
         last_turn: The time of its last turn.
         iteration: Its `training_iteration` at its last turn.
-        is_clone: Whether it has been given another one's state, which it can pass on.
-        pauses_after: The attempt after which it waits, or -1 if it is not to wait after the one that runs.
-        ticket: Which of its places in the waiting line counts.
-        history: Times and scores of what it, or whom it was cloned from, has reported; kept only where members are
+        is_clone: Whether it was given the state of another member, which it can pass on.
+        pauses_after: The attempt after which it waits, or -1 if it does not wait after the present one.
+        ticket: The number of its valid place in the waiting line; other places are out of date.
+        history: Times and scores of its state's reports, also of a state that was copied. Kept only if members are
             compared at the same time.
     """
 
@@ -89,12 +89,12 @@ class Member:
 
 
 class Population:
-    """Members by trial id, ranked by the score of their last turn. Every operation is O(log n) comparisons.
+    """Members by trial id, ranked by score. Every operation takes O(log n) comparisons, unless it says otherwise.
 
     Args:
-        fraction: The part of the population that makes its upper, and its lower, end.
-        at_same_time: Whether members are compared by what they had reached at the largest time that all have reached;
-            else by the score of their last turn.
+        fraction: The part of the population that makes its upper end, and its lower end.
+        at_same_time: Whether members are compared by their scores at the largest time that all have reached. If not,
+            by the scores of their last turns.
     """
 
     def __init__(self, fraction: int | Fraction, *, at_same_time: bool = False):
@@ -111,12 +111,12 @@ class Population:
         return len(self._ranked)
 
     def add(self, trial_id: str, tag: str) -> Member:
-        """Take in a new member."""
+        """Add a new member."""
         member = self.members[trial_id] = Member(trial_id, tag)
         return member
 
     def remove(self, trial_id: str) -> None:
-        """Forget a member, if it is one."""
+        """Remove the member of this id, if there is one."""
         member = self.members.pop(trial_id, None)
         if member is not None:
             self._unrank(member)
@@ -124,16 +124,16 @@ class Population:
     # -- ranks -------------------------------------------------------------------------------------------------------
 
     def hear(self, member: Member, time: float, score: float) -> None:
-        """A member has come to a time."""
+        """Note a member's score at a time."""
         member.time = time
         if self._at_same_time:
-            if not member.history or member.history[-1][0] >= time:  # the first one, or it was turned back
+            if not member.history or member.history[-1][0] >= time:  # the first report, or the member went back
                 del member.history[bisect_left(member.history, (time,)) :]
                 heapq.heappush(self._times, (time, member.trial_id))
             member.history.append((time, score))
 
     def record(self, member: Member, score: float) -> None:
-        """A member has its turn, with a new score. Of two equal ones the score that came first ranks better."""
+        """Rank a member at its turn. Of two equal scores the one that came first ranks better."""
         self._unrank(member)
         member.turn_score = score
         if self._at_same_time:
@@ -146,7 +146,7 @@ class Population:
             self._compare_at_same_time()
 
     def become(self, member: Member, donor: Member) -> None:
-        """A member is to go on from the state that its donor had at its last turn."""
+        """Let a member take over the state that its donor had at the donor's last turn."""
         member.history = [seen for seen in donor.history if seen[0] <= donor.last_turn]
         if self._at_same_time:
             member.history = member.history or [(donor.last_turn, donor.turn_score)]
@@ -156,9 +156,9 @@ class Population:
     def _compare_at_same_time(self) -> None:
         """Rank all members by their results at the largest time that all have reached.
 
-        O(log n) while that time stays the same, which it does but once in a round; else O(n log n).
+        O(log n) if that time is still the same, else O(n log n): once in a round of turns.
         """
-        while True:  # the first place of the heap may be of a member that has ended, or that has come further since
+        while True:  # the first entry of the heap may be that of a member that has ended, or has trained further
             common, trial_id = self._times[0]
             first = self.members.get(trial_id)
             if first is not None and first.history and first.history[-1][0] == common:
@@ -189,7 +189,7 @@ class Population:
         return member.history[0][0] if self._at_same_time and member.history else member.time
 
     def is_low(self, member: Member) -> bool:
-        """Whether a member belongs to the lower end, or has no number for a score while the others may."""
+        """Whether a member belongs to the lower end, or had no number at its last turn."""
         ends = self.size_of_ends()
         return ends > 0 and (self.rank(member) > len(self) - ends or member.is_worst)
 
@@ -198,7 +198,7 @@ class Population:
         return [member for member in self.best(len(self)) if self.is_low(member)]
 
     def best(self, count: int) -> list[Member]:
-        """The best so many, in order. O(count)."""
+        """The best members, in order. O(count)."""
         return [self.members[entry.trial_id] for entry in self._ranked[:count]]
 
     def at(self, rank: int) -> Member:
@@ -206,12 +206,12 @@ class Population:
         return self.members[self._ranked[rank - 1].trial_id]
 
     def count_better(self, member: Member) -> int:
-        """How many of the upper end are strictly better than a member: they are the first ones."""
+        """How many members of the upper end are strictly better than a member. They are the first ones."""
         better = bisect_left(self._ranked, Entry(-member.score, -1, ""))
         return min(better, self.size_of_ends())
 
     def size_of_ends(self) -> int:
-        """How many members make the upper end, and how many the lower one."""
+        """The number of members of the upper end, which is that of the lower end, too."""
         return min(math.ceil(len(self) * self.fraction), len(self) // 2)
 
     def _unrank(self, member: Member) -> None:
@@ -222,20 +222,20 @@ class Population:
     # -- the waiting line ----------------------------------------------------------------------------------------------
 
     def wait(self, member: Member) -> None:
-        """A member waits, or will when it has been put aside."""
+        """Add a member that waits, or will wait once it is paused, to the line."""
         member.ticket += 1
         heapq.heappush(self._line, (member.time, member.ticket, member.trial_id))
 
     def leave_line(self, member: Member) -> None:
-        """A member does not wait: it runs, or must not run now."""
+        """Remove a member from the line: it runs, or must not run now."""
         member.ticket += 1
         member.pauses_after = -1
 
     def first_waiting(self, find: Callable[[str], Trial | None]) -> Trial | None:
-        """The member that has trained least, of those that wait and can be started.
+        """The trial that has trained least, among those that wait and can be started.
 
         Args:
-            find: Gives the live trial of an id.
+            find: Returns the live trial of an id.
         """
         not_yet = []
         chosen = None
@@ -268,7 +268,7 @@ class Population:
 
         Args:
             state: The state.
-            not_in_line: The members that wait for others and not for room.
+            not_in_line: The members that wait for other members, not for room.
         """
         known = [Member(**fields) for fields in state["members"]]
         for member in known:
@@ -292,8 +292,8 @@ class Explorer:
 
     Attributes:
         mutations: By name, how each is drawn and perturbed.
-        resample_probability: How often a value is drawn anew.
-        factors: What a number is multiplied by otherwise: one of these.
+        resample_probability: How often a value is drawn again.
+        factors: Otherwise, a number is multiplied by one of these.
     """
 
     mutations: Mapping[str, Any]
@@ -304,11 +304,11 @@ class Explorer:
         """A configuration with other hyperparameters.
 
         Args:
-            config: What to begin with; not changed. Containers are copied, all else is shared.
-            rng: The only source of randomness; in a seeded run also for functions of the user's.
+            config: The old configuration; not changed. Containers are copied, other values are shared.
+            rng: The only source of randomness; in a seeded run also for the user's functions.
 
         Returns:
-            The new configuration, and what was done.
+            The new configuration, and the changes.
         """
         changes: Changes = {}
         return self._mutate(config, self.mutations, (), changes, rng), changes
@@ -340,11 +340,11 @@ def check_mutations(mutations: Any, where: str = "hyperparam_mutations") -> None
     """Refuse a mutation that no value can be drawn from.
 
     Args:
-        mutations: What the user has given.
-        where: Its name.
+        mutations: The user's mutations.
+        where: Their name, for the message.
 
     Raises:
-        TypeError: If it is no dict, or a mutation is of another kind than those that there are.
+        TypeError: If it is no dict, or a mutation is of an unknown kind.
         ValueError: If a mutation is empty, a grid, or a `sample_from`.
     """
     if not isinstance(mutations, Mapping):
@@ -373,15 +373,15 @@ def check_mutations(mutations: Any, where: str = "hyperparam_mutations") -> None
 
 
 def fill(config: Mapping[str, Any], mutations: Mapping[str, Any], rng: random.Random) -> tuple[dict[str, Any], Changes]:
-    """Draw those hyperparameters that a configuration does not have.
+    """Draw the hyperparameters that a configuration lacks.
 
     Args:
         config: The configuration; not changed.
         mutations: By name, how each is drawn.
-        rng: The only source of randomness; in a seeded run also for functions of the user's.
+        rng: The only source of randomness; in a seeded run also for the user's functions.
 
     Returns:
-        The complete configuration, and what was drawn.
+        The complete configuration, and the values that were drawn.
     """
     new, drawn = dict(config), Changes()
     for name, mutation in mutations.items():
@@ -407,10 +407,10 @@ def draw(mutation: Any, rng: random.Random) -> Any:
 
 
 def perturb(mutation: Any, value: Any, factors: Sequence[float], rng: random.Random) -> tuple[Any, str]:
-    """A value near `value`; one that the mutation does not know is drawn anew.
+    """A value near `value`. If the mutation does not know `value`, a new one is drawn.
 
     Returns:
-        The value, and how it came about.
+        The new value, and how it was changed.
     """
     if isinstance(mutation, (list, tuple)):
         return _neighbour(mutation, value, rng)
@@ -436,7 +436,7 @@ def perturb(mutation: Any, value: Any, factors: Sequence[float], rng: random.Ran
 
 
 def copied(value: Any) -> Any:
-    """Copy dicts and lists, all the way down; everything else stays the same object."""
+    """Copy dicts and lists at all depths. Other objects stay the same."""
     if isinstance(value, Mapping):
         return {name: copied(inner) for name, inner in value.items()}
     return [copied(inner) for inner in value] if type(value) is list else value
@@ -461,7 +461,7 @@ def _short(value: Any) -> str:
 
 
 def _resolved(value: Any, rng: random.Random) -> Any:
-    """Draw from a domain, and from those within what was drawn."""
+    """Draw from a domain, and from the domains within the drawn value."""
     if isinstance(value, Domain):
         return _resolved(value.sample(random_state=rng), rng)
     if isinstance(value, dict):
@@ -475,7 +475,7 @@ def _place(values: Sequence[Any], value: Any) -> int | None:
 
 
 def _neighbour(values: Sequence[Any], value: Any, rng: random.Random) -> tuple[Any, str]:
-    """One place left or right of `value`, if there is one; a value that is not there is drawn anew."""
+    """The value one place left or right of `value`, if there is one. If `value` is unknown, a new one is drawn."""
     place, step = _place(values, value), rng.choice((-1, 1))
     if place is None:
         return rng.choice(values), RESAMPLED
@@ -484,13 +484,13 @@ def _neighbour(values: Sequence[Any], value: Any, rng: random.Random) -> tuple[A
 
 
 def _within(domain: Float | Integer, value: Any, factor: float) -> float | int:
-    """`value * factor` within the domain and on its grid; an int, and what has a grid, moves by at least one step.
+    """`value * factor` within the domain and on its grid. An int, or a value on a grid, moves by at least one step.
 
-    In a domain of orders of magnitude the same factor is the same shift of the logarithm, wherever the value stands.
+    In a logarithmic domain a factor is the same shift of the logarithm at every value.
     """
     step = _step(domain)
     target = float(value) * factor
-    if target == value and factor != 1:  # 0.0 would stay where it is for ever
+    if target == value and factor != 1:  # 0.0 would never change
         extent = float(domain.upper) - float(domain.lower)
         if not math.isfinite(extent):
             sampler, _ = sampler_and_step(domain)
@@ -512,7 +512,7 @@ def snapped(domain: Float | Integer, value: float) -> float | int:
         return min(max(round(value / step), first), last) * int(step)
     low, high = (float(round(end)) if math.isfinite(end) else end for end in (domain.lower / step, domain.upper / step))
     steps = min(max(round(value / step), low), high)
-    # written as a person would: 0.3, not 0.30000000000000004
+    # 0.3, not 0.30000000000000004
     return min(max(float(f"{steps * step:.12g}"), domain.lower), domain.upper)
 
 

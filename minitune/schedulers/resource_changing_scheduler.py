@@ -1,7 +1,7 @@
-"""ResourceChangingScheduler: another scheduler's decisions, and other resources for trials that go on.
+"""ResourceChangingScheduler: takes the decisions of another scheduler and changes the resources of running trials.
 
-`DistributeResources` and `DistributeResourcesToTopJob` say who gets how much. Amounts are handed out in units; a trial
-never has less than the request that it came with.
+`DistributeResources` and `DistributeResourcesToTopJob` decide how much each trial gets. Resources are given in units. A
+trial never has less than it asked for at its start.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _HANDED_OUT = (CPU, GPU)
 _ROUNDING = 1e-9
 
 Allocate = Callable[[SchedulerContext, Trial, dict[str, Any], "ResourceChangingScheduler"], Any]
-"""Says what a trial is to have from now on: a request, or None for what it has."""
+"""Returns the resources of a trial from now on, or None if they do not change."""
 
 
 def _amounts(name: str, amounts: Any) -> dict[str, float]:
-    """Amounts of CPUs and GPUs under their proper names.
+    """Amounts of CPUs and GPUs under their usual names.
 
     Raises:
-        ValueError: If they are no such amounts, or all of them are zero.
+        ValueError: If there are other resources, or all amounts are zero.
     """
     if amounts is None or amounts == {}:
         return {}
@@ -52,7 +52,7 @@ def _amounts(name: str, amounts: Any) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class _Situation:
-    """The facts that decide a trial's part of the machine.
+    """The facts that decide a trial's share of the machine.
 
     Attributes:
         trial: The trial that reported.
@@ -60,9 +60,9 @@ class _Situation:
         scheduler: The scheduler that asks.
         trials: All live trials.
         planned: The resources of each of them, by trial id.
-        base: The resources that each has started with.
-        unit: The resources that a trial gains at a time.
-        pool: What there is for all together.
+        base: The resources that each of them had at its start.
+        unit: A trial grows by these resources at a time.
+        pool: The resources for all trials together.
     """
 
     trial: Trial
@@ -76,17 +76,17 @@ class _Situation:
 
 
 class DistributeResources:
-    """Deals out the CPUs and GPUs that the live trials leave, in equal parts.
+    """Gives the CPUs and GPUs that are left to the live trials in equal shares.
 
-    A trial grows to its part with what is free at that moment. If more is asked for than there is, because trials have
-    joined, it shrinks.
+    A trial grows to its share with the resources that are free at that moment. If the trials together have more than
+    there is, because others have joined, it shrinks.
 
     Args:
-        add_bundles: Whether a trial grows by bundles; else the amounts are added to its only bundle.
-        increase_by: What a trial grows by at a time, such as `{"CPU": 2}`. By default its last bundle with
-            `add_bundles`; else 1 GPU if it has GPUs, or 1 CPU.
-        increase_by_times: A trial grows at most so often, if it is 1 or more and `increase_by` is given.
-        reserve_resources: What is never handed out, such as `{"CPU": 1}`.
+        add_bundles: Whether a trial grows by bundles. If not, the amounts are added to its only bundle.
+        increase_by: A trial grows by these resources at a time, such as `{"CPU": 2}`. By default, by its last bundle
+            with `add_bundles`; else by 1 GPU if it has GPUs, or by 1 CPU.
+        increase_by_times: The limit of units for a trial, if it is 1 or more and `increase_by` is given.
+        reserve_resources: Resources that no trial gets, such as `{"CPU": 1}`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -119,10 +119,10 @@ class DistributeResources:
             tune_controller: The context of the run.
             trial: The trial that reported.
             result: Its result, flattened.
-            scheduler: The scheduler, which knows what the trials came with.
+            scheduler: The scheduler, which knows the resources of the trials at their start.
 
         Returns:
-            The request, also if it is what the trial has; None before the trial's first iteration.
+            The request, even if it is unchanged; None before the trial's first iteration.
 
         Raises:
             ValueError: If trials have several bundles and `add_bundles` is False, or a metric is needed and not known.
@@ -162,7 +162,7 @@ class DistributeResources:
         return Resources([bundle], base.strategy)
 
     def _limit(self, at: _Situation) -> int:
-        """How many units a trial may have: what is left when all have their base is dealt out in turns."""
+        """How many units a trial may have. The units that the bases leave are dealt out one by one."""
         needed, places = at.base.required_resources, [other.trial_id for other in at.trials]
         rest = {name: at.pool[name] - needed.get(name, 0) * len(places) for name in _HANDED_OUT}
         share, left = divmod(max(0, _count(at.unit, rest)), len(places))
@@ -175,7 +175,7 @@ class DistributeResources:
         return self.increase_by_times if bounded else 2**31
 
     def _units(self, request: Resources, base: Resources, unit: Mapping[str, float]) -> int:
-        """By how many units a request exceeds the base."""
+        """The number of units in a request beyond the base."""
         if self.add_bundles:
             return max(0, len(request.bundles) - len(base.bundles))
         name, amount = next(iter(unit.items()))
@@ -184,15 +184,15 @@ class DistributeResources:
 
 
 class DistributeResourcesToTopJob(DistributeResources):
-    """Gives everything that is free to the best trial; what others have grown to they keep.
+    """Gives all free resources to the best trial. The others keep the resources that they have.
 
     Args:
         add_bundles: See `DistributeResources`.
-        increase_by: Likewise.
-        increase_by_times: Likewise.
-        reserve_resources: Likewise.
-        metric: What makes a trial the best; by default the metric of the scheduler or the run.
-        mode: `min` or `max`; likewise.
+        increase_by: See `DistributeResources`.
+        increase_by_times: See `DistributeResources`.
+        reserve_resources: See `DistributeResources`.
+        metric: The metric that decides which trial is the best; by default that of the scheduler or the run.
+        mode: `min` or `max`; by default that of the scheduler or the run.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -230,7 +230,7 @@ class DistributeResourcesToTopJob(DistributeResources):
         return metric, mode
 
     def _limit(self, at: _Situation) -> int:
-        """The cap for the best of those that are below it; nothing more for the others."""
+        """All units for the best trial that is below the cap; no more for the others."""
         metric, mode = self.objective(at.scheduler)
 
         def standing(trial: Trial) -> float:
@@ -243,17 +243,18 @@ class DistributeResourcesToTopJob(DistributeResources):
 
 
 class ResourceChangingScheduler(TrialScheduler):
-    """Changes what trials ask for while they run, and leaves all else to another scheduler.
+    """Changes the resources of trials while they run. All other decisions are those of another scheduler.
 
-    After each result with which a trial goes on, a function says what it is to have. If that is something else than it
-    has, the trial is saved, put aside, and goes on from there when there is room for its new request; in it,
-    `get_context().get_trial_resources()` or `Trainable.trial_resources` tell what it has now. Trials have to save
+    After each result after which a trial continues, a function returns the trial's resources. If they change, the trial
+    is saved and paused, and continues from there once there is room for its new request. There,
+    `get_context().get_trial_resources()` or `Trainable.trial_resources` return the new resources. Trials must save
     checkpoints. It cannot be combined with `reuse_actors=True`.
 
     Args:
-        base_scheduler: Decides about trials; FIFO by default.
-        resources_allocation_function: Gets the context, the trial, its result and this scheduler; returns a request
-            (a dict or a `PlacementGroupFactory`), or None for what the trial has. None changes nothing, with a warning.
+        base_scheduler: Makes the other decisions; FIFO by default.
+        resources_allocation_function: Gets the context, the trial, its result and this scheduler. It returns a request
+            (a dict or a `PlacementGroupFactory`), or None if nothing changes. With None instead of a function no
+            resources change, and a warning says so.
 
     Raises:
         ValueError: If an argument is of the wrong kind.
@@ -298,7 +299,7 @@ class ResourceChangingScheduler(TrialScheduler):
 
     @property
     def base_trial_resources(self) -> Resources | None:
-        """The resources that every trial has started with, or None if there is no trial yet."""
+        """The resources of every trial at its start, or None if there is no trial yet."""
         return self._base_trial_resources
 
     def planned_resources(self, trial: Trial) -> Resources:
@@ -330,7 +331,7 @@ class ResourceChangingScheduler(TrialScheduler):
     # -- hooks ---------------------------------------------------------------------------------------------------
 
     def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Take the first trial's request as the one that all have come with.
+        """Note the first trial's request, which must be that of all trials.
 
         Raises:
             RuntimeError: If another trial asks for something else.
@@ -345,7 +346,7 @@ class ResourceChangingScheduler(TrialScheduler):
         self._base.on_trial_add(tune_controller, trial)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """The base scheduler's decision; if the trial is to go on, perhaps with other resources."""
+        """The base scheduler's decision. If the trial continues, its resources may change."""
         self._put_aside.pop(trial.trial_id, None)
         decided = Decision.of(self._base.on_trial_result(tune_controller, trial, result) or decision.CONTINUE)
         if decided != decision.CONTINUE or decided.exploit is not None or self._allocate is None:
@@ -380,7 +381,7 @@ class ResourceChangingScheduler(TrialScheduler):
         self._base.on_trial_error(tune_controller, trial)
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
-        """One that was put aside here, before new ones; but what the base scheduler takes up again comes first."""
+        """A trial that this scheduler has paused, before new ones. A trial that the base scheduler resumes is first."""
         chosen = self._base.choose_trial_to_run(tune_controller)
         if chosen is not None and chosen.status == PAUSED:
             return chosen
@@ -397,7 +398,7 @@ class ResourceChangingScheduler(TrialScheduler):
         return self._base.short_name
 
     def debug_string(self) -> str:
-        """The base scheduler's, marked."""
+        """The text of the base scheduler, with this scheduler's name before it."""
         return f"(ResourceChangingScheduler) {self._base.debug_string()}"
 
     def get_state(self) -> dict[str, Any]:
@@ -418,7 +419,7 @@ class ResourceChangingScheduler(TrialScheduler):
 
 
 def _count(unit: Mapping[str, float], amounts: Mapping[str, float]) -> int:
-    """How many units there are in `amounts`; how many are missing, negative, if there is less than nothing."""
+    """The number of units in `amounts`. It is negative if amounts are below zero."""
     return min(math.floor(amounts[name] / amount + _ROUNDING) for name, amount in unit.items())
 
 

@@ -1,9 +1,9 @@
-"""The base of all schedulers: what each must answer, and what it may ask of the run.
+"""The base of all schedulers: the hooks that the run calls, and the requests that a scheduler can make.
 
 `TrialScheduler` is the contract, `SchedulerContext` the first argument of its hooks, `FIFOScheduler` the default.
 `MetricScheduler` is the base of those that compare trials by one metric along one measure of time. The hooks run on the
-driver's thread, one at a time. A scheduler decides from what the hooks tell it, its state and its seed alone: a resumed
-run tells it the last events again, and must get the same decisions.
+driver's thread, one at a time. The decisions depend only on what the hooks are told, on the state and on the seed: a
+resumed run tells the scheduler the last events again, and must get the same decisions.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ WORST = float("-inf")
 """The score of NaN, None, non-numbers and infinities on the bad side: below every number, equal among themselves."""
 
 CONTINUE = Decision(decision.CONTINUE)
-"""Go on, without a reason. It is one shared object, since most results get it."""
+"""Continue, without a reason. It is one shared object, because most results get it."""
 
 REACHES_MAX_T = "has reached max_t="
-"""In the reason of a decision that ends a trial which has had all its time."""
+"""Part of the reason when a trial is stopped because it has trained for its full time."""
 
 
 class ResourceTotals(Protocol):
@@ -45,13 +45,14 @@ class ResourceTotals(Protocol):
 
 
 class SchedulerContext(Protocol):
-    """The first argument of every hook. The verbs enqueue a request, which is carried out after the hook.
+    """The first argument of every hook. Its methods that ask for something enqueue a request for after the hook.
 
     Attributes:
         search_alg: The run's search algorithm.
-        is_replaying: Whether hooks are told again of what an earlier driver has seen: its effects outside are there.
-        supply: `OPEN` while new trials can come at any time, `WAITING` while the search algorithm has none just now,
-            `ENDED` once there will be no new trial.
+        is_replaying: Whether the hooks hear again of events that an earlier driver has seen. Files and other effects of
+            these events exist already.
+        supply: `OPEN` while new trials can come at any time, `WAITING` while the search algorithm has no new trial at
+            the moment, `ENDED` once there will be no new trial.
     """
 
     search_alg: Any
@@ -80,27 +81,27 @@ class SchedulerContext(Protocol):
         ...
 
     def stop_trial(self, trial: Trial, reason: str = "") -> None:
-        """Ask for the end of `trial`, for a reason that a user can read; nothing happens if it has ended by then."""
+        """Ask the run to stop `trial`. Users read the reason. Nothing happens if the trial has ended by then."""
         ...
 
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
-        """Ask to put `trial` aside, saved first unless `should_checkpoint` is False."""
+        """Ask the run to pause `trial`. It is saved first, unless `should_checkpoint` is False."""
         ...
 
     def exploit_trial(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> None:
-        """Ask `trial` to go on from the latest checkpoint of `donor`, under `config`; the reason is for people."""
+        """Ask that `trial` continues from the latest checkpoint of `donor` with `config`. Users read the reason."""
         ...
 
     def set_resources(self, trial: Trial, request: Resources) -> None:
-        """Ask that `trial` holds `request` from now on."""
+        """Ask the run to give `trial` the resources of `request` from now on."""
         ...
 
 
 class TrialScheduler:
-    """Decides which trial runs next and, after each result, whether it goes on. Every default is that of FIFO.
+    """Decides which trial runs next and, after each result, whether the trial continues. By default as FIFO does.
 
-    A subclass overrides `on_trial_result`, and what else it needs. Hooks may not block: they return data or ask the
-    context for something. They run in the driver's only thread.
+    A subclass overrides `on_trial_result` and other hooks that it needs. Hooks run in the driver's only thread and must
+    not block: they return a decision, or make a request to the context.
     """
 
     CONTINUE = decision.CONTINUE
@@ -119,7 +120,7 @@ class TrialScheduler:
 
     @property
     def time_attr(self) -> str | None:
-        """The flattened name of the result that tells how far a trial is, or None if that plays no part."""
+        """The flattened name of the result that measures a trial's progress, or None if the scheduler uses none."""
         return None
 
     @property
@@ -144,15 +145,15 @@ class TrialScheduler:
             metric: The run's metric, or None.
             mode: `min` or `max`, or None.
             **spec: The experiment's public settings (`stop`, `num_samples`, `time_budget_s`), and three facts about
-                the run: the name of the `searcher`'s class (None if configurations come from the search space alone),
-                `reuse_actors`, and `objectives`: of a run with several, whose `metric` and `mode` are None here, the
-                modes by metric.
+                the run. `searcher` is the name of the searcher's class, or None if configurations come from the search
+                space alone. `reuse_actors` is that of the run. `objectives` has the modes by metric if the run has
+                several objectives; then `metric` and `mode` are None.
 
         Returns:
             False if metric or mode has been set here already, so that the two could contradict each other.
 
         Raises:
-            ValueError: If `mode` is neither `min`, `max` nor None. A subclass may refuse the run in this way, too.
+            ValueError: If `mode` is neither `min`, `max` nor None. A subclass may refuse the run for other reasons.
         """
         if mode is not None:
             check_mode(mode)
@@ -170,13 +171,13 @@ class TrialScheduler:
         """
 
     def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Emitted when a trial joins the run, and again when it is queued for another attempt."""
+        """Called when a trial joins the run, and again when it is queued for another attempt."""
 
     def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Emitted at each failure, whether there will be another attempt or not."""
+        """Called at each failure, whether there will be another attempt or not."""
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """Emitted for each result that does not end the trial.
+        """Called for each result that does not end the trial.
 
         Args:
             tune_controller: The context.
@@ -184,29 +185,29 @@ class TrialScheduler:
             result: Its result, flattened.
 
         Returns:
-            CONTINUE, PAUSE, STOP or NOOP; best as a `Decision` with a reason.
+            CONTINUE, PAUSE, STOP or NOOP, preferably as a `Decision` with a reason.
         """
         return CONTINUE
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
-        """Emitted when a RUNNING trial has finished or is stopped; `result` is its last one, flattened."""
+        """Called when a RUNNING trial has finished or is stopped; `result` is its last one, flattened."""
 
     def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Emitted when a PENDING or PAUSED trial is ended."""
+        """Called when a PENDING or PAUSED trial is stopped."""
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
-        """Choose what to start next: a PENDING or PAUSED trial, or None. Idempotent; asked in every loop."""
+        """Choose the trial to start next: a PENDING or PAUSED one, or None. Idempotent; called in every loop."""
         if hasattr(tune_controller, "first_pending"):
             return tune_controller.first_pending() or tune_controller.first_paused()
-        # A stand-in in a user's test knows the methods of Ray Tune only.
+        # A stand-in in a user's test has only the methods of Ray Tune.
         trials = tune_controller.get_trials()
         return next((t for status in (Trial.PENDING, Trial.PAUSED) for t in trials if t.status == status), None)
 
     @property
     def chooses_in_order(self) -> bool:
-        """Whether `choose_trial_to_run` starts what has waited longest, as it does here, whatever has been reported.
+        """Whether `choose_trial_to_run` always starts the trial that has waited longest, as it does here.
 
-        Such a scheduler is asked again only after a trial has started, ended or come.
+        The run calls such a scheduler again only after a trial has started, ended or joined.
         """
         return getattr(self.choose_trial_to_run, "__func__", None) is TrialScheduler.choose_trial_to_run
 
@@ -232,7 +233,7 @@ class TrialScheduler:
         Raises:
             OSError: If the file cannot be written.
         """
-        # Imported here because only a save needs it: a plain state of a user's subclass may hold lambdas.
+        # Imported here because only a save needs it. The state of a user's subclass may hold lambdas.
         import cloudpickle
 
         temporary = f"{checkpoint_path}.tmp"
@@ -252,7 +253,7 @@ class TrialScheduler:
 
 
 class FIFOScheduler(TrialScheduler):
-    """Runs the trials in the order of submission and ends none. The default."""
+    """Runs the trials in the order of submission and stops none. The default."""
 
     def debug_string(self) -> str:
         """See `TrialScheduler.debug_string`."""
@@ -260,10 +261,10 @@ class FIFOScheduler(TrialScheduler):
 
 
 class MetricScheduler(FIFOScheduler):
-    """A scheduler that reads from each result how far a trial is, and how good.
+    """A scheduler that reads a trial's progress and score from each result.
 
     Args:
-        time_attr: The result key that tells how far a trial is: any number that grows.
+        time_attr: The result key that measures progress: any number that grows.
         metric: The result key to optimise; by default the run's.
         mode: `min` or `max`; by default the run's.
         reward_attr: Old name of `metric`; `mode` is then `max`.
@@ -283,7 +284,7 @@ class MetricScheduler(FIFOScheduler):
         self._time_attr = time_attr
         self._metric = metric
         self._mode = mode
-        self._trials: dict[str, Trial] = {}  # by id, those that the scheduler has seen since it was made or restored
+        self._trials: dict[str, Trial] = {}  # by id; only those seen since the scheduler was made or restored
 
     @property
     def time_attr(self) -> str:
@@ -294,7 +295,8 @@ class MetricScheduler(FIFOScheduler):
         """See `TrialScheduler.set_search_properties`.
 
         Raises:
-            ValueError: If no mode is known afterwards, or the run has several objectives and this has none of its own.
+            ValueError: If no mode is known afterwards, or the run has several objectives and the scheduler has no
+                metric of its own.
         """
         several: dict[str, str] = spec.get("objectives") or {}
         if several and (self._metric is None or self._mode is None):
@@ -319,14 +321,14 @@ class MetricScheduler(FIFOScheduler):
 
     def _require_mode(self) -> None:
         if not self._metric or self._mode is None:
-            named = None if self._metric == DEFAULT_METRIC else self._metric  # the default is no name of the user's
+            named = None if self._metric == DEFAULT_METRIC else self._metric  # the user did not write the default
             raise ValueError(
                 f"{type(self).__name__} needs a metric and a mode, but got metric={named!r}, mode={self._mode!r}: "
                 "give metric='...' and mode='min' or mode='max' to it or to TuneConfig"
             )
 
     def _time_of(self, result: dict[str, Any]) -> float | None:
-        """How far the trial is, or None if the result does not tell or lacks the metric."""
+        """The trial's progress, or None if the result lacks it or the metric."""
         if self._metric not in result:
             return None
         time = as_number(result.get(self._time_attr))
@@ -339,39 +341,39 @@ class MetricScheduler(FIFOScheduler):
         return time
 
     def _score_of(self, result: dict[str, Any]) -> float:
-        """How good the result is: larger is better, `WORST` for what is no number."""
+        """The score of the result: larger is better, `WORST` for a value that is no number."""
         return score(result[self._metric or ""], self._mode or "max")
 
     def _find(self, context: SchedulerContext, trial_id: str) -> Trial | None:
-        """The live trial of that id; after a restore the scheduler knows ids only."""
+        """The live trial of that id. After a restore the scheduler knows only ids."""
         if trial_id not in self._trials:
             self._trials.update((trial.trial_id, trial) for trial in context.get_live_trials())
         return self._trials.get(trial_id)
 
     def _value(self, scored: float) -> float | None:
-        """A score as the user's metric; None for what is no number."""
+        """A score as the user's metric; None for `WORST`."""
         if scored == WORST:
             return None
         return scored if self._mode == "max" else -scored
 
     def _shown(self, scored: float) -> str:
-        """A score as the user's metric, for people."""
+        """A score as the user's metric, as text."""
         value = self._value(scored)
         return "no number" if value is None else number_text(value)
 
 
 def has_failed_for_good(trial: Trial) -> bool:
-    """Whether the trial gets no other attempt, as far as that is known when the scheduler hears of a failure."""
+    """Whether the trial gets no other attempt, as far as the scheduler can know when it hears of a failure."""
     return trial.is_finished() or trial.error is not None or 0 <= trial.max_failures < trial.num_failures
 
 
 def supply_of(context: Any) -> str:
-    """`SchedulerContext.supply`. A stand-in in a user's test may know the methods of Ray Tune only: then `OPEN`."""
+    """`SchedulerContext.supply`; `OPEN` if a stand-in in a user's test has only the methods of Ray Tune."""
     return getattr(context, "supply", "OPEN")
 
 
 def as_number(value: Any) -> float | None:
-    """`value` as a number that compares (an int stays one, however large), or None if it is none; NaN is none."""
+    """`value` as a number, or None if it is no number or NaN. An int stays an int, however large."""
     if type(value) is not float and not isinstance(value, int):
         if isinstance(value, (str, bytes, complex)) or getattr(value, "shape", ()) != ():
             return None
@@ -390,7 +392,7 @@ def score(value: Any, mode: str) -> float:
         mode: `min` or `max`.
 
     Returns:
-        `value` for `max` and `-value` for `min`; `WORST` for NaN and for all that is no number.
+        `value` for `max` and `-value` for `min`; `WORST` for NaN and for anything that is no number.
     """
     number = as_number(value)
     if number is None:
@@ -412,7 +414,7 @@ def number_above(name: str, value: Any, least: float, *, or_equal: bool = False)
 
 
 def number_text(number: float) -> str:
-    """A number for people, whatever its size."""
+    """A number as text, whatever its size."""
     try:
         return f"{number:.6g}"
     except OverflowError:
