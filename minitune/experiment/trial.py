@@ -940,7 +940,7 @@ def _kind_of_value(value: Any) -> str:
 
 def _earlier(trials: Sequence[Trial], metric: str) -> str:
     best = best_trial(trials, metric, "max", "all")
-    return "" if best is None else "; there were finite ones before the last, which scope='all' takes"
+    return "" if best is None else "; earlier results had finite values, which scope='all' uses"
 
 
 def best_of(scored: Iterable[tuple[Any, _T]], mode: str) -> _T | None:

@@ -820,7 +820,7 @@ class _Reader:
 
     def _numpy(self, kind: str, number: Any) -> Any:
         if kind not in _NUMPY:
-            raise ValueError(f"{kind!r} is no kind of number that is recorded")
+            raise ValueError(f"{kind!r} is not a kind of number that a record may have")
         if not self._unpickle:
             return number
         try:

@@ -246,7 +246,7 @@ class Housekeeper:
 
     def _do_settle(self, key: str, directory: str) -> None:
         again = functools.partial(self.settle, key, directory)
-        done = self._do_steps(files.settle_steps(directory), "brought to the disk", directory, again)
+        done = self._do_steps(files.settle_steps(directory), "synced to the disk", directory, again)
         with self._changed:
             self._settling = None
             if done:
@@ -437,7 +437,7 @@ class Disk:
 
     def _goes_on(self, why: str) -> None:
         self.trouble, self._since_s, self._next_look_s = "", None, 0.0
-        logger.warning("%s; the run goes on", why)
+        logger.warning("%s; the run continues", why)
 
     def _is_there(self) -> bool:
         if self._descriptor is None:

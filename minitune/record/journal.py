@@ -429,7 +429,7 @@ class Journal:
         if os.path.lexists(self.path):
             aside = files.free_name(f"{self.path}.other")
             os.rename(self.path, aside)
-            what = f"replaced by something else, which is at {aside} now,"
+            what = f"replaced by another file, which is now {aside},"
         is_durable = self.durability != "process"
         with contextlib.ExitStack() as stack:
             copy = stack.enter_context(files.new_file(self.path, _MODE, sync=is_durable))
@@ -442,7 +442,7 @@ class Journal:
                 stack.close()
                 self._go_on_with(descriptor)
         logger.warning(
-            "the journal %s was %s during the run; it is written again from the memory of this process",
+            "the journal %s was %s during the run; it has been written again",
             self.path,
             what,
         )
@@ -469,7 +469,7 @@ class Journal:
 
     def _sync_error(self, failure: OSError) -> TuneError:
         error = TuneError(
-            f"the journal {self.path} could not be brought to the disk ({failure.strerror}, errno {failure.errno}): "
+            f"the journal {self.path} could not be synced to the disk ({failure.strerror}, errno {failure.errno}): "
             "records of the last moments may be lost after a power cut; check the disk, then resume the run"
         )
         error.__cause__ = failure
@@ -785,5 +785,5 @@ def _objects_directory(journal_path: str) -> str:
 
 def _os_error(path: str, action: str, error: OSError) -> TuneError:
     name = errno.errorcode.get(error.errno or 0, "unknown errno")
-    advice = "free some space, then go on" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "check path and disk"
+    advice = "free some space, then try again" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "check path and disk"
     return TuneError(f"the journal {path} could not be {action}: {error.strerror or error} ({name}); {advice}")

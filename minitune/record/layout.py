@@ -349,7 +349,7 @@ def create_trial_directory(
             digits = zlib.crc32(f"{wanted}#{tries}".encode("utf-8", "replace")) & 0xFFFF
             name = f"{_cut(wanted, size_bytes=NAME_LIMIT_BYTES - 5)}_{digits:04x}"
     if dirname_creator is not None and not is_inside(path, run_path):
-        raise ValueError(f"a trial's directory must lie in {run_path}, but {path} does not")
+        raise ValueError(f"a trial's directory must be in {run_path}, but {path} does not")
     return name
 
 
@@ -368,7 +368,7 @@ def check_trial_name(name: str) -> str:
     """
     check_name(_cut(name.replace("/", "_")), "a trial's name")
     if os.path.isabs(name) or ".." in name.split("/"):
-        raise ValueError(f"a trial's name must be no path, but got {name!r}; choose another name")
+        raise ValueError(f"a trial's name must not be a path, but got {name!r}; choose another name")
     return name
 
 

@@ -139,7 +139,7 @@ class OpenRun:
             self._disk.hold()
         except OSError as error:
             raise TuneError(
-                f"{RESERVE_BYTES} bytes cannot be set aside in {self.run.path} for the record of the run "
+                f"{RESERVE_BYTES} bytes cannot be reserved in {self.run.path} for the record of the run "
                 f"({error.strerror or error}); free some space, or choose another storage_path"
             ) from error
         if self._is_new:

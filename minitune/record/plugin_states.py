@@ -517,7 +517,7 @@ def _told(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        logger.warning("%s cannot be brought to the recorded state: %s", path, error.strerror or error)
+        logger.warning("%s cannot be made to match the journal: %s", path, error.strerror or error)
 
 
 def _is_broken(path: str, reports: int, more: int) -> bool:

@@ -224,7 +224,7 @@ class Recorder:
         try:
             mode = os.lstat(trial.local_path).st_mode
         except OSError:
-            return FileNotFoundError(f"{trial.local_path} does not exist any more")
+            return FileNotFoundError(f"{trial.local_path} no longer exists")
         if stat.S_ISDIR(mode):
             return None
         return files.LinkError(trial.local_path) if stat.S_ISLNK(mode) else NotADirectoryError(trial.local_path)
@@ -345,7 +345,7 @@ class Recorder:
             files.settle(directory)
         except OSError as error:
             raise TuneError(
-                f"the checkpoint {directory} could not be brought to the disk ({error.strerror or error}); check the "
+                f"the checkpoint {directory} could not be synced to the disk ({error.strerror or error}); check the "
                 "disk, then resume the run"
             ) from error
 

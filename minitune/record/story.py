@@ -239,8 +239,8 @@ class Story:
                 change = self.apply(record)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise JournalCorruptError(
-                    f"the journal of {self.path} has a {record.get(records.KIND)!r} record that is not what it should "
-                    f"be ({type(error).__name__}: {error})"
+                    f"the journal of {self.path} has a {record.get(records.KIND)!r} record that is "
+                    f"malformed ({type(error).__name__}: {error})"
                 ) from error
             yield change
 

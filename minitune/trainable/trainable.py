@@ -83,7 +83,7 @@ class Trainable:
 
     def __init__(self, config: dict[str, Any] | None = None, storage: None = None):
         if storage is not None:
-            raise ValueError(f"storage must be None: directories lie on the local file system, but got {storage!r}")
+            raise ValueError(f"storage must be None: directories are on the local file system, but got {storage!r}")
         if config is not None and not isinstance(config, Mapping):
             raise TypeError(f"config must be None or a dict, but got {shown(config)}")
         self._tune_info = _take_info()
@@ -428,7 +428,7 @@ def as_path(checkpoint: Any) -> str:
         return checkpoint.path
     if not isinstance(checkpoint, (str, os.PathLike)):
         raise TypeError(
-            f"a checkpoint must be what save() returned, a Checkpoint or a path, but got {type(checkpoint).__name__}"
+            f"a checkpoint must be the result of save(), a Checkpoint or a path, but got {type(checkpoint).__name__}"
         )
     return absolute(os.fspath(checkpoint))
 
@@ -500,5 +500,5 @@ def way_out(value: Any) -> str:
     if isinstance(value, AsyncGenerator):
         return "; it has not run: consume it by an async function that reports, and call that with asyncio.run(...)"
     if isinstance(value, Generator):
-        return "; return the metrics of one step, or yield those of all of them from a trainable function"
+        return "; return the metrics of one step, or yield the metrics of each step from a trainable function"
     return ""

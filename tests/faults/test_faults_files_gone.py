@@ -172,7 +172,7 @@ def test_a_run_whose_directory_comes_back_in_time_goes_on(
         assert result.metrics["n"] == REPORTS
     if trainable is not plain:  # which may be over before anybody has to write in its directory
         assert "is gone" in caplog.text
-        assert "is back; the run goes on" in caplog.text
+        assert "is back; the run continues" in caplog.text
     assert "cannot be saved" not in caplog.text, "the states of plug-ins are saved the next time"
     check_resumed(trainable, run_path())
 
@@ -227,7 +227,7 @@ def test_a_trial_whose_own_directory_was_removed_is_to_blame(caplog: pytest.LogC
     grid = fit(trainable, lambda: None)
 
     assert grid.num_terminated == 3
-    assert f"{grid[1].path} does not exist any more" in str(grid[1].error)
+    assert f"{grid[1].path} no longer exists" in str(grid[1].error)
 
 
 @pytest.mark.parametrize("durability", ["process", "batched", "strict"])

@@ -373,7 +373,7 @@ def test_a_sync_that_fails_is_tried_once_more_and_then_ends_the_run(
         assert rows(tuner.fit()) == [[1, 2, 3, 4, 5, 6]]
         assert "could not be synced" in caplog.text
     else:
-        with pytest.raises(TuneError, match=r"could not be brought to the disk .*Input/output error"):
+        with pytest.raises(TuneError, match=r"could not be synced to the disk .*Input/output error"):
             tuner.fit()
         left[0] = 0
         assert [result.metrics["n"] for result in resume(counter, callbacks=())] == [6]

@@ -175,7 +175,7 @@ def test_a_full_disk_at_the_start_is_an_error_before_any_trial(script: Any, smal
         small_disk,
     )
     assert code == 1
-    assert f"bytes cannot be set aside in {small_disk}/run" in stderr
+    assert f"bytes cannot be reserved in {small_disk}/run" in stderr
     assert "free some space, or choose another storage_path" in stderr
 
 

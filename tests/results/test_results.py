@@ -123,7 +123,7 @@ def test_failed_trials_and_earlier_values_are_pointed_to() -> None:
         raise ValueError("diverged")
 
     grid = fit(train, {"i": {"grid_search": [0, 1]}})
-    with pytest.raises(RuntimeError, match="there were finite ones before the last, which scope='all' takes") as caught:
+    with pytest.raises(RuntimeError, match="earlier results had finite values, which scope='all' uses") as caught:
         grid.get_best_result("loss", "min")
     assert caught.value.__cause__ is grid.errors[0]
     assert grid.get_best_result("loss", "min", scope="all").metrics["config"] == {"i": 0}

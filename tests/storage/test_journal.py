@@ -361,9 +361,9 @@ def test_a_failed_background_sync_is_raised_by_the_next_append(
         assert disk.failed.wait(bound_s(10))
         assert housekeeper.wait_idle(bound_s(10))
 
-        with pytest.raises(TuneError, match=r"could not be brought to the disk .*errno 5"):
+        with pytest.raises(TuneError, match=r"could not be synced to the disk .*errno 5"):
             log.append(result(1))
-        with pytest.raises(TuneError, match="could not be brought"):
+        with pytest.raises(TuneError, match="could not be synced"):
             log.close()
     log.close()
 
@@ -404,9 +404,9 @@ def test_a_failed_strict_sync_is_raised_at_once(tmp_path: Path, monkeypatch: pyt
     log = Journal.create(tmp_path / "journal", "strict")
     BrokenDisk(monkeypatch)
 
-    with pytest.raises(TuneError, match="could not be brought"):
+    with pytest.raises(TuneError, match="could not be synced"):
         log.append(run_record())
-    with pytest.raises(TuneError, match="could not be brought"):
+    with pytest.raises(TuneError, match="could not be synced"):
         log.close()
 
 
@@ -415,7 +415,7 @@ def test_a_failed_last_sync_is_raised_by_close(tmp_path: Path, monkeypatch: pyte
     log.append(run_record())
     BrokenDisk(monkeypatch)
 
-    with pytest.raises(TuneError, match="could not be brought"):
+    with pytest.raises(TuneError, match="could not be synced"):
         log.close()
 
 

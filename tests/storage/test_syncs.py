@@ -165,7 +165,7 @@ def test_a_strict_checkpoint_that_cannot_be_brought_to_the_disk_ends_the_run(mon
         where=lambda descriptor: name_of(descriptor) == "state",
     )
     monkeypatch.setattr(files, "sync_descriptor", broken)
-    with pytest.raises(TuneError, match=r"checkpoint_000001 could not be brought to the disk \(Input/output error\)"):
+    with pytest.raises(TuneError, match=r"checkpoint_000001 could not be synced to the disk \(Input/output error\)"):
         fit(counting(4), durability="strict")
     assert [record["number"] for record in journal_of() if record["type"] == "result"] == [1]
     assert resume(counting(4))[0].metrics["n"] == 4
