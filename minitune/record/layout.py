@@ -118,10 +118,13 @@ class RunDirectory:
             files.remove_file(path)
 
     def has_trials(self) -> bool:
-        """Whether the run's directory has subdirectories. A run creates the first of them after its first record."""
+        """Whether the run's directory has directories of trials. A run creates the first one after its first record."""
+        others = (self.objects, self.shared)
         with os.scandir(self.path) as entries:
             return any(
-                entry.is_dir(follow_symlinks=False) and not files.WRITE_TEMPORARY.fullmatch(entry.name)
+                entry.is_dir(follow_symlinks=False)
+                and entry.path not in others
+                and not files.WRITE_TEMPORARY.fullmatch(entry.name)
                 for entry in entries
             )
 

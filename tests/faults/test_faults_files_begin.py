@@ -23,7 +23,7 @@ LOOP = """
             return Tuner.restore(path, trainable).fit()
         return Tuner(
             trainable,
-            param_space={"x": uniform(0, 1)},
+            param_space={"x": uniform(0, 1), "large": bytes(2_000_000)},  # stored in a file before the first record
             tune_config=TuneConfig(num_samples=3, executor="inline"),
             run_config=RunConfig(name=name, verbose=0),
         ).fit()
