@@ -24,8 +24,8 @@ from minitune.config import ResumeConfig, default_storage_path
 from minitune.error import RunLockedError, TuneError
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.record import records
-from minitune.record.layout import RunDirectory, check_trusted
-from minitune.record.lock import read_holder
+from minitune.record.layout import RunDirectory
+from minitune.record.lock import check_trusted, read_holder
 from minitune.record.open_run import OpenRun
 from minitune.record.plugin_states import (
     CALLBACKS,

@@ -49,7 +49,8 @@ from minitune.execution.state import GRACE_S
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import HAS_RETURNED, Trial, TrialInfo
 from minitune.output.table import metrics_of
-from minitune.record.layout import RunDirectory, check_trusted
+from minitune.record.layout import RunDirectory
+from minitune.record.lock import check_trusted
 from minitune.record.run_files import load_trainable, plan_of_script
 from minitune.record.standing import RUNNING, read_standing, state_of_run
 from minitune.record.story import BEGINNING, Origin, Story, read_decisions, read_run

@@ -406,7 +406,9 @@ def _as_checkpoint(restore: str | os.PathLike[str] | Checkpoint | None) -> Check
         return None
     checkpoint = restore if isinstance(restore, Checkpoint) else Checkpoint(local_path(restore))
     if not os.path.isdir(checkpoint.path):
-        raise InvalidArgumentError(f"restore must be the directory of a checkpoint, but {checkpoint.path} is not a directory")
+        raise InvalidArgumentError(
+            f"restore must be the directory of a checkpoint, but {checkpoint.path} is not a directory"
+        )
     return checkpoint
 
 

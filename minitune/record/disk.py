@@ -123,8 +123,9 @@ class Housekeeper:
             self._wake()
 
     def settle(self, key: str, directory: str) -> None:
-        """Sync a checkpoint to the disk. If it still waits when a later one of the same key comes, only the later one
-        is synced. Does not block.
+        """Sync a checkpoint to the disk in the background. Does not block.
+
+        A later checkpoint of the same key replaces one that still waits for its sync.
 
         Args:
             key: The trial's id.

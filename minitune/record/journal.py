@@ -38,7 +38,7 @@ from minitune.error import JournalCorruptError, TuneError
 from minitune.record import codec, records
 from minitune.record.codec import ObjectStore
 from minitune.record.disk import Disk, Housekeeper
-from minitune.record.lock import RunLock
+from minitune.record.lock import OBJECTS_DIRECTORY, RunLock
 
 logger = logging.getLogger("minitune")
 
@@ -49,7 +49,6 @@ LOOK_S = 1.0
 """The period of checks of a journal without syncs, and the delay from finding it gone to writing it again."""
 _CHUNK_BYTES = 1 << 20
 _LINES_BYTES = 1 << 16
-OBJECTS_DIRECTORY = "objects"
 
 
 _T = TypeVar("_T")

@@ -20,11 +20,10 @@ from functools import lru_cache
 from minitune import clock
 from minitune.base import files
 from minitune.base.files import TEMPORARY_PREFIX, local_path
-from minitune.base.files import atomic_write as atomic_write
 from minitune.checkpoint import directory_name
 from minitune.error import JournalCorruptError, TuneError
 from minitune.experiment.trial import Trial
-from minitune.record.lock import check_trusted as check_trusted
+from minitune.record.lock import OBJECTS_DIRECTORY
 from minitune.settings import is_on, setting, variable_of
 
 logger = logging.getLogger("minitune")
@@ -81,7 +80,7 @@ class RunDirectory:
     @property
     def objects(self) -> str:
         """The directory of the objects that are too large for the journal. Their names are checksums."""
-        return os.path.join(self.path, "objects")
+        return os.path.join(self.path, OBJECTS_DIRECTORY)
 
     @property
     def shared(self) -> str:

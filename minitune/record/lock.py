@@ -48,7 +48,8 @@ _held: dict[str, RunLock] = {}
 
 _held_guard = threading.Lock()
 
-_OBJECTS_DIRECTORY = "objects"
+OBJECTS_DIRECTORY = "objects"
+"""The directory of a run with the values that are too large for its journal."""
 
 
 # -- another driver ----------------------------------------------------------------------------------------------------
@@ -403,7 +404,7 @@ def check_trusted(path: str | os.PathLike[str]) -> None:
         for entry in entries:
             if entry.name.endswith(".pkl") or entry.name == "journal" or entry.is_dir(follow_symlinks=False):
                 _check_owner(entry.path)
-    objects = os.path.join(real, _OBJECTS_DIRECTORY)
+    objects = os.path.join(real, OBJECTS_DIRECTORY)
     if os.path.lexists(objects):
         _check_owner(objects)
         for name in files.names(objects):

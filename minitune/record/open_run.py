@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
@@ -163,14 +161,15 @@ class OpenRun:
         Args:
             first: The `run` record of a new run, or None.
         """
-        if self._journal is None:
+        driver = self._lock.holder
+        if self._journal is None or driver is None:
             raise RuntimeError("enter the OpenRun before you begin it")
         if first is not None:
             self._journal.append(first)
         boot_id = ""  # distinguishes this boot of the machine from others; empty if unknown
         with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot_id = file.read().strip()
-        self._journal.append(records.opened(os.getpid(), _start_time(), boot_id, socket.gethostname()))
+        self._journal.append(records.opened(driver.pid, driver.start_time, boot_id, driver.host))
         if self._durability != "process":
             self._journal.sync()  # from here on the run can be resumed even after a power cut
             with contextlib.suppress(PermissionError):  # a user may be allowed to write to a directory but not to read
@@ -237,19 +236,6 @@ class _Overheard:
     def by_reference(self, record: records.Record) -> records.Record:
         """See `RecordSink.by_reference`."""
         return self._journal.by_reference(record)
-
-
-def _start_time() -> float:
-    """When this process was started, in seconds since the epoch; 0 if unknown."""
-    if sys.platform != "linux":
-        return 0.0
-    try:
-        with open("/proc/self/stat", encoding="ascii", errors="replace") as stat, open("/proc/stat", "rb") as system:
-            ticks = int(stat.read().rpartition(")")[2].split()[19])
-            boot_s = next(int(line.split()[1]) for line in system if line.startswith(b"btime"))
-        return boot_s + ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError, StopIteration):
-        return 0.0
 
 
 # -- in memory ---------------------------------------------------------------------------------------------------------

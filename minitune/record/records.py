@@ -97,7 +97,7 @@ def opened(pid: int, start_time: float, boot_id: str, host: str) -> Record:
 
     Args:
         pid: The driver's process id. The system may use it again for another process.
-        start_time: When that process was started, in seconds since the epoch.
+        start_time: When that process was started, in seconds since the epoch; NaN if unknown.
         boot_id: Identifies the machine's boot.
         host: The machine's name.
     """
@@ -202,7 +202,7 @@ def result(
 
 
 def checkpoint(trial: str, attempt: int, number: int, checkpoint: CheckpointRecord) -> Record:
-    """A class trainable was saved outside of a report. This record commits the checkpoint.
+    """A checkpoint was made without a report, for example by saving a class trainable. This record commits it.
 
     Args:
         trial: The trial's id.

@@ -27,7 +27,8 @@ from minitune.config import CheckpointConfig, RunConfig
 from minitune.error import RunNotFoundError, TuneError, UntrustedStateError, format_traceback
 from minitune.experiment.experiment import Experiment
 from minitune.record.codec import ObjectStore, is_large, short_text
-from minitune.record.layout import RunDirectory, check_trusted, is_run
+from minitune.record.layout import RunDirectory, is_run
+from minitune.record.lock import check_trusted
 from minitune.trainable.util import bind_parameters
 from minitune.tune_config import TuneConfig
 

@@ -577,7 +577,7 @@ def read_run(path: str | os.PathLike[str], unpickle: bool = False, decisions: De
 
     Args:
         path: The run's directory, or its journal.
-        unpickle: Whether to load pickled objects. Pass True only after `layout.check_trusted`.
+        unpickle: Whether to load pickled objects. Pass True only after `lock.check_trusted`.
         decisions: Filled in the same pass, if given. This is faster than a separate `read_decisions`.
 
     Raises:

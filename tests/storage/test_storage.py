@@ -15,7 +15,7 @@ from minitune import clock
 from minitune.base import files
 from minitune.error import TuneError, UntrustedStateError
 from minitune.experiment.trial import Trial
-from minitune.record import layout
+from minitune.record import layout, lock
 from minitune.record.layout import RunDirectory, create_run_directory, create_trial_directory
 from minitune.record.lock import RunLock
 
@@ -285,9 +285,9 @@ def test_a_link_in_the_directorys_place_is_not_used(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sync", [False, True])
 def test_a_file_is_replaced_whole(tmp_path: Path, sync: bool) -> None:
     path = tmp_path / "file"
-    layout.atomic_write(path, b"one", sync=sync)
+    files.atomic_write(path, b"one", sync=sync)
     with path.open("rb") as reader:
-        layout.atomic_write(path, b"two" * 100_000, sync=sync)
+        files.atomic_write(path, b"two" * 100_000, sync=sync)
         assert reader.read() == b"one"  # who had it open still sees the old content
 
     assert path.read_bytes() == b"two" * 100_000
@@ -297,8 +297,8 @@ def test_a_file_is_replaced_whole(tmp_path: Path, sync: bool) -> None:
 def test_a_blob_is_for_its_owner_only_and_other_files_follow_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
-        layout.atomic_write(tmp_path / "blob", b"", files.BLOB_MODE)
-        layout.atomic_write(tmp_path / "file", b"")
+        files.atomic_write(tmp_path / "blob", b"", files.BLOB_MODE)
+        files.atomic_write(tmp_path / "file", b"")
     finally:
         os.umask(before)
 
@@ -320,7 +320,7 @@ def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         contextlib.nullcontext() if step == "replace" else _no_room_in_files(),
         pytest.raises(OSError, match="too large"),
     ):
-        layout.atomic_write(path, b"new")
+        files.atomic_write(path, b"new")
 
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
@@ -437,8 +437,8 @@ def run_on_disk(tmp_path: Path) -> Path:
 
 
 def test_the_users_own_run_is_trusted(run_on_disk: Path) -> None:
-    layout.check_trusted(run_on_disk)
-    layout.check_trusted(run_on_disk / "tuner.pkl")
+    lock.check_trusted(run_on_disk)
+    lock.check_trusted(run_on_disk / "tuner.pkl")
 
 
 @pytest.mark.parametrize("place", [".", "tuner.pkl", "journal", "objects", "objects/ab.pkl"])
@@ -447,9 +447,9 @@ def test_what_others_can_write_is_not_trusted(run_on_disk: Path, place: str, mon
     target.chmod(target.stat().st_mode | 0o002)
 
     with pytest.raises(UntrustedStateError, match=r"every user can write to it \(owner .*, mode 07?[67][45][67]\)"):
-        layout.check_trusted(run_on_disk)
+        lock.check_trusted(run_on_disk)
     monkeypatch.setenv("MINITUNE_TRUST", "1")
-    layout.check_trusted(run_on_disk)
+    lock.check_trusted(run_on_disk)
 
 
 def test_what_a_group_can_write_is_not_trusted(run_on_disk: Path) -> None:
@@ -461,7 +461,7 @@ def test_what_a_group_can_write_is_not_trusted(run_on_disk: Path) -> None:
     (run_on_disk / "tuner.pkl").chmod(0o664)
 
     with pytest.raises(UntrustedStateError, match="its group can write to it"):
-        layout.check_trusted(run_on_disk)
+        lock.check_trusted(run_on_disk)
 
 
 def test_what_belongs_to_another_user_is_not_trusted(run_on_disk: Path) -> None:
@@ -470,7 +470,7 @@ def test_what_belongs_to_another_user_is_not_trusted(run_on_disk: Path) -> None:
     os.chown(run_on_disk / "tuner.pkl", 12345, -1)
 
     with pytest.raises(UntrustedStateError, match=r"tuner\.pkl .*belongs to another user \(owner 12345, mode 0644\)"):
-        layout.check_trusted(run_on_disk / "tuner.pkl")
+        lock.check_trusted(run_on_disk / "tuner.pkl")
 
 
 def test_a_link_inside_a_run_is_not_trusted(run_on_disk: Path, tmp_path: Path) -> None:
@@ -478,4 +478,4 @@ def test_a_link_inside_a_run_is_not_trusted(run_on_disk: Path, tmp_path: Path) -
     (run_on_disk / "searcher-state-1.pkl").symlink_to(tmp_path / "elsewhere.pkl")
 
     with pytest.raises(UntrustedStateError, match="it is a link"):
-        layout.check_trusted(run_on_disk)
+        lock.check_trusted(run_on_disk)
