@@ -63,6 +63,12 @@ class ChannelClosedError(Exception):
         return cls(str(error), is_ours=error.errno in (errno.EBADF, errno.ENOTSOCK))
 
 
+Handle = Callable[[Message], object]
+"""Is given each message that has arrived."""
+OnBroken = Callable[[ChannelClosedError | ProtocolError], object]
+"""Is given the reason why no message can arrive any more."""
+
+
 def worker_sockets() -> tuple[list[socket.socket], list[socket.socket]]:
     """Make a worker's control channel and report pipe; return the driver's ends and the worker's ends.
 
@@ -81,52 +87,6 @@ def worker_sockets() -> tuple[list[socket.socket], list[socket.socket]]:
     return [ours, our_reports], [theirs, their_reports]
 
 
-class DriverEnd(Protocol):
-    """The driver's end of a channel. No method blocks."""
-
-    limit_bytes: int
-
-    def watch(
-        self,
-        loop: Loop,
-        handle: Callable[[Message], object],
-        on_broken: Callable[[ChannelClosedError | ProtocolError], object],
-    ) -> None:
-        """Start to handle messages on the loop, and send the messages that are queued.
-
-        Args:
-            loop: The driver's loop.
-            handle: Called with each message.
-            on_broken: Called once, at end-of-file or when the bytes are not a message. No message follows.
-        """
-        ...
-
-    def pass_on(
-        self,
-        loop: Loop,
-        take: Callable[[bytes], object],
-        on_broken: Callable[[ChannelClosedError | ProtocolError], object],
-    ) -> None:
-        """Pass on the bytes as they arrive, without reading messages in them; for a relay between driver and worker."""
-        ...
-
-    def unwatch(self) -> None:
-        """Stop waiting for messages. May be called any number of times."""
-        ...
-
-    def send(self, *frames: bytes) -> None:
-        """Send a frame that `encode` has made, now or when the channel accepts it."""
-        ...
-
-    def read(self) -> bool:
-        """Handle some or all of the messages that have arrived; return whether there may be more."""
-        ...
-
-    def close(self) -> None:
-        """Release all resources. May be called any number of times."""
-        ...
-
-
 class _Unread(FrameReader):
     """Replaces the frame reader of a relay: it passes on the bytes as they arrive.
 
@@ -143,11 +103,50 @@ class _Unread(FrameReader):
         self._take(data)
 
 
-def _ignore(message: Message) -> None:
-    """Do nothing: a relay makes no messages of the bytes."""
+class DriverEnd:
+    """The driver's end of a channel. No method blocks.
+
+    Args:
+        limit_bytes: The longest body in either direction.
+    """
+
+    def __init__(self, limit_bytes: int):
+        self.limit_bytes = limit_bytes
+        self._reader = FrameReader(limit_bytes)
+
+    def watch(self, loop: Loop, handle: Handle, on_broken: OnBroken) -> None:
+        """Start to handle messages on the loop, and send the messages that are queued.
+
+        Args:
+            loop: The driver's loop.
+            handle: Called with each message.
+            on_broken: Called once, at end-of-file or when the bytes are not a message. No message follows.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define watch()")
+
+    def pass_on(self, loop: Loop, take: Callable[[bytes], object], on_broken: OnBroken) -> None:
+        """Pass on the bytes as they arrive, without reading messages in them; for a relay between driver and worker."""
+        self._reader = _Unread(take)
+        self.watch(loop, lambda message: None, on_broken)
+
+    def unwatch(self) -> None:
+        """Stop waiting for messages. May be called any number of times."""
+        raise NotImplementedError(f"{type(self).__name__} must define unwatch()")
+
+    def send(self, *frames: bytes | memoryview) -> None:
+        """Send a frame that `encode` has made, now or when the channel accepts it."""
+        raise NotImplementedError(f"{type(self).__name__} must define send()")
+
+    def read(self) -> bool:
+        """Handle some or all of the messages that have arrived; return whether there may be more."""
+        raise NotImplementedError(f"{type(self).__name__} must define read()")
+
+    def close(self) -> None:
+        """Release all resources. May be called any number of times."""
+        raise NotImplementedError(f"{type(self).__name__} must define close()")
 
 
-class Channel:
+class Channel(DriverEnd):
     """The driver's end as a non-blocking socket.
 
     Args:
@@ -156,35 +155,19 @@ class Channel:
     """
 
     def __init__(self, end: socket.socket, limit_bytes: int = MESSAGE_BYTES):
-        self.limit_bytes = limit_bytes
+        super().__init__(limit_bytes)
         self._socket = end
-        self._reader = FrameReader(limit_bytes)
         self._unsent: deque[memoryview] = deque()
         self._loop: Loop | None = None
-        self._handle: Callable[[Message], object]  # given by `watch`, like the next one
-        self._on_broken: Callable[[ChannelClosedError | ProtocolError], object]
+        self._handle: Handle  # given by `watch`, like the next one
+        self._on_broken: OnBroken
         self._is_broken = False
         end.setblocking(False)
 
-    def watch(
-        self,
-        loop: Loop,
-        handle: Callable[[Message], object],
-        on_broken: Callable[[ChannelClosedError | ProtocolError], object],
-    ) -> None:
+    def watch(self, loop: Loop, handle: Handle, on_broken: OnBroken) -> None:
         """See `DriverEnd.watch`."""
         self._loop, self._handle, self._on_broken = loop, handle, on_broken
         self._watch()
-
-    def pass_on(
-        self,
-        loop: Loop,
-        take: Callable[[bytes], object],
-        on_broken: Callable[[ChannelClosedError | ProtocolError], object],
-    ) -> None:
-        """See `DriverEnd.pass_on`."""
-        self._reader = _Unread(take)
-        self.watch(loop, _ignore, on_broken)
 
     def unwatch(self) -> None:
         """See `DriverEnd.unwatch`."""
@@ -196,7 +179,7 @@ class Channel:
         if self._loop is not None:
             self._loop.watch(self._socket.fileno(), self.read, READ | WRITE if self._unsent else READ)
 
-    def send(self, *frames: bytes) -> None:
+    def send(self, *frames: bytes | memoryview) -> None:
         """Send as much as possible now; the loop sends the rest when the socket accepts more.
 
         A dead worker is no error here: the launcher reports its end.
@@ -454,7 +437,7 @@ class Connection(Protocol):
         ...
 
 
-class PumpedChannel:
+class PumpedChannel(DriverEnd):
     """The driver's end over a `multiprocessing` connection: one thread reads, one writes. No method blocks.
 
     Args:
@@ -463,43 +446,27 @@ class PumpedChannel:
     """
 
     def __init__(self, end: Connection, limit_bytes: int = MESSAGE_BYTES):
-        self.limit_bytes = limit_bytes
+        super().__init__(limit_bytes)
         self._connection = end
-        self._reader = FrameReader(limit_bytes)
         self._inbox: deque[bytes | None] = deque()
         self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
         self._loop: Loop | None = None
-        self._handle: Callable[[Message], object] | None = None
-        self._on_broken: Callable[[ChannelClosedError | ProtocolError], object]  # given by `watch`
+        self._handle: Handle | None = None
+        self._on_broken: OnBroken  # given by `watch`
         self._is_closed = False
         self.threads = [threading.Thread(target=work, daemon=True) for work in (self._pump_in, self._pump_out)]
 
-    def watch(
-        self,
-        loop: Loop,
-        handle: Callable[[Message], object],
-        on_broken: Callable[[ChannelClosedError | ProtocolError], object],
-    ) -> None:
+    def watch(self, loop: Loop, handle: Handle, on_broken: OnBroken) -> None:
         """See `DriverEnd.watch`."""
         self._loop, self._handle, self._on_broken = loop, handle, on_broken
         for thread in self.threads:
             thread.start()
 
-    def pass_on(
-        self,
-        loop: Loop,
-        take: Callable[[bytes], object],
-        on_broken: Callable[[ChannelClosedError | ProtocolError], object],
-    ) -> None:
-        """See `DriverEnd.pass_on`."""
-        self._reader = _Unread(take)
-        self.watch(loop, _ignore, on_broken)
-
     def unwatch(self) -> None:
         """See `DriverEnd.unwatch`."""
         self._loop = None
 
-    def send(self, *frames: bytes) -> None:
+    def send(self, *frames: bytes | memoryview) -> None:
         """See `DriverEnd.send`."""
         self._outbox.put(b"".join(frames))
 

@@ -23,23 +23,20 @@ import hmac
 import os
 import socket
 import struct
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from minitune.actor import process_tree
-from minitune.actor.channel import CHUNK_BYTES, ChannelClosedError, DriverEnd
+from minitune.actor.channel import CHUNK_BYTES, Channel, ChannelClosedError, DriverEnd, Handle, OnBroken
 from minitune.actor.launcher import Listener, new_run_id
-from minitune.actor.loop import READ, WRITE, Loop, Timer
+from minitune.actor.loop import Loop, Timer
 from minitune.actor.messages import (
     CLOSE_S,
     EOF_S,
     INTERPRETER_HELLO_S,
     KILL_CONFIRM_S,
     MESSAGE_BYTES,
-    FrameReader,
-    Message,
     ProtocolError,
     as_text,
     join_fields,
@@ -82,15 +79,12 @@ class Link:
         limit_bytes: int = _BODY_BYTES,
     ):
         self.handle, self.on_end, self.limit_bytes = handle, on_end, limit_bytes
-        self._loop, self._end = loop, end
         self._buffer = bytearray()
-        self._unsent: deque[memoryview] = deque()
         self._is_open = True
-        self._is_congested = False
-        end.setblocking(False)
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        loop.watch(end.fileno(), self._on_ready)
+        self._channel = Channel(end)
+        self._channel.pass_on(loop, self._take, lambda error: self._finish(f"its connection ended ({error})"))
 
     def send(self, kind: int, number: int, *body: bytes | memoryview) -> None:
         """Send a packet now, or when it can be sent. A connection that has ended is no error: `on_end` tells it."""
@@ -104,44 +98,9 @@ class Link:
             return
         head = _HEAD.pack(kind, number, length)
         if length <= CHUNK_BYTES:
-            self._unsent.append(memoryview(b"".join((head, *body))))
+            self._channel.send(b"".join((head, *body)))  # one call of the system
         else:
-            self._unsent.extend(map(memoryview, (head, *body)))
-        self._flush()
-
-    def _flush(self) -> None:
-        unsent = self._unsent
-        try:
-            while unsent:
-                sent = self._end.send(unsent[0])
-                if sent == len(unsent[0]):
-                    unsent.popleft()
-                else:
-                    unsent[0] = unsent[0][sent:]
-        except (BlockingIOError, InterruptedError):
-            pass
-        except OSError:
-            unsent.clear()  # what has come before is still to be read; then comes the end
-        if bool(unsent) != self._is_congested:
-            self._is_congested = bool(unsent)
-            self._loop.watch(self._end.fileno(), self._on_ready, READ | WRITE if unsent else READ)
-
-    def _on_ready(self, mask: int) -> None:
-        if mask & WRITE:
-            self._flush()
-        if not mask & READ or not self._is_open:
-            return
-        try:
-            data = self._end.recv(CHUNK_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:
-            self._finish(f"its connection failed: {error.strerror or error}")
-            return
-        if data:
-            self._take(data)
-        else:
-            self._finish("its connection ended")
+            self._channel.send(head, *body)
 
     def _take(self, data: bytes) -> None:
         self._buffer += data
@@ -168,9 +127,7 @@ class Link:
         """Close the connection. Any number of times; `on_end` is not called."""
         if self._is_open:
             self._is_open = False
-            self._loop.unwatch(self._end.fileno())
-            self._end.close()
-            self._unsent.clear()
+            self._channel.close()
 
 
 # -- on the other machine ----------------------------------------------------------------------------------------------
@@ -429,33 +386,23 @@ class RelayListener:
         self._strangers.clear()
 
 
-class _RelayedEnd:
-    """The driver's end of a channel whose other end is at a relay's worker. See `DriverEnd`."""
+class _RelayedEnd(DriverEnd):
+    """The driver's end of a channel whose other end is at a relay's worker.
+
+    Args:
+        send: Sends what it is given to the worker.
+        limit_bytes: See `DriverEnd`.
+    """
 
     def __init__(self, send: Callable[..., object], limit_bytes: int):
-        self.limit_bytes = limit_bytes
+        super().__init__(limit_bytes)
         self._send = send
-        self._reader = FrameReader(limit_bytes)
-        self._handle: Callable[[Message], object] | None = None
-        self._on_broken: Callable[[ChannelClosedError | ProtocolError], object]  # given by `watch`
+        self._handle: Handle | None = None
+        self._on_broken: OnBroken  # given by `watch`
 
-    def watch(
-        self,
-        loop: Loop,
-        handle: Callable[[Message], object],
-        on_broken: Callable[[ChannelClosedError | ProtocolError], object],
-    ) -> None:
+    def watch(self, loop: Loop, handle: Handle, on_broken: OnBroken) -> None:
         """See `DriverEnd.watch`."""
         self._handle, self._on_broken = handle, on_broken
-
-    def pass_on(
-        self,
-        loop: Loop,
-        take: Callable[[bytes], object],
-        on_broken: Callable[[ChannelClosedError | ProtocolError], object],
-    ) -> None:
-        """See `DriverEnd.pass_on`."""
-        raise NotImplementedError("the driver reads what comes from a relay")
 
     def feed(self, data: bytes) -> None:
         """Handle what the relay has passed on."""
@@ -476,7 +423,7 @@ class _RelayedEnd:
         """See `DriverEnd.unwatch`."""
         self._handle = None
 
-    def send(self, *frames: bytes) -> None:
+    def send(self, *frames: bytes | memoryview) -> None:
         """See `DriverEnd.send`."""
         self._send(*frames)
 
