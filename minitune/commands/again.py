@@ -54,7 +54,7 @@ from minitune.record.lock import check_trusted
 from minitune.record.run_files import load_trainable, plan_of_script
 from minitune.record.standing import RUNNING, read_standing, state_of_run
 from minitune.record.story import BEGINNING, Origin, Story, read_decisions, read_run
-from minitune.resources import Allocation
+from minitune.resources import GPU, Allocation
 from minitune.result import TRAINING_ITERATION, Report
 from minitune.settings import is_on
 from minitune.trainable.trial_actor import make_trial_actor
@@ -247,11 +247,15 @@ class _Rerun:
         """Run the trial on the calling thread. Blocks until it has ended, and while the debugger is open.
 
         Raises:
-            TuneError: If this machine does not have what the trial asks for.
+            TuneError: If this machine does not have the GPUs that the trial asks for.
             OSError: If the directory cannot be used.
         """
         trial, machine = self._trial, runtime.machine()
-        ledger = Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus)
+        totals = dict(machine.totals)
+        for name, amount in trial.resources.required_resources.items():  # counts keep no trial from running alone
+            if name != GPU:
+                totals[name] = max(amount, totals.get(name, 0.0))
+        ledger = Ledger(totals, machine.gpu_ids, find_gpus=machine.find_gpus)
         ledger.can_acquire(trial.resources)
         allocation = ledger.acquire(trial.trial_id, trial.resources)
         own = os.path.join(directory, os.path.basename(trial.local_path))

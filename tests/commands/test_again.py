@@ -30,6 +30,7 @@ from minitune import (
     grid_search,
     report,
     with_parameters,
+    with_resources,
 )
 from minitune._run import run_experiments
 from minitune.analysis import ExperimentAnalysis
@@ -67,6 +68,24 @@ def test_a_trial_that_ended_well_does_again(minitune: Minitune, tmp_path: Path) 
 
     status, out, _ = minitune("rerun", "run", "1", "--reports", "1")
     assert (status, out.splitlines()[-1]) == (0, "stopped after 1 report, as many as before")
+
+
+def test_a_trial_of_a_larger_machine_is_run_again_here(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINITUNE_NUM_CPUS", "4096")
+    monkeypatch.setenv("MINITUNE_RESOURCES", '{"spot": 2}')
+    Tuner(
+        with_resources(lambda config: {"x": 1}, {"cpu": 4096, "spot": 2}),
+        run_config=RunConfig(name="large", storage_path=str(tmp_path), verbose=0),
+    ).fit()
+    monkeypatch.delenv("MINITUNE_NUM_CPUS")
+    monkeypatch.delenv("MINITUNE_RESOURCES")
+
+    status, out, _ = minitune("rerun", tmp_path / "large", "0")
+
+    assert status == 0
+    assert "iteration 1: x=1" in out
 
 
 def test_a_retry_is_run_again_from_the_checkpoint_that_it_began_at(minitune: Minitune, tmp_path: Path) -> None:

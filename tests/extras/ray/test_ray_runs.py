@@ -15,7 +15,7 @@ import pytest
 import ray
 
 import minitune as tune
-from minitune import Checkpoint, FailureConfig, Resources, RunConfig, TuneConfig, Tuner
+from minitune import Checkpoint, FailureConfig, Resources, RunConfig, TuneConfig, Tuner, cli
 from minitune.error import TuneError
 from minitune.execution.ray import RayTrialExecutor
 
@@ -161,6 +161,23 @@ def test_an_exit_code_and_the_last_lines_arrive(tmp_path):
 
     assert "exit code 7" in str(result.error)
     assert "the last words" in str(result.error)
+
+
+def test_a_failed_trial_fails_again_on_this_machine(tmp_path, capsys):
+    """It needs no more than the code: not the tokens, which only the cluster has, and not Ray."""
+
+    def failing(config):
+        tune.report({"x": 1})
+        raise ValueError("no luck")
+
+    fit(tune.with_resources(failing, {"cpu": 8, "tokens": 1}), tmp_path)
+    (run,) = tmp_path.iterdir()
+    status = cli.main(["rerun", str(run), "0"])
+
+    shown = capsys.readouterr()
+    assert status == 3
+    assert "iteration 1: x=1" in shown.out
+    assert "ValueError: no luck" in shown.err
 
 
 def test_a_gang_holds_its_bundles(tmp_path):
