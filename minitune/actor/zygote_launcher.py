@@ -118,7 +118,9 @@ class ZygoteLauncher:
     @property
     def hello_s(self) -> float:
         """See `Launcher.hello_s`."""
-        return ZYGOTE_HELLO_S if self._interpreters is None else self._interpreters.hello_s
+        if self._interpreters is not None:
+            return self._interpreters.hello_s
+        return ZYGOTE_HELLO_S + (len(self._preloads) * PRELOAD_S if self._preloading else 0.0)  # it waits for these
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import types
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -295,6 +296,15 @@ def test_a_preload_that_is_not_safe_is_left_out(
     zygote.group.preload(_fill_twice)
     zygote.start("b")
     assert zygote.call("b", "call", _cached) == -1
+
+
+def test_a_worker_may_wait_for_a_slow_preload(zygote: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A preload has a time limit of its own."""
+    monkeypatch.setattr("minitune.actor.zygote_launcher.ZYGOTE_HELLO_S", 1.0)
+    zygote.group.preload(partial(time.sleep, 3.0))
+    zygote.group.preload(_fill_cache)
+    zygote.start("a")
+    assert zygote.call("a", "call", _cached) is not None
 
 
 def _then(action: Callable[[], None]) -> None:
