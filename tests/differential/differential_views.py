@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from differential_plan import RUN, Plan
 from differential_plugins import Notes
@@ -56,7 +57,8 @@ class Outcome:
 def run(plan: Plan, executor: str, storage: Path) -> Outcome:
     """Run the experiment. Blocks."""
     outcome = Outcome(storage)
-    with _listening(outcome.log):
+    rarely = patch.dict(os.environ, MINITUNE_GLOBAL_CHECKPOINT_S="3600")  # else a slow run saves its state more often
+    with _listening(outcome.log), rarely:
         tuner = plan.tuner(executor, storage, outcome.notes)
         try:
             outcome.grid = tuner.fit()
