@@ -23,6 +23,7 @@ import hmac
 import os
 import socket
 import struct
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -37,6 +38,7 @@ from minitune.actor.messages import (
     INTERPRETER_HELLO_S,
     KILL_CONFIRM_S,
     MESSAGE_BYTES,
+    PRELOAD_S,
     ProtocolError,
     as_text,
     join_fields,
@@ -54,7 +56,7 @@ CONNECT_S = 30.0
 """For a relay to reach the driver."""
 
 # From the driver.
-_LAUNCH, _CONTROL, _REPORTS, _SIGNAL, _KILL, _FORCE, _CLOSE_ENDS, _LEAVE = range(1, 9)
+_LAUNCH, _CONTROL, _REPORTS, _SIGNAL, _KILL, _FORCE, _CLOSE_ENDS, _LEAVE, _PRELOAD = range(1, 10)
 # From the relay; `_CONTROL` and `_REPORTS` go both ways.
 _HELLO, _STARTED, _REFUSED, _LOST, _DEAD, _EXITED, _GONE, _BROKEN = range(11, 19)
 
@@ -151,6 +153,7 @@ def serve(
     secret: str,
     keep_descendants: bool,
     needed: Sequence[str] = (),
+    path: Sequence[str] = (),
 ) -> None:
     """Be a relay, in the main thread of a process that does nothing else. Returns when the driver wants no more.
 
@@ -160,11 +163,13 @@ def serve(
         secret: Proves that this is a relay of that driver.
         keep_descendants: See `make_launcher`.
         needed: See `make_launcher`.
+        path: The driver's `sys.path`. What is preloaded may need a module from there.
 
     Raises:
         OSError: If the driver cannot be reached within `CONNECT_S`.
     """
     end = socket.create_connection(address, timeout=CONNECT_S)
+    sys.path.extend(entry for entry in path if entry not in sys.path)
     loop = Loop()
     relay = _Relay(loop, end, keep_descendants, needed)
     try:
@@ -206,6 +211,8 @@ class _Relay:
     def _on_packet(self, kind: int, number: int, body: bytes) -> None:
         if kind == _LAUNCH:
             self._launch(number, body)
+        elif kind == _PRELOAD:
+            self._launcher.preload(body)
         elif kind == _LEAVE:
             self._leave()
         worker = self._workers.get(number)
@@ -227,7 +234,8 @@ class _Relay:
         self._memory_kills.look()
         worker = _Carried(self._loop, self._link, self._memory_kills, number, self._workers)
         try:
-            worker.token, control, reports = self._launcher.launch(worker, preload=False, alone=bool(body))
+            preload, alone = map(bool, split_fields(body))
+            worker.token, control, reports = self._launcher.launch(worker, preload, alone)
         except OSError as error:
             self._link.send(_REFUSED, number, f"could not make a channel: {error}".encode())
             return
@@ -450,7 +458,6 @@ class RelayLauncher:
         cause: Why it is gone, in words.
     """
 
-    hello_s = INTERPRETER_HELLO_S
     importing = ""
 
     def __init__(self, loop: Loop, limit_bytes: int, on_free: Callable[[RelayLauncher], object]):
@@ -463,11 +470,14 @@ class RelayLauncher:
         self.cause = ""
         self._timer: Timer | None = None
         self._evidence = ""
+        self._preloads: list[bytes] = []
 
     def attach(self, greeting: Greeting, link: Link) -> None:
         """The relay is there."""
         self.greeting, self._link = greeting, link
         link.handle, link.on_end = self._on_packet, self.lose
+        for action in self._preloads:
+            self._send(_PRELOAD, 0, action)
 
     @property
     def is_busy(self) -> bool:
@@ -506,13 +516,18 @@ class RelayLauncher:
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
+    @property
+    def hello_s(self) -> float:
+        """See `Launcher.hello_s`. Its first worker may have to wait for what is preloaded."""
+        return INTERPRETER_HELLO_S + len(self._preloads) * PRELOAD_S
+
     def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd, DriverEnd]:
         """See `Launcher.launch`. A worker of a lost relay is told so."""
         number = next(self._numbers)
         control = _RelayedEnd(self._sender(_CONTROL, number), self._limit_bytes)
         reports = _RelayedEnd(self._sender(_REPORTS, number), self._limit_bytes)
         self._listeners[number] = (listener, control, reports)
-        self._send(_LAUNCH, number, b"alone" if alone else b"")
+        self._send(_LAUNCH, number, join_fields(["preload" if preload else "", "alone" if alone else ""]))
         if self.is_lost and (self._timer is None or self._timer.callback is None):
             self._timer = self._loop.call_later(0.0, self._bury)
         return str(number), control, reports
@@ -530,7 +545,9 @@ class RelayLauncher:
         self._send(_FORCE, int(token))
 
     def preload(self, action: bytes) -> None:
-        """See `Launcher.preload`. A relay has few workers, one after the other: each loads for itself."""
+        """See `Launcher.preload`. Each relay does it once for all workers that it has, one after the other."""
+        self._preloads.append(action)
+        self._send(_PRELOAD, 0, action)
 
     def is_ending(self, pid: int) -> bool:
         """See `Launcher.is_ending`. The relay has looked already, before it told of the end of a channel."""

@@ -11,6 +11,10 @@ and names the cause if that was not asked for.
 
 A relay outlives its worker for a short time: the next trial with the same request finds it, and its resources, ready.
 
+Values that are stored once (`share`) lie in a file of the directory that all nodes reach. Workers map it, so a node has
+one copy of a large array in memory, in its page cache. Ray's object store would not save that file: only Ray's own
+processes can map what is in it, and a worker is a process of ours.
+
 The books here (`ClusterLedger`) tell the controller whether it is worth to ask Ray for room. They are an estimate,
 since others may use the cluster: where Ray has no room after all, a trial waits in Ray's queue.
 """
@@ -35,7 +39,9 @@ from minitune.actor.loop import Loop, Timer
 from minitune.actor.messages import CLOSE_S, MESSAGE_BYTES, Exited, NotReset, Place, Started
 from minitune.actor.process import ActorProcess
 from minitune.actor.relay import Greeting, Link, RelayLauncher, RelayListener
-from minitune.base.shared_values import ValueFile
+from minitune.base.files import search_path
+from minitune.base.pickling import dumps
+from minitune.base.shared_values import SharedFile, ValueFile
 from minitune.error import TuneError
 from minitune.execution.devices import Machine
 from minitune.execution.ledger import Ledger, allocation_of
@@ -51,8 +57,9 @@ _SLOW_S = 30.0
 """After so long without a place for a trial the user is told what it waits for."""
 _REFRESH_S = 10.0
 """How long what the cluster's head has said of its nodes is taken to hold, where that means no to a trial."""
-_CHECK_S = 60.0
-"""For all nodes to show that they reach the directory of the run."""
+_CHECK_S = 300.0
+"""For all nodes to show that they reach the directory of the run. Each starts a process for that, and prepares the
+`runtime_env`, if there is one: a busy node takes long."""
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """Where this package is found."""
 _SHARED = "shared"
@@ -307,6 +314,7 @@ class _Cluster:
         self._listener = RelayListener(loop, ray.util.get_node_ip_address(), self._on_relay)
         self._remote = ray.remote(_relay_class())
         self._names = map(str, itertools.count(1))
+        self._preloads: list[bytes] = []
         self._run_id = new_run_id()
         self._directory = os.getcwd()
         self._places: dict[str, _Place] = {}
@@ -327,6 +335,12 @@ class _Cluster:
 
     # -- relays ------------------------------------------------------------------------------------------------
 
+    def preload(self, action: bytes) -> None:
+        """See `Launcher.preload`: for each relay that is there or will be."""
+        self._preloads.append(action)
+        for place in self._places.values():
+            place.preload(action)
+
     def take(self, request: Resources, drop_parked: Callable[[], bool]) -> _Place:
         """A relay for this request: an idle one, or a new one, for which Ray has to find a place.
 
@@ -336,9 +350,8 @@ class _Cluster:
         """
         idle = self._idle.get(request)
         while idle:
-            place = idle.pop()
-            if place.timer is not None:
-                place.timer.cancel()
+            place = idle[-1]
+            self.hold(place)
             if not place.is_lost:
                 return place
         while not self._has_room(request):
@@ -348,6 +361,14 @@ class _Cluster:
             elif not drop_parked():
                 break  # those that leave still hold what this one needs: it waits in Ray's queue
         return self._new(request)
+
+    def hold(self, place: _Place) -> None:
+        """Keep a relay for its next worker: it is not idle any more, if it was."""
+        idle = self._idle.get(place.request, [])
+        if place in idle:
+            idle.remove(place)
+        if place.timer is not None:
+            place.timer.cancel()
 
     def _has_room(self, request: Resources) -> bool:
         try:
@@ -386,7 +407,10 @@ class _Cluster:
             self._listener.secret,
             self._keep_descendants,
             self._needed,
+            search_path(),
         )
+        for action in self._preloads:
+            place.preload(action)
         place.ended = ref.future()
         loop = self._loop
         place.ended.add_done_callback(lambda ended: loop.post(lambda: self._on_ended(place)))
@@ -450,9 +474,7 @@ class _Cluster:
 
     def _let_go(self, place: _Place) -> None:
         """End an idle relay."""
-        idle = self._idle.get(place.request, [])
-        if place in idle:
-            idle.remove(place)
+        self.hold(place)
         place.leave()
         self._forget(place)
         self._leaving[place.name] = place
@@ -552,7 +574,7 @@ class _Cluster:
         except self.ray.exceptions.TaskUnschedulableError:  # the node is dead, which is not known everywhere yet
             return ""
         except self.ray.exceptions.GetTimeoutError:
-            return f"no answer within {_CHECK_S:g} s"
+            return f"it has not answered within {_CHECK_S:g} s (is it too busy to start a process?)"
         except Exception as error:
             return _in_words(error)
 
@@ -623,6 +645,7 @@ class RayTrialExecutor(ProcessExecutor):
         changes_directory: See `ProcessExecutor`.
         keep_descendants: See `LocalTrialExecutor`.
         needed: See `LocalTrialExecutor`.
+        preload: Load shared values once per relay, where its workers are copied from; else each worker loads them.
 
     Raises:
         ImportError: If Ray is not installed.
@@ -639,7 +662,9 @@ class RayTrialExecutor(ProcessExecutor):
         changes_directory: bool = True,
         keep_descendants: bool = False,
         needed: Sequence[str] = (),
+        preload: bool = True,
     ):
+        self._preloads = preload
         loop = Loop()
         try:
             self._cluster = _Cluster(loop, address, machine, keep_descendants, needed)
@@ -660,7 +685,7 @@ class RayTrialExecutor(ProcessExecutor):
             parked_limit=max(1, int(self._cluster.books.totals().get(CPU, 1))),
         )
 
-    def share(self, value: Any) -> Any:
+    def share(self, value: Any) -> SharedFile:
         """See `TrialExecutor.share`. All nodes must reach the directory.
 
         Raises:
@@ -670,7 +695,10 @@ class RayTrialExecutor(ProcessExecutor):
             self._cluster.check_directory(self._directory())
             shutil.rmtree(os.path.join(self._directory(), _SHARED), ignore_errors=True)  # of a driver that was killed
             self._is_checked = True
-        return super().share(value)
+        handle = super().share(value)
+        if self._preloads:
+            self._cluster.preload(dumps(handle.preload, "the handle"))
+        return handle
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
         """See `TrialExecutor.can_start`. Before it says no it looks, now and then, whether there are new nodes."""
@@ -687,8 +715,6 @@ class RayTrialExecutor(ProcessExecutor):
         """See `TrialExecutor.call`."""
         instead = self._waiting.get(actor_id)
         if instead is not None and instead.is_told and instead.call is None:
-            from minitune.base.pickling import dumps
-
             payload = dumps(args, f"an argument of {method}()") if args else b""
             self._waiting[actor_id] = instead._replace(call=(method, payload))
         else:
@@ -715,6 +741,7 @@ class RayTrialExecutor(ProcessExecutor):
         old = instead.launcher if instead is not None else None
         if isinstance(old, _Place) and not old.is_lost:
             place = old
+            self._cluster.hold(place)  # its last worker may be gone by now
         else:
             place = self._cluster.take(request, self._drop_parked)
         return ActorProcess(self._loop, place, self._told.append, self._processes, place)

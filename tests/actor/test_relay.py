@@ -54,7 +54,8 @@ class Driver:
         return self.told.pop(0)
 
     def serve(self, secret: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([sys.executable, "-c", SERVE, repr((self.listener.address, secret, False))])
+        arguments = (self.listener.address, secret, False, (), search_path())
+        return subprocess.Popen([sys.executable, "-c", SERVE, repr(arguments)])
 
 
 @pytest.fixture
@@ -66,8 +67,20 @@ def driver() -> Iterator[Driver]:
     made.loop.close()
 
 
+_loaded: list[int] = []
+
+
+def _load() -> None:
+    _loaded.append(os.getpid())
+
+
+def _who_loaded() -> list[int]:
+    return _loaded
+
+
 @pytest.fixture
 def relay(driver: Driver) -> Iterator[subprocess.Popen[bytes]]:
+    driver.launcher.preload(dumps(_load, "the action"))
     relay = driver.serve(driver.listener.secret)
     driver.until(lambda: driver.launcher.greeting)
     boot = Boot(Place(), dumps(counter, "the factory"), search_path(), tuple(sys.argv), MESSAGE_BYTES)
@@ -88,6 +101,17 @@ def test_calls_pass_and_the_exit_is_exact(driver: Driver, relay: subprocess.Pope
     assert isinstance(event, Exited)
     assert (event.kind, event.exit_code, event.counts) == ("died", -9, True)
     assert driver.freed == [driver.launcher]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux only")
+def test_a_preload_is_done_where_workers_of_the_relay_are_forked(
+    driver: Driver, relay: subprocess.Popen[bytes]
+) -> None:
+    driver.process.call("call", dumps((_who_loaded,), "an argument"))
+    event = driver.next()
+    assert isinstance(event, CallReturned)
+    (loader,) = event.value
+    assert loader not in (os.getpid(), driver.process.pid)
 
 
 def test_the_death_of_the_relay_is_no_fault_of_the_worker(driver: Driver, relay: subprocess.Popen[bytes]) -> None:

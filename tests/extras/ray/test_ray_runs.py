@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,12 +11,13 @@ import textwrap
 import time
 from pathlib import Path
 
+import numpy
 import psutil
 import pytest
 import ray
 
 import minitune as tune
-from minitune import Checkpoint, FailureConfig, Resources, RunConfig, TuneConfig, Tuner, cli
+from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, RunConfig, TuneConfig, Tuner, cli
 from minitune.error import TuneError
 from minitune.execution.ray import RayTrialExecutor
 
@@ -54,13 +56,34 @@ class Adding(tune.Trainable):
         return True
 
 
-def fit(trainable, tmp_path, space=None, *, stop=None, max_failures=0, **tune_settings):
+class KillsItsNode(Adding):
+    """Each step is saved; the third one does not end, unless a checkpoint was loaded before."""
+
+    def setup(self, config):
+        super().setup(config)
+        self.is_restored = False
+
+    def step(self):
+        if self.iteration == 2 and not self.is_restored:
+            kill_node()
+        return super().step()
+
+    def load_checkpoint(self, directory):
+        super().load_checkpoint(directory)
+        self.is_restored = True
+
+
+def fit(trainable, tmp_path, space=None, *, stop=None, max_failures=0, checkpoint_config=None, **tune_settings):
     tuner = Tuner(
         trainable,
         param_space=space or {},
         tune_config=TuneConfig(executor="ray", **tune_settings),
         run_config=RunConfig(
-            storage_path=str(tmp_path), verbose=0, stop=stop, failure_config=FailureConfig(max_failures=max_failures)
+            storage_path=str(tmp_path),
+            verbose=0,
+            stop=stop,
+            failure_config=FailureConfig(max_failures=max_failures),
+            checkpoint_config=checkpoint_config,
         ),
     )
     return tuner.fit()
@@ -80,6 +103,10 @@ def wait_until(condition, bound_s=120.0):
     while not condition():
         assert time.monotonic() < until_s
         time.sleep(0.05)
+
+
+def kill_worker():
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def kill_relay():
@@ -115,6 +142,29 @@ def test_classes_are_reset_and_used_again(tmp_path):
     assert len({result.metrics["pid"] for result in grid}) == 1
 
 
+class DiesWhenItIsReset(Adding):
+    def reset_config(self, config):
+        os._exit(1)
+
+    def step(self):
+        time.sleep(1)
+        return super().step()
+
+
+def test_a_worker_that_dies_when_it_is_reset_is_replaced_for_good(tmp_path):
+    """Its relay is not taken for an idle one, which would end after a short time."""
+    grid = fit(
+        DiesWhenItIsReset,
+        tmp_path,
+        {"x": tune.grid_search([1, 2])},
+        stop={"training_iteration": 4},
+        reuse_actors=True,
+        max_concurrent_trials=1,
+    )
+
+    assert [(result.error, result.metrics["iterations_since_restore"]) for result in grid] == [(None, 4)] * 2
+
+
 def test_a_trial_goes_on_after_the_death_of_its_relay(tmp_path):
     """It is no failure of the trial's, which has none to spare."""
     (result,) = fit(counting, tmp_path, {"fault": kill_relay})
@@ -123,20 +173,32 @@ def test_a_trial_goes_on_after_the_death_of_its_relay(tmp_path):
     assert (result.metrics["n"], result.metrics["begin"]) == (4, 2)
 
 
+def test_a_killed_worker_is_a_failure_of_its_trial(tmp_path):
+    spoiled, spared = (
+        fit(counting, tmp_path / str(spare), {"fault": kill_worker}, max_failures=spare)[0] for spare in (0, 1)
+    )
+
+    assert "SIGKILL" in str(spoiled.error)
+    assert spared.error is None
+    assert (spared.metrics["n"], spared.metrics["begin"]) == (4, 2)
+
+
 @pytest.fixture
-def two_more_nodes(connection):
+def three_more_nodes(connection):
     """Each has room for one trial that asks for a spot."""
     handler = signal.getsignal(signal.SIGTERM)
-    nodes = [connection.add_node(num_cpus=1, resources={"spot": 1}, object_store_memory=100 * 2**20) for _ in range(2)]
+    nodes = [connection.add_node(num_cpus=1, resources={"spot": 1}, object_store_memory=100 * 2**20) for _ in range(3)]
     yield
     for node in nodes:
         connection.remove_node(node, allow_graceful=False)
     signal.signal(signal.SIGTERM, handler)  # each node that is started here replaces it
 
 
-@pytest.mark.usefixtures("two_more_nodes")
+@pytest.mark.usefixtures("three_more_nodes")
 def test_a_cluster_with_several_nodes(tmp_path, monkeypatch):
-    """A directory that one of them does not reach is refused. After a node's death its trial goes on on another one."""
+    """A directory that one of them does not reach is refused. After a node's death its trial goes on on another one,
+    and trials of other nodes do not notice.
+    """
     executor = RayTrialExecutor(directory=lambda: "/proc/self/cwd")  # means another directory in each process
     try:
         monkeypatch.chdir(tmp_path)
@@ -146,10 +208,20 @@ def test_a_cluster_with_several_nodes(tmp_path, monkeypatch):
     finally:
         executor.shutdown()
 
-    (result,) = fit(tune.with_resources(counting, {"cpu": 1, "spot": 1}), tmp_path, {"fault": kill_node})
+    request = {"cpu": 1, "spot": 1}
+    faults = {"fault": tune.grid_search([kill_node, int])}
+    grid = fit(tune.with_resources(counting, request), tmp_path / "functions", faults)
+    (result,) = fit(
+        tune.with_resources(KillsItsNode, request),
+        tmp_path / "classes",
+        {"x": 1},
+        stop={"training_iteration": 4},
+        checkpoint_config=CheckpointConfig(checkpoint_frequency=1),
+    )
 
-    assert result.error is None
-    assert (result.metrics["n"], result.metrics["begin"]) == (4, 2)
+    assert [(each.error, each.metrics["n"], each.metrics["begin"]) for each in grid] == [(None, 4, 2), (None, 4, 0)]
+    assert (result.error, result.metrics["total"]) == (None, 4)
+    assert result.metrics["iterations_since_restore"] == 2
 
 
 def test_an_exit_code_and_the_last_lines_arrive(tmp_path):
@@ -213,6 +285,42 @@ def test_bound_values_arrive(tmp_path):
     grid = fit(bound, tmp_path, num_samples=2)
 
     assert [result.metrics["size"] for result in grid] == [3_000_000] * 2
+
+
+@pytest.mark.parametrize(("preload", "times"), [(True, 1), (False, 2)])
+def test_a_bound_value_is_loaded_once_for_all_trials_of_a_relay(tmp_path, preload, times):
+    loads = tmp_path / "loads"
+
+    def load():
+        with open(loads, "a") as file:
+            print(os.getpid(), file=file)
+        return 5
+
+    class Loaded:
+        def __reduce__(self):
+            return load, ()
+
+    bound = tune.with_parameters(lambda config, data: {"data": data}, data=Loaded())
+    grid = fit(bound, tmp_path, num_samples=2, max_concurrent_trials=1, preload=preload)
+
+    assert [result.metrics["data"] for result in grid] == [5, 5]
+    assert len(loads.read_text().split()) == times
+
+
+def test_a_bound_array_is_in_memory_once(tmp_path):
+    """Trials map it from one file: a page that they only read is the file's, which they all share."""
+
+    def looking(config, data):
+        total = data.sum()
+        (mapping,) = re.findall(r"/shared/values-\w+\n((?:[A-Z].*\n)*)", Path("/proc/self/smaps").read_text())
+        amounts = dict(re.findall(r"(\w+): +(\d+) kB", mapping))
+        tune.report({"sum": total, "mapped_kb": int(amounts["Rss"]), "own_kb": int(amounts["Anonymous"])})
+
+    (result,) = fit(tune.with_parameters(looking, data=numpy.ones(4_000_000)), tmp_path)
+
+    assert result.metrics["sum"] == 4_000_000
+    assert result.metrics["mapped_kb"] > 30_000
+    assert result.metrics["own_kb"] == 0
 
 
 def test_a_time_limit_ends_a_trial(tmp_path):
