@@ -920,7 +920,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/execution/state.py",
-        "        firsts.sort()  # by arrival: no two are equal\n",
+        "        firsts.sort()  # by arrival numbers, which are distinct\n",
         "",
         "tests/controller/test_driver_lifecycle.py::test_the_first_of_each_request_come_in_order_of_arrival",
     ),

@@ -1,10 +1,10 @@
-"""TrialActions: the one place in which decisions about trials are carried out; Reuse: trials that need no worker.
+"""TrialActions: the one place that carries out decisions about trials. Reuse: trials that need no worker.
 
-A decision (go on, save, pause, end, exploit) follows from a trial's own report, or a scheduler has asked for it while
-it heard of another trial. Both ways lead here, so each step of a trial is taken, recorded and told in one order.
+A decision (continue, save, pause, end, exploit) follows from a trial's own report, or from a scheduler's request in a
+hook for another trial. Both are carried out here, so each step is taken, recorded and passed to plug-ins in one order.
 
-A worker must hear of nothing that is not on record yet. So each request to a worker is kept until `commit` has written
-the records of all events that are at hand.
+A worker must not act on an event that is not in the journal yet. So requests to workers are held back until `commit`
+has written the records of all events that are waiting.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ logger = logging.getLogger("minitune")
 
 
 class TrialActions:
-    """Does what was decided about trials.
+    """Carries out decisions about trials.
 
     Args:
         executor: Runs the actors.
-        state: The trials; kept true.
-        hooks: The plug-ins, told of each turn of events.
+        state: The trials. This class updates it.
+        hooks: Calls the plug-ins.
         recorder: Writes the events to the journal.
     """
 
@@ -51,7 +51,7 @@ class TrialActions:
         self._unsent: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
 
     def commit(self) -> None:
-        """Write the records, then send the workers the requests that follow from them, in order. Blocks to write."""
+        """Write the records, then send the requests to the workers, in order. Blocks while it writes."""
         if self._recorder.unwritten:
             self._recorder.write()
         if self._unsent:
@@ -60,11 +60,11 @@ class TrialActions:
                 ask(*arguments)
 
     def carry_out(self, live: Live, decision: Decision) -> None:
-        """Do what was decided; no call is in flight now."""
+        """Carry out a decision. No call to the worker is in flight."""
         if decision.exploit is not None:
             if self._exploit(live.trial, *decision.exploit):
                 return
-            if decision == PAUSE:  # it was not saved to be put aside
+            if decision == PAUSE:  # the trial was not saved, so it must not be paused
                 decision = Decision(CONTINUE, decision.reason)
         if decision == STOP:
             self.end(live, decision.reason)
@@ -81,12 +81,12 @@ class TrialActions:
             self.pull(live)
 
     def pull(self, live: Live) -> None:
-        """Ask for the next report."""
+        """Request the next report."""
         live.idle = False
         if live.trial.phase is not Phase.TRAINING:
             self.move(live.trial, Step.TRAIN, "go on")
         self._unsent.append((self._executor.call, (live.actor_id, "train")))
-        if self._deadlines.are_set:  # not before: were the driver stopped in between, the worker would be late at once
+        if self._deadlines.are_set:  # begun after the call, so that a driver suspended before it makes no worker late
             self._unsent.append((self._begin_deadline, (live.actor_id,)))
 
     def _begin_deadline(self, actor_id: str) -> None:
@@ -94,12 +94,12 @@ class TrialActions:
             self._deadlines.begin(actor_id, REPORT, self._executor.now())
 
     def save(self, live: Live) -> None:
-        """Have the worker write a checkpoint; the decision waits until it has."""
+        """Let the worker write a checkpoint. The decision is carried out after that."""
         self.move(live.trial, Step.SAVE, f"before {live.decision}")
         self._unsent.append((self._executor.call, (live.actor_id, "save")))
 
     def restore(self, live: Live, path: str, metrics: dict[str, Any], reason: str) -> None:
-        """Have the worker load a checkpoint, and the result that belongs to it."""
+        """Let the worker load a checkpoint, with the result that was reported with it."""
         self.move(live.trial, Step.RESTORE, reason)
         self._unsent.append((self._executor.call, (live.actor_id, "restore", path, metrics)))
 
@@ -124,7 +124,7 @@ class TrialActions:
         self._hooks.paused(trial)
 
     def end(self, live: Live, reason: str) -> None:
-        """A trial with a worker finishes, or is interrupted."""
+        """End a trial that has a worker: it has finished, or is interrupted."""
         trial = live.trial
         if self._state.interrupted and not live.ends_by_itself:
             self.let_go(live)
@@ -142,12 +142,12 @@ class TrialActions:
         self.is_over(trial)
 
     def cut_short(self, live: Live, reason: str) -> None:
-        """Like `end`, for a trial with a call in flight, whose answer is not waited for."""
+        """Like `end`, for a trial with a call in flight. Does not wait for the answer."""
         self._state.cut_short[live.actor_id] = live.trial
         self.end(live, reason)
 
     def remove(self, trial: Trial, reason: str) -> None:
-        """A trial without a worker is ended."""
+        """End a trial that has no worker."""
         self._executor.forget(trial.trial_id)
         if self._state.interrupted:
             self._hooks.interrupted(trial)
@@ -158,18 +158,18 @@ class TrialActions:
         self.is_over(trial)
 
     def remove_if_run_ends(self, trial: Trial) -> None:
-        """A trial that would be tried again is ended instead if the run is about to end."""
+        """If the run is ending, end a trial that would otherwise be retried."""
         if self._state.end_reason:
             self.remove(trial, self._state.end_reason)
 
     def step_back(self, trial: Trial, *, refused: bool) -> None:
-        """Before a trial is tried again: a newest checkpoint that is of no use gives way to the one before it.
+        """Before a retry, replace a useless newest checkpoint by the one before it.
 
         Args:
-            trial: The trial, whose attempt has failed.
-            refused: Whether it failed to load its checkpoint. The last one that is whole stays even so.
+            trial: The trial whose attempt has failed.
+            refused: Whether the attempt failed to load its checkpoint. The last complete checkpoint is kept anyway.
         """
-        if trial.trial_id in self._state.donations:  # not its own, and the donor may make better use of it
+        if trial.trial_id in self._state.donations:  # the checkpoint belongs to the donor, which may be able to load it
             return
         while trial.checkpoints:
             newest = trial.checkpoints[-1].record
@@ -187,18 +187,18 @@ class TrialActions:
             refused = False
 
     def is_over(self, trial: Trial) -> None:
-        """The trial has ended and its status says so: what was kept for it can go."""
+        """Release everything that was kept for a trial. The trial has ended, and its status is set."""
         self._recorder.trial_ends(trial)
         self.release_donation(trial)
 
     def release_donation(self, trial: Trial) -> None:
-        """The checkpoint of another trial that `trial` was to go on from is not needed any more."""
+        """Release the donor's checkpoint, since `trial` no longer needs it."""
         donation = self._state.donations.pop(trial.trial_id, None)
         if donation is not None:
             self._recorder.unpin(donation.donor, donation.record)
 
     def let_go(self, live: Live, *, keep: bool = True) -> None:
-        """Take the worker away from its trial; its next attempt waits until the worker is gone."""
+        """Separate the worker from its trial. The trial's next attempt waits until the worker has exited."""
         self._state.let_go(live)
         if self._deadlines.are_set:
             self._deadlines.forget(live.actor_id)
@@ -206,16 +206,16 @@ class TrialActions:
         self._unsent.append((self._executor.stop, (live.actor_id, self._settings.grace_s, keeps)))
 
     def move(self, trial: Trial, step: Step, reason: str) -> None:
-        """Take a step; a change of the public status, and each retry, is recorded."""
+        """Move a trial to its next phase. Record each retry and each change of the public status."""
         if step is Step.STOP:
             trial.stopped_by = self._hooks.stopped_by(reason)
         if self._state.move(trial, step, reason) or step is Step.RETRY:
             self._recorder.status(trial, reason)
 
-    # -- what schedulers ask for --------------------------------------------------------------------------------------
+    # -- requests of schedulers ---------------------------------------------------------------------------------------
 
     def run_requests(self) -> None:
-        """Carry out what schedulers have asked for, in order."""
+        """Carry out the requests of schedulers, in order."""
         if not self._state.requests:
             return
         carry_out: dict[str, Callable[[Request], object]] = {
@@ -226,7 +226,7 @@ class TrialActions:
         }
         while self._state.requests:
             request = self._state.requests.popleft()
-            # A run that is being ended resumes no trial, so it pauses none.
+            # A run that is ending resumes no trial, so it pauses none.
             if not request.trial.is_finished() and (request.verb == "stop" or not self._state.end_reason):
                 carry_out[request.verb](request)
 
@@ -272,14 +272,14 @@ class TrialActions:
             self._change_resources(trial, request.argument)
 
     def _change_resources(self, trial: Trial, request: Resources) -> None:
-        """A waiting trial asks for something else from now on; on record before it is started."""
+        """Change the request of a waiting trial. The change is recorded before the trial starts."""
         self._state.change_resources(trial, request)
         self._recorder.note_changes(trial)
 
     def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> bool:
-        """Let `trial` go on from the donor's latest checkpoint under `config`; False if the donor has none."""
+        """Let `trial` continue from the donor's latest checkpoint with `config`. False if the donor has none."""
         own = self._state.donations.get(donor.trial_id)
-        if own is not None:  # the donor itself has nothing newer than what it was given
+        if own is not None:  # the donor has no own checkpoint that is newer than its donation
             donation = Donation.of(own.donor, own.record, own.metrics, trial)
         elif donor.checkpoints:
             kept = donor.checkpoints[-1]
@@ -306,7 +306,7 @@ class TrialActions:
 
 
 def stronger(decision: Decision, other: Decision | None) -> Decision:
-    """STOP beats PAUSE beats the rest, so a later CONTINUE never replaces either; of two pauses one that does more."""
+    """The stronger of two decisions: STOP before PAUSE before the others. Of two pauses, the one that does more."""
     if other is None:
         return decision
     rank = {STOP: 2, PAUSE: 1, CONTINUE: 0, NOOP: 0}
@@ -317,13 +317,13 @@ def stronger(decision: Decision, other: Decision | None) -> Decision:
 
 
 class Reuse:
-    """Ends a trial whose configuration was tried before at once, with the result of the earlier trial.
+    """Ends a trial whose configuration was tried before, with the result of the earlier trial, without a worker.
 
     Args:
         state: The trials of the run.
-        hooks: The plug-ins: for them the trial begins, reports once and ends.
+        hooks: Calls the plug-ins. For them, the trial begins, reports once and ends.
         recorder: Writes the events to the journal.
-        actions: Carries out its steps.
+        actions: Carries out the trial's steps.
     """
 
     def __init__(self, state: RunState, hooks: Hooks, recorder: Recorder, actions: TrialActions):
@@ -335,7 +335,7 @@ class Reuse:
         self._num_known = 0
 
     def find(self, trial: Trial) -> Trial | None:
-        """The first trial that has tried the same and has finished; None for a trial that has begun already."""
+        """The first finished trial with the same configuration; None if there is none, or `trial` has already begun."""
         while self._num_known < len(self._state.trials):
             known = self._state.trials[self._num_known]
             self._by_key.setdefault(config_key(known.config), []).append(known)
@@ -345,16 +345,16 @@ class Reuse:
         key = config_key(trial.config)
         for earlier in self._by_key.get(key, ()):
             has_ended = earlier.phase is Phase.TERMINATED and bool(earlier.last_result.get(DONE))
-            if has_ended and config_key(earlier.config) == key:  # a scheduler may have changed it on the way
+            if has_ended and config_key(earlier.config) == key:  # a scheduler may have changed it
                 return earlier
         return None
 
     def end(self, trial: Trial, earlier: Trial) -> None:
-        """Bring a trial that was about to get a worker to its end. It has no checkpoint: the earlier one has.
+        """End a trial in place of starting it. It gets no checkpoint; the earlier trial has one.
 
         Args:
-            trial: The trial; its directory is there, and its start on record.
-            earlier: Whose result it gets.
+            trial: The trial. Its directory exists, and its start is recorded.
+            earlier: The trial whose result it gets.
         """
         trial.start_time = clock.current.time()
         self._hooks.started(trial)

@@ -1,9 +1,9 @@
-"""Hooks: every call of the driver into a plug-in, in its order, and with a name for an error in it.
+"""Hooks: all calls of the driver to plug-ins, in the right order. An error in a hook names the hook.
 
-A plug-in is a scheduler, a searcher, a stopper or a callback. Each method of `Hooks` stands for one event: the
-controller says what happened, and the method calls the plug-ins in their order. `DriverContext` is what a scheduler
-sees of the run in its hooks, and how it asks for something about another trial: a request is carried out when the hook
-has returned, so nothing happens to a trial while a hook runs.
+A plug-in is a scheduler, a searcher, a stopper or a callback. Each method of `Hooks` is one event: the controller calls
+it, and the method calls the plug-ins in their order. `DriverContext` is a scheduler's view of the run in its hooks. A
+scheduler uses it to request an action on another trial. The request is carried out after the hook has returned, so no
+trial changes while a hook runs.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ STOPPER_ENDS = "the stopper has ended the run"
 INTERRUPTED_BY = "interrupted by "
 FAIL_FAST = "fail_fast: "
 EARLY_ENDS = (INTERRUPTED_BY, STOPPER_ENDS, FAIL_FAST)
-"""How the reasons begin for which trials end that the end of the run cuts short."""
+"""The prefixes of the reasons of trials that ended because the run ended."""
 _KEPT = "the run was ended; its reports are kept"
 
 
 def is_own_end(reason: str) -> bool:
-    """Whether a trial that ends for this reason is complete: it has returned, met a criterion or reached `max_t`."""
+    """Whether a trial with this end reason is complete: it has returned, met a stop criterion or reached `max_t`."""
     return reason.startswith((HAS_RETURNED, STOP_CRITERION, TRAINABLE_ENDED)) or REACHES_MAX_T in reason
 
 
-# -- what a scheduler sees ---------------------------------------------------------------------------------------------
+# -- a scheduler's view of the run -------------------------------------------------------------------------------------
 class DriverContext:
     """The first argument of every scheduler hook.
 
-    The verbs enqueue and return at once: nothing happens to a trial while a hook runs.
+    Its methods that request an action return at once. The action follows after the hook.
 
     Args:
         state: The trials of the run.
@@ -69,11 +69,11 @@ class DriverContext:
 
     @property
     def supply(self) -> str:
-        """OPEN while the searcher may give more trials, WAITING if it has none now, ENDED when it is finished."""
+        """OPEN while the searcher may suggest more trials, WAITING if it has none now, ENDED if it is finished."""
         return self._state.supply
 
     def get_trials(self) -> list[Trial]:
-        """Every trial of the run, in order of submission; not to be changed."""
+        """All trials of the run, in order of submission. Do not change the list."""
         return self._state.trials
 
     def get_trial(self, tid: str) -> Trial | None:
@@ -93,42 +93,42 @@ class DriverContext:
         return next(iter(self._state.paused.values()), None)
 
     def stop_trial(self, trial: Trial, reason: str = "") -> None:
-        """Ask for the end of `trial`, for a reason that a user can read."""
+        """Request the end of `trial`. `reason` is a text for users."""
         self._state.requests.append(Request("stop", trial, reason or "stopped by the scheduler"))
 
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
-        """Ask to put `trial` aside; with `should_checkpoint` it is saved first."""
+        """Request a pause of `trial`. With `should_checkpoint`, it is saved first."""
         self._state.requests.append(Request("pause", trial, should_checkpoint))
 
     def exploit_trial(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> None:
-        """Ask that `trial` goes on from the latest checkpoint of `donor` under `config`, for a reason for people."""
+        """Request that `trial` continues from the latest checkpoint of `donor` with `config`. `reason` is for users."""
         self._state.requests.append(Request("exploit", trial, (donor, config, reason)))
 
     def set_resources(self, trial: Trial, request: Resources | Mapping[str, Any]) -> None:
-        """Ask that `trial` has other resources from its next start on; a running trial is paused for it."""
+        """Request other resources for `trial` from its next start on. A running trial is paused for this."""
         self._state.requests.append(Request("resources", trial, Resources.of(request)))
 
 
 class _ResourceCounts:
-    """Totals under the names that Ray Tune's schedulers ask for."""
+    """The totals, with the methods that Ray Tune's schedulers use."""
 
     def __init__(self, totals: Mapping[str, float]):
         self._totals = totals
 
     def get_num_cpus(self) -> float:
-        """CPUs that trials may hold in all."""
+        """The number of CPUs that all trials together may use."""
         return self._totals.get(CPU, 0)
 
     def get_num_gpus(self) -> float:
-        """GPUs that trials may hold in all."""
+        """The number of GPUs that all trials together may use."""
         return self._totals.get(GPU, 0)
 
 
 # -- calls of plug-ins -------------------------------------------------------------------------------------------------
 class PluginError(TuneError):
-    """A plug-in has raised; the text names its hook, and the trial that it was told of.
+    """A plug-in has raised an error. The text names the hook and the trial.
 
-    Where that is possible it is also an instance of what was raised, so that a script can wait for either.
+    If possible, it is also an instance of the original exception's class, so that a script can catch either.
     """
 
 
@@ -137,14 +137,14 @@ def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **
 
     Args:
         hook: The hook, bound to the plug-in.
-        trial: The trial that it is told of, if any.
-        *args: Its arguments.
-        **kwargs: More of them.
+        trial: The trial that the call is about, if any.
+        *args: The hook's arguments.
+        **kwargs: The hook's keyword arguments.
 
     Raises:
-        ConstraintError: If a constraint of the search is at fault.
-        PluginError: If the hook raises another `Exception`, which is the cause then. Anything else passes.
-        TuneError: In a child that the hook has forked, and that comes back from it.
+        ConstraintError: If a constraint of the search raises an error.
+        PluginError: If the hook raises another `Exception`, which becomes the cause. Other exceptions are not caught.
+        TuneError: In a child process that the hook has forked, if the child returns from the hook.
     """
     pid = os.getpid()
     try:
@@ -152,7 +152,7 @@ def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **
     except PluginError:
         raise
     except Exception as error:
-        if os.getpid() != pid:  # the child's own affair
+        if os.getpid() != pid:  # a forked child handles its own errors
             raise
         _raise_told(hook, trial, error)
     if os.getpid() != pid:
@@ -161,7 +161,7 @@ def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **
 
 
 def _raise_told(hook: Callable[..., Any], trial: Trial | None, error: Exception) -> NoReturn:
-    """Raise what a hook has raised, with the hook's name. A constraint is the user's own and no fault of the hook."""
+    """Raise the error of a hook, with the hook's name. The error of a constraint is raised unchanged."""
     if isinstance(error, ConstraintError):
         raise ConstraintError(f"{error}; {_KEPT}") from error.__cause__
     text = (
@@ -173,7 +173,7 @@ def _raise_told(hook: Callable[..., Any], trial: Trial | None, error: Exception)
 
 
 def forked_error(who: str) -> TuneError:
-    """The error in the child of a fork in `who`: if the child went on, there would be two drivers."""
+    """The error for a child that `who` has forked. If the child continued, the run would have two drivers."""
     return TuneError(
         f"{who} has forked, and the child process returned from it. The run belongs to the parent, which continues. "
         "End the child with os._exit(), or use subprocess or multiprocessing"
@@ -183,25 +183,25 @@ def forked_error(who: str) -> TuneError:
 class Hooks:
     """Calls the plug-ins of a run.
 
-    Most hooks of most plug-ins do nothing. Which of them do something is found out once, so that a report costs only
-    the calls of those. `stops_run`, `turns_loop` and `hears_turns` save the controller calls in the same way.
+    Most hooks of most plug-ins do nothing. This class determines once which hooks are overridden, so that a report
+    calls only those. `stops_run`, `turns_loop` and `hears_turns` save further calls in the same way.
 
     Args:
         scheduler: Decides about trials.
-        search_alg: Proposes configurations.
+        search_alg: Suggests configurations.
         stopper: Stops trials, or all of them.
-        callbacks: The callbacks, in their order.
+        callbacks: The callbacks, in the order of their calls.
         state: The trials.
         totals: The executor's resources, by name.
 
     Attributes:
         context: The scheduler's view of the run: the first argument of its hooks.
         stops_run: Whether the stopper can end the run.
-        turns_loop: Whether a plug-in wants the loop to turn although nothing happens.
-        hears_turns: Whether a callback hears of each turn.
-        hears_results: Whether a plug-in that decides or suggests does anything with a result.
-        shows_results: Whether a callback does, besides `logs`.
-        logs: The last ones to hear of a result, if they are loggers that can also take a line.
+        turns_loop: Whether a plug-in needs turns of the loop even if there are no events.
+        hears_turns: Whether a callback has a hook for each turn.
+        hears_results: Whether stopper, scheduler or searcher have a hook for results.
+        shows_results: Whether a callback other than `logs` has a hook for results.
+        logs: The callbacks at the end of the list that are loggers and can write a finished line.
     """
 
     scheduler: TrialScheduler
@@ -222,7 +222,7 @@ class Hooks:
         self.iteration = 0
         self.hears_turns = False
         self._state = state
-        # A hook that takes longer holds up every trial, and is named in the log, once.
+        # A slower hook delays all trials, so the log names it once.
         self._slow_s = number_setting("WARN_THRESHOLD_S")
         self._slow: set[str] = set()
         self._limits: dict[int, DictStopper] = {}
@@ -239,7 +239,7 @@ class Hooks:
         search_alg: SearchAlgorithm | None = None,
         stopper: Stopper | None = None,
     ) -> None:
-        """Put other plug-ins in the place of those that are there; None leaves one as it is."""
+        """Replace plug-ins. None leaves a plug-in unchanged."""
         self.scheduler = self.scheduler if scheduler is None else scheduler
         self.search_alg = self.search_alg if search_alg is None else search_alg
         self.stopper = self.stopper if stopper is None else stopper
@@ -254,10 +254,10 @@ class Hooks:
         self.hears_results = self._tells_both or self._asks_stopper
 
     def metrics(self, of_run: Metric) -> tuple[str, ...]:
-        """The metrics that a result must hold: those of run, scheduler and searcher, by flattened name."""
+        """The flattened names of the metrics that a result must have: those of run, scheduler and searcher."""
         searched = self.search_alg.metric
         required = self.scheduler.required_attrs
-        if of_run == self.scheduler.metric and of_run not in required:  # a scheduler that lets results without it pass
+        if of_run == self.scheduler.metric and of_run not in required:  # the scheduler accepts results without it
             of_run = None
         named = list(required)
         for metric in (of_run, searched):
@@ -265,14 +265,14 @@ class Hooks:
         return tuple(dict.fromkeys(name for name in named if name and name != DEFAULT_METRIC))
 
     def goes_by_bare_number(self, of_run: Metric) -> bool:
-        """Whether a mode is known and no metric: then the number counts that a trainable returns in place of a dict."""
+        """Whether there is a mode but no metric. Then the objective is the number that a trainable returns."""
         named = (of_run, self.scheduler.metric, self.search_alg.metric)
         return self.scheduler._mode is not None and all(name in (None, DEFAULT_METRIC) for name in named)
 
     # -- the run -------------------------------------------------------------------------------------------------
 
     def setup(self, stop: Any, num_samples: int, total_num_samples: int, **info: Any) -> None:
-        """The run begins. A callback of old whose `setup` takes less gets nothing, and a warning says so."""
+        """The run begins. An older callback whose `setup` takes no arguments is called without them, with a warning."""
         arguments = {"stop": stop, "num_samples": num_samples, "total_num_samples": total_num_samples, **info}
         for listener in self._listening("setup"):
             if _takes(listener, arguments):
@@ -287,7 +287,7 @@ class Hooks:
         self.shows_results = bool(self._listeners["on_trial_result"])
 
     def _listening(self, name: str) -> list[Callable[..., Any]]:
-        """The callbacks that do something at a hook."""
+        """The callbacks that override a hook."""
         hooks = [getattr(callback, name) for callback in self.callbacks]
         return [hook for hook in hooks if not _is_left(hook, getattr(Callback, name)) and not forwards_to_nothing(hook)]
 
@@ -300,14 +300,14 @@ class Hooks:
         self._tell("on_step_end")
 
     def experiment_ends(self, trials: list[Trial], *, after_error: bool = False) -> None:
-        """The run is over, all workers are gone. Every callback is told, so that all files are closed.
+        """The run and all workers have ended. Every callback is called, even after an error, to close its files.
 
         Args:
             trials: All trials.
-            after_error: True if an exception is on its way out: those of the hooks are logged then.
+            after_error: True if another exception ends the run. Errors of the hooks are then logged.
 
         Raises:
-            TuneError: The error of the first hook that raised.
+            TuneError: The error of the first hook that raised one.
         """
         first: TuneError | None = None
         for listener in self._listeners["on_experiment_end"]:
@@ -326,9 +326,9 @@ class Hooks:
         return self.stops_run and bool(self._call(self.stopper.stop_all, None))
 
     def seconds_left(self) -> float | None:
-        """In how many seconds the loop has to turn again although nothing happens; None: no need.
+        """After how many seconds the loop must turn again even if there are no events; None: never.
 
-        The stopper says when it has to be asked; callbacks that count turns, or look at a clock in them, get some too.
+        The stopper says when its `stop_all` must be called. Callbacks with a hook for turns also need some turns.
         """
         left_s: float | None = self._call(self.stopper.seconds_left, None) if self._has_timer else None
         if self.hears_turns:
@@ -336,7 +336,7 @@ class Hooks:
         return left_s
 
     def drop_requests(self) -> None:
-        """Forget what the scheduler has asked for and what was not carried out yet."""
+        """Drop the scheduler's requests that have not been carried out yet."""
         self._state.requests.clear()
 
     # -- what to do next ---------------------------------------------------------------------------------------------
@@ -347,11 +347,11 @@ class Hooks:
         return trial
 
     def search_ends(self) -> None:
-        """The searcher is to make no more trials."""
+        """Tell the searcher to suggest no more trials."""
         self._call(self.search_alg.set_finished, None)
 
     def choose(self) -> Trial | None:
-        """The trial that the scheduler wants to run next, or None."""
+        """The trial that the scheduler has chosen to run next, or None."""
         trial = self._call(self.scheduler.choose_trial_to_run, None, self.context)
         if trial is None or isinstance(trial, Trial):
             return trial
@@ -362,7 +362,7 @@ class Hooks:
     # -- one trial -----------------------------------------------------------------------------------------------
 
     def added(self, trial: Trial) -> None:
-        """A new trial, or one that will be tried again."""
+        """A trial was added, or will be retried."""
         if "on_trial_add" in self._of_scheduler:
             self._call(self.scheduler.on_trial_add, trial, self.context, trial)
 
@@ -375,11 +375,11 @@ class Hooks:
         self._tell("on_trial_restore", trial)
 
     def decide(self, trial: Trial, result: dict[str, Any], *, ends: bool = False) -> Decision:
-        """Ask stopper, scheduler and searcher, in this order, about a new result.
+        """Pass a new result to stopper, scheduler and searcher, in this order.
 
         Args:
             trial: The trial.
-            result: Its result, nested; `done` is set in it if the trial is to stop.
+            result: The nested result. If the trial must stop, `done` is set in it.
             ends: True if the trial has ended by itself.
 
         Returns:
@@ -414,50 +414,50 @@ class Hooks:
         return "" if is_own_end(reason) or reason.startswith(EARLY_ENDS) else self.scheduler.short_name
 
     def retell(self, trial: Trial, result: dict[str, Any], flat: dict[str, Any], decision: Decision) -> None:
-        """Tell of a result that an earlier driver has decided upon: who was asked then, hears it again.
+        """Pass a recorded result to the same plug-ins again, which an earlier driver has called.
 
         Args:
             trial: The trial.
-            result: The result as it was recorded, nested.
-            flat: The same on one level.
-            decision: The decision at that time; the plug-ins' answers of today play no part.
+            result: The nested result from the journal.
+            flat: The flattened result.
+            decision: The recorded decision. The present answers of the plug-ins are ignored.
         """
         if self._asks_stopper:
             self._call(self.stopper, trial, trial.trial_id, result)
         if self._tells_both and not decision.reason.startswith((STOP_CRITERION, TRAINABLE_ENDED)):
-            told = dict(flat)  # they may change it
+            told = dict(flat)  # plug-ins may change it
             self._call(self.scheduler.on_trial_result, trial, self.context, trial, told)
-            # The stop of the scheduler sets `done`. One that came from elsewhere does not: the searcher had heard of
-            # the result by then.
+            # A stop by the scheduler sets `done`. Another stop does not, because the searcher had already received the
+            # result at that time.
             if self._tells_searcher and not result.get(DONE):
                 self._call(self.search_alg.on_trial_result, trial, trial.trial_id, told)
 
     def _limits_of(self, trial: Trial) -> DictStopper:
-        """The trial's own stopping criterion: one and the same for all trials of its experiment."""
+        """The trial's own stop criterion. All trials of an experiment share one object."""
         limits = self._limits.get(trial.experiment_number)
         if limits is None:
             limits = self._limits[trial.experiment_number] = DictStopper(trial.stopping_criterion)
         return limits
 
     def result(self, trial: Trial, result: dict[str, Any]) -> None:
-        """Show a result to the callbacks, which may change it; to those but `logs`."""
+        """Pass a result to the callbacks other than `logs`. They may change it."""
         self._tell("on_trial_result", trial, result=result)
 
     def log(self, trial: Trial, result: dict[str, Any]) -> None:
-        """Show a result to `logs`."""
+        """Pass a result to `logs`."""
         for logger in self.logs:
             self._call(logger.log_trial_result, trial, self.iteration, trial, result)
 
     def checkpointed(self, trial: Trial, checkpoint: Checkpoint) -> None:
-        """A checkpoint has arrived; it is not yet among the trial's."""
+        """A checkpoint has arrived. The trial's list of checkpoints does not contain it yet."""
         self._tell("on_checkpoint", trial, checkpoint=checkpoint)
 
     def saved(self, trial: Trial) -> None:
-        """A save is over, also one that brought no checkpoint."""
+        """A save has ended, with or without a checkpoint."""
         self._tell("on_trial_save", trial)
 
     def paused(self, trial: Trial) -> None:
-        """The trial was put aside."""
+        """The trial was paused."""
         self._call(self.search_alg.on_pause, trial, trial.trial_id)
 
     def unpaused(self, trial: Trial) -> None:
@@ -465,7 +465,7 @@ class Hooks:
         self._call(self.search_alg.on_unpause, trial, trial.trial_id)
 
     def completed(self, trial: Trial) -> None:
-        """A running trial finishes; its last result is set, its status still RUNNING."""
+        """A running trial finishes. Its last result is set, and its status is still RUNNING."""
         flat = flatten(trial.last_result)
         if "on_trial_complete" in self._of_scheduler:
             self._call(self.scheduler.on_trial_complete, trial, self.context, trial, flat)
@@ -473,38 +473,38 @@ class Hooks:
         self._tell("on_trial_complete", trial)
 
     def removed(self, trial: Trial) -> None:
-        """A pending or paused trial is ended."""
+        """A pending or paused trial ends."""
         self._call(self.scheduler.on_trial_remove, trial, self.context, trial)
         self._call(self.search_alg.on_trial_complete, trial, trial.trial_id)
         self._tell("on_trial_complete", trial)
 
     def interrupted(self, trial: Trial) -> None:
-        """The user has interrupted the run; the trial can be resumed."""
+        """The user has interrupted the run. The trial can be resumed later."""
         result = flatten(trial.last_result) if trial.last_result else None
         self._call(self.search_alg.on_trial_complete, trial, trial.trial_id, result=result)
         self._tell("on_trial_complete", trial)
 
     def failed(self, trial: Trial) -> None:
-        """An attempt of the trial has failed, for whatever follows."""
+        """An attempt of the trial has failed. Called before `recovers` or `errored`."""
         self._call(self.scheduler.on_trial_error, trial, self.context, trial)
         self._call(self.search_alg.on_trial_error, trial, trial.trial_id)
 
     def recovers(self, trial: Trial) -> None:
-        """The trial will be tried again; its status is PENDING."""
+        """The trial will be retried. Its status is PENDING."""
         self.added(trial)
         self._tell("on_trial_recover", trial)
 
     def errored(self, trial: Trial) -> None:
-        """The trial has failed for good; its status is ERROR."""
+        """The trial has failed and will not be retried. Its status is ERROR."""
         self._call(self.search_alg.on_trial_complete, trial, trial.trial_id, error=True)
         self._tell("on_trial_error", trial)
 
     # -- calling -------------------------------------------------------------------------------------------------
 
     def _tell(self, hook: str, trial: Trial | None = None, **arguments: Any) -> None:
-        """Call a hook of the callbacks with the arguments that all of them get.
+        """Call a hook of all callbacks, with the arguments that all hooks get.
 
-        While a past run is replayed, callbacks are not told again of what they have seen.
+        During a replay, this calls no callbacks, because they have already handled these events.
         """
         listeners = self._listeners.get(hook)
         if not listeners or self.context.is_replaying:
@@ -528,7 +528,7 @@ class Hooks:
             taken_s = time.monotonic() - begin_s
             if (
                 taken_s > self._slow_s and getattr(hook, "__name__", "") != "on_experiment_end"
-            ):  # no trial waits by then
+            ):  # at the end, no trial waits
                 self._warn_slow(_hook_name(hook), taken_s)
         if os.getpid() != self._pid:
             raise forked_error(_hook_name(hook))
@@ -541,12 +541,12 @@ class Hooks:
 
 
 def _is_left(hook: Any, base: Any) -> bool:
-    """Whether a plug-in's hook is the one of its base class, which does nothing: it need not be called."""
+    """Whether a plug-in inherits a hook from its base class. That hook does nothing and need not be called."""
     return getattr(hook, "__func__", None) is base
 
 
 def _overridden(plugin: Any, base: type) -> frozenset[str]:
-    """The hooks of a plug-in that are not those of its base class."""
+    """The hooks that a plug-in overrides."""
     names = [name for name in vars(base) if name.startswith("on_")]
     return frozenset(name for name in names if not _is_left(getattr(plugin, name), getattr(base, name)))
 
@@ -561,7 +561,7 @@ def _takes(hook: Callable[..., Any], arguments: dict[str, Any]) -> bool:
 
 
 def _hook_name(hook: Any) -> str:
-    """The name that the user knows `hook` by: for a searcher within wrappers it is the searcher's own."""
+    """The name of a hook for users. For a wrapped searcher, it is the searcher's own hook."""
     owner = getattr(hook, "__self__", None)
     if owner is None:
         return type(hook).__name__

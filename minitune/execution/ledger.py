@@ -1,11 +1,11 @@
-"""Ledger: who holds which CPUs, memory and GPU fractions, who waits for them, and what a process in them is told.
+"""Ledger: which trials hold which CPUs, memory and GPU fractions, and which trials wait for them.
 
-Amounts are integers, `UNIT` of them for 1, so that sums are exact. A bundle *wants* of GPUs: 0, less than `UNIT` for a
-share of one device, or a multiple of `UNIT` for whole devices. A share never spreads over two devices.
+Amounts are integers in units of 1/`UNIT`, so that sums are exact. A bundle *wants* GPUs: 0, less than `UNIT` for a
+share of one device, or a multiple of `UNIT` for whole devices. A share is always on one device.
 
-A big request that waits does not hold up smaller ones, but it must not starve. Each time a later one is admitted while
-a waiter's request finds no room, that waiter is *overtaken*; after `PATIENCE` times it is *owed*, and the ledger keeps
-for it what becomes free. Schedulers of batch systems call this backfilling with a reservation for the first job.
+A large request that waits does not block smaller ones, but it must not starve. When a later request is admitted while a
+waiter does not fit, that waiter is *overtaken*. After `PATIENCE` times it is *owed*: the ledger reserves resources for
+it as they become free. Batch systems call this backfilling with a reservation for the first job.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from minitune.error import TuneError
 from minitune.resources import CPU, GPU, Allocation, BundleAllocation, GpuShare, Resources
 
 UNIT = 10_000
-"""The ledger's resolution: a count of 1 stands for 1/10,000 of a CPU, a GPU or a byte."""
+"""The ledger's resolution: one unit is 1/10,000 of a CPU, a GPU or a byte."""
 Placement = tuple[tuple[str, ...], ...]
-"""Ids of the devices of each bundle."""
+"""The ids of each bundle's devices."""
 _SEARCH_STEPS = 2_000
 PATIENCE = 16
-"""A waiter that was overtaken so often is owed."""
+"""How many times a waiter is overtaken before it is owed."""
 _WATCHED = 32
 NOSET_VARIABLES = ("MINITUNE_NOSET_CUDA_VISIBLE_DEVICES", "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES")
-"""Any of these, set to something like 1, leaves the visible devices of workers as they are."""
+"""If one of these variables is on, the ledger does not change the visible devices of workers."""
 _MAX_DEMANDS = 4_096
 
 
@@ -37,13 +37,13 @@ _MAX_DEMANDS = 4_096
 def place(wants: Sequence[int], free: Mapping[str, int]) -> Placement | None:
     """Find devices for all bundles together.
 
-    Shares go to the most used device that still has room (best fit, the largest share first), so that whole devices
-    stay free; whole devices are taken in the order of `free`. A single share, and any number of whole devices, are
-    placed whenever that is possible. Several different shares at once are bin packing: where best fit fails, an
-    exact search of at most 2,000 steps follows.
+    Shares go to the most used device with enough room (best fit, the largest share first), so that whole devices stay
+    free. Whole devices are taken in the order of `free`. A single share, and any number of whole devices, are placed
+    whenever this is possible. Several different shares are a bin packing problem: if best fit fails, an exact search of
+    at most 2,000 steps follows.
 
     Args:
-        wants: One per bundle.
+        wants: The amount for each bundle.
         free: The free part of each device, by id.
 
     Returns:
@@ -73,14 +73,14 @@ def place(wants: Sequence[int], free: Mapping[str, int]) -> Placement | None:
 
 
 def place_on(wants: Sequence[int], free: Mapping[str, int], devices: Sequence[str]) -> Placement | None:
-    """Find a placement on exactly these devices, each first used in the order given.
+    """Find a placement on exactly these devices, first used in the given order.
 
-    A process that already runs knows its devices by their places in `CUDA_VISIBLE_DEVICES`, so the order counts.
+    A running process identifies its devices by their positions in `CUDA_VISIBLE_DEVICES`, so the order matters.
 
     Args:
-        wants: One per bundle.
+        wants: The amount for each bundle.
         free: The free part of each device, by id.
-        devices: Ids; all are to be used.
+        devices: The ids. All of them must be used.
 
     Returns:
         The devices of each bundle, or None if that is not possible.
@@ -89,7 +89,7 @@ def place_on(wants: Sequence[int], free: Mapping[str, int], devices: Sequence[st
     chosen: list[tuple[str, ...]] = []
 
     def extend(used: int) -> bool:
-        """Place the bundles that are left, with the first `used` devices in use already."""
+        """Place the remaining bundles, when the first `used` devices are already used."""
         if len(chosen) == len(wants):
             return used == len(devices)
         want = wants[len(chosen)]
@@ -120,7 +120,7 @@ def _take(room: dict[str, int], devices: Sequence[str], units: int) -> None:
 
 
 def _best_fit(shares: Sequence[tuple[int, int]], room: Mapping[str, int]) -> list[str] | None:
-    """A device for each share, in order; None where best fit finds none."""
+    """A device for each share, in order; None if best fit finds none."""
     left = dict(room)
     hosts = []
     for want, _ in shares:
@@ -134,7 +134,7 @@ def _best_fit(shares: Sequence[tuple[int, int]], room: Mapping[str, int]) -> lis
 
 
 class _Search:
-    """Bin packing by depth-first search: the largest share first, devices with equal room tried once."""
+    """Bin packing by depth-first search: the largest share first. Of devices with equal room, only one is tried."""
 
     def __init__(self, shares: Sequence[tuple[int, int]], room: Mapping[str, int]):
         self._wants = [want for want, _ in shares]
@@ -143,7 +143,7 @@ class _Search:
         self._steps_left = _SEARCH_STEPS
 
     def run(self) -> list[str] | None:
-        """A device for each share, or None if there is no way or none was found in time."""
+        """A device for each share; None if there is no solution, or none within the limit of steps."""
         if sum(self._wants) > sum(self._room.values()):
             return None
         return self._hosts if self._extend() else None
@@ -169,15 +169,15 @@ class _Search:
         return False
 
 
-# -- who waits ---------------------------------------------------------------------------------------------------------
+# -- waiting -----------------------------------------------------------------------------------------------------------
 @dataclass
 class _Group:
-    """The waiters with one and the same request: they fit, or do not fit, together.
+    """The waiters with the same request: either all of them fit or none.
 
     Attributes:
-        request: The resources that each of them waits for.
-        overtaken: How often the group's oldest member of the time has been overtaken.
-        members: By waiter, its place in the line and the value of `overtaken` when it came; the oldest first.
+        request: The request of each waiter.
+        overtaken: How many times the group's oldest member (at the respective time) has been overtaken.
+        members: For each waiter, its place in the line and the value of `overtaken` when it joined; the oldest first.
     """
 
     request: Resources
@@ -185,7 +185,7 @@ class _Group:
     members: OrderedDict[str, tuple[int, int]] = field(default_factory=OrderedDict)
 
     def oldest(self) -> tuple[str, int, int]:
-        """The waiter that has waited longest, its place in the line, and how often it was overtaken."""
+        """The waiter that has waited longest, its place in the line, and how many times it was overtaken."""
         waiter, (place, before) = next(iter(self.members.items()))
         return waiter, place, self.overtaken - before
 
@@ -193,12 +193,12 @@ class _Group:
 class WaitingLine:
     """The waiters in order of their first refusal.
 
-    Costs grow with the number of distinct requests, not with that of waiters, and only the 32 oldest requests are
-    watched. A waiter behind the oldest of its group may count as overtaken by one that came before it. Then it is owed
-    somewhat early, never late.
+    The cost depends on the number of distinct requests, not on the number of waiters. Only the 32 oldest requests are
+    watched. A waiter that is not the oldest of its group may count as overtaken by one that came before it. Then it is
+    owed too early, but never too late.
 
     Attributes:
-        requests: By waiter, the resources that it waits for. Most of the time there is no waiter.
+        requests: The request of each waiter. Most of the time there is no waiter.
     """
 
     def __init__(self) -> None:
@@ -207,7 +207,7 @@ class WaitingLine:
         self._places = itertools.count()
 
     def join(self, waiter: str, request: Resources) -> None:
-        """Put `waiter` at the end; one that stands in the line already keeps its place, unless its request changed."""
+        """Add `waiter` at the end. A waiter that is already in the line keeps its place if its request is the same."""
         known = self.requests.get(waiter)
         if known is not None and (known is request or known == request):
             return
@@ -217,7 +217,7 @@ class WaitingLine:
         self.requests[waiter] = request
 
     def leave(self, waiter: str) -> None:
-        """Take `waiter` out; nothing happens if it does not wait."""
+        """Remove `waiter`. Does nothing if it is not in the line."""
         request = self.requests.pop(waiter, None)
         if request is None:
             return
@@ -227,12 +227,12 @@ class WaitingLine:
             del self._groups[request]
 
     def note_admission(self, admitted: str, has_room: Callable[[Resources], bool]) -> None:
-        """Count those whom `admitted` overtakes. To be called before it takes its resources and leaves the line.
+        """Count the waiters that `admitted` overtakes. Called before `admitted` takes its resources.
 
         Args:
-            admitted: The name of the one that is admitted; it may never have waited.
-            has_room: Whether a request would find room. A waiter that has room is not overtaken: the scheduler has
-                chosen another one.
+            admitted: The name of the admitted trial. It may never have waited.
+            has_room: Whether there is room for a request. A waiter with room is not overtaken: the scheduler has chosen
+                another trial.
         """
         request = self.requests.get(admitted)
         place = self._groups[request].members[admitted][0] if request is not None else None
@@ -242,7 +242,7 @@ class WaitingLine:
                 group.overtaken += 1
 
     def owed(self) -> tuple[str, Resources] | None:
-        """Of the waiters that were overtaken `PATIENCE` times, the one that has waited longest, and its request."""
+        """The waiter that has waited longest among those that were overtaken `PATIENCE` times, and its request."""
         first: tuple[int, str, Resources] | None = None
         for group in self._watched():
             waiter, place, overtaken = group.oldest()
@@ -257,12 +257,12 @@ class WaitingLine:
 # -- the ledger --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Demand:
-    """A request in integers.
+    """A request in units.
 
     Attributes:
-        units: By name, GPUs excepted.
-        gpus: Of each bundle; empty if the request has no GPUs.
-        is_feasible: Whether a ledger without holders has room for it.
+        units: The amount of each resource except GPUs, by name.
+        gpus: The GPU amount of each bundle; empty if the request has no GPUs.
+        is_feasible: Whether an empty ledger has room for it.
     """
 
     units: Mapping[str, int]
@@ -277,26 +277,26 @@ class _Holding:
 
 
 class Ledger:
-    """Counts what is held, in integers of 1/10,000, so that ten times 0.1 CPU fit on one CPU, and three thirds.
+    """Counts the held resources in units of 1/10,000, so that ten times 0.1 CPU fit on one CPU, as do three thirds.
 
-    Not thread-safe, and no method blocks (but see `find_gpus`). The costs of a call do not grow with the number of
-    holders or waiters, only with the number of devices and of distinct requests that wait.
+    Not thread-safe. No method blocks (but see `find_gpus`). The cost of a call depends on the number of devices and of
+    distinct waiting requests, not on the number of holders or waiters.
 
-    So that big requests do not starve, a driver asks `can_acquire(request, waiter)` for each trial that could start, in
-    any order, and calls `acquire` for one that got True. The ledger remembers refused waiters. A waiter that was
-    overtaken 16 times while there was no room for it is *owed*: until it starts, the ledger admits no other one that
-    would take of what it needs. So it must go on asking, or be dropped by `forget`. As a safeguard, an owed waiter
-    loses its place if it has room and does not ask, while another one asks in vain 16 times.
+    The driver calls `can_acquire(request, waiter)` for each trial that could start, in any order, and then `acquire`
+    for one that got True. The ledger remembers refused waiters, so that large requests do not starve. A waiter that was
+    overtaken 16 times while there was no room for it is *owed*: until it starts, the ledger admits no other waiter that
+    needs the same resources. So an owed waiter must continue to ask, or be removed by `forget`. As a safeguard, it
+    loses its place if it has room but does not ask, while others are refused 16 times.
 
     Args:
-        totals: Amounts by name: `CPU`, `GPU`, `memory` (bytes) and custom ones.
-        gpu_ids: Ids of the devices behind `totals["GPU"]`.
-        find_gpus: Asked, once, for the ids of devices if a request needs GPUs and `gpu_ids` is empty; it may block.
+        totals: The total amounts by name: `CPU`, `GPU`, `memory` (bytes) and custom ones.
+        gpu_ids: The ids of the devices in `totals["GPU"]`.
+        find_gpus: Called once to find devices if a request needs GPUs and `gpu_ids` is empty. It may block.
         environ: The environment that workers inherit; by default that of this process, read at each `acquire`.
-        cpu_limit: A request for more CPUs than there are is met up to here: the totals are then raised for good.
+        cpu_limit: If a request needs more CPUs than the total, the total is raised permanently, up to this limit.
 
     Raises:
-        ValueError: If an amount is bad, an id comes twice, or the number of ids is not `totals["GPU"]`.
+        ValueError: If an amount is invalid, an id occurs twice, or the number of ids differs from `totals["GPU"]`.
     """
 
     def __init__(
@@ -330,33 +330,33 @@ class Ledger:
         self._kept_for: str | None = None
         self._asks_in_vain: dict[str, int] = {}
 
-    # -- what there is -------------------------------------------------------------------------------------------
+    # -- amounts -------------------------------------------------------------------------------------------------
 
     def totals(self) -> dict[str, float]:
-        """Amounts by name, held ones included. `GPU` is there if there are any."""
+        """The total amounts by name, including held ones. Has `GPU` only if there are devices."""
         return _amounts(self._total, self._gpu_total)
 
     def free(self) -> dict[str, float]:
-        """Amounts by name that are not held."""
+        """The free amounts by name."""
         return _amounts(self._free, self._gpu_free)
 
     def check(self, request: Resources) -> None:
-        """Refuse a request that can never fit, not even on an idle machine.
+        """Refuse a request that does not even fit on the idle machine.
 
         Raises:
-            TuneError: Naming the request and the totals.
+            TuneError: If the request can never fit. The text names the request and the totals.
         """
         self._demand(request)
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
     def can_acquire(self, request: Resources, waiter: str | None = None, gpu_ids: Sequence[str] | None = None) -> bool:
-        """Whether `acquire` may be called now: there is room, and it is not kept for an owed waiter.
+        """Whether `acquire` may be called now: there is room that is not reserved for an owed waiter.
 
         Args:
-            request: The resources that would be held.
-            waiter: The caller's id. If refused, it waits from its first refusal on, until it acquires, or `forget`.
-            gpu_ids: See `acquire`. A refusal for want of just these devices makes no waiter.
+            request: The requested resources.
+            waiter: The caller's id. If the request is refused, the caller is a waiter until `acquire` or `forget`.
+            gpu_ids: See `acquire`. If only these devices are missing, the caller does not become a waiter.
 
         Raises:
             TuneError: If the request can never fit.
@@ -376,34 +376,34 @@ class Ledger:
         return placement is not None
 
     def owed(self) -> str | None:
-        """The waiter for which resources are kept, if there is one."""
+        """The waiter for which resources are reserved, or None."""
         owed = self._owed()
         return None if owed is None else owed[0]
 
     def forget(self, waiter: str) -> None:
-        """`waiter` does not want to start any more: nothing is kept for it. Nothing happens if it does not wait."""
+        """Remove a waiter that no longer needs resources. Does nothing if it is not a waiter."""
         self._line.leave(waiter)
 
     # -- holding -----------------------------------------------------------------------------------------------------
 
     def acquire(self, holder: str, request: Resources, gpu_ids: Sequence[str] | None = None) -> Allocation:
-        """Take everything that `request` asks for, or nothing.
+        """Take all resources of `request` or none.
 
-        Fractions of GPUs are packed: each goes to the most used device that has room for it, never to two. This only
-        looks at what is free; `can_acquire` tells whether it is another waiter's turn.
+        Fractions of GPUs are packed: each goes to the most used device with enough room, and never to two devices. This
+        method checks only what is free. `can_acquire` checks whether it is another waiter's turn.
 
         Args:
-            holder: A name that holds nothing now. The wait of a waiter with this name ends, or with the part of it
-                before the last `#`.
-            request: The resources to hold.
-            gpu_ids: Insist on exactly these devices, in this order (that of `Allocation.gpu_ids`): for a process that
-                runs already and has them in its environment.
+            holder: A name that holds nothing at present. The waiter with this name (or with its part before the last
+                `#`) stops waiting.
+            request: The requested resources.
+            gpu_ids: Use exactly these devices, in this order (that of `Allocation.gpu_ids`). For a running process,
+                whose environment already names its devices.
 
         Returns:
-            The resources that were taken. The `env` of each bundle is complete for a child process that works in it.
+            The resources. The `env` of each bundle has all variables that a child process of the bundle needs.
 
         Raises:
-            RuntimeError: If there is no room, or `holder` holds something.
+            RuntimeError: If there is no room, or `holder` already holds resources.
             TuneError: If the request can never fit.
         """
         if holder in self._holdings:
@@ -425,21 +425,21 @@ class Ledger:
         return allocation_of(request, placement, self._environ)
 
     def release(self, holder: str) -> None:
-        """Give back all that `holder` has. To be called when its last process is gone, not before.
+        """Release all resources of `holder`. Call it only after the holder's last process has ended.
 
         Raises:
-            RuntimeError: If it holds nothing.
+            RuntimeError: If `holder` holds nothing.
         """
         holding = self._pop(holder)
         self._move(self._free, self._gpu_free, holding.demand, holding.placement, +1)
 
     def write_off(self, holder: str) -> None:
-        """Take the resources of `holder` from the totals for good: its process cannot be killed.
+        """Subtract the resources of `holder` from the totals permanently, because its process cannot be killed.
 
-        Requests that do not fit into what is left can never fit; nothing is kept for them any more.
+        Requests that exceed the remaining totals can never fit. They lose their reservations.
 
         Raises:
-            RuntimeError: If it holds nothing.
+            RuntimeError: If `holder` holds nothing.
         """
         holding = self._pop(holder)
         self._move(self._total, self._gpu_total, holding.demand, holding.placement, -1)
@@ -454,7 +454,7 @@ class Ledger:
         return holding
 
     def _demand(self, request: Resources) -> _Demand:
-        """The request in integers, if it is feasible."""
+        """The request in units, if it is feasible."""
         demand = self._demands.get(request)
         if demand is None:
             if GPU in request.required_resources and not self._gpu_total:
@@ -474,7 +474,7 @@ class Ledger:
             self._gpu_free = dict(self._gpu_total)
 
     def _make_room(self, cpus: float) -> None:
-        """A share of a machine is no reason to refuse what the machine has."""
+        """Raise the total of CPUs up to `cpu_limit`: this process's share may be smaller than the machine."""
         more = _total_units(cpus) - self._total.get(CPU, 0) if cpus <= self._cpu_limit else 0
         if more > 0:
             self._total[CPU] = self._total.get(CPU, 0) + more
@@ -505,7 +505,7 @@ class Ledger:
         )
 
     def _place(self, demand: _Demand, gpu_ids: Sequence[str] | None = None) -> Placement | None:
-        """Where the demand would go now, or None if there is no room. Without GPUs the placement is empty."""
+        """The placement of a demand now; None if there is no room. Without GPUs, the placement is empty."""
         for name, count in demand.units.items():
             if count > self._free[name]:
                 return None
@@ -514,16 +514,16 @@ class Ledger:
         return place(demand.gpus, self._gpu_free) if demand.gpus else ()
 
     def _has_room(self, request: Resources) -> bool:
-        """Whether a request finds room now; one that can never fit is none to wait for and counts as if it did."""
+        """Whether there is room for a request now. True for a request that can never fit, since it must not wait."""
         try:
             return self._place(self._demand(request)) is not None
         except TuneError:
             return True
 
     def _leaves_room(self, demand: _Demand, placement: Placement, owed: Resources) -> bool:
-        """Whether the demand can be met beside the owed request: it takes nothing of what that one needs.
+        """Whether the demand leaves room for the owed request.
 
-        Only what both ask for counts: a demand for a CPU leaves the GPUs free.
+        Only resources that both need count: a demand for a CPU does not use GPUs.
         """
         needed = self._demand(owed)
         for name, count in demand.units.items():
@@ -536,7 +536,7 @@ class Ledger:
         return place(needed.gpus, left) is not None
 
     def _owed(self) -> tuple[str, Resources] | None:
-        """The owed waiter and its request; waiters whose request has become infeasible lose their place."""
+        """The owed waiter and its request. Waiters whose request has become infeasible are removed."""
         while (owed := self._line.owed()) is not None:
             try:
                 self._demand(owed[1])
@@ -547,7 +547,7 @@ class Ledger:
         return owed
 
     def _is_given_up(self, owed: tuple[str, Resources], waiter: str | None) -> bool:
-        """Whether the owed one has stopped asking: it has room, but others ask again and again."""
+        """Whether the owed waiter has stopped asking: it has room, while others have been refused many times."""
         if waiter is None or not self._has_room(owed[1]):
             return False
         if self._kept_for != owed[0]:
@@ -558,7 +558,7 @@ class Ledger:
 
     @staticmethod
     def _move(units: dict[str, int], gpus: dict[str, int], demand: _Demand, placement: Placement, sign: int) -> None:
-        """Add the demand to what is free (or there), or take it away."""
+        """Add the demand to the given amounts, or subtract it."""
         for name, count in demand.units.items():
             units[name] += sign * count
         for want, devices in zip(demand.gpus, placement, strict=True):
@@ -575,16 +575,16 @@ def _meant(name: str, totals: Mapping[str, float]) -> str:
 
 
 def to_units(amount: float, total_units: int) -> int:
-    """An amount in 1/10,000, rounded up, except that what fits k times into the total by arithmetic does so here.
+    """Convert an amount to units, rounded up. But if the amount fits k times into the total, so do the units.
 
-    So a third of a GPU is 3,333 and not 3,334, of which only two would fit on one device.
+    So a third of a GPU is 3,333 units. With 3,334, only two thirds would fit on one device.
 
     Args:
-        amount: The amount that is asked for; at least 0.
-        total_units: The device's total, in 1/10,000.
+        amount: The requested amount, at least 0.
+        total_units: The device's total, in units.
 
     Returns:
-        The count; 0 for 0 only.
+        The units; 0 only for 0.
     """
     if amount == int(amount):
         return int(amount) * UNIT
@@ -601,12 +601,12 @@ def _total_units(amount: float) -> int:
 
 
 def allocation_of(request: Resources, placement: Placement, environ: Mapping[str, str]) -> Allocation:
-    """The allocation that an actor hears of: amounts and devices.
+    """The allocation that an actor gets: amounts and devices.
 
     Args:
-        request: The request that was met.
-        placement: The devices of each bundle; empty if it has none.
-        environ: The environment that its process inherits.
+        request: The request.
+        placement: The devices of each bundle; empty without GPUs.
+        environ: The environment that the actor's process inherits.
     """
     bundles = []
     for bundle, devices in zip(request.bundles, placement or ((),) * len(request.bundles), strict=True):
@@ -625,17 +625,17 @@ def allocation_of(request: Resources, placement: Placement, environ: Mapping[str
 
 
 def _env(cpus: float, gpu_ids: Sequence[str] | None, environ: Mapping[str, str]) -> dict[str, str]:
-    """Devices and thread cap.
+    """The environment variables for devices and for the number of threads.
 
-    `OMP_NUM_THREADS` is enough: OpenBLAS, MKL, BLIS and numexpr go by it unless their own variable is set, which is
-    then the user's wish.
+    `OMP_NUM_THREADS` is enough: OpenBLAS, MKL, BLIS and numexpr use it unless their own variable is set, and then the
+    user has set it.
 
     Args:
-        cpus: The CPUs of the process.
-        gpu_ids: The devices that it is to see. None, for a trial without GPUs, hides nothing: libraries may well use
-            a device that the ledger does not count. Empty, for a bundle without GPUs in a trial that has some, hides
-            those.
-        environ: The environment that it inherits.
+        cpus: The number of CPUs of the process.
+        gpu_ids: The devices that the process may see. None, for a trial without GPUs, hides no device, because
+            libraries may use one that the ledger does not count. Empty, for a bundle without GPUs in a trial that has
+            GPUs, hides all devices.
+        environ: The environment that the process inherits.
     """
     env = {}
     if not environ.get("OMP_NUM_THREADS"):
@@ -643,7 +643,7 @@ def _env(cpus: float, gpu_ids: Sequence[str] | None, environ: Mapping[str, str])
     if gpu_ids is not None and not any(_is_true(environ.get(name, "")) for name in NOSET_VARIABLES):
         env["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_ids)
         if not environ.get("CUDA_DEVICE_ORDER"):
-            # CUDA's own order is by speed, nvidia-smi's by bus: without this an index would name another card.
+            # CUDA orders devices by speed, nvidia-smi by bus. Without this, an index would name another device.
             env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     return env
 

@@ -1,7 +1,7 @@
-"""RunState: all that the driver knows of a run. Its settings, its trials, and what may happen to them next.
+"""RunState: the state of a run in the driver. It has the settings, the trials, and what may happen to them next.
 
-Trials are indexed by where they are, so that no event needs a scan. Only `RunState.move` takes a step of a trial's
-life, so the indices agree with the phases of the trials.
+Trials are indexed by their phase, so that no event needs a scan over all trials. Only `RunState.move` changes the phase
+of a trial, so the indices always agree with the phases.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from minitune.execution.report_path import ReportPath
 
 OPEN, WAITING, ENDED = "OPEN", "WAITING", "ENDED"
-"""Whether the searcher may give more trials, has none now, or is finished."""
+"""The searcher may suggest more trials, has none at the moment, or is finished."""
 
 GRACE_S = 10.0
-"""How long a trial may take to unwind when it is asked to stop, before it is terminated and then killed."""
+"""How long a trial may take to unwind after it was asked to stop, in seconds. Then it is terminated, then killed."""
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class TrialSettings:
-    """The settings that the trials of one experiment have in common.
+    """The settings of all trials of one experiment.
 
     Attributes:
         trainable: The trainable, stored once with the executor.
-        checkpoints: When class trainables are saved.
-        saves: Whether the trainable is a class that can be saved between two steps.
+        checkpoints: When a class trainable is saved.
+        saves: Whether the trainable is a class, which can be saved between two steps.
     """
 
     trainable: Shared
@@ -51,26 +51,26 @@ class TrialSettings:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """The settings of a run that the controller needs, beside its plug-ins.
+    """The settings of a run that the controller needs.
 
     Attributes:
         run_name: The run's name.
-        experiments: Those of each experiment, in order; `Trial.experiment_number` is an index of it.
-        metric: The run's metric, a list of them, or None.
+        experiments: The settings of each experiment. `Trial.experiment_number` is an index of this list.
+        metric: The run's metric, a list of metrics, or None.
         seed: The base seed.
-        failure: Whether a failure ends the run.
-        max_concurrent_trials: At most so many trials run at a time; None means no limit.
-        max_ahead: So many trials are drawn ahead of their workers; None means what suits the machine.
-        reuse_actors: Whether a worker is handed on to the next trial.
-        grace_s: Seconds that a trial has to unwind.
+        failure: How the run handles failures.
+        max_concurrent_trials: How many trials may run at the same time; None means no limit.
+        max_ahead: How many trials are drawn before there is a worker for them; None: it depends on the machine.
+        reuse_actors: Whether the worker of a finished trial runs the next one.
+        grace_s: How many seconds a trial has to unwind.
         free_restore_failures: How many failed restores of a trial do not count as failures.
-        trial_timeout_s: Seconds that one attempt of a trial may take, or None.
-        report_timeout_s: Seconds from a pull to the report that answers it, or None.
-        reuses_results: Whether a trial whose configuration was tried before gets the result of that one.
-        strict_metric: Whether a result without the metric of run, scheduler or searcher is an error of its trial.
-        answered: In a run whose events come in logical order, gives the actors whose answer waits for its turn; else
-            None.
-        rest: In such a run lets time pass, at most so many seconds, without telling any event; else None.
+        trial_timeout_s: How many seconds one attempt of a trial may take, or None.
+        report_timeout_s: How many seconds a trial may take to answer a pull with a report, or None.
+        reuses_results: Whether a trial with a configuration that was tried before gets the earlier result.
+        strict_metric: Whether a trial fails if its result lacks the metric of run, scheduler or searcher.
+        answered: For a run with logical order: returns the actors whose answers have arrived and wait for their turn.
+            Else None.
+        rest: For a run with logical order: waits at most the given seconds without returning an event. Else None.
     """
 
     run_name: str = ""
@@ -92,17 +92,17 @@ class RunSettings:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether nothing may depend on when something has happened."""
+        """Whether events come in logical order, so that no decision may depend on real time."""
         return self.answered is not None
 
 
 # -- trials ------------------------------------------------------------------------------------------------------------
 class TrialQueue:
-    """Trials in order of arrival, grouped by what they need.
+    """Trials in order of arrival, grouped by their resource requests.
 
-    Trials with equal requests wait one behind the other. So one question for each distinct request tells that the
-    machine is full, however many trials wait. Every operation is O(1) in the number of trials; `heads` is
-    O(k log k) in the number k of distinct requests.
+    Trials with equal requests form one group. So one check per distinct request shows whether a trial can start, with
+    any number of trials. Every operation is O(1) in the number of trials; `heads` is O(k log k) in the number k of
+    distinct requests.
     """
 
     def __init__(self) -> None:
@@ -121,13 +121,13 @@ class TrialQueue:
         return iter([trial for _, trial in entries])
 
     def push(self, trial: Trial) -> None:
-        """Put `trial` at the end; one that is there already stays where it is."""
+        """Add `trial` at the end. A trial that is already in the queue keeps its place."""
         if trial.trial_id not in self._places:
             self._places[trial.trial_id] = trial.resources
             self._groups.setdefault(trial.resources, {})[trial.trial_id] = (next(self._arrivals), trial)
 
     def remove(self, trial: Trial) -> None:
-        """Take `trial` out; nothing happens if it is not there."""
+        """Remove `trial`. Does nothing if it is not in the queue."""
         request = self._places.pop(trial.trial_id, None)
         if request is None:
             return
@@ -144,7 +144,7 @@ class TrialQueue:
         firsts = []
         for group in self._groups.values():
             firsts.append(next(iter(group.values())))
-        firsts.sort()  # by arrival: no two are equal
+        firsts.sort()  # by arrival numbers, which are distinct
         return [trial for _, trial in firsts]
 
     def first(self) -> Trial | None:
@@ -158,23 +158,23 @@ _GO_ON = Decision(CONTINUE)
 
 @dataclass
 class Live:
-    """All that the driver knows of a trial that owns an actor.
+    """The state of a trial that has an actor.
 
     Attributes:
         trial: The trial.
         actor_id: Its actor.
-        decision: The decision to carry out once the save in flight is over.
-        requested: What was asked for from outside (a scheduler about another trial, the end of the run); it is
-            carried out when the call in flight has returned.
-        ends_by_itself: True if the trainable has said that it is done.
+        decision: The decision to carry out after the save in flight.
+        requested: A request that does not come from the trial's own report (from a scheduler's hook for another trial,
+            or because the run ends). It is carried out when the call in flight has returned.
+        ends_by_itself: True if the trainable has reported that it is done.
         allocation: The actor's resources; None until it is ready.
-        idle: True while no call is in flight, within the handling of one event.
-        begun_s: When the worker was asked for, by the executor's clock.
+        idle: True while no call is in flight. This is so only during the handling of an event.
+        begun_s: When the worker was requested, by the executor's clock.
         ready_s: When it was ready; infinite until then.
         has_reported: Whether this attempt has reported.
-        path: A short way into the files for reports that are like the one before; None if there is none.
-        look_s: When the trial's directory is to be looked at again, by `time.monotonic`, while reports take that way.
-        overdue: The time limit that it has broken: its worker has been told to end, and its trial fails when it has.
+        path: The fast path that writes reports like the previous one to the files; None if there is none.
+        look_s: While the fast path is used: when to check the trial's directory again, by `time.monotonic`.
+        overdue: The time limit that the trial has exceeded. Its worker was told to end; then the trial fails.
     """
 
     trial: Trial
@@ -193,12 +193,12 @@ class Live:
 
 
 class Request(NamedTuple):
-    """A request of a scheduler about a trial; carried out when its hook has returned.
+    """A scheduler's request about a trial. It is carried out after the hook has returned.
 
     Attributes:
         verb: `"stop"`, `"pause"`, `"exploit"` or `"resources"`.
-        trial: The trial concerned.
-        argument: For `stop` the reason, for `pause` whether to save, for `exploit` (donor, config, reason), for
+        trial: The trial.
+        argument: For `stop` the reason; for `pause` whether to save; for `exploit` (donor, config, reason); for
             `resources` the new request.
     """
 
@@ -208,13 +208,13 @@ class Request(NamedTuple):
 
 
 class Donation(NamedTuple):
-    """A checkpoint of another trial that a trial goes on from, until it has a newer one of its own.
+    """Another trial's checkpoint, from which a trial continues until it has its own newer one.
 
     Attributes:
-        donor: Whose it is.
-        record: Which one.
-        metrics: The donor's result that belongs to it.
-        taken_at: The state in which the taker was given it, to roll back to.
+        donor: The trial that owns the checkpoint.
+        record: The checkpoint.
+        metrics: The donor's result with this checkpoint.
+        taken_at: The state of the receiving trial at that time, for a rollback.
     """
 
     donor: Trial
@@ -224,18 +224,18 @@ class Donation(NamedTuple):
 
     @classmethod
     def of(cls, donor: Trial, record: CheckpointRecord, metrics: dict[str, Any], taker: Trial) -> Donation:
-        """A checkpoint of `donor`, given to `taker` as it is now."""
+        """A donation of a checkpoint of `donor` to `taker` in its present state."""
         taken_at = KeptCheckpoint(record, taker.report_count, taker.last_result, taker.analysis.copy())
         return cls(donor, record, metrics, taken_at)
 
     @property
     def path(self) -> str:
-        """Its directory."""
+        """The checkpoint's directory."""
         return os.path.join(self.donor.local_path, self.record.directory)
 
 
 class RunState:
-    """The trials of a run in order of submission, the indices over them, and what is asked for or awaited.
+    """The trials of a run in order of submission, with indices, pending requests and limits.
 
     Every operation is O(1) or O(log n).
 
@@ -244,25 +244,26 @@ class RunState:
 
     Attributes:
         settings: The settings of the run.
-        supply: Whether the searcher may give more trials: `OPEN`, `WAITING` or `ENDED`.
-        requests: The scheduler's requests that are not carried out yet.
-        deadlines: The time that each actor has left.
-        setbacks: The losses of workers in a row, which say when to start none.
-        trials: Every trial of the run.
-        queue: Those that could be started: QUEUED, and no actor of theirs is still on its way out.
-        paused: Those that are PAUSED and could be chosen, in order.
-        live: By actor id, those that own an actor.
-        resting: By trial id, QUEUED trials that have failed again and again, and until when they are not started.
-        leaving: Actor ids by trial id, where the actor was let go and has not exited yet.
-        cut_short: By actor id, the trials whose actor was let go while a call was in flight and has not exited yet.
-        counts: Number of trials by public status.
-        num_pending: Trials that wait for a worker and do not rest, those included whose last actor has not exited yet.
-        donations: By trial id, the checkpoint of another trial that a trial goes on from for now.
-        end_reason: Why the run is being ended; empty while it goes on.
-        interrupted: Whether it is ended so that it can be resumed.
-        may_start: False once nothing more can start, so that there is no need to ask. What may let another trial start
-            makes it True again: a trial that comes, waits or ends, a worker that leaves, the end of the supply.
-        to_end: RUNNING trials of an earlier driver without an actor, whose final result is on record, with the reason.
+        supply: Whether the searcher may suggest more trials: `OPEN`, `WAITING` or `ENDED`.
+        requests: The scheduler's requests that have not been carried out yet.
+        deadlines: The time limits of the actors.
+        setbacks: Losses of workers in a row. They determine when no worker is started.
+        trials: All trials of the run.
+        queue: The trials that could start: they are QUEUED, and their last actor has exited.
+        paused: The PAUSED trials that could be chosen, in order.
+        live: The trials that have an actor, by actor id.
+        resting: QUEUED trials that have failed repeatedly, by trial id, each with the time until which it must wait.
+        leaving: For trials whose actor was stopped but has not exited yet: the actor id, by trial id.
+        cut_short: Trials whose actor was stopped during a call and has not exited yet, by actor id.
+        counts: The number of trials with each public status.
+        num_pending: The number of trials that wait for a worker and are not resting. Includes trials whose last actor
+            has not exited yet.
+        donations: For trials that continue from another trial's checkpoint: the donation, by trial id.
+        end_reason: Why the run is ending; empty while it continues.
+        interrupted: Whether the run is ending in such a way that it can be resumed.
+        may_start: False if no trial can start at the moment, so that the controller need not check. Set to True again
+            when a trial is added, waits or ends, a worker exits, or the supply ends.
+        to_end: RUNNING trials of an earlier driver that have no actor but a recorded final result, with the reason.
     """
 
     def __init__(self, settings: RunSettings | None = None) -> None:
@@ -288,7 +289,7 @@ class RunState:
         self.num_pending = 0
 
     def add(self, trial: Trial) -> None:
-        """Take in a trial, whatever its phase."""
+        """Add a trial, in any phase."""
         self.may_start = True
         self.trials.append(trial)
         self.counts[trial.status] += 1
@@ -299,25 +300,25 @@ class RunState:
         self._index(trial)
 
     def replace(self, old: Trial, fresh: Trial) -> None:
-        """Put a new trial in the place of one that has ended."""
+        """Replace a trial that has ended by a new one."""
         self.add(fresh)
         del self.trials[-1]
         self.trials[self.trials.index(old)] = fresh
         self.counts[old.status] -= 1
 
     def move(self, trial: Trial, step: Step, reason: str = "") -> bool:
-        """Take one step of a trial's life and keep the indices true.
+        """Move a trial to its next phase, and update the indices.
 
         Args:
             trial: The trial.
             step: The step.
-            reason: Why, for its story.
+            reason: The reason, for the trial's story.
 
         Returns:
-            Whether its public status has changed.
+            Whether the trial's public status has changed.
 
         Raises:
-            TuneError: If the table forbids the step; nothing has changed then.
+            TuneError: If the transition table does not allow the step. Then nothing has changed.
         """
         before = trial.phase
         trial.move(step, reason)
@@ -345,13 +346,13 @@ class RunState:
         return True
 
     def let_go(self, live: Live) -> None:
-        """The trial's actor was stopped, or has died but its tree may still be there."""
+        """Note that the trial's actor was stopped, or has died and its child processes may still exist."""
         self.may_start = True
         self.live.pop(live.actor_id, None)
         self.leaving[live.trial.trial_id] = live.actor_id
 
     def has_left(self, trial_id: str) -> None:
-        """The trial's last actor is gone for good; if the trial has not ended, it may be started again."""
+        """Note that the trial's last actor has exited. If the trial has not ended, it may start again."""
         self.may_start = True
         self.leaving.pop(trial_id, None)
         trial = self.unfinished.get(trial_id)
@@ -359,14 +360,14 @@ class RunState:
             self._index(trial)
 
     def rest(self, trial: Trial, until_s: float) -> None:
-        """Do not start a QUEUED trial before this time of the executor's clock."""
+        """Do not start a QUEUED trial before this time, by the executor's clock."""
         if trial.trial_id not in self.resting:
             self.num_pending -= 1
         self.resting[trial.trial_id] = until_s
         self.queue.remove(trial)
 
     def end_rests(self, now_s: float) -> None:
-        """Those that have rested long enough may be started. Few rest at a time, see `CrashLoop`."""
+        """Return trials that have rested long enough to the queue. Few trials rest at a time; see `CrashLoop`."""
         for trial_id in [trial_id for trial_id, until_s in self.resting.items() if until_s <= now_s]:
             self.may_start = True
             del self.resting[trial_id]
@@ -379,11 +380,11 @@ class RunState:
         return not self.unfinished and self.supply == ENDED
 
     def seconds_of_rest(self, now_s: float) -> float | None:
-        """How long it takes until the next one has rested; None if none rests."""
+        """Seconds until the next trial has rested long enough; None if no trial rests."""
         return max(0.0, min(self.resting.values()) - now_s) if self.resting else None
 
     def change_resources(self, trial: Trial, request: Resources) -> None:
-        """Give a waiting trial another request."""
+        """Change the resource request of a waiting trial."""
         self.may_start = True
         was_queued = trial in self.queue
         self.queue.remove(trial)
@@ -392,18 +393,18 @@ class RunState:
             self._index(trial)
 
     def goes_on_from(self, trial: Trial) -> KeptCheckpoint | None:
-        """The state in which the trial's next attempt starts; None for the beginning."""
+        """The checkpoint from which the trial's next attempt starts; None if it starts from the beginning."""
         donation = self.donations.get(trial.trial_id)
         if donation is not None:
             return donation.taken_at
         return trial.checkpoints[-1] if trial.checkpoints else None
 
     def is_startable(self, trial: Trial) -> bool:
-        """Whether the trial waits and no actor of it is still on its way out."""
+        """Whether the trial is waiting and its last actor has exited."""
         return trial in self.queue or trial.trial_id in self.paused
 
     def format_counts(self) -> str:
-        """Such as `3 PENDING, 2 RUNNING`."""
+        """The counts as text, such as `3 PENDING, 2 RUNNING`."""
         return ", ".join(f"{count} {status}" for status, count in sorted(self.counts.items()) if count) or "none"
 
     def _index(self, trial: Trial) -> None:
