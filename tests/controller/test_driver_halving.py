@@ -135,14 +135,6 @@ def test_what_bohb_adds_reaches_the_searcher_and_no_one_else() -> None:
     assert "hyperband_info" not in grid[0].metrics
 
 
-def test_a_function_that_returns_early_does_not_hold_up_the_others() -> None:
-    def short(config: dict[str, Any]) -> None:
-        for i in range(restored_state() + 1, 3 if config["x"] == 8 else 100):
-            report_state(i, {"n": i, "score": config["x"]})
-
-    assert levels(fit(short, NINE, scheduler=hyperband())) == [1, 1, 1, 1, 1, 1, 3, 9, 2]
-
-
 @pytest.mark.parametrize("retries", [0, 1])
 @pytest.mark.parametrize("make", [hyperband, promoting])
 def test_failures_in_a_bracket(make: Callable[[], Any], retries: int) -> None:
@@ -175,15 +167,6 @@ def test_a_failure_that_no_retry_can_help_does_not_hold_up_the_others() -> None:
     assert sorted(result.metrics["n"] for result in grid if not result.error) == [1, 1, 1, 1, 1, 3, 3, 9]
 
 
-def test_fewer_trials_than_a_bracket_and_values_that_are_none() -> None:
-    def train(config: dict[str, Any]) -> None:
-        for i in range(restored_state() + 1, 100):
-            report_state(i, {"n": i, "score": float("nan") if config["x"] % 2 else config["x"]})
-
-    space = {"x": grid_search([1, 2, 3, 4, 5])}
-    assert levels(fit(train, space, scheduler=hyperband(max_t=20))) == [2, 2, 2, 20, 2]
-
-
 # -- resume ------------------------------------------------------------------------------------------------------------
 
 
@@ -207,17 +190,6 @@ def test_an_interrupted_bracket_goes_on_as_if_nothing_had_happened(
     assert grid.num_terminated == 9
     assert levels(grid) == HALVED
     assert scheduler.get_state()["brackets"] == []
-
-
-@pytest.mark.parametrize(("results", "how"), [(5, "SIGINT"), (11, "raise")])
-def test_asha_that_promotes_goes_on_after_an_interrupt(results: int, how: str) -> None:
-    cut(saved, NINE, results=results, how=how, scheduler=promoting())
-    scheduler = promoting()
-    grid = resume(saved, callbacks=(), scheduler=scheduler)
-    assert grid.num_terminated == 9
-    assert levels(grid)[-1] == 9
-    assert scheduler.get_state()["standings"] == {}
-    assert sum(levels(grid)) < 30
 
 
 def test_failed_trials_that_are_tried_again_and_new_ones_find_a_place() -> None:
@@ -265,61 +237,7 @@ def test_a_full_band_costs_what_it_costs_in_the_paper(workers: int, limit: int |
     assert sum(result.metrics["training_iteration"] == 81 for result in done.results) == 10
 
 
-@pytest.mark.parametrize(
-    ("make", "value"),
-    [
-        *((hyperband, value) for value in (float("inf"), float("-inf"), float("nan"), 10**400, None)),
-        (promoting, float("nan")),
-        (lambda: promoting(variant="stop"), float("inf")),
-    ],
-)
-def test_values_at_the_edge_go_through_a_whole_run(make: Callable[[], Any], value: Any) -> None:
-    def train(config: dict[str, Any]) -> None:
-        for i in range(restored_state() + 1, 100):
-            report_state(i, {"n": i, "score": value if config["x"] == 4 else config["x"]})
-
-    grid = fit(train, NINE, scheduler=make())
-    assert grid.num_terminated == 9
-    best = 4 if value in (float("inf"), 10**400) else 8
-    assert {result.config["x"]: result.metrics["n"] for result in grid}[best] == 9
-    assert any(record.get("facts") for record in journal_of())
-
-
 # -- schedulers of users ------------------------------------------------------------------------------------------
-
-
-class TopHalf(FIFOScheduler):
-    """As users write it: pauses everybody at iteration 2, then goes on with the better half by itself."""
-
-    def __init__(self, metric: str):
-        super().__init__()
-        self._metric = metric
-        self.chosen: set[Trial] = set()
-
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        if result["training_iteration"] != 2 or trial in self.chosen:
-            return TopHalf.CONTINUE
-        return TopHalf.PAUSE
-
-    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        trials = tune_controller.get_trials()
-        for trial in trials:
-            if trial.status == Trial.PENDING:
-                return trial  # type: ignore[no-any-return]  # as users write it
-        paused = [trial for trial in trials if trial.status == Trial.PAUSED]
-        if any(trial.status == Trial.RUNNING for trial in trials):
-            return None
-        if not self.chosen:
-            paused.sort(key=lambda trial: trial.last_result[self._metric], reverse=True)
-            self.chosen = set(paused[: len(paused) // 2])
-            for trial in paused[len(paused) // 2 :]:
-                tune_controller.stop_trial(trial)
-        return next((trial for trial in paused if trial in self.chosen), None)
-
-
-def test_a_users_scheduler_that_halves_once() -> None:
-    grid = fit(saved, NINE, scheduler=TopHalf("score"), stop={"n": 4})
-    assert levels(grid) == [2] * 5 + [4] * 4
 
 
 class Patient(HyperBandScheduler):

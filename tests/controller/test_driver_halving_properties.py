@@ -1,4 +1,4 @@
-"""Schedulers that compare trials at levels, under random settings: every trial ends, nothing stays paused."""
+"""Schedulers that compare trials, under random settings: every trial ends, nothing stays paused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from minitune import ConcurrencyLimiter, FailureConfig, RunConfig, Searcher, TuneConfig, uniform
-from minitune.schedulers import ASHAScheduler, HyperBandForBOHB, HyperBandScheduler, MedianStoppingRule
+from minitune.schedulers import (
+    ASHAScheduler,
+    HyperBandForBOHB,
+    HyperBandScheduler,
+    MedianStoppingRule,
+    PopulationBasedTraining,
+)
 from minitune.simulation import simulate
 
 hypothesis = pytest.importorskip("hypothesis")
@@ -58,9 +64,9 @@ def curve(config: dict[str, Any]) -> Any:
         yield {"score": value}, rng.random()
 
 
-@hypothesis.settings(max_examples=50)
+@hypothesis.settings(max_examples=60)
 @hypothesis.given(
-    kind=st.sampled_from(["hyperband", "bohb", "stop", "promote", "median"]),
+    kind=st.sampled_from(["hyperband", "bohb", "stop", "promote", "median", "pbt"]),
     max_t=st.sampled_from([1, 2, 5, 7, 9, 10, 16, 27, 50]),
     eta=st.sampled_from([1.5, 2, 2.5, 3, 4]),
     count=st.integers(1, 40),
@@ -83,9 +89,13 @@ def test_every_run_ends_and_its_best_reach_the_end(
         "stop": lambda: ASHAScheduler(max_t=max_t, reduction_factor=eta, brackets=brackets),
         "promote": lambda: ASHAScheduler(max_t=max_t, reduction_factor=eta, brackets=brackets, variant="promote"),
         "median": lambda: MedianStoppingRule("training_iteration", None, None, 1, 2, limit - 1, hard_stop=can_save),
+        "pbt": lambda: PopulationBasedTraining(
+            "training_iteration", None, None, limit, hyperparam_mutations={"x": uniform(0, 1)}, synch=can_save
+        ),
     }[kind]()
-    criterion = None if stop is None and kind != "median" else max_t if stop != "before" else (max_t + 1) // 2
-    settings = SEARCHERS[searcher](limit)
+    has_end = kind in ("hyperband", "bohb", "stop", "promote")
+    criterion = None if stop is None and has_end else max_t if stop != "before" else (max_t + 1) // 2
+    settings = SEARCHERS["none" if kind == "pbt" else searcher](limit)
     done = simulate(
         curve,
         param_space={} if settings.get("search_alg") else {"x": uniform(0, 1)},
@@ -103,6 +113,7 @@ def test_every_run_ends_and_its_best_reach_the_end(
     reached = [result.metrics.get("training_iteration", 0) for result in done.results if result.metrics]
     assert max(reached, default=0) <= (criterion or max_t)
     any_number = any(isinstance(entry.value, float) and entry.value == entry.value for entry in done.log)
+    assert all(0 <= result.config["x"] <= 1 for result in done.results)
     if not failure_rate and any_number:
         assert max(reached) == (criterion or max_t)
     state = scheduler.get_state()

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from kit import (
     Counter,
-    CutAfter,
     CutOff,
     LastFirst,
     Log,
@@ -201,21 +200,6 @@ def test_classes_go_on_from_their_checkpoints(kind: type, how: str) -> None:
         assert repeated == [], "an interrupt saves a class after its step"
 
 
-def test_an_interrupt_saves_a_class_between_its_checkpoints() -> None:
-    steps: list[int] = []
-
-    class Kind(SavedCounter):
-        def step(self) -> dict[str, Any]:
-            result = super().step()
-            steps.append(result["n"])
-            return result
-
-    cut(Kind, {"end": 9}, results=4, how="SIGINT", checkpoint_frequency=3)
-    grid = resume(Kind, callbacks=())
-    assert grid[0].metrics["n"] == 9
-    assert steps == [1, 2, 3, 4, 5, 6, 7, 8, 9]
-
-
 def test_a_trial_that_ends_by_itself_during_an_interrupt_has_ended() -> None:
     class Kind(SavedCounter):
         def step(self) -> dict[str, Any]:
@@ -228,16 +212,6 @@ def test_a_trial_that_ends_by_itself_during_an_interrupt_has_ended() -> None:
     assert grid.interrupted
     assert log.of("searcher.on_trial_complete") == ["searcher.on_trial_complete 0 n=2 done"]
     assert [record["status"] for record in journal_of() if record["type"] == "status"] == ["RUNNING", "TERMINATED"]
-
-
-def test_a_run_can_be_cut_again_and_again() -> None:
-    cut(counting(5), SPACE, results=3, seed=3)
-    for results in (5, 7, 9):
-        with pytest.raises(TuneError):
-            resume(counting(5), callbacks=[CutAfter(results)])
-    grid = resume(counting(5), callbacks=())
-    assert [result.metrics["n"] for result in grid] == [5, 5, 5]
-    assert [[row["n"] for row in result.get_rows()] for result in grid] == [[1, 2, 3, 4, 5]] * 3
 
 
 # -- what plug-ins hear -----------------------------------------------------------------------------------------------

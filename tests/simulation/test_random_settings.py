@@ -31,9 +31,8 @@ def test_a_band_is_that_of_the_paper(gates: ModuleType) -> None:
     assert gates.band(81, 3) == (143, 1581)
 
 
-@pytest.mark.parametrize("first", [0, 10])
-def test_hyperband_under_random_settings(gates: ModuleType, first: int) -> None:
-    assert [problem for seed in range(first, first + 10) for problem in gates.run_random_setting(seed)] == []
+def test_hyperband_under_random_settings(gates: ModuleType) -> None:
+    assert [problem for seed in range(10) for problem in gates.run_random_setting(seed)] == []
 
 
 def test_population_based_training_solves_the_papers_toy_problem(gates: ModuleType) -> None:
