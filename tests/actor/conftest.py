@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from actor_driver import Driver, Group
-from kit import TIME_FACTOR, marked_processes
+from kit import marked_processes, scaled_s
 
 START_METHODS = {
     "zygote": {"MINITUNE_START_METHOD": "zygote"},
@@ -22,8 +22,13 @@ if os.environ.get("MINITUNE_TEST_PUMP"):
 @pytest.fixture(autouse=True)
 def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kill comes sooner, so that what ignores a stop does not cost a second each."""
-    for module in ("process",):
-        monkeypatch.setattr(f"minitune.actor.{module}.TERM_TO_KILL_S", 0.2 * TIME_FACTOR)
+    monkeypatch.setattr("minitune.actor.process.TERM_TO_KILL_S", scaled_s(0.2))
+
+
+@pytest.fixture
+def time_to_clean_up(short_limits: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill comes late, for tests of what ends by itself before that, however slow the machine is."""
+    monkeypatch.setattr("minitune.actor.process.TERM_TO_KILL_S", scaled_s(10))
 
 
 @pytest.fixture(params=list(START_METHODS))

@@ -207,6 +207,7 @@ def test_nothing_but_the_end_follows_a_stop(driver: Driver) -> None:
     assert driver.group.wait(0) == []
 
 
+@pytest.mark.usefixtures("time_to_clean_up")
 def test_after_the_grace_period_user_code_is_unwound(driver: Driver, tmp_path: Path) -> None:
     pid_file, err = tmp_path / "pids", tmp_path / "err"
     driver.start("a", partial(Sleeper, str(pid_file)), place=Place(stderr=str(err)))
@@ -219,6 +220,7 @@ def test_after_the_grace_period_user_code_is_unwound(driver: Driver, tmp_path: P
 
 
 @however_it_started
+@pytest.mark.usefixtures("time_to_clean_up")
 def test_a_stop_shows_the_stacks_if_it_is_told_to(driver: Driver, tmp_path: Path) -> None:
     driver.start("a", partial(Sleeper, str(tmp_path / "pids")), place=Place(stderr=str(tmp_path / "err")))
     driver.group.call("a", "sleep_and_clean_up")
@@ -311,19 +313,23 @@ def test_descendants_of_a_worker_that_has_crashed_do_not_stay(start_method: str,
 
 
 @however_it_started
+@pytest.mark.usefixtures("time_to_clean_up")
 def test_processes_of_a_trial_that_does_not_stop_may_clean_up(driver: Driver, tmp_path: Path) -> None:
     driver.start("a")
-    driver.group.call("a", "call", _ignore_with_child, str(tmp_path))
+    driver.group.call("a", "call", _outlive_a_child, str(tmp_path))
     wait_until(lambda: (tmp_path / "ready").exists(), "the child waits")
     driver.group.stop("a", 0.05)
     driver.ended("a")
     assert (tmp_path / "cleaned up").exists()
 
 
-def _ignore_with_child(directory: str) -> None:
+def _outlive_a_child(directory: str) -> None:
+    """Ignores the stop, and ends when its child has cleaned up."""
     script = 'trap \'touch "$0/cleaned up"; exit\' TERM; touch "$0/ready"; while :; do sleep 0.01; done'
-    subprocess.Popen(["sh", "-c", script, directory])
-    Sleeper(os.devnull).ignore_everything()
+    child = subprocess.Popen(["sh", "-c", script, directory])
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child.wait()
+    os._exit(0)
 
 
 @however_it_started
