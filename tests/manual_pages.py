@@ -227,6 +227,7 @@ class Home:
             "HOME": str(directory),
             "COLUMNS": "120",
             "NO_COLOR": "1",
+            "MINITUNE_WARN_THRESHOLD_S": "60",  # a busy machine is slow: no page shows the warning about that
         }
         programs = directory / ".programs"
         programs.mkdir()
