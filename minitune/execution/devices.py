@@ -1,6 +1,7 @@
-"""Detection of the machine: CPUs that may be used, memory, GPUs. Numbers that the user gave come first.
+"""Detects the resources of the machine: usable CPUs, memory, GPUs. Numbers from the user have precedence.
 
-No function here imports a GPU library. `Host` holds all that they read (environment, directories), as an argument.
+No function here imports a GPU library. Everything that the functions read (environment, directories) is in a `Host`,
+which is an argument.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ from minitune.settings import setting
 logger = logging.getLogger("minitune")
 
 _NVIDIA_SMI_BOUND_S = 10.0
-"""With many cards and no persistence daemon, `nvidia-smi` may well need several seconds."""
+"""With many devices and without the persistence daemon, `nvidia-smi` may need several seconds."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """Where to look.
+    """The sources of information about a machine.
 
     Attributes:
-        environ: Environment variables.
-        cgroup_root: Where the cgroup file systems are mounted.
+        environ: The environment variables.
+        cgroup_root: The directory where the cgroup file systems are mounted.
         own_cgroup: The file that names this process's cgroups.
         dev: The directory of device files.
     """
 
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)  # it may hold secrets
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)  # it may contain secrets
     cgroup_root: str | os.PathLike[str] = "/sys/fs/cgroup"
     own_cgroup: str | os.PathLike[str] = "/proc/self/cgroup"
     dev: str | os.PathLike[str] = "/dev"
@@ -47,15 +48,15 @@ class Host:
 
 @dataclass(frozen=True)
 class Machine:
-    """The resources that may be given to trials.
+    """The resources that trials may use.
 
     Attributes:
-        totals: Amounts by name: `CPU`, `memory` in bytes, `GPU` if there are any, and custom ones.
-        gpu_ids: Ids of the devices, as `CUDA_VISIBLE_DEVICES` takes them.
-        find_gpus: Looks for devices more thoroughly, for when a trial asks for one and none was seen; may block for
-            10 s. None if there is nothing more to look for.
-        cpu_limit: CPUs that a single trial may have, where `totals` is only this process's share of the machine; 0
-            where it is all there is.
+        totals: The amounts by name: `CPU`, `memory` in bytes, `GPU` if there are any, and custom ones.
+        gpu_ids: The ids of the devices, in the form of `CUDA_VISIBLE_DEVICES`.
+        find_gpus: Searches for devices more thoroughly. It is called if a trial requests a GPU and none is known. It
+            may block for 10 s. None if there is nothing more to search.
+        cpu_limit: If `totals` is only this process's share of the machine: the CPUs that a single trial may use. Else
+            0.
     """
 
     totals: dict[str, float]
@@ -70,22 +71,22 @@ def machine_resources(
     resources: Mapping[str, float] | None = None,
     host: Host | None = None,
 ) -> Machine:
-    """Find out what may be given to trials.
+    """Determine the resources that trials may use.
 
-    For each number: the argument counts, else the environment (`MINITUNE_NUM_CPUS`, `MINITUNE_NUM_GPUS`,
-    `MINITUNE_RESOURCES`, a JSON object), else what is detected: this process's share of it where several test
-    processes run side by side (pytest-xdist). May block for 10 s in `nvidia-smi`, which is only started where there
-    are `/dev/nvidia*`.
+    Each number comes from the argument, else from the environment (`MINITUNE_NUM_CPUS`, `MINITUNE_NUM_GPUS`,
+    `MINITUNE_RESOURCES`, a JSON object), else from detection. If several test processes run side by side
+    (pytest-xdist), this process gets a share of the detected resources. May block for 10 s in `nvidia-smi`, which is
+    started only if there are files `/dev/nvidia*`.
 
     Args:
-        num_cpus: CPUs to give out.
-        num_gpus: GPUs to give out: the first of those that are visible. More than those are taken at the caller's
-            word, with ids that count up from 0, unless `CUDA_VISIBLE_DEVICES` names fewer.
+        num_cpus: The number of CPUs.
+        num_gpus: The number of GPUs: the first of the visible ones. If the number is larger, their ids count up from 0,
+            unless `CUDA_VISIBLE_DEVICES` names fewer.
         resources: Custom amounts by name, and `memory` in bytes.
-        host: Where to look; this machine by default.
+        host: The machine; by default this one.
 
     Raises:
-        ValueError: If a number is bad, or `CUDA_VISIBLE_DEVICES` names fewer devices than asked for.
+        ValueError: If a number is invalid, or `CUDA_VISIBLE_DEVICES` names fewer devices than requested.
     """
     host = host or Host()
     environ = host.environ
@@ -111,9 +112,9 @@ def machine_resources(
     return Machine({**totals, **custom}, gpu_ids, find_gpus, cpu_limit if shares > 1 else 0)
 
 
-# -- numbers that the user gave ----------------------------------------------------------------------------------------
+# -- numbers from the user ---------------------------------------------------------------------------------------------
 def _given(argument: float | None, name: str, environ: Mapping[str, str], variable: str) -> float | None:
-    """The argument, or else the variable, checked; None if there is neither."""
+    """The checked value of the argument, else of the variable; None if there is neither."""
     value: Any = argument
     if argument is None:
         text = environ.get(variable, "").strip()
@@ -168,10 +169,10 @@ def _check_custom(value: Any, name: str) -> dict[str, float]:
 
 # -- shares of test processes ------------------------------------------------------------------------------------------
 def _shares(environ: Mapping[str, str]) -> tuple[int, int]:
-    """Into how many shares the machine is divided, and which of them, from 0 on, is this process's.
+    """The number of shares of the machine, and the index of this process's share, from 0 on.
 
     Raises:
-        ValueError: If these are no such numbers.
+        ValueError: If a variable has an invalid value.
     """
     count, name = setting("NUM_SHARES", environ), setting("SHARE", environ)
     number = name.removeprefix("gw")
@@ -187,14 +188,14 @@ def _find_part(host: Host, shares: int, share: int) -> tuple[str, ...]:
 
 
 def _part_of(gpu_ids: tuple[str, ...], shares: int, share: int) -> tuple[str, ...]:
-    """The devices of one share; where there are fewer devices than shares, one that others have too."""
-    share %= shares  # a test process that has crashed is replaced by one with a higher number
+    """The devices of one share. If there are fewer devices than shares, shares have a device in common."""
+    share %= shares  # after a crash, the new test process has a higher number
     return gpu_ids[share::shares] or gpu_ids[share % len(gpu_ids) :][:1] if gpu_ids else ()
 
 
 # -- CPUs and memory ---------------------------------------------------------------------------------------------------
 def usable_cpus(host: Host | None = None) -> int:
-    """CPUs that this process may use: its affinity or its cgroup's quota, whichever is less; at least 1."""
+    """The number of CPUs that this process may use: the smaller of its affinity and its cgroup's quota; at least 1."""
     host = host or Host()
     count = os.cpu_count() or 1
     if sys.platform == "linux":
@@ -207,7 +208,7 @@ def usable_cpus(host: Host | None = None) -> int:
 
 
 def memory_bytes(host: Host | None = None) -> int:
-    """Memory of the machine, or the limit of this process's cgroup if that is less."""
+    """The memory of the machine, or the limit of this process's cgroup if that is smaller."""
     limits = [
         int(text)
         for directory in _own_cgroups("memory", host or Host())
@@ -218,9 +219,9 @@ def memory_bytes(host: Host | None = None) -> int:
 
 
 def memory() -> tuple[int, int]:
-    """Bytes of memory of this machine in all, and bytes that programs can still have without paging.
+    """The total memory of this machine in bytes, and the memory that programs can still use without paging.
 
-    On Linux this reads a file: to load psutil, which reads the same one, would delay the first trial by 10 ms.
+    On Linux, this reads a file. psutil reads the same file, but loading psutil would delay the first trial by 10 ms.
     """
     try:
         with open("/proc/meminfo", "rb") as file:
@@ -232,13 +233,13 @@ def memory() -> tuple[int, int]:
 
         found = psutil.virtual_memory()
         return int(found.total), int(found.available)
-    if available > total:  # in some containers the one is the host's
+    if available > total:  # in some containers, one of the two numbers is the host's
         available = shown_bytes.get(b"MemFree", total)
     return total, available
 
 
 def _cpu_quota(directory: str) -> float | None:
-    """CPUs that the cgroup at `directory` may use by its own files, or None if these set no limit."""
+    """The number of CPUs that the cgroup at `directory` may use; None if its files set no limit."""
     words = _read(os.path.join(directory, "cpu.max")).split()  # version 2: "150000 100000" or "max 100000"
     if not words:
         words = [_read(os.path.join(directory, name)) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")]
@@ -248,10 +249,10 @@ def _cpu_quota(directory: str) -> float | None:
 
 
 def _own_cgroups(controller: str, host: Host) -> Iterator[str]:
-    """Directories of this process's cgroups for a controller, and of those above: each may set a limit.
+    """The directories of this process's cgroups for a controller, and of their ancestors. Each may set a limit.
 
-    In a container the path may be one of the host's, of which only the top is mounted: what does not exist is for the
-    reader to skip.
+    In a container, the path may belong to the host, and only its top is mounted. The caller must skip directories that
+    do not exist.
     """
     root = os.fspath(host.cgroup_root)
     lines = [line.split(":", 2) for line in _read(host.own_cgroup).splitlines() if line.count(":") >= 2]
@@ -289,10 +290,10 @@ def _names(directory: str | os.PathLike[str]) -> list[str]:
 
 # -- GPUs --------------------------------------------------------------------------------------------------------------
 def visible_devices(environ: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The devices that `CUDA_VISIBLE_DEVICES` leaves, or None if it is not set.
+    """The devices in `CUDA_VISIBLE_DEVICES`, or None if it is not set.
 
-    Like CUDA itself, it reads indices and UUIDs (`GPU-...`, `MIG-...`) up to the first entry that is neither: so
-    an empty value, `-1` and `NoDevFiles` all mean that there are none.
+    Like CUDA itself, this reads indices and UUIDs (`GPU-...`, `MIG-...`) up to the first other entry. So an empty
+    value, `-1` and `NoDevFiles` all mean that there are no devices.
     """
     text = environ.get("CUDA_VISIBLE_DEVICES")
     if text is None:
@@ -307,14 +308,14 @@ def visible_devices(environ: Mapping[str, str]) -> tuple[str, ...] | None:
 
 
 def detect_gpus(asked: bool, host: Host | None = None) -> tuple[str, ...]:
-    """Ids of the GPUs: those of `CUDA_VISIBLE_DEVICES`, else those that `nvidia-smi` lists. May block for 10 s.
+    """The ids of the GPUs, from `CUDA_VISIBLE_DEVICES`, else from `nvidia-smi`. May block for 10 s.
 
     Args:
-        asked: Whether a trial needs one: `nvidia-smi` is then started even where no device file is seen.
-        host: Where to look; this machine by default.
+        asked: Whether a trial needs a GPU. Then `nvidia-smi` is started even if there is no device file.
+        host: The machine; by default this one.
 
     Returns:
-        The ids, in order; none if they cannot be found out, which is logged for debugging.
+        The ids, in order. Empty if they cannot be determined; the debug log says why.
     """
     host = host or Host()
     visible = visible_devices(host.environ)
@@ -334,7 +335,7 @@ def detect_gpus(asked: bool, host: Host | None = None) -> tuple[str, ...]:
 
 
 def _first_gpus(count: float, host: Host) -> tuple[str, ...]:
-    """Ids for as many GPUs as the user says there are."""
+    """Ids for the number of GPUs that the user has given."""
     if not count:
         return ()
     visible = visible_devices(host.environ)
@@ -352,9 +353,9 @@ def _first_gpus(count: float, host: Host) -> tuple[str, ...]:
 
 
 def _parse_listing(text: str) -> tuple[str, ...]:
-    """Ids from the output of `nvidia-smi -L`: indices, but UUIDs of the slices where a card is split into some (MIG).
+    """The ids in the output of `nvidia-smi -L`: indices, or UUIDs of the slices if a device is split (MIG).
 
-    A process sees only one slice, and only by its UUID; the index of a split card would mean its first one.
+    A process can use only one slice, and only by its UUID. The index of a split device would mean its first slice.
     """
     cards: list[tuple[str, list[str]]] = []
     for line in text.splitlines():
@@ -365,7 +366,7 @@ def _parse_listing(text: str) -> tuple[str, ...]:
     return tuple(gpu_id for index, slices in cards for gpu_id in (slices or [index]))
 
 
-@functools.lru_cache(maxsize=4)  # a failure raises and is not remembered
+@functools.lru_cache(maxsize=4)  # a failure raises an error, so it is not cached
 def _list_gpus(command: str) -> str:
     return run_bounded(command, "-L")
 
@@ -373,11 +374,11 @@ def _list_gpus(command: str) -> str:
 def run_bounded(command: str, *args: str) -> str:
     """Run `nvidia-smi` with `args` and return its output. May block for 10 s.
 
-    It must not hang us: a broken driver can leave it in a state in which it cannot be killed, or a child of it may
-    keep a pipe open. So the output goes to a file, and nothing is waited for without a bound.
+    The call must not hang. With a broken driver, the process may be impossible to kill, or one of its children may keep
+    a pipe open. So the output goes to a file, and every wait has a limit.
 
     Args:
-        command: Its path.
+        command: The path of `nvidia-smi`.
         *args: Its arguments.
 
     Raises:
@@ -408,7 +409,7 @@ def run_bounded(command: str, *args: str) -> str:
 def _kill(process: subprocess.Popen[bytes]) -> None:
     try:
         if sys.platform != "win32":
-            os.killpg(process.pid, signal.SIGKILL)  # it leads a session of its own
+            os.killpg(process.pid, signal.SIGKILL)  # it leads its own session
         else:
             process.kill()
         process.wait(1.0)

@@ -1,14 +1,14 @@
-"""InlineTrialExecutor: the executor's contract without processes, for debugging, tests and simulation.
+"""InlineTrialExecutor: an executor without processes, for debugging, tests and simulation.
 
-Exactly one thread runs at a time: `wait` runs the next call and blocks until the user's thread hands over. So a
-debugger in the user's function owns the terminal, and nothing is printed over it. In a run with a seed each actor has
-the global generators of random numbers to itself, and draws from them what it would draw in a process of its own.
-Arguments, configurations and replies still cross by pickle, so that what works here works with processes; but there is
-no working directory, no environment, no output capture and no kill.
+Only one thread runs at a time: `wait` runs the next call and blocks until the user's thread has finished it or reports.
+So a debugger in the user's function has the terminal for itself. In a run with a seed, each actor gets the global
+random generators for itself, and draws the same numbers as in its own process. Arguments, configurations and replies
+are pickled, so that code that works here also works with processes. But an actor has no working directory, no
+environment and no captured output of its own, and it cannot be killed.
 
-Time may be virtual: the calls of all actors then run side by side on a clock that jumps to the next end of a call.
-How long a call takes is what its code spends by `clock.current.sleep(seconds)`. `wait` lets no more virtual time
-pass than its timeout, so time limits end a simulated run as they would end a real one.
+Time may be virtual. Then the calls of all actors run side by side, on a clock that jumps to the next end of a call. The
+duration of a call is the time that its code spends in `clock.current.sleep(seconds)`. `wait` advances the clock by at
+most its timeout, so time limits work as in a real run.
 """
 
 from __future__ import annotations
@@ -48,29 +48,29 @@ from minitune.settings import number_setting
 logger = logging.getLogger("minitune")
 
 UNWIND_S = 1.0
-"""How long a stopped actor may take beyond its grace period; others are terminated and killed in that time."""
+"""How many seconds a stopped actor gets after its grace period. Other executors terminate and kill it in that time."""
 
 
 @dataclass(frozen=True)
 class InProcessError(RemoteError):
-    """A `RemoteError` that still has the exception itself, with its traceback for a post-mortem debugger."""
+    """A `RemoteError` with the original exception and its traceback, for a post-mortem debugger."""
 
     exception: BaseException | None = None
 
     def load(self) -> BaseException | None:
-        """The exception itself."""
+        """The original exception."""
         return self.exception
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Elsewhere there is no such exception: what travels is what any other executor would say of it.
+        # Another process does not have the original exception, so a plain `RemoteError` is pickled.
         return RemoteError, (self.type_name, self.message, self.traceback, self.pickled)
 
 
 class _UserThread:
-    """One thread for the user code of one actor. It is a daemon: code that never ends must not hold the interpreter.
+    """The thread for the user code of one actor. It is a daemon, so that code that never ends does not block the exit.
 
     Args:
-        name: Its name.
+        name: The thread's name.
     """
 
     def __init__(self, name: str):
@@ -84,14 +84,14 @@ class _UserThread:
         return self._executor
 
     def end(self, timeout_s: float) -> None:
-        """Let the thread end when its queue is empty. Blocks until then, at most `timeout_s` seconds."""
+        """End the thread after the calls in its queue. Blocks until then, at most `timeout_s` seconds."""
         self._executor.shutdown()
         self._thread.join(timeout_s)
 
 
 @dataclass
 class _Actor:
-    """One actor: its object, the thread of its user code, what that draws, and whether something is still to be run."""
+    """One actor: its object, the thread of its user code, its random draws, and whether it has work to run."""
 
     actor_id: str
     thread: _UserThread
@@ -105,7 +105,7 @@ class _Actor:
 
 @dataclass
 class _Work:
-    """Something to run for an actor, and the virtual time at which it begins."""
+    """A piece of work for an actor, and the virtual time at which it begins."""
 
     actor: _Actor
     run: Callable[[], Event]
@@ -113,15 +113,15 @@ class _Work:
 
 
 _End = tuple[float, int, Event, _Actor]
-"""The virtual time at which a piece of work ends, a number that keeps ties in order, and what it has come to."""
+"""The virtual time at which work ends, a number that keeps the order of simultaneous ends, and the resulting event."""
 
 
 class InlineTrialExecutor:
     """Runs actors as threads of this process, one at a time.
 
     Args:
-        machine: The resources that may be reserved.
-        clock: The clock of the run; a `VirtualClock` simulates.
+        machine: The resources that can be reserved.
+        clock: The clock of the run. A `VirtualClock` simulates time.
     """
 
     isolates = False
@@ -134,7 +134,7 @@ class InlineTrialExecutor:
         self._work: deque[_Work] = deque()
         self._ends: list[_End] = []
         self._sequence = itertools.count()
-        self._wakes: SimpleQueue[None] = SimpleQueue()  # its put() is reentrant, so a signal handler may call it
+        self._wakes: SimpleQueue[None] = SimpleQueue()  # its put() is reentrant, so signal handlers may call it
         self._stop_deadline_s = math.inf
         self._pid = os.getpid()
 
@@ -148,7 +148,7 @@ class InlineTrialExecutor:
         return self._ledger.totals(), self._ledger.free()
 
     def share(self, value: Any) -> Shared:
-        """Keep `value` by reference, whether it can be pickled or not: a debugger then sees the user's own objects."""
+        """Keep `value` by reference, even if it cannot be pickled, so that a debugger shows the user's own objects."""
         return SharedObject(value)
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
@@ -170,7 +170,7 @@ class InlineTrialExecutor:
         reuse_key: str | None = None,
         reset_args: tuple[Any, ...] = (),
     ) -> None:
-        """See `TrialExecutor.start`; `directory` plays no part here."""
+        """See `TrialExecutor.start`. `directory` is not used."""
         if actor_id in self._actors:
             raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
         make = _packed(factory, "the factory")
@@ -197,7 +197,7 @@ class InlineTrialExecutor:
         self._enqueue(actor, lambda: self._call(actor, method, load_args))
 
     def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
-        """See `TrialExecutor.stop`; there is no kill: code that ignores the stop is left behind with a warning."""
+        """See `TrialExecutor.stop`. Code that ignores the stop cannot be killed; its thread remains, with a warning."""
         actor = self._actors.pop(actor_id, None)
         if actor is None:
             return
@@ -205,7 +205,7 @@ class InlineTrialExecutor:
         self._work.append(_Work(actor, lambda: self._stop(actor, grace_s, keep), self.clock.monotonic()))
 
     def wait(self, timeout_s: float | None) -> list[Event]:
-        """See `TrialExecutor.wait`. Runs user code: blocks until the call that runs has handed over."""
+        """See `TrialExecutor.wait`. Runs user code, and blocks until the running call has finished or reports."""
         if self._take_wakes():
             return []
         if isinstance(self.clock, VirtualClock):
@@ -231,7 +231,7 @@ class InlineTrialExecutor:
 
     def shutdown(self, grace_s: float = 0.0) -> None:
         """See `TrialExecutor.shutdown`."""
-        if os.getpid() != self._pid:  # a forked child has none of the threads
+        if os.getpid() != self._pid:  # a forked child does not have the threads
             return
         self._stop_deadline_s = time.monotonic() + grace_s + UNWIND_S
         for actor_id in list(self._actors):
@@ -252,7 +252,7 @@ class InlineTrialExecutor:
         self._work.append(_Work(actor, run, self.clock.monotonic()))
 
     def _run(self, work: _Work) -> None:
-        """Run one piece of work; its event counts from the moment at which it ends."""
+        """Run one piece of work. Its event is due when the work ends."""
         ends_s = 0.0
         with clocks.use(self.clock), work.actor.draws.lent():
             if isinstance(self.clock, VirtualClock):
@@ -266,7 +266,7 @@ class InlineTrialExecutor:
         heapq.heappush(self._ends, (ends_s, next(self._sequence), event, work.actor))
 
     def _deliver(self) -> Event:
-        """Take the next event; with the last one of an actor its resources become free."""
+        """Take the next event. The last event of an actor frees its resources."""
         _, _, event, actor = heapq.heappop(self._ends)
         actor.is_busy = False
         if isinstance(event, Exited):
@@ -276,7 +276,7 @@ class InlineTrialExecutor:
         return event
 
     def _drop(self, actor: _Actor) -> None:
-        """Forget the call in flight and its answer: nothing but `Exited` follows a stop."""
+        """Drop the call in flight and its answer, because only `Exited` follows a stop."""
         self._work = deque(work for work in self._work if work.actor is not actor)
         answers = [end for end in self._ends if end[3] is not actor]
         if len(answers) != len(self._ends):
@@ -284,7 +284,7 @@ class InlineTrialExecutor:
             self._ends = answers
 
     def _idle(self, timeout_s: float | None) -> None:
-        """Nothing to run, or nothing that ends in time: let the time pass, until a wake."""
+        """Wait until `timeout_s` or a wake: no work can run, or none ends in time."""
         if timeout_s is not None and isinstance(self.clock, VirtualClock):
             self.clock.sleep(timeout_s)
         elif timeout_s is None or timeout_s > 0:
@@ -295,7 +295,7 @@ class InlineTrialExecutor:
             self._take_wakes()
 
     def _take_wakes(self) -> bool:
-        """Whether there was a wake since the last look."""
+        """Whether `wake` was called since the last check."""
         was_woken = False
         while not self._wakes.empty():
             self._wakes.get_nowait()
@@ -313,7 +313,7 @@ class InlineTrialExecutor:
     def _reset(
         self, actor: _Actor, make: Callable[[], ActorFactory], load_args: Callable[[], tuple[Any, ...]]
     ) -> Event:
-        """Take up a parked actor. Code cannot be killed here, so a reset that takes too long is waited for first."""
+        """Reuse a parked actor. Code cannot be killed here, so this waits even for a reset that takes too long."""
         began_s = self.clock.monotonic()
         usable, error = _outcome(lambda: actor.object.reset(*load_args(), actor.allocation))
         if error is not None:
@@ -354,10 +354,10 @@ class InlineTrialExecutor:
 
 
 def _unwind(stopped: Any, timeout_s: float, *, parks: bool) -> tuple[bool, BaseException | None]:
-    """Call the `stop` (or `park`) of an actor's object, if any. Blocks until it is done, at most `timeout_s` seconds.
+    """Call the `stop` (or `park`) of an actor's object, if it has one. Blocks until it is done, at most `timeout_s` s.
 
     Returns:
-        Whether it is done, and what it has raised.
+        Whether it is done, and the exception that it raised.
     """
     stop = getattr(stopped, "stop", None)
     if parks:
@@ -374,12 +374,12 @@ def _unwind(stopped: Any, timeout_s: float, *, parks: bool) -> tuple[bool, BaseE
 
 
 def _outcome(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    """Make a call and see it through, if it gives a Future. Blocks until that is done.
+    """Make a call. If it returns a Future, block until that is done.
 
-    A KeyboardInterrupt that comes out of here is the driver's own; one of the user's code is returned.
+    A KeyboardInterrupt that this function raises is the driver's own. One that the user's code raises is returned.
 
     Returns:
-        The value, and what was raised instead.
+        The value, and the exception that the call raised, or None.
     """
     try:
         value = call()
@@ -395,14 +395,14 @@ def _outcome(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
 
 
 def _packed(value: Any, what: str) -> Callable[[], Any]:
-    """Pickle a value now, as it is; the result loads it as it would arrive on the other side of a pipe.
+    """Pickle a value now. The returned function loads it, as if it had passed through a pipe.
 
     Args:
         value: Any object.
-        what: What it is, for the error.
+        what: The name of the value, for the error text.
 
     Raises:
-        TypeError: If it cannot be pickled.
+        TypeError: If the value cannot be pickled.
     """
     if value == ():
         return tuple

@@ -1,17 +1,18 @@
-"""OrderedExecutor: the events of another executor, in an order that depends on nothing but what was asked of it.
+"""OrderedExecutor: the events of another executor, in an order that depends only on the calls.
 
-Real workers answer when they happen to, and whatever learns from answers (a searcher, a scheduler) takes another way
-when they come in another order. Here each call has a place in *logical time* from the moment at which it is issued: a
-step of a trial takes one unit, everything else (start, save, restore, stop) takes none, and what is due at one time
-comes in the order of issue. An answer that comes early waits for its turn; an answer that is due is waited for, however
-many later ones are there. By induction the driver sees the same events in the same order in every run, on any machine,
-and does the same: the order is that of a simulation in which every report takes one second.
+Real workers answer at different times in each run, and a searcher or scheduler that learns from the answers decides
+differently if their order differs. Here, each call gets a place in *logical time* when it is issued. A step of a trial
+takes one unit; all other calls (start, save, restore, stop) take none. Events that are due at the same time come in the
+order of their calls. An answer that arrives early waits for its turn. If the next answer has not arrived, the executor
+waits for it, even if later ones have. By induction, the driver sees the same events in the same order in every run and
+on every machine, and so it makes the same calls. The order is that of a simulation in which every report takes one
+second.
 
-What it costs: between two of its reports a trial may have to wait for the slowest of those that are as far.
+The cost: between two reports, a trial may have to wait for the slowest trial with the same number of reports.
 
-What is no answer has its place too. A worker that dies has answered its call by that. One that is stopped exits at the
-time of the stop. One that is stopped for a broken time limit exits where its answer was due: so it does not matter when
-the clock struck. A timeout and `wake` pass at once, so signals and time budgets are never held up.
+Other events also have a place. The death of a worker is the answer to its call. A stopped worker exits at the time of
+the stop. A worker that is stopped because of a time limit exits when its answer was due, so it does not matter when the
+limit was exceeded. A timeout and `wake` are passed on at once, so signals and time budgets are not delayed.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from minitune.execution.trial_executor import ActorFactory, Event, Exited, Share
 from minitune.resources import GPU, Resources
 
 _STEP = "train"
-"""The method that takes time."""
+"""The method that takes one unit of logical time."""
 
 
 @dataclass(eq=False)
 class _Actor:
-    """An actor, as far as the caller has been told of it.
+    """The state of an actor from the caller's view.
 
     Attributes:
-        actor_id: Its name.
-        due: Logical time and number of the call in flight, or of the exit; None while it is not asked for anything.
-        answer: The event that has come and waits for its turn.
-        end: How it has ended, which may have come before the caller has taken its last answer.
+        actor_id: Its id.
+        due: The logical time and the number of the call in flight, or of the exit; None without a call.
+        answer: The event that has arrived and waits for its turn.
+        end: The actor's `Exited` event, which may arrive before the caller has taken the last answer.
     """
 
     actor_id: str
@@ -52,12 +53,12 @@ class _Actor:
 class OrderedExecutor:
     """Puts the events of another executor into logical order; see the module.
 
-    Free resources are counted here too: resources count as held until the caller has been told of the exit. So what can
-    start depends on the requests and on the machine's totals, never on who was faster.
+    This class also counts free resources: an actor holds its resources until the caller has received its exit. So the
+    trials that can start depend on the requests and on the machine's totals, but not on the speed of the workers.
 
     Args:
         executor: Runs the actors.
-        window: So many actors its user wants to have side by side, on every machine.
+        window: How many actors the user wants to run at the same time, on every machine.
     """
 
     def __init__(self, executor: TrialExecutor, window: int):
@@ -67,7 +68,7 @@ class OrderedExecutor:
         self._window = window
         self._ledger = self._new_ledger()
         self._actors: dict[str, _Actor] = {}
-        self._queue: list[tuple[int, int, _Actor]] = []  # a place that is not its actor's any more is passed over
+        self._queue: list[tuple[int, int, _Actor]] = []  # outdated places are skipped
         self._numbers = itertools.count()
         self._time = 0
 
@@ -82,8 +83,8 @@ class OrderedExecutor:
         return self._executor.share(value)
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
-        """See `TrialExecutor.can_start`. Warns once if the machine sets a limit before the window does."""
-        # The other one has at least as much room, unless processes that cannot be killed have taken some of it.
+        """See `TrialExecutor.can_start`. Warns once if the machine allows fewer actors than the window."""
+        # The other executor has at least as much room, unless processes that cannot be killed use some of it.
         has_room = self._executor.can_start(request) and self._ledger.can_acquire(request, waiter)
         if not has_room and len(self._actors) < self._window:
             warn_once(
@@ -99,10 +100,10 @@ class OrderedExecutor:
         self._ledger.forget(waiter)
 
     def check_room(self, request: Resources) -> None:
-        """Refuse a machine that has no room for a whole window of actors with this request.
+        """Check that the machine has room for a whole window of actors with this request.
 
         Raises:
-            TuneError: Naming both numbers, the request and the totals.
+            TuneError: If it has not. The text has both numbers, the request and the totals.
         """
         self._executor.can_start(request)
         ledger = self._new_ledger()
@@ -146,12 +147,12 @@ class OrderedExecutor:
             raise RuntimeError(f"actor {actor_id!r} " + ("is not there" if actor is None else "has a call in flight"))
         if actor.end is None:
             self._executor.call(actor_id, method, *args)
-        else:  # it has died meanwhile, for all that the caller knows in this very call
+        else:  # it has died; for the caller, this happens during this call
             actor.answer = actor.end
         self._expect(actor, after=method == _STEP)
 
     def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
-        """See `TrialExecutor.stop`. With `dump`, for a broken time limit, the exit is due when the answer was."""
+        """See `TrialExecutor.stop`. With `dump` (a time limit), the exit is due when the answer was due."""
         actor = self._actors.get(actor_id)
         if actor is None:
             return
@@ -162,7 +163,7 @@ class OrderedExecutor:
             self._expect(actor)
 
     def wait(self, timeout_s: float | None) -> list[Event]:
-        """See `TrialExecutor.wait`: one event at most."""
+        """See `TrialExecutor.wait`. Returns at most one event."""
         end_s = None if timeout_s is None else self.now() + timeout_s
         while (event := self._take_due()) is None:
             arrived = self._executor.wait(None if end_s is None else max(0.0, end_s - self.now()))
@@ -173,7 +174,7 @@ class OrderedExecutor:
         return [event]
 
     def rest(self, timeout_s: float) -> None:
-        """Let time pass, until something arrives, which waits for its turn; or until a wake."""
+        """Wait until an event arrives (it then waits for its turn), or until `wake`."""
         for event in self._executor.wait(timeout_s):
             self._keep(event)
 
@@ -182,7 +183,7 @@ class OrderedExecutor:
         self._executor.wake()
 
     def now(self) -> float:
-        """See `TrialExecutor.now`: the clock is not the logical one."""
+        """See `TrialExecutor.now`. This is real time, not logical time."""
         return self._executor.now()
 
     def shutdown(self, grace_s: float = 0.0) -> None:
@@ -194,18 +195,18 @@ class OrderedExecutor:
         self._queue.clear()
 
     def answered(self) -> Iterator[str]:
-        """The actors whose answer has come and waits for its turn: time limits are over for these."""
+        """The actors whose answer has arrived and waits for its turn. Time limits no longer apply to them."""
         return (actor.actor_id for actor in self._actors.values() if actor.answer is not None)
 
     # -- order -------------------------------------------------------------------------------------------------------
 
     def _expect(self, actor: _Actor, after: int = 0) -> None:
-        """Give what comes next of an actor its place, so many units of time from now."""
+        """Set the place of an actor's next event, `after` units of logical time from now."""
         actor.due = (self._time + after, next(self._numbers))
         heapq.heappush(self._queue, (*actor.due, actor))
 
     def _keep(self, event: Event) -> None:
-        """Something has arrived. An actor that died with an answer on its way ends after that answer."""
+        """Store an event that has arrived. If an actor has died after it answered, its end comes after the answer."""
         actor = self._actors.get(event.actor_id)
         if actor is None:
             return
@@ -217,7 +218,7 @@ class OrderedExecutor:
                 self._expect(actor)
 
     def _take_due(self) -> Event | None:
-        """The event whose turn it is; None if it has not arrived."""
+        """The next event in logical order; None if it has not arrived yet."""
         while self._queue and self._queue[0][2].due != self._queue[0][:2]:
             heapq.heappop(self._queue)
         if not self._queue or self._queue[0][2].answer is None:
@@ -230,7 +231,7 @@ class OrderedExecutor:
         return event
 
     def _new_ledger(self) -> Ledger:
-        """An empty one with the totals of the other executor, which may find its GPUs only when they are asked for."""
+        """An empty ledger with the other executor's totals. That one may find GPUs only when a trial requests one."""
 
         def totals() -> dict[str, float]:
             return dict(self._executor.resources()[0])

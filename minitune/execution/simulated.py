@@ -1,8 +1,8 @@
-"""SimulatedExecutor: the executor's contract on learning curves instead of training, on a clock that jumps.
+"""SimulatedExecutor: an executor that follows learning curves instead of training, with a virtual clock.
 
-An actor is a position on a curve. There is no thread, no process and no file: what would happen later stands in a heap
-of (virtual time, number, event), and `wait` jumps to the first of them. Everything that decides is the same as in a
-real run; equal arguments give equal events, whatever the machine and its load.
+An actor is a position on a curve. There are no threads, processes or files: future events are in a heap of (virtual
+time, number, event), and `wait` jumps to the first one. The rest of the run is the same as in a real run. Equal
+arguments give equal events on every machine.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from minitune.result import (
 )
 
 Step = tuple[Any, ...]
-"""(metrics, seconds) or, of a curve that depends on a state, (metrics, seconds, state)."""
+"""(metrics, seconds), or (metrics, seconds, state) for a curve that depends on a state."""
 OpenCurve = Callable[[dict[str, Any], Any, int], Iterator[Step]]
-"""`open_curve(config, state, position)`: the steps after `position` of them, from `state` (None: the beginning)."""
+"""`open_curve(config, state, position)`: the steps after the first `position` steps, from `state` (None: the start)."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs in virtual time besides the steps themselves, and the failures.
+    """Virtual time that is not spent on steps, and failures.
 
     Attributes:
-        start_delay_s: Seconds from the start of a worker to its first step; a worker that is reused needs none.
+        start_delay_s: Seconds from the start of a worker to its first step; 0 for a reused worker.
         checkpoint_cost_s: Seconds to write a checkpoint, and to load one.
-        failure_rate: Probability that the worker dies in a step.
-        seed: Of the failures.
+        failure_rate: The probability that the worker dies in a step.
+        seed: The seed of the failures.
     """
 
     start_delay_s: float = 0.0
@@ -65,7 +65,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class _Saved:
-    """A checkpoint: where on its curve a trial was, and in which state."""
+    """A checkpoint: the trial's position on its curve, and the curve's state."""
 
     position: int
     state: Any
@@ -76,16 +76,16 @@ class _Actor:
     """A trial on its curve.
 
     Attributes:
-        actor_id: Its name.
+        actor_id: Its id.
         info: The trial.
-        request: The resources that it asked for.
-        reuse_key: With which it may be parked.
+        request: Its resource request.
+        reuse_key: The key for parking it.
         began_s: When it was started.
-        rng: Of its failures; None if nothing fails.
+        rng: The generator of its failures; None if nothing fails.
         is_busy: Whether a call is in flight.
-        steps: The steps to come; None before the first.
-        position: Steps made, those before a restore included.
-        state: That of the curve after the last step that was reported.
+        steps: The remaining steps; None before the first one.
+        position: The number of steps, including those before a restore.
+        state: The curve's state after the last reported step.
     """
 
     actor_id: str
@@ -106,7 +106,7 @@ class _Actor:
 
 
 _Due = tuple[float, int, Event, _Actor]
-"""When something happens, a number that keeps ties in order, what it is, and to whom."""
+"""The time of an event, a number that keeps the order of simultaneous events, the event, and its actor."""
 
 
 @dataclass
@@ -114,11 +114,11 @@ class Usage:
     """The resources that a simulation has used.
 
     Attributes:
-        worker_s: Virtual seconds for which workers were held, all together.
-        training_s: Those of them that were spent on steps, the lost ones included.
-        steps: Steps made, those that were lost and made again included.
-        checkpoints: Checkpoints written.
-        failures: Workers that have died.
+        worker_s: Virtual seconds that the workers existed, summed over the workers.
+        training_s: The part of `worker_s` that they spent on steps, including lost steps.
+        steps: How many steps they made, including lost and repeated ones.
+        checkpoints: How many checkpoints they wrote.
+        failures: How many workers died.
     """
 
     worker_s: float = 0.0
@@ -132,9 +132,9 @@ class SimulatedExecutor:
     """Runs trials on learning curves; see the module.
 
     Args:
-        machine: The resources that may be reserved.
-        open_curve: Gives the curves.
-        costs: The costs in time besides the steps, and the failures.
+        machine: The resources that can be reserved.
+        open_curve: Opens the curves.
+        costs: The other costs in time, and the failures.
     """
 
     isolates = False
@@ -182,7 +182,7 @@ class SimulatedExecutor:
         reuse_key: str | None = None,
         reset_args: tuple[Any, ...] = (),
     ) -> None:
-        """See `TrialExecutor.start`. The factory is not called: the trial itself is what `reset_args` holds."""
+        """See `TrialExecutor.start`. The factory is not called; `reset_args` has the trial."""
         if actor_id in self._actors:
             raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
         info: TrialInfo = reset_args[0]
@@ -209,7 +209,7 @@ class SimulatedExecutor:
             raise RuntimeError(f"a simulated trial has no method {method!r}")
 
     def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
-        """See `TrialExecutor.stop`: it takes no time."""
+        """See `TrialExecutor.stop`. A stop takes no time."""
         actor = self._actors.pop(actor_id, None)
         if actor is None:
             return
@@ -220,10 +220,10 @@ class SimulatedExecutor:
         self._enqueue(actor, Exited(actor_id, "parked" if is_parked else "stopped", "stopped"), 0.0)
 
     def wait(self, timeout_s: float | None) -> list[Event]:
-        """See `TrialExecutor.wait`. Does not block: the clock jumps, by `timeout_s` at most.
+        """See `TrialExecutor.wait`. Does not block: the clock jumps by at most `timeout_s`.
 
         Raises:
-            TuneError: If nothing is due and there is no timeout: nothing can happen any more.
+            TuneError: If there is neither a future event nor a timeout, so that the simulation cannot continue.
         """
         if self._is_woken:
             self._is_woken = False
@@ -258,7 +258,7 @@ class SimulatedExecutor:
             self.wait(None)
 
     def drop_checkpoint(self, trial_directory: str, number: int) -> None:
-        """A surplus checkpoint is gone: who is to load it from now on fails, as with a real one."""
+        """Delete a checkpoint. As with a real one, a trial that loads it later fails."""
         self._saved.pop(os.path.join(trial_directory, directory_name(number)), None)
 
     # -- running -----------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ class SimulatedExecutor:
         return True
 
     def _leave(self, actor: _Actor, event: Exited) -> None:
-        """An actor is gone: what it held is free again."""
+        """End an actor and free its resources."""
         self._actors.pop(actor.actor_id, None)
         self._ledger.release(actor.actor_id)
         self.usage.worker_s += self.clock.now_s - actor.began_s
@@ -283,7 +283,7 @@ class SimulatedExecutor:
             self._parked[key] = self._parked.get(key, 0) + 1
 
     def _train(self, actor: _Actor) -> None:
-        """Make the next step. It is computed now, and told when its time has passed."""
+        """Make the next step. It is computed now; its event is due when its time has passed."""
         try:
             if actor.steps is None:
                 actor.steps = self._open_curve(actor.info.config, actor.state, actor.position)
@@ -329,11 +329,11 @@ class SimulatedExecutor:
 
 
 def _checked(step: Any) -> tuple[Mapping[str, Any], float, Any]:
-    """A step as (metrics, seconds, state).
+    """A checked step, as (metrics, seconds, state).
 
     Raises:
-        TypeError: If it is none.
-        ValueError: If the seconds are no time.
+        TypeError: If it has another form.
+        ValueError: If the seconds are negative or not finite.
     """
     if not isinstance(step, (tuple, list)) or len(step) not in (2, 3) or not isinstance(step[0], Mapping):
         raise TypeError(
@@ -348,7 +348,7 @@ def _checked(step: Any) -> tuple[Mapping[str, Any], float, Any]:
 
 
 def _fill(actor: _Actor, result: dict[str, Any], seconds: float, now_s: float) -> dict[str, Any]:
-    """Count one iteration and complete its result, as a real worker does; there is no process to tell of."""
+    """Count one iteration and complete its result like a real worker, but without facts about a process."""
     actor.iteration += 1
     actor.since_restore += 1
     actor.total_s += seconds

@@ -1,7 +1,7 @@
-"""TrialExecutor: who runs actors; and the events by which it tells what became of them.
+"""TrialExecutor: the protocol of executors, which run actors; and the events that an executor returns.
 
-An actor is an object somewhere else, called by method name, with at most one call in flight. Its id is the fence: an
-event of an actor that was let go names an id that the driver no longer waits for.
+An actor is an object in another process or thread. The driver calls its methods by name, with at most one call in
+flight. Actor ids are never used again, so the driver recognises late events of an actor that it has stopped.
 """
 
 from __future__ import annotations
@@ -13,65 +13,65 @@ from minitune.actor.messages import CallRaised, CallReturned, Event, Exited, Sta
 from minitune.clock import Clock
 from minitune.resources import Resources
 
-__all__ = ["CallRaised", "CallReturned", "Event", "Exited", "Started"]  # what the actor layer tells
+__all__ = ["CallRaised", "CallReturned", "Event", "Exited", "Started"]  # from the actor layer
 
 ActorFactory = Callable[..., Any]
-"""Makes the actor's object, in its own process or thread: `factory(user_thread, allocation=allocation)`.
+"""Creates the actor's object, in its own process or thread: `factory(user_thread, allocation=allocation)`.
 
-`user_thread` is a `concurrent.futures.Executor` with one thread, on which all user code is to run; the call itself is
-made there. `allocation` is the actor's `Allocation`. The object's methods are called on the control side, must not
-block, and return a value or a `concurrent.futures.Future`. A method named `stop` unwinds user code; `reset` (only
-called on a parked actor) returns whether the object can be used again. `park`, if there is one, is called instead of
-`stop` where the actor is to be kept: it unwinds user code but leaves the object usable.
+`user_thread` is a `concurrent.futures.Executor` with one thread, on which all user code must run, including the factory
+itself. `allocation` is the actor's `Allocation`. The object's methods are called on the control thread. They must not
+block, and return a value or a `concurrent.futures.Future`. The method `stop` unwinds user code. `reset` is called only
+on a parked actor, and returns whether the object can be used again. If the actor is to be kept, `park` (if it exists)
+is called instead of `stop`: it unwinds user code but leaves the object usable.
 """
 
 
 class Shared(Protocol):
-    """A value that is stored once per run; the handle is small and can be pickled."""
+    """A small picklable handle to a value that is stored once per run."""
 
     def get(self) -> Any:
-        """The value. The first call in a process may block to load it; later ones return the same object."""
+        """The value. The first call in a process may block to load it; later calls return the same object."""
         ...
 
 
 class TrialExecutor(Protocol):
-    """Runs actors and tells what becomes of them. Not thread-safe, except `wake`."""
+    """Runs actors and returns their events. Not thread-safe, except for `wake`."""
 
     clock: Clock
     isolates: bool
-    """Whether each actor has a process of its own."""
+    """Whether each actor has its own process."""
 
     def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """Totals and what is free now, by resource name."""
+        """The total and the free amounts, by resource name."""
         ...
 
     def share(self, value: Any) -> Shared:
         """Store `value` once for all actors of this executor.
 
-        Large buffers in it, such as those of arrays, may be private to each `get` of the handle; all else is loaded at
+        Large buffers, such as those of arrays, may be private to each `get` of the handle. Other values are loaded at
         most once per process.
 
         Raises:
-            TypeError: If it cannot be pickled; the text names the path to the offending member.
-            OSError: If it cannot be stored.
+            TypeError: If `value` cannot be pickled. The text names the path to the part that causes this.
+            OSError: If `value` cannot be stored.
         """
         ...
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
-        """Whether `start` with this request would find room now.
+        """Whether there is room for `start` with this request now.
 
         Args:
-            request: The resources that would be reserved.
-            waiter: The caller's id. If a waiter is overtaken too often, resources that become free are
-                kept for it. `start` for an actor whose id begins with `<waiter>#`, or `forget`, ends the wait.
+            request: The requested resources.
+            waiter: The caller's id. If a waiter is overtaken too often, resources are reserved for it as they become
+                free. `start` for an actor whose id begins with `<waiter>#`, or `forget`, ends the wait.
 
         Raises:
-            TuneError: If the request can never fit; the text names it and the totals.
+            TuneError: If the request can never fit. The text names the request and the totals.
         """
         ...
 
     def forget(self, waiter: str) -> None:
-        """`waiter` does not want to start any more; nothing is kept for it."""
+        """Remove a waiter that no longer needs resources."""
         ...
 
     def start(
@@ -83,43 +83,43 @@ class TrialExecutor(Protocol):
         reuse_key: str | None = None,
         reset_args: tuple[Any, ...] = (),
     ) -> None:
-        """Ask for an actor; it holds its resources from now on. Does not block.
+        """Start an actor. It holds its resources from now on. Does not block.
 
-        Answered by `Started`, or by `CallRaised` if the factory raised, or by `Exited`.
+        The event that follows is `Started`, or `CallRaised` if the factory raised an error, or `Exited`.
 
         Args:
-            actor_id: A name never used before with this executor.
-            factory: Makes the object; it must be picklable.
+            actor_id: An id that was never used before with this executor.
+            factory: Creates the object. It must be picklable.
             request: The resources to reserve.
-            directory: An existing directory for the actor's output files, which is also its working directory.
-            reuse_key: A parked actor with this key and this request may be taken: its `reset(*reset_args, allocation)`
-                is called. If that returns False, raises or takes longer than 2 s, a fresh actor is made instead.
+            directory: An existing directory for the actor's output files. It is also the actor's working directory.
+            reuse_key: A parked actor with this key and this request may be reused: its `reset(*reset_args, allocation)`
+                is called. If that returns False, raises or takes longer than 2 s, a new actor is started instead.
             reset_args: See `reuse_key`.
 
         Raises:
-            RuntimeError: If there is no room; ask `can_start` first.
+            RuntimeError: If there is no room. Call `can_start` first.
         """
         ...
 
     def call(self, actor_id: str, method: str, *args: Any) -> None:
-        """Call a method of the object. Does not block; answered by `CallReturned`, `CallRaised` or `Exited`.
+        """Call a method of the object. Does not block. `CallReturned`, `CallRaised` or `Exited` follows.
 
-        An actor may be called until the `wait` after the one that has told its `Exited`: a caller that handles the
-        events of one `wait` in turn comes to the last reply of an actor before it comes to its end.
+        An actor may be called until the next `wait` after the one that returned its `Exited`. A caller handles the
+        events of one `wait` in order, so it sees an actor's last reply before the actor's end.
 
         Raises:
-            RuntimeError: If the actor is not there or has a call in flight.
+            RuntimeError: If the actor does not exist or has a call in flight.
         """
         ...
 
     def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
-        """Let an actor go. Does not block; only `Exited` follows.
+        """Stop an actor. Does not block; only `Exited` follows.
 
         Args:
-            actor_id: The actor; nothing happens if it is gone already.
-            grace_s: Seconds for its `stop()` before it is terminated, then killed with all its descendants.
-            keep: Park it for reuse instead, if it ends in time, has no child left, and was started with a key.
-            dump: Where it can be done, have the stacks of its threads written first: `Exited.last_lines` ends in them.
+            actor_id: The actor. Does nothing if it has already exited.
+            grace_s: Seconds for its `stop()`. After that, it is terminated, then killed with all its descendants.
+            keep: Park the actor for reuse, if it stops in time, has no child process left, and was started with a key.
+            dump: If possible, first write the stacks of its threads, at the end of `Exited.last_lines`.
         """
         ...
 
@@ -127,7 +127,7 @@ class TrialExecutor(Protocol):
         """Wait for events: the only blocking call.
 
         Args:
-            timeout_s: Give up after so many seconds; 0 never blocks, None waits without limit.
+            timeout_s: The maximum wait in seconds; 0 never blocks, None waits without limit.
 
         Returns:
             The events in order of arrival; empty after a timeout or `wake()`.
@@ -135,13 +135,13 @@ class TrialExecutor(Protocol):
         ...
 
     def wake(self) -> None:
-        """Make the current or the next `wait` return. Safe in a signal handler and from other threads."""
+        """Let the current or the next `wait` return. Safe in signal handlers and in other threads."""
         ...
 
     def now(self) -> float:
-        """Seconds of this executor's monotonic clock."""
+        """The time of this executor's monotonic clock, in seconds."""
         ...
 
     def shutdown(self, grace_s: float = 0.0) -> None:
-        """Stop all actors, wait until they are gone, and free everything. Blocks, at most `grace_s` + 2 s."""
+        """Stop all actors, wait until they have exited, and free everything. Blocks for at most `grace_s` + 2 s."""
         ...
