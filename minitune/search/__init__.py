@@ -1,4 +1,4 @@
-"""Search algorithms: who decides which configurations are tried."""
+"""Search algorithms choose the configurations of trials."""
 
 from __future__ import annotations
 

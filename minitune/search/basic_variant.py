@@ -25,21 +25,21 @@ from minitune.space.variants import Position, Variant, VariantTable
 logger = logging.getLogger("minitune")
 
 _TRIES_AT_GRID_POINT = 500
-"""The number of draws for a point of a grid before it is left out: other points may be better."""
+"""A point of a grid is left out after so many refused draws: other points may be better."""
 _SAME_DRAWS = 32
-"""A function that has given the same value so many times is taken as not random."""
+"""A function that has returned the same value so many times counts as not random."""
 
 
 class BasicVariantGenerator(SearchAlgorithm):
     """Grid search over `grid_search` variables, random search over the other ones.
 
-    The n-th configuration depends on the seed, n and the space alone, not on when it is asked for.
+    The n-th configuration depends only on the seed, n and the space, not on the time.
 
     Args:
-        points_to_evaluate: Values for some parameters, tried first. Each uses one of `num_samples`; a point that fixes
-            a grid variable collapses that grid.
+        points_to_evaluate: Values for some parameters, tried first. Each point uses one of `num_samples`. If a point
+            fixes a grid variable, that sample does not cover the variable's grid.
         max_concurrent: How many trials may be live and not paused at once; 0 for no limit.
-        constant_grid_search: Draw random parameters once per sample rather than per grid point.
+        constant_grid_search: Draw random parameters once per sample instead of once per grid point.
         random_state: A seed or generator; see `random_generator`. It takes precedence over the run's.
 
     Raises:
@@ -67,7 +67,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         self._points = list(points)
         self._constant_grid_search = constant_grid_search
         self._is_seeded_by_user = random_state is not None
-        # An unseeded generator takes its seed from the system, once: nothing global is touched.
+        # An unseeded generator takes its seed once from the system: no global generator is used.
         self._seed = (
             random_generator(random_state) if random_state is not None else random.SystemRandom()
         ).getrandbits(63)
@@ -86,7 +86,7 @@ class BasicVariantGenerator(SearchAlgorithm):
 
     @property
     def total_samples(self) -> int:
-        """See `SearchAlgorithm.total_samples`; without variants that a drawn value may bring in."""
+        """See `SearchAlgorithm.total_samples`. It leaves out grids that only a drawn value brings in."""
         total = sum(table.total for table, _ in self._tables)
         return sys.maxsize if math.isinf(total) else int(total) - self._left_out
 
@@ -108,7 +108,7 @@ class BasicVariantGenerator(SearchAlgorithm):
     def add_configurations(
         self, experiments: ExperimentSpec | Iterable[ExperimentSpec] | Mapping[str, Mapping[str, Any]]
     ) -> None:
-        """Take experiments; their trials are made in this order.
+        """Add experiments, whose trials are made in this order.
 
         Raises:
             ValueError: If a number of samples is out of range, or a point does not belong to a space or violates a
@@ -144,7 +144,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         return trial
 
     def _next_admitted(self, table: VariantTable, one: Filter | None) -> Variant | None:
-        """The next variant that the filter admits; None if there is none, and then the table is at its end.
+        """The next variant that the filter admits; None if there is none, which ends the table.
 
         A refused variant is drawn again. If that does not help, the grid's next point follows.
 
@@ -178,7 +178,7 @@ class BasicVariantGenerator(SearchAlgorithm):
     def _admit_at_place(
         self, table: VariantTable, variant: Variant, one: Filter, refused: Counter[Verdict]
     ) -> Variant | None:
-        """The variant, or what is drawn in its place, if the filter admits one of them."""
+        """The variant, or one that is drawn in its place, if the filter admits it; else None."""
         keys: set[str] = set()
         tries = one.max_tries if table.round_size == 1 else _TRIES_AT_GRID_POINT
         drawn: Variant | None = variant
@@ -201,7 +201,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         return self._finished or all(table.is_exhausted() for table, _ in self._tables[self._current :])
 
     def add_samples(self, samples: int) -> None:
-        """See `SearchAlgorithm.add_samples`: so many more rounds of each experiment."""
+        """See `SearchAlgorithm.add_samples`. Each experiment gets so many more rounds."""
         for table, _ in self._tables:
             table.extend(samples)
         self._current, self._finished = 0, False
@@ -221,7 +221,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         self._paused.discard(trial_id)
 
     def get_state(self) -> dict[str, Any]:
-        """See `SearchAlgorithm.get_state`; plain JSON, of one size however many trials were made, but for filters."""
+        """See `SearchAlgorithm.get_state`. Plain JSON; only the state of filters grows with the number of trials."""
         return {
             "finished": self._finished,
             "seed": self._seed,

@@ -25,26 +25,27 @@ _DEFAULT_SEED = 42
 
 
 class BayesOptSearch(SpaceSearcher):
-    """Models the metric by a Gaussian process, and tries what promises most; for spaces of real numbers only.
+    """Models the metric by a Gaussian process and tries the most promising points. Only for spaces of real numbers.
 
-    Parameters that are drawn from a logarithmic scale are modelled on that scale, and those with a step are rounded to
-    it. The first `random_search_steps` configurations are drawn uniformly. It learns of a trial when the trial ends.
+    Parameters with a logarithmic scale are modelled on that scale, and those with a step are rounded to it. The first
+    `random_search_steps` configurations are drawn uniformly. The model learns from a trial when the trial ends.
 
     Args:
         space: The search space, if it is not that of the run: a dict of this library's domains, or of pairs of bounds.
         metric: Name of the result to optimise; by default the run's.
         mode: `"min"` or `"max"`.
-        points_to_evaluate: Configurations that are tried first; what they lack is drawn.
-        utility_kwargs: What a point is judged by: `kind` is `"ucb"` with `kappa`, or `"ei"` or `"poi"` with `xi`.
+        points_to_evaluate: Configurations that are tried first; values that they lack are drawn.
+        utility_kwargs: The measure of how promising a point is: `kind` is `"ucb"` with `kappa`, or `"ei"` or `"poi"`
+            with `xi`.
         random_state: Seed of all draws. The run's seed takes the place of the default.
-        random_search_steps: How many configurations are drawn before the model is asked.
+        random_search_steps: How many configurations are drawn before the model is used.
         verbose: Passed to the package.
-        patience: After so many suggestions in a row that were made before the search is over; they are not tried.
-        skip_duplicate: False: such suggestions are tried again, and the search goes on.
+        patience: The search ends after so many suggestions in a row that repeat earlier ones. Those are not tried.
+        skip_duplicate: If False, repeated suggestions are tried again, and the search does not end.
         analysis: An `ExperimentAnalysis` with trials to learn from.
 
     Raises:
-        ImportError: If the package is not there.
+        ImportError: If the package is not installed.
         ValueError: If an argument breaks its rule, or a parameter is no real number between bounds.
 
     Example:
@@ -152,7 +153,7 @@ class BayesOptSearch(SpaceSearcher):
         return config
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """See `Searcher.on_trial_complete`; of a trial without a value the model does not hear."""
+        """See `Searcher.on_trial_complete`. The model does not learn from a trial without a value."""
         values = self._live.pop(trial_id, None)
         value = self._value_of(result)
         if values is not None and not error and usable(value) and math.isfinite(value):
@@ -190,7 +191,7 @@ class BayesOptSearch(SpaceSearcher):
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """See `Searcher.get_state`: all that is known of the space; not the space and the arguments."""
+        """See `Searcher.get_state`. It has the known points, but not the space and the arguments."""
         names = ("_points", "_seed", "_drawn_left", "_repeated", "_tried", "_live", "_known", "_later")
         random_state = None if self._optimizer is None else self._optimizer._random_state
         return {"rng": self._rng.getstate(), "random_state": random_state} | {
@@ -210,7 +211,7 @@ class BayesOptSearch(SpaceSearcher):
     # -- within --------------------------------------------------------------------------------------------------------
 
     def _ready(self) -> Any:
-        """The package's optimizer; None for a space with nothing in it to be found."""
+        """The package's optimizer; None for a space with only one configuration."""
         if self._space is None:
             raise no_space(self)
         require_mode(self)
@@ -248,7 +249,7 @@ class BayesOptSearch(SpaceSearcher):
         return bounds
 
     def _values_of(self, config: Mapping[str, Any]) -> dict[str, float]:
-        """The values of a configuration on the scale of the model; what it lacks, or has outside, is drawn."""
+        """The values of a configuration on the scale of the model. Values that are missing or outside are drawn."""
         found, _ = evaluated_values(self._space or {}, config)
         by_name = {each.name: each for each in parameters(self._space or {})}
         return {

@@ -12,21 +12,21 @@ from minitune.search.tpe import TPESearch
 from minitune.space.domains import choice, lograndint, loguniform, randint, uniform
 
 _OPTIONS = {"min_points_in_model": "n_initial_points", "num_samples": "n_candidates"}
-"""The options of BOHB's own package that this model has, and how it calls them; `top_n_percent` is a share here."""
+"""The options of BOHB's own package that this model has, with their names here. `top_n_percent` is a share here."""
 _OTHER_OPTIONS = ("bandwidth_factor", "min_bandwidth", "random_fraction")
 
 
 class TuneBOHB(TPESearch):
     """Searches as BOHB does; use it with the scheduler `HyperBandForBOHB`. Needs no other package.
 
-    The model is learned from the highest rung that at least ten trials have reached, as Falkner et al. describe it in
-    "BOHB" (ICML 2018). See `TPESearch` for how a configuration is chosen.
+    The model learns from the highest rung that at least ten trials have reached, as in Falkner et al., "BOHB" (ICML
+    2018). `TPESearch` describes how it chooses a configuration.
 
     Args:
         space: The search space, if it is not that of the run: a dict, or a `ConfigurationSpace` of the package
             ConfigSpace (1.0 or later) without conditions and forbidden clauses.
         bohb_config: Options of the model under the names of BOHB's own package: `min_points_in_model`,
-            `top_n_percent` and `num_samples`. Its other options have no effect, which a warning says.
+            `top_n_percent` and `num_samples`. The other options have no effect, and a warning says so.
         metric: Name of the result to optimise; by default the run's.
         mode: `"min"` or `"max"`.
         points_to_evaluate: Values for some or all parameters, tried first; the other ones are drawn.
@@ -35,7 +35,7 @@ class TuneBOHB(TPESearch):
 
     Raises:
         ValueError: If an argument breaks its rule, there is a grid in the space, or a `ConfigurationSpace` holds
-            something that has no counterpart here.
+            a part that has no counterpart here.
 
     Example:
         >>> import minitune as tune
@@ -85,7 +85,7 @@ class TuneBOHB(TPESearch):
 
 
 def _model_options(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The arguments of `TPESearch` that BOHB's options mean.
+    """BOHB's options as arguments of `TPESearch`.
 
     Raises:
         ValueError: If they are no dict, or one of them is unknown or out of range.
@@ -108,7 +108,7 @@ def _model_options(given: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _converted(space: Any) -> dict[str, Any]:
-    """The domains of a `ConfigurationSpace`; a constant is its value. The package itself is not needed.
+    """The domains of a `ConfigurationSpace`, and the values of constants. The package itself is not needed.
 
     Raises:
         ValueError: If it holds conditions, forbidden clauses, or a parameter of another kind.

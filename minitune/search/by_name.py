@@ -23,17 +23,17 @@ _BY_NAME = {
     "optuna": "optuna:OptunaSearch",
     "tpe": "tpe:TPESearch",
 }
-"""Module of this package, and class; both are loaded when they are asked for."""
+"""The module of this package and the class of each name. They are loaded when they are needed."""
 
 _OUT = {name.removeprefix("search."): instead for name, instead in NOT_HERE.items() if name.startswith("search.")}
-"""Names that Ray Tune knows and that are not here, with the way out."""
+"""Names of Ray Tune that are not supported, and what to use instead."""
 
 
 def check_searcher_name(search_alg: Any) -> str:
     """The name of a searcher as it is known here, in lower case.
 
     Raises:
-        ValueError: If there is none of that name; the text names one that is much like it.
+        ValueError: If there is no searcher of that name. The message names a similar one.
     """
     name = search_alg.lower() if isinstance(search_alg, str) else ""
     if name in _OUT:
@@ -50,15 +50,15 @@ def check_searcher_name(search_alg: Any) -> str:
 
 
 def chosen_searcher(argument: str, choice: Any) -> Searcher | SearchAlgorithm:
-    """The searcher that a run or a study was given: an object as it is, or made by its name.
+    """The searcher of a run or a study: the object that was given, or one made by its name.
 
     Args:
         argument: The argument's name, for the error text.
         choice: A `Searcher`, a `SearchAlgorithm`, the name of one, or None for random and grid search.
 
     Raises:
-        ValueError: If it is none, or there is none of that name.
-        ImportError: If the library of the one with that name is not installed.
+        ValueError: If it is no searcher, or there is no searcher of that name.
+        ImportError: If the searcher of that name needs a library that is not installed.
     """
     found = (
         create_searcher("random" if choice is None else choice) if choice is None or isinstance(choice, str) else choice
@@ -76,14 +76,14 @@ def create_searcher(search_alg: str, **kwargs: Any) -> Searcher | SearchAlgorith
 
     Args:
         search_alg: Such as `random`; case does not matter.
-        **kwargs: Its arguments. Those that it does not know are left out, with a warning.
+        **kwargs: Its arguments. Unknown ones are left out, with a warning.
 
     Returns:
         The searcher.
 
     Raises:
         ValueError: If there is no searcher of that name.
-        ImportError: If the library that it wraps is not installed.
+        ImportError: If it needs a library that is not installed.
     """
     name = check_searcher_name(search_alg)
     module, _, kind_name = _BY_NAME[name].partition(":")

@@ -1,16 +1,16 @@
-"""Evolution: a search for spaces of many numbers, in which the distribution that is drawn from follows the best draws.
+"""Evolution: a search for spaces of many numbers. It draws from a normal distribution, which follows the best draws.
 
 It is the separable evolution strategy with covariance matrix adaptation: Ros and Hansen, "A Simple Modification in
 CMA-ES Achieving Linear Time and Space Complexity" (PPSN 2008), with the constants of Hansen, "The CMA Evolution
-Strategy: A Tutorial" (2016, arXiv 1604.00772). Of the covariance matrix it learns the diagonal alone, which takes few
-trials and makes each of them cost time in proportion to the number of parameters. The mean is also driven away from the
-worse half of a generation (Arnold, "Weighted multirecombination evolution strategies", 2006).
+Strategy: A Tutorial" (2016, arXiv 1604.00772). It learns only the diagonal of the covariance matrix. That takes few
+trials, and the time of a draw grows only in proportion to the number of parameters. The worse half of a generation
+drives the mean away (Arnold, "Weighted multirecombination evolution strategies", 2006).
 
-Trials end in any order, and some were drawn by others. So a generation is simply that many ends in a row, wherever they
-were drawn. One that lies far outside of the distribution counts as if it were nearer (Hansen, "Injecting External
+Trials end in any order, and other searchers may have drawn some of them. So a generation is a fixed number of trials
+that end in a row. A trial far outside of the distribution counts as if it were nearer (Hansen, "Injecting External
 Solutions Into CMA-ES", 2011).
 
-What was learned follows from the ends and their order alone: nothing of it has to be saved.
+The distribution depends only on the ended trials and their order, so it need not be saved.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from minitune.search.parzen import Grounds, Point
 _POPULATION = 10
 """Draws in a generation. The usual 4 + 3 ln(n) is for budgets of many generations; here 200 trials are many."""
 _FIRST_DEVIATION, _LEAST_DEVIATION = 0.1, 1e-6
-"""The first width, in domains. It grows if need be, but shrinks too slowly for 200 trials: with 0.2 the values found on
-50 parameters were two to five times as large. Once the distribution is as narrow as the other one, it begins again."""
+"""The first width, as a share of the domain. It can grow, but it shrinks too slowly for 200 trials: with 0.2 the values
+found on 50 parameters were two to five times as large. At the least width the search starts again."""
 _AVERSION = 0.5
-"""How much the worse half of a generation drives the mean away, where the better half draws it by 1."""
+"""The total weight of the worse half of a generation, which drives the mean away. That of the better half is 1."""
 _LEAST_CELLS = 0.3
-"""An integer is drawn with at least this deviation, in cells, so that it is moved at times."""
+"""The least deviation of an integer, in steps between neighbours, so that it still changes at times."""
 
 
 class Evolution:
-    """A normal distribution over a space that moves to where the objective is small, and changes its width.
+    """A normal distribution over a space. It moves to where the objective is small, and adapts its widths.
 
     Args:
-        grounds: The space; it has axes and no choices.
+        grounds: The space, which has axes and no choices.
     """
 
     def __init__(self, grounds: Grounds):
@@ -44,7 +44,7 @@ class Evolution:
         self._begin(_POPULATION)
 
     def _begin(self, population: int) -> None:
-        """Begin in the middle of the space with so many draws in a generation."""
+        """Start in the middle of the space, with so many trials in a generation."""
         count = len(self._grounds.axes)
         self._population = population
         self._generation: list[tuple[float, Point]] = []
@@ -54,7 +54,7 @@ class Evolution:
         self._path, self._step_path = [0.0] * count, [0.0] * count
 
     def draw(self, rng: random.Random) -> Point:
-        """Draw a point that is worth trying."""
+        """Draw a point to try."""
         places = []
         for number, (axis, mean, variance) in enumerate(
             zip(self._grounds.axes, self._mean, self._variances, strict=True)
@@ -67,7 +67,7 @@ class Evolution:
         return Point(tuple(places), 0)
 
     def tell(self, point: Point, value: float) -> None:
-        """Learn from a trial that has ended; smaller is better, NaN is a failure."""
+        """Learn from an ended trial. Smaller values are better; NaN is a failure."""
         self._generation.append((math.inf if value != value else value, point))
         if len(self._generation) == self._population:
             ranked = sorted(self._generation, key=lambda each: each[0])
@@ -78,7 +78,7 @@ class Evolution:
                 self._begin(2 * self._population)  # more draws find other optima
 
     def _move(self, ranked: Sequence[Point]) -> None:
-        """Move the distribution by a generation, best point first. Names and constants are those of the tutorial."""
+        """Move the distribution after a generation, best point first. Names and constants are those of the tutorial."""
         n = len(self._mean)
         logs = [math.log((len(ranked) + 1) / 2) - math.log(rank) for rank in range(1, len(ranked) + 1)]
         total = sum(each for each in logs if each > 0)

@@ -1,8 +1,8 @@
-"""Filters: which of the proposed configurations become trials. Constraints and duplicates, for every searcher alike.
+"""Filters decide which proposed configurations become trials: constraints and duplicates, for every searcher.
 
-A `Filter` judges a proposal when it is complete, functions included. It does not decide what follows a refusal: the
-default search algorithm draws again for the same place, and `FilteredSearcher` asks its searcher again. Both must end:
-constraints can be impossible, and a small space can be used up, so a filter counts the refusals in a row.
+A `Filter` judges complete proposals, with the values of functions. It does not decide what follows a refusal: the
+default search algorithm draws again for the same place, and `FilteredSearcher` asks its searcher again. Both must end,
+although constraints can be impossible and a small space can be used up. So a filter counts the refusals in a row.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ ALLOW, RESAMPLE, REUSE = "allow", "resample", "reuse"
 ON_DUPLICATE = (ALLOW, RESAMPLE, REUSE)
 
 MAX_TRIES = 10_000
-"""After so many refused proposals in a row the search ends. A space of which 0.1 % is feasible is still searched."""
+"""The search ends after so many refused proposals in a row. It still works if 0.1 % of the space is feasible."""
 
 FIRST_TRIES = 2_000
-"""The same as long as no proposal was admitted: then the constraints are probably wrong. The driver serves no trial
-while it draws, and 10,000 draws of ten parameters take more than a second. A space of which 0.5 % is feasible is
-refused by mistake once in 20,000 searches."""
+"""The same while no proposal was admitted: then the constraints are probably wrong. The driver serves no trial while it
+draws, and 10,000 draws of ten parameters take more than a second. If 0.5 % of a space is feasible, it is refused by
+mistake once in 20,000 searches."""
 
 _ASKS = 20
 """How often a searcher is asked again before values are drawn at random. A searcher that has found its optimum may
-propose that for ever, and an answer of its costs a thousand times as much as a draw."""
+propose it for ever, and each answer costs a thousand times as much as a draw."""
 
 _ASKS_ALONE = 1_000
-"""The same where no value can be drawn, since the searcher has a space of its own. The search ends then."""
+"""The same if no values can be drawn, because the searcher has a space of its own. Then the search ends."""
 
 
 class Verdict(Enum):
@@ -69,8 +69,8 @@ class Rules:
     """The user's rules for configurations.
 
     Attributes:
-        on_duplicate: What becomes of one that was tried before: `"allow"`, `"resample"` or `"reuse"`.
-        constraints: Functions of the configuration that have to be true.
+        on_duplicate: The rule for one that was tried before: `"allow"`, `"resample"` or `"reuse"`.
+        constraints: Functions of the configuration that must return True.
 
     Raises:
         ValueError: If one of them is something else.
@@ -81,10 +81,10 @@ class Rules:
 
     @classmethod
     def of(cls, on_duplicate: Any, constraints: Any) -> Rules:
-        """The rules that a user has written down.
+        """The rules from a user's arguments.
 
         Raises:
-            ValueError: If they are none.
+            ValueError: If an argument is not valid.
         """
         known = isinstance(on_duplicate, str) and on_duplicate in ON_DUPLICATE
         require(known, f"on_duplicate: one of {', '.join(map(repr, ON_DUPLICATE))}", on_duplicate)
@@ -101,20 +101,20 @@ class Rules:
         return bool(self.constraints) or self.concern_duplicates(num_samples)
 
     def concern_duplicates(self, num_samples: int) -> bool:
-        """Whether a proposal can be refused for having been made before.
+        """Whether a proposal can be refused because it was made before.
 
-        To reuse results refuses nothing, but a search without end does end when every configuration has its result.
+        With `"reuse"` nothing is refused, but a search without end ends when every configuration has its result.
         """
         return self.on_duplicate == RESAMPLE or (self.on_duplicate == REUSE and num_samples == -1)
 
 
 class Filter:
-    """Judges the proposals of one experiment, and knows which it has admitted.
+    """Judges the proposals of one experiment, and remembers those that it has admitted.
 
     Args:
-        rules: What is wanted.
-        space: The search space; None if it is not known here.
-        num_samples: How many are asked for; -1 for no end.
+        rules: The rules.
+        space: The search space; None if it is unknown.
+        num_samples: The number of samples of the experiment; -1 for no end.
     """
 
     def __init__(self, rules: Rules, space: Any, num_samples: int):
@@ -124,7 +124,7 @@ class Filter:
         self._space = space
         self._size = math.inf if space is None else space_size(space)
         self._num_samples = num_samples
-        self._is_admitted: dict[str, bool] = {}  # by key; what violates a constraint only where all can be counted
+        self._is_admitted: dict[str, bool] = {}  # by key; those that violate a constraint only if all can be counted
         self._violations: Counter[str] = Counter()
         self._outside = 0
         self._has_admitted = False
@@ -132,7 +132,7 @@ class Filter:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether every configuration that there is has been admitted, or violates a constraint."""
+        """Whether every configuration of the space has been admitted, or violates a constraint."""
         return len(self._is_admitted) - self._outside >= self._size
 
     @property
@@ -141,7 +141,7 @@ class Filter:
         return MAX_TRIES if self._has_admitted else FIRST_TRIES
 
     def judge(self, config: dict[str, Any]) -> Verdict:
-        """Judge a complete configuration; it counts as tried if it is admitted.
+        """Judge a complete configuration. If it is admitted, it counts as tried.
 
         Raises:
             ConstraintError: If a constraint fails, or its answer is neither True nor False.
@@ -164,7 +164,7 @@ class Filter:
 
     def _note(self, key: str, config: dict[str, Any], is_admitted: bool) -> None:
         if key not in self._is_admitted and self._size < math.inf and not fits(self._space, config):
-            self._outside += 1  # a point that the user has given: those of the space are still to be tried
+            self._outside += 1  # a point that the user has given: the space is not used up by it
         self._is_admitted[key] = is_admitted
 
     def broken_constraint(self, config: dict[str, Any]) -> str | None:
@@ -192,7 +192,7 @@ class Filter:
         return None
 
     def check_points(self, points: Iterable[Any]) -> None:
-        """Refuse points to evaluate that violate a constraint; incomplete ones cannot be judged yet.
+        """Refuse points to evaluate that violate a constraint. Incomplete points cannot be judged yet.
 
         Args:
             points: The search space with the values of each point in it.
@@ -206,13 +206,13 @@ class Filter:
                 raise ValueError(f"every point to evaluate must fulfil the constraint {broken}, but got {shown(point)}")
 
     def end(self, refused: Counter[Verdict]) -> None:
-        """End the search for want of configurations, and say so once.
+        """End the search because no more configurations are found, and log it once.
 
         Args:
-            refused: What was said about the last proposals, of which none was admitted.
+            refused: The judgements of the last proposals, none of which was admitted.
 
         Raises:
-            ConstraintError: If they all violate constraints and none had been tried before: the constraints are wrong.
+            ConstraintError: If all of them violate constraints and none was tried before: the constraints are wrong.
         """
         tried = sum(self._is_admitted.values())
         left_out = len(self._is_admitted) - tried
@@ -242,7 +242,7 @@ class Filter:
         return ", ".join(f"{name} {count} times" for name, count in self._violations.most_common())
 
     def get_state(self) -> dict[str, Any]:
-        """The filter's state, as plain JSON. Its size grows with the number of trials."""
+        """The state as plain JSON. Its size grows with the number of trials."""
         return {
             "known": dict(self._is_admitted),
             "outside": self._outside,
@@ -258,7 +258,7 @@ class Filter:
 
 
 def _name(constraint: Constraint) -> str:
-    """The name of a constraint, for messages; for a lambda, which has none, its place."""
+    """The name of a constraint for messages, or the place of a lambda."""
     name = getattr(constraint, "__name__", None) or type(constraint).__name__
     code = getattr(constraint, "__code__", None)
     if name == "<lambda>" and code is not None:
@@ -270,16 +270,16 @@ def _name(constraint: Constraint) -> str:
 
 
 class FilteredSearcher(SearcherWrapper):
-    """Asks a searcher again where its suggestion is refused, and draws at random where that does not help.
+    """Asks a searcher again if its suggestion is refused, and draws at random if that does not help.
 
-    The searcher hears of a refused suggestion at once, see `Searcher.on_suggestion_refused`. Each suggestion has a name
-    of its own for the searcher, also where several are made for one trial. The searcher does not know a configuration
-    that was drawn at random: when its trial has ended, it gets it as a point that was evaluated elsewhere, if it can
-    learn from such points.
+    The searcher is told of a refused suggestion at once, see `Searcher.on_suggestion_refused`. Each suggestion has its
+    own name for the searcher, even if several are made for one trial. The searcher does not know a configuration that
+    was drawn at random. When the trial has ended, the searcher gets it as a point that was evaluated elsewhere, if it
+    can learn from such points.
 
     Args:
         searcher: The searcher.
-        rules: What is wanted of configurations.
+        rules: The rules for configurations.
     """
 
     def __init__(self, searcher: Searcher, rules: Rules):
@@ -290,12 +290,12 @@ class FilteredSearcher(SearcherWrapper):
         self._filter = Filter(rules, None, -1)
         self._seed = random.SystemRandom().getrandbits(63)
         self._count = 0
-        self._names: dict[str, str] = {}  # by id of a trial, the searcher's name for it where that is another
-        self._drawn: dict[str, dict[str, Any]] = {}  # by id, trials that the searcher does not know
+        self._names: dict[str, str] = {}  # by trial id, the searcher's name for the trial if it is another one
+        self._drawn: dict[str, dict[str, Any]] = {}  # by id, the trials that the searcher does not know
 
     @property
     def end_reason(self) -> str:
-        """Why the search has ended before its time; empty if it has not."""
+        """Why the search has ended early; empty if it has not."""
         return self._filter.end_reason
 
     def set_seed(self, seed: int) -> None:
@@ -309,14 +309,14 @@ class FilteredSearcher(SearcherWrapper):
         is_taken = call_set_search_properties(self.searcher.set_search_properties, metric, mode, config, spec)
         if not is_taken and self.searcher.own_space is not None:
             self._space = overlay(config, self.searcher.own_space)[0]
-        # else the searcher has a space of its own, of which nothing is known here
+        # otherwise the searcher has a space of its own, which is unknown here
         self._can_draw = has_unresolved_values(self._space)
         self._filter = Filter(self._rules, self._space if self._can_draw else None, spec.get("num_samples", -1))
         self._filter.check_points(overlay(self._space, point)[0] for point in self.searcher.first_points())
         return is_taken
 
     def suggest(self, trial_id: str) -> Suggestion:
-        """See `Searcher.suggest`; the whole configuration.
+        """See `Searcher.suggest`. Returns the complete configuration.
 
         Raises:
             ConstraintError: If nothing fulfils the constraints, or one of them fails.
@@ -346,7 +346,7 @@ class FilteredSearcher(SearcherWrapper):
     def _admit(
         self, suggestion: dict[str, Any], refused: Counter[Verdict], name: str | None = None
     ) -> dict[str, Any] | None:
-        """The whole configuration of a suggestion, or None if it is refused; `name` is the searcher's for it."""
+        """The complete configuration of a suggestion, which the searcher knows by `name`; None if it is refused."""
         verdict = Verdict.VIOLATES
         try:
             merged, _ = overlay(self._space, suggestion)
@@ -395,7 +395,7 @@ class FilteredSearcher(SearcherWrapper):
             self.searcher.on_unpause(self._names.get(trial_id, trial_id))
 
     def get_state(self) -> dict[str, Any]:
-        """The state beside the searcher's, without the constraints: the next one gets them from its run."""
+        """The filter's own state, without the constraints: a resumed run passes them again."""
         own = {"seed": self._seed, "count": self._count, "names": dict(self._names), "drawn": copy_tree(self._drawn)}
         return {**own, "filter": self._filter.get_state()}
 

@@ -1,9 +1,8 @@
 """The common part of the searchers that use other libraries: values, categories and points in these libraries' terms.
 
-`SpaceSearcher` owns what all of them do alike: the search space (the user's or the run's), the points that are tried
-first, and the seed. A library counts steps where this package has quantised ints, and it sees a long list of categories
-as indices. The points of users are checked here against the space, so that all searchers refuse the same points in the
-same words.
+`SpaceSearcher` has the search space (the user's or the run's), the points that are tried first, and the seed. For a
+library, a quantised int is a number of steps, and the categories of a long list are indices. Users' points are checked
+here against the space, so that all searchers refuse the same points with the same message.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from minitune.space.parameters import Parameter, parameters, values_of
 from minitune.space.tree import Path, overlay, path_text
 
 LISTED = 1000
-"""A library gets a longer list of categories as indices, as numbers: it keeps a weight for each category."""
+"""A library gets a longer list of categories as an int, because it keeps a weight for each category."""
 
 
 class SpaceSearcher(Searcher):
@@ -33,7 +32,7 @@ class SpaceSearcher(Searcher):
         metric: See `Searcher`.
         mode: See `Searcher`.
         points_to_evaluate: Configurations that are tried first.
-        seed: Of all draws, if the user gives one: it takes precedence over the run's.
+        seed: The user's seed of all draws, which takes precedence over the run's.
     """
 
     _TAKES_SEVERAL = False
@@ -73,7 +72,7 @@ class SpaceSearcher(Searcher):
         return not self._has_own_space
 
     def _check_goal(self) -> None:
-        """Refuse several objectives, or a mode that is only observed, if there can be one only."""
+        """Refuse several objectives, or the mode `"obs"`, if the searcher can have only one objective."""
         if self._TAKES_SEVERAL:
             return
         if isinstance(self._metric, (list, tuple)):
@@ -89,13 +88,13 @@ class SpaceSearcher(Searcher):
             self._seed, self._rng = seed, random.Random(seed)
 
     def _set_space(self, space: dict[str, Any]) -> None:
-        """Search `space` from now on. It must have all parameters that a first point has."""
+        """Search `space` from now on. It must have all parameters of the points to evaluate."""
         for point in self._points:
-            overlay(space, nested(point, space), unknown_keys=False)  # refuses parameters that there are not
+            overlay(space, nested(point, space), unknown_keys=False)  # refuses unknown parameters
         self._space = space
 
     def _draw(self, parameter: Parameter) -> Any:
-        """A parameter's value, drawn as without a searcher; for a choice the index of the category."""
+        """Draw a parameter's value as without a searcher; for a choice, the index of the category."""
         domain = parameter.domain
         if isinstance(domain, Categorical):
             return self._rng.randrange(len(domain))
@@ -106,7 +105,7 @@ class SpaceSearcher(Searcher):
         return (result or {}).get(str(self._metric or DEFAULT_METRIC))
 
     def _loss(self, value: float) -> float:
-        """A metric's value so that less is better."""
+        """A metric's value with the sign that makes less better."""
         return float(value) if self._mode == "min" else -float(value)
 
 
@@ -120,7 +119,7 @@ def check_library(searcher: Searcher, module: str, extra: str, package: str = ""
         package: The library's name and version, if they are not the module's.
 
     Raises:
-        ImportError: If the library is not there. The text names the extra.
+        ImportError: If the library is not installed. The message names the extra.
     """
     try:
         importlib.import_module(module)
@@ -135,7 +134,7 @@ def check_library(searcher: Searcher, module: str, extra: str, package: str = ""
 
 
 def refuse_normal(space: Mapping[str, Any], library: str) -> None:
-    """Refuse a space with a normal distribution, which the library does not have.
+    """Refuse a space with a normal distribution, which the library lacks.
 
     Raises:
         ValueError: If there is one, or a grid.
@@ -149,7 +148,7 @@ def refuse_normal(space: Mapping[str, Any], library: str) -> None:
 
 
 def quantized(domain: Float | Integer, value: float) -> Any:
-    """The value next to `value` that a domain can have; for quantised ints `value` counts the steps."""
+    """The value of a domain nearest to `value`. For quantised ints, `value` is a number of steps."""
     q = sampler_and_step(domain)[1]
     if isinstance(domain, Integer):
         return int(value) * int(q or 1)
@@ -157,13 +156,13 @@ def quantized(domain: Float | Integer, value: float) -> Any:
 
 
 def counted(parameter: Parameter, value: Any) -> Any:
-    """The inverse of `quantized`, as far as a library counts steps: those of quantised ints. Other values stay."""
+    """The inverse of `quantized`: the number of steps of a quantised int. Other values stay."""
     q = sampler_and_step(parameter.domain)[1]
     return round(value / q) if isinstance(parameter.domain, Integer) and q else value
 
 
 def indices_of(parameter: Parameter) -> tuple[int, int] | None:
-    """The first and the last number, if a library sees an int: an int's steps are counted, a long list's categories."""
+    """The first and the last number of a parameter that is an int for a library: an int, or a long list's index."""
     domain = parameter.domain
     if isinstance(domain, Categorical):
         return (0, len(domain) - 1) if len(domain) > LISTED else None
@@ -194,7 +193,7 @@ def checked_rewards(rewards: Any, count: int) -> list[Any]:
     """`evaluated_rewards` as a list.
 
     Raises:
-        ValueError: If there is not one for each of `count` points.
+        ValueError: If their number is not `count`, that of the points.
     """
     is_list = isinstance(rewards, Iterable) and not isinstance(rewards, (Mapping, str))
     found = list(rewards) if is_list else []
@@ -205,13 +204,13 @@ def checked_rewards(rewards: Any, count: int) -> list[Any]:
 
 
 def nested(point: Mapping[str, Any], space: Mapping[str, Any]) -> dict[str, Any]:
-    """A point whose keys may be paths, such as `"a/b"`, nested as the space is."""
+    """A point, whose keys may be paths such as `"a/b"`, nested as the space is."""
     as_it_is = {key: value for key, value in point.items() if key in space or "/" not in str(key)}
     return {**as_it_is, **unflatten({key: value for key, value in point.items() if key not in as_it_is})}
 
 
 def usable(value: Any) -> TypeGuard[float]:
-    """Whether a library can learn from a value: it is a number and not NaN."""
+    """Whether a library can learn from a value: a number that is not NaN."""
     try:
         return not isinstance(value, (str, bytes)) and not math.isnan(float(value))
     except (TypeError, ValueError, OverflowError):
@@ -219,18 +218,18 @@ def usable(value: Any) -> TypeGuard[float]:
 
 
 def evaluated_values(space: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The parameters' values in a configuration that was tried elsewhere, or is to be tried; it may lack some.
+    """The parameters' values in a configuration, which may lack some of them.
 
     Args:
         space: The search space.
         config: The configuration; its keys may be paths, such as `"a/b"`.
 
     Returns:
-        (values by the parameters' names, for a choice the index of the category; the names of those whose values lie
-        outside, of which a warning was given).
+        (values by the parameters' names, for a choice the index of the category; the names of the parameters whose
+        values lie outside of the space, for which a warning was logged).
 
     Raises:
-        ValueError: If it has parameters that the space does not have, and is no `TriedConfig`.
+        ValueError: If it has parameters that the space lacks, and is no `TriedConfig`.
     """
     given = nested(config, space)
     if not isinstance(config, TriedConfig):
@@ -249,10 +248,10 @@ def evaluated_values(space: Mapping[str, Any], config: Mapping[str, Any]) -> tup
 
 
 def refuse_unknown(space: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-    """Refuse a point with parameters that the space does not have.
+    """Refuse a point with parameters that the space lacks.
 
     Raises:
-        ValueError: If there is one. The text names it, and a parameter of the space with a similar name.
+        ValueError: If there is one. The message names it, and a parameter of the space with a similar name.
     """
     levels: list[tuple[Any, Any, Path]] = [(space, config, ())]
     while levels:

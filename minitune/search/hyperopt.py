@@ -1,4 +1,4 @@
-"""HyperOptSearch: HyperOpt's TPE proposes. Needs `hyperopt` (the extra of that name); `TPESearch` needs nothing."""
+"""HyperOptSearch: HyperOpt's TPE. It needs `hyperopt` (the extra of that name); `TPESearch` needs no package."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from minitune.space.tree import assign_value, copy_tree, find_unresolved, has_un
 
 
 class HyperOptSearch(SpaceSearcher):
-    """Asks HyperOpt's TPE for configurations, and tells it what has become of them.
+    """Asks HyperOpt's TPE for configurations, and tells it their results.
 
-    Trials that have failed, reported NaN, or were ended without a value count for nothing in its model.
+    Its model leaves out trials that have failed, have reported NaN, or have ended without a value.
 
     Args:
         space: The search space, if it is not that of the run: a dict of this library's domains, or any space of
             HyperOpt's own.
         metric: Name of the result to optimise; by default the run's.
         mode: `"min"` or `"max"`.
-        points_to_evaluate: Configurations that are tried first; what they lack is drawn. Parameters of HyperOpt's own
-            may also be given by label, with HyperOpt's value, which is an index for a choice.
+        points_to_evaluate: Configurations that are tried first; values that they lack are drawn. For HyperOpt's own
+            parameters, keys may also be labels, with HyperOpt's value, which is an index for a choice.
         n_initial_points: The number of configurations that are drawn at random before the model is used.
         random_state_seed: The seed of all draws. It takes precedence over the run's seed.
-        gamma: What share of the trials counts as good; see HyperOpt.
+        gamma: The share of the trials that counts as good; see HyperOpt.
 
     Raises:
-        ImportError: If there is no HyperOpt.
+        ImportError: If HyperOpt is not installed.
         ValueError: If an argument breaks its rule, or there is a grid in the space.
     """
 
@@ -83,7 +83,7 @@ class HyperOptSearch(SpaceSearcher):
 
     @staticmethod
     def convert_search_space(spec: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-        """A space of this library's domains as one of HyperOpt's own, which can be changed and given as `space`.
+        """A space of this library's domains as one of HyperOpt's own. It can be changed and passed as `space`.
 
         Args:
             spec: The space. Constants in it stay.
@@ -147,7 +147,7 @@ class HyperOptSearch(SpaceSearcher):
         pruned: bool = False,
         intermediate_values: list[float] | None = None,
     ) -> None:
-        """See `Searcher.add_evaluated_point`; `intermediate_values` play no part.
+        """See `Searcher.add_evaluated_point`. `intermediate_values` are ignored.
 
         Raises:
             ValueError: If there is no space of domains yet, or no mode.
@@ -164,7 +164,7 @@ class HyperOptSearch(SpaceSearcher):
     # -- state -----------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """See `Searcher.get_state`: the trials; not the space and the arguments."""
+        """See `Searcher.get_state`. It has the trials, but not the space and the arguments."""
         return {name: getattr(self, name) for name in ("_trials", "_live", "_rng", "_points", "_metric", "_mode")}
 
     # -- within ----------------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class HyperOptSearch(SpaceSearcher):
         return {each.name: counted(each, found[each.name]) for each in parameters(space) if each.name in found}
 
     def _config(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The configuration of HyperOpt's values, and all of these; what is not among them is drawn."""
+        """The configuration of HyperOpt's values, and these values. Missing ones are drawn."""
         whole: dict[str, Any] = {}
 
         def choose(parameter: Parameter) -> Any:
@@ -216,7 +216,7 @@ class HyperOptSearch(SpaceSearcher):
         return {**values, **{label: _number(value, f"{label!r} of a point") for label, value in by_label.items()}}
 
     def _active(self, node: Any, given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """The labels that play a part in an expression, each with its value: the given one, else one that is drawn."""
+        """The labels that an expression uses, each with its value: the given one, or else one that is drawn."""
         if node.name == "hyperopt_param":
             label, distribution = node.pos_args[0].obj, node.pos_args[1]
             if label in given:
@@ -239,7 +239,7 @@ class HyperOptSearch(SpaceSearcher):
             yield from self._active(part, given)
 
     def _insert(self, tid: int, values: Mapping[str, Any]) -> Any:
-        """Take a trial up whose values come from elsewhere."""
+        """Add a trial whose values come from elsewhere."""
         import hyperopt
 
         labels = self._domain.params
@@ -279,22 +279,22 @@ def _named_args(node: Any) -> list[tuple[str, Any]]:
 
 
 def _can_be_read(node: Any) -> bool:
-    """Whether the parameters follow from the value of an expression; not so for one such as `2 * hp.uniform(...)`."""
+    """Whether the value of an expression tells its parameters. That of `2 * hp.uniform(...)` does not."""
     if node.name in ("float", "int"):
         return _can_be_read(node.pos_args[0])
     return node.name in ("hyperopt_param", "literal", "dict", "pos_args", "switch")
 
 
 def _read(node: Any, value: Any, where: str) -> dict[str, Any]:
-    """The parameters by label that an expression of HyperOpt's must have to be `value`, as far as this shows.
+    """The parameters by label with which an expression of HyperOpt's has a value, as far as that can be told.
 
     Args:
         node: The expression.
         value: A part of a configuration; its dicts may lack keys.
-        where: What it is, for the error.
+        where: Its name, for the message.
 
     Raises:
-        ValueError: If the expression cannot be that.
+        ValueError: If the expression cannot have the value.
     """
     if node.name in ("float", "int"):
         return _read(node.pos_args[0], value, where)

@@ -1,4 +1,4 @@
-"""NevergradSearch: an optimizer of Nevergrad's proposes. Needs `nevergrad` (the extra of that name)."""
+"""NevergradSearch: the optimizers of Nevergrad. It needs `nevergrad` (the extra of that name)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from minitune.space.tree import has_unresolved_values
 
 
 class NevergradSearch(SpaceSearcher):
-    """Asks an optimizer of Nevergrad's for configurations, and tells it their values.
+    """Asks an optimizer of Nevergrad for configurations, and tells it their values.
 
-    It hears nothing of trials without a value: most of its optimizers go on without.
+    The optimizer is not told of trials without a value. Most optimizers can do without these.
 
     Args:
         optimizer: A class of optimizers, such as `nevergrad.optimizers.OnePlusOne`, which is the default, a configured
@@ -36,10 +36,10 @@ class NevergradSearch(SpaceSearcher):
             Nevergrad's; for an optimizer object None, or a list with the names of its parameters.
         metric: Name of the result to optimise; by default the run's.
         mode: `"min"` or `"max"`.
-        points_to_evaluate: Configurations that are tried first; what they lack is drawn. Only for domains.
+        points_to_evaluate: Configurations that are tried first; values that they lack are drawn. Only for domains.
 
     Raises:
-        ImportError: If there is no Nevergrad.
+        ImportError: If Nevergrad is not installed.
         ValueError: If an argument breaks its rule, or Nevergrad cannot search the space.
     """
 
@@ -98,7 +98,7 @@ class NevergradSearch(SpaceSearcher):
         optimizer = self._ready()
         if optimizer is None:
             return self._config({})
-        if self._points:  # as they were given: the library's value is only near to it
+        if self._points:  # as given: the library's value is only close to it
             values = self._complete(self._points.pop(0))
             candidate = optimizer.parametrization.spawn_child(new_value=values)
         else:
@@ -127,7 +127,7 @@ class NevergradSearch(SpaceSearcher):
         pruned: bool = False,
         intermediate_values: list[float] | None = None,
     ) -> None:
-        """See `Searcher.add_evaluated_point`; of what has failed the optimizer does not hear.
+        """See `Searcher.add_evaluated_point`. The optimizer is not told of failed configurations.
 
         Raises:
             ValueError: If there is no space of domains yet, or no mode.
@@ -144,13 +144,13 @@ class NevergradSearch(SpaceSearcher):
     # -- state -----------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """See `Searcher.get_state`: the optimizer; not the space and the arguments."""
+        """See `Searcher.get_state`. It has the optimizer, but not the space and the arguments."""
         return {name: getattr(self, name) for name in ("_optimizer", "_live", "_rng", "_points", "_metric", "_mode")}
 
     # -- within ----------------------------------------------------------------------------------------------------
 
     def _ready(self) -> Any:
-        """The optimizer; None for a space with nothing in it to be found, for which there is none."""
+        """The optimizer; None for a space with only one configuration, which it could not search."""
         if self._parametrization is None and self._optimizer is None:
             raise no_space(self)
         require_mode(self)
@@ -162,7 +162,7 @@ class NevergradSearch(SpaceSearcher):
         return self._optimizer
 
     def _complete(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Nevergrad's values of a configuration; what is not there is drawn."""
+        """Nevergrad's values of a configuration. Missing ones are drawn."""
         space = self._space or {}
         found, _ = evaluated_values(space, point)
         values = {}

@@ -1,8 +1,8 @@
-"""OptunaSearch: Optuna's samplers propose, and hear of every result. Needs `optuna` (the extra of that name).
+"""OptunaSearch: the samplers of Optuna, which are told every result. It needs `optuna` (the extra of that name).
 
 A search space comes in three forms: this library's domains, Optuna's distributions, or a define-by-run function. For
-each there is an `OptunaSpace`. It uses a trial of Optuna's for values, and gives known configurations Optuna's names.
-Optuna is imported when the first object needs it.
+each there is an `OptunaSpace`. It asks a trial of Optuna for values, and translates known configurations to Optuna's
+names. Optuna is imported when the first object needs it.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _PLAIN = (bool, int, float, str)
 class DomainSpace:
     """A space of this library's domains.
 
-    As each kind of space it can do two things. `suggest` uses a trial of Optuna's for a configuration. `known` gives
-    the part of a configuration that Optuna may learn: values, and their distributions, by Optuna's names. It raises
-    what `evaluated_values` raises.
+    Each kind of space has two methods. `suggest` makes a configuration with a trial of Optuna. `known` returns the part
+    of a configuration that Optuna can learn from: values, and their distributions, by Optuna's names. It raises the
+    errors of `evaluated_values`.
 
     Args:
         space: The space.
@@ -61,7 +61,7 @@ class DomainSpace:
         self._space = space
 
     def suggest(self, trial: Any) -> dict[str, Any]:
-        """Ask a trial of Optuna's for a configuration."""
+        """Make a configuration with a trial of Optuna."""
 
         def choose(parameter: Parameter) -> Any:
             domain, distribution = parameter.domain, _distribution(parameter)
@@ -74,7 +74,7 @@ class DomainSpace:
         return config
 
     def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The part of a configuration that Optuna may learn. Values that a parameter cannot have are left out."""
+        """The part of a configuration that Optuna can learn from. Values outside of the space are left out."""
         found, _ = evaluated_values(self._space, config)
         distributions = {each.name: _distribution(each) for each in parameters(self._space) if each.name in found}
         return {
@@ -84,7 +84,7 @@ class DomainSpace:
 
 
 class DistributionSpace:
-    """A dict of Optuna's own distributions, nested or with `/` in its keys; anything else in it is a constant.
+    """A dict of Optuna's own distributions, nested or with `/` in its keys. Other values in it are constants.
 
     Args:
         space: The dict.
@@ -116,7 +116,7 @@ class DistributionSpace:
 
 
 class DefineByRunSpace:
-    """A function of a trial of Optuna's, which asks it for values; what it returns is constant.
+    """A function that asks a trial of Optuna for values, and may return constants.
 
     Args:
         define: The function.
@@ -129,7 +129,7 @@ class DefineByRunSpace:
         """See `DomainSpace.suggest`.
 
         Raises:
-            TypeError: If the function returns something else than a dict with names as keys, or None.
+            TypeError: If the function returns neither None nor a dict with names as keys.
         """
         listener = _Listener(trial)
         constants = self._define(listener)
@@ -145,7 +145,7 @@ class DefineByRunSpace:
         """See `DomainSpace.known`. The function is called once.
 
         Raises:
-            ValueError: If it asks for a value that is not there.
+            ValueError: If it asks for a value that the configuration lacks.
         """
         from optuna.trial import FixedTrial
 
@@ -214,28 +214,28 @@ def _ask(trial: Any, name: str, distribution: Any) -> Any:
 
 
 class OptunaSearch(SpaceSearcher):
-    """Asks an Optuna study for configurations, and tells it what has become of them.
+    """Asks an Optuna study for configurations, and tells it their results.
 
     A trial that has ended with a value is COMPLETE in the study, one that has failed or has reported NaN is FAIL, and
-    one that was ended without a value PRUNED. Results on the way are reported at their `training_iteration`, if there
-    is one objective. Pruners have no say: use a scheduler.
+    one that has ended without a value PRUNED. With one objective, intermediate results are reported at their
+    `training_iteration`. Pruners have no effect: use a scheduler.
 
     Args:
         space: The search space, if it is not that of the run: a dict of this library's domains, a dict of
             `optuna.distributions` by name (nested, or with `/` in the names), or a define-by-run function that takes a
-            trial of Optuna's, calls its `suggest_...` methods, and may return a dict of constants.
+            trial of Optuna, calls its `suggest_...` methods, and may return a dict of constants.
         metric: Name of the result to optimise, or a list of names for several objectives; by default the run's.
-        mode: `"min"` or `"max"`, or a list of these; `"obs"` marks an objective that Optuna does not hear of.
+        mode: `"min"` or `"max"`, or a list of these; `"obs"` marks an objective that Optuna is not told.
         points_to_evaluate: Configurations that are tried first; they may lack parameters.
         sampler: One of `optuna.samplers`; by default a `TPESampler`.
         study_name: Name of the study, by which it is found in a storage; by default `"optuna"`.
         storage: One of `optuna.storages`, or a URL; by default the study is kept in memory, and saved with the run. A
-            study that is there already goes on.
+            study that exists already is continued.
         seed: The seed of the default sampler. It takes precedence over the run's.
-        evaluated_rewards: The values of `points_to_evaluate`, if they are known: those are not tried then.
+        evaluated_rewards: The values of `points_to_evaluate`, if they are known. Then these points are not tried.
 
     Raises:
-        ImportError: If there is no Optuna.
+        ImportError: If Optuna is not installed.
         ValueError: If an argument breaks its rule, or Optuna cannot search the space.
     """
 
@@ -289,14 +289,14 @@ class OptunaSearch(SpaceSearcher):
 
     @staticmethod
     def convert_search_space(spec: dict[str, Any]) -> dict[str, Any]:
-        """A space of this library's domains as Optuna's distributions, which can be changed and given as `space`.
+        """A space of this library's domains as Optuna's distributions. They can be changed and passed as `space`.
 
         Args:
             spec: The space. Constants and functions in it are left out.
 
         Returns:
             Distributions by the paths of the parameters, such as `"model/depth"`. Optuna has no steps on a logarithmic
-            scale: there a `q` is lost.
+            scale, so a `q` is lost there.
 
         Raises:
             ValueError: If there is a grid, a normal distribution, or a choice that holds domains.
@@ -319,7 +319,7 @@ class OptunaSearch(SpaceSearcher):
 
     @property
     def study(self) -> Any:
-        """The `optuna.study.Study`, such as for Optuna's plots; it is made when it is first needed.
+        """The `optuna.study.Study`, for example for Optuna's plots. It is made when it is first needed.
 
         Raises:
             ValueError: If there is no space, metric or mode yet.
@@ -331,7 +331,7 @@ class OptunaSearch(SpaceSearcher):
                 raise no_space(self)
             require_mode(self)
             before = optuna.logging.get_verbosity()
-            optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))  # or it writes that it makes a study
+            optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))  # otherwise it logs that it makes a study
             try:
                 self._ot_study = optuna.create_study(
                     storage=self._storage,
@@ -434,7 +434,7 @@ class OptunaSearch(SpaceSearcher):
     # -- state -----------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """See `Searcher.get_state`: the study and what is open in it; not the space and the arguments."""
+        """See `Searcher.get_state`. It has the study and its open trials, but not the space and the arguments."""
         names = ("_ot_study", "_ot_trials", "_steps", "_points", "_known", "_seed", "_metric", "_mode")
         return {name: getattr(self, name) for name in names}
 
@@ -442,7 +442,7 @@ class OptunaSearch(SpaceSearcher):
 
     @property
     def _objectives(self) -> list[tuple[str, str]]:
-        """Names and modes of what Optuna optimises."""
+        """The names and modes of the objectives that Optuna optimises."""
         modes = [self._mode] if isinstance(self._mode, str) else list(self._mode or [])
         names = [self._metric or DEFAULT_METRIC] if not isinstance(self._metric, (list, tuple)) else self._metric
         return [(str(name), mode) for name, mode in zip(names, modes, strict=False) if mode != "obs"]

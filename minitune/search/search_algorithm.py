@@ -1,7 +1,7 @@
-"""SearchAlgorithm: where the controller gets its trials; SearchGenerator, which makes them of a searcher's suggestions.
+"""SearchAlgorithm makes the trials of a run; SearchGenerator makes them from the suggestions of a searcher.
 
-A searcher proposes configurations and knows nothing of trials. A search algorithm yields trials, each with its number,
-its id and its tag. It is saved with the run, so that a resumed run goes on with the same numbers and the same draws.
+A searcher proposes configurations and knows nothing of trials. A search algorithm makes trials, each with its number,
+its id and its tag. It is saved with the run, so that a resumed run continues with the same numbers and the same draws.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ class ExperimentSpec(Protocol):
 
     param_space: dict[str, Any]
     num_samples: int
-    """Rounds; -1 for endlessly many."""
+    """Rounds; -1 for a search without end."""
     maker: TrialMaker
 
 
 @dataclass
 class PlainExperiment:
-    """An experiment as a dict describes it, for a search algorithm that is used without a run.
+    """The description of an experiment, for a search algorithm that is used without a run.
 
     Attributes:
         param_space: The search space.
-        num_samples: Rounds; -1 for endlessly many.
+        num_samples: Rounds; -1 for a search without end.
         maker: Makes its trials.
     """
 
@@ -70,10 +70,10 @@ class PlainExperiment:
 
     @classmethod
     def of(cls, name: str, spec: Mapping[str, Any]) -> PlainExperiment:
-        """The experiment of a name and the arguments of `Experiment`. Arguments that concern a run have no effect.
+        """Make one from a name and arguments of `Experiment`. Arguments that concern a run have no effect.
 
         Raises:
-            ValueError: If there is no `run`, or its resources are none.
+            ValueError: If there is no `run`, or its resources are not valid.
         """
         if "run" not in spec:
             raise ValueError(f"{name!r} must hold a trainable under the key 'run', but it has {sorted(spec)}")
@@ -102,10 +102,10 @@ class SearchAlgorithm:
     # -- setting up ----------------------------------------------------------------------------------------------
 
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
-        """Take over what the run knows; see `Searcher.set_search_properties`.
+        """Take over the settings of the run; see `Searcher.set_search_properties`.
 
         Raises:
-            ValueError: If `config` holds domains that the search algorithm does not search.
+            ValueError: If `config` has domains that the search algorithm does not search.
         """
         return True
 
@@ -113,7 +113,7 @@ class SearchAlgorithm:
         """Seed all random choices, unless the user has done so. Called before the first trial."""
 
     def set_rules(self, rules: Rules) -> None:
-        """Propose only what the user's rules admit. Called before the search properties, and only if there are any.
+        """Obey the user's rules for configurations. Called before `set_search_properties`, and only if there are rules.
 
         Raises:
             ValueError: If this search algorithm cannot.
@@ -130,26 +130,26 @@ class SearchAlgorithm:
     def add_configurations(
         self, experiments: ExperimentSpec | Iterable[ExperimentSpec] | Mapping[str, Mapping[str, Any]]
     ) -> None:
-        """Take one experiment, or several, or a dict of their arguments by name, whose trials are to be made.
+        """Add one experiment, or several, or a dict of their arguments by name. Their trials will be made.
 
         Raises:
-            ValueError: If an experiment's space or number of samples makes no sense.
+            ValueError: If an experiment's space or number of samples is not valid.
         """
         raise NotImplementedError(f"{type(self).__name__} must override add_configurations()")
 
     @property
     def metric(self) -> Metric:
-        """Name of what is optimised, or None."""
+        """The name of the metric to optimise, or None."""
         return None
 
     @property
     def max_running(self) -> int | None:
-        """How many of its trials may run at a time, be they new or taken up again; None for no limit."""
+        """How many of its trials, new or resumed, may run at a time; None for no limit."""
         return None
 
     @property
     def total_samples(self) -> int:
-        """How many trials there will be; `sys.maxsize` for endlessly many."""
+        """How many trials there will be; `sys.maxsize` for a search without end."""
         return 0
 
     @property
@@ -163,7 +163,7 @@ class SearchAlgorithm:
         """Make the next trial.
 
         Returns:
-            The trial; None if there is none now, or none at all: `is_finished` tells.
+            The trial; None if there is no trial now, or no more at all: see `is_finished`.
         """
         raise NotImplementedError(f"{type(self).__name__} must override next_trial()")
 
@@ -176,7 +176,7 @@ class SearchAlgorithm:
         self._finished = True
 
     def add_samples(self, samples: int) -> None:
-        """Go on with more rounds than the experiments ask for, also if all trials had been made.
+        """Continue for more rounds than the experiments ask for, even if all trials have been made.
 
         Raises:
             NotImplementedError: If this search algorithm cannot.
@@ -184,36 +184,36 @@ class SearchAlgorithm:
         raise NotImplementedError(f"{type(self).__name__} must override add_samples() for a run to be extended")
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Emitted for every result that does not end the trial; `result` is flattened."""
+        """Called for every result that does not end the trial; `result` is flattened."""
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Emitted when the trial has ended; see `Searcher.on_trial_complete`."""
+        """Called when the trial has ended; see `Searcher.on_trial_complete`."""
 
     def on_trial_error(self, trial_id: str) -> None:
-        """Emitted for every failure of the trial, also those that are retried."""
+        """Called for every failure of the trial, also if the trial is retried."""
 
     def on_pause(self, trial_id: str) -> None:
-        """Emitted when the trial is paused."""
+        """Called when the trial is paused."""
 
     def on_unpause(self, trial_id: str) -> None:
-        """Emitted when a paused trial goes on."""
+        """Called when a paused trial is resumed."""
 
     # -- state ---------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """Everything to be saved, without the experiments: a new object gets those through `add_configurations`."""
+        """The state that is saved. It lacks the experiments: a new object gets them by `add_configurations`."""
         return {"finished": self._finished}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over what `get_state` returned, after `add_configurations` with the same experiments."""
+        """Take over a state of `get_state`. Called after `add_configurations` with the same experiments."""
         self._finished = state["finished"]
 
     def has_checkpoint(self, dirpath: str) -> bool:
-        """Whether a state lies in the directory."""
+        """Whether the directory has a state."""
         return newest_file(dirpath, self.CKPT_FILE_TMPL) is not None
 
     def save_to_dir(self, dirpath: str, session_str: str = "default") -> None:
-        """Write the state to a directory, in one step that a crash cannot halve. Blocks.
+        """Write the state to a directory. A crash leaves the old state or the new one. Blocks.
 
         Args:
             dirpath: The directory.
@@ -247,14 +247,14 @@ def experiment_list(experiments: Any) -> list[ExperimentSpec]:
 class SearchGenerator(SearchAlgorithm):
     """Turns suggestions into trials, and tells the searcher of each suggestion's end exactly once.
 
-    A suggestion is laid deeply over the search space. The rest is resolved here, with a generator
-    seeded by (seed, trial number): functions, and domains that the searcher does not know.
+    The values of a suggestion replace those of the search space at all depths. The rest is resolved here, with a
+    generator that is seeded by (seed, trial number): functions, and domains that the searcher does not know.
 
     Args:
         searcher: The searcher.
 
     Raises:
-        TypeError: If it is none.
+        TypeError: If it is no searcher.
     """
 
     CKPT_FILE_TMPL = "search_gen_state-{}.pkl"
@@ -292,7 +292,7 @@ class SearchGenerator(SearchAlgorithm):
         return next((one.end_reason for one in self._wrappers() if isinstance(one, FilteredSearcher)), "")
 
     def set_rules(self, rules: Rules) -> None:
-        """See `SearchAlgorithm.set_rules`. The searcher itself is asked again, below what is wrapped around it."""
+        """See `SearchAlgorithm.set_rules`. The filter goes between the innermost searcher and its wrappers."""
         holder: SearchGenerator | SearcherWrapper = self
         while isinstance(holder.searcher, SearcherWrapper):
             holder = holder.searcher
@@ -312,7 +312,7 @@ class SearchGenerator(SearchAlgorithm):
             if isinstance(given, (list, tuple)):
                 is_same = list(given) == several
             else:
-                is_same = given in several  # one of several objectives is no other one
+                is_same = given in several  # the searcher may decide by one of several objectives
             if given is not None and kept is not None and not is_same:
                 logger.warning("the searcher is configured already: %s=%r is ignored, it has %r", name, given, kept)
         return takes_space
@@ -329,7 +329,7 @@ class SearchGenerator(SearchAlgorithm):
     def add_configurations(
         self, experiments: ExperimentSpec | Iterable[ExperimentSpec] | Mapping[str, Mapping[str, Any]]
     ) -> None:
-        """Take the experiment; a searcher serves one.
+        """Add the experiment. A searcher serves only one.
 
         Raises:
             ValueError: If there are several, or one was given before.
@@ -350,7 +350,7 @@ class SearchGenerator(SearchAlgorithm):
             return None
         maker = self._experiment.maker
         trial_id = maker.next_id()
-        if self._draws is None:  # one stream for each trial, however often the searcher has none to give at first
+        if self._draws is None:  # one stream for each trial, however often the searcher has no suggestion at first
             self._draws = GlobalDraws(random.Random(f"{self._seed}/suggest/{self._count}"))
         with self._draws.lent():
             suggestion = self.searcher.suggest(trial_id)
@@ -373,7 +373,7 @@ class SearchGenerator(SearchAlgorithm):
             evaluated = {path_text(path): value for path, value in searched.items()}
             trial = maker.make(config, evaluated, format_tag(maker.count, searched))
         except BaseException:
-            # The searcher counts on hearing what became of its suggestion, also of one that makes no trial.
+            # The searcher must be told of the end of each suggestion, even if no trial could be made of it.
             self.on_trial_complete(trial_id, error=True)
             raise
         self._count += 1
@@ -403,7 +403,7 @@ class SearchGenerator(SearchAlgorithm):
             self.searcher.on_trial_result(trial_id, result)
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Passed on once: the second time, and for trials of others, nothing happens."""
+        """Passed on once. A second call, and a call for an unknown trial, has no effect."""
         if trial_id in self._live:
             self._live.discard(trial_id)
             self.searcher.on_trial_complete(trial_id, result=result, error=error)
@@ -424,7 +424,7 @@ class SearchGenerator(SearchAlgorithm):
             self.searcher.on_unpause(trial_id)
 
     def get_state(self) -> dict[str, Any]:
-        """See `SearchAlgorithm.get_state`. The states of wrappers are in it, that of the innermost searcher is not."""
+        """See `SearchAlgorithm.get_state`. It has the states of wrappers, but not that of the innermost searcher."""
         return {
             "finished": self._finished,
             "count": self._count,
@@ -468,7 +468,7 @@ class SearchGenerator(SearchAlgorithm):
             searcher = searcher.searcher
 
     def _own_name(self) -> str:
-        """The class that the user knows, whatever is wrapped around it."""
+        """The class of the innermost searcher, which the user knows."""
         searcher = self.searcher
         for wrapper in self._wrappers():
             searcher = wrapper.searcher

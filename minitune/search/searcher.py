@@ -1,6 +1,6 @@
-"""Searcher: proposes configurations and hears what became of them. Subclass it to bring your own.
+"""Searcher: proposes configurations and is told their results. Subclass it for a searcher of your own.
 
-A searcher is `suggest` and, if it learns, `on_trial_complete`. All its hooks run in the driver, one at a time.
+A subclass has `suggest` and, if it learns, `on_trial_complete`. All hooks run in the driver, one at a time.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Searcher:
     """
 
     FINISHED = "FINISHED"
-    """What `suggest` returns when there is nothing left to try."""
+    """`suggest` returns this to end the search."""
     CKPT_FILE_TMPL = "searcher-state-{}.pkl"
 
     _metric: Metric = None
@@ -62,7 +62,7 @@ class Searcher:
 
     @property
     def metric(self) -> Metric:
-        """Name of what is optimised, a list of names, or None while unknown."""
+        """The name of the metric to optimise, a list of names, or None while unknown."""
         return self._metric
 
     @property
@@ -72,17 +72,17 @@ class Searcher:
 
     @property
     def own_space(self) -> dict[str, Any] | None:
-        """The search space that was given to the searcher itself, if it is one of domains; None by default."""
+        """The search space that the user gave to the searcher, if it consists of domains; None by default."""
         return None
 
     def first_points(self) -> Sequence[Mapping[str, Any]]:
-        """The points to evaluate that the searcher will suggest first; by default none are known."""
+        """The points to evaluate, which the searcher will suggest first; by default none."""
         return ()
 
     # -- setting up --------------------------------------------------------------------------------------------
 
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
-        """Take over what the run knows. Called once, before the first suggestion.
+        """Take over the settings of the run. Called once, before the first suggestion.
 
         Args:
             metric: The run's metric, or None.
@@ -93,7 +93,7 @@ class Searcher:
 
         Returns:
             True if the searcher now searches `config`; False if it has a space of its own, and then `config` may hold
-            no domains. This default takes a metric and mode where it has none and returns False.
+            no domains. By default the searcher takes metric and mode if it has none, and returns False.
         """
         self._metric = metric if self._metric is None else self._metric
         self._mode = mode if self._mode is None else self._mode
@@ -103,7 +103,7 @@ class Searcher:
         """Take over a limit of concurrent trials.
 
         Returns:
-            True if the searcher keeps to it by itself; this default returns False.
+            True if the searcher itself keeps the limit; by default False.
         """
         return False
 
@@ -116,43 +116,43 @@ class Searcher:
         """Propose a configuration.
 
         Args:
-            trial_id: Name under which the searcher will hear of it.
+            trial_id: The other hooks use this name for the trial.
 
         Returns:
-            Values, nested like the search space; None to be asked again later; `FINISHED` to end the search.
+            Values, nested like the search space; None if there is no suggestion now; `FINISHED` to end the search.
         """
         raise NotImplementedError(f"{type(self).__name__} must override suggest()")
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Emitted for every result that does not end the trial; `result` is flattened."""
+        """Called for every result that does not end the trial; `result` is flattened."""
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Emitted exactly once for every suggestion that became a trial, however it ended.
+        """Called exactly once for every suggestion that became a trial, however the trial ended.
 
         Args:
             trial_id: The name given to `suggest`.
             result: The last result, flattened; None if the trial ended while it was waiting or paused, or failed.
-            error: Whether it has failed for good.
+            error: Whether the trial has failed for good.
         """
 
     def on_suggestion_refused(self, trial_id: str) -> None:
-        """Emitted at once for a suggestion that becomes no trial: it was tried before, or violates a constraint.
+        """Called at once for a suggestion that becomes no trial: it was tried before, or violates a constraint.
 
-        By default the searcher hears of a failed trial. Override it if that would change what it thinks of the values.
+        By default the searcher is told of a failed trial. Override it if the values should not count as bad.
         """
         self.on_trial_complete(trial_id, result=None, error=True)
 
     def on_trial_error(self, trial_id: str) -> None:
-        """Emitted for every failure of the trial, also those that are retried."""
+        """Called for every failure of the trial, also if the trial is retried."""
 
     def on_pause(self, trial_id: str) -> None:
-        """Emitted when the trial is paused."""
+        """Called when the trial is paused."""
 
     def on_unpause(self, trial_id: str) -> None:
-        """Emitted when a paused trial goes on."""
+        """Called when a paused trial is resumed."""
 
     def on_search_end(self) -> None:
-        """Emitted when there will be no further suggestion, although trials may still run; possibly several times."""
+        """Called, perhaps several times, when there will be no more suggestions. Trials may still run."""
 
     # -- warm start ------------------------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class Searcher:
         """Learn from earlier trials.
 
         Args:
-            trials_or_analysis: A trial, several, or an object with `trials`, such as an analysis.
+            trials_or_analysis: A trial, a list of trials, or an object with `trials`, such as an analysis.
             metric: Name of the flattened result that is the objective's value.
 
         Raises:
@@ -221,7 +221,7 @@ class Searcher:
     # -- state -------------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """Everything to be saved; by default all attributes."""
+        """The state that is saved; by default all attributes."""
         return dict(self.__dict__)
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -237,7 +237,7 @@ class Searcher:
         self.set_state(read_state(checkpoint_path))
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
-        """Write the state to a directory, in one step that a crash cannot halve. Blocks.
+        """Write the state to a directory. A crash leaves the old state or the new one. Blocks.
 
         A searcher whose `save` raises NotImplementedError is left out, with a warning.
 
@@ -261,13 +261,13 @@ class Searcher:
 
 
 class SearcherWrapper(Searcher):
-    """A searcher around another one: everything is passed on; a subclass changes what it has to.
+    """A searcher around another one. It passes everything on; subclasses change some of it.
 
     Args:
         searcher: The inner searcher.
 
     Raises:
-        TypeError: If it is none.
+        TypeError: If it is no searcher.
     """
 
     def __init__(self, searcher: Searcher):
@@ -365,14 +365,14 @@ class SearcherWrapper(Searcher):
 
 
 class TriedConfig(dict[str, Any]):
-    """The configuration of an earlier trial: what the space does not have, such as constants of then, is left out."""
+    """The configuration of an earlier trial. Keys that the space lacks, such as old constants, are left out."""
 
 
 # -- shared with the search algorithms --------------------------------------------------------------------------
 
 
 def require_mode(searcher: Searcher) -> None:
-    """Refuse to search without a direction.
+    """Refuse to search without a mode.
 
     Raises:
         ValueError: If the searcher has no mode.
@@ -385,7 +385,7 @@ def require_mode(searcher: Searcher) -> None:
 
 
 def cannot_learn(searcher: object) -> ValueError:
-    """The error of a searcher that is to learn from earlier runs and cannot."""
+    """The error of a searcher that cannot learn from earlier runs."""
     return ValueError(
         f"{type(searcher).__name__} cannot learn from earlier runs: use search_alg='auto' or 'tpe', or leave out "
         "warm_start"
@@ -402,7 +402,7 @@ def no_space(searcher: Searcher) -> ValueError:
 def call_set_search_properties(
     hook: Callable[..., bool], metric: Metric, mode: str | list[str] | None, config: Any, spec: dict[str, Any]
 ) -> bool:
-    """Call `set_search_properties`, which older subclasses write without `**spec`."""
+    """Call `set_search_properties`, which in older subclasses has no `**spec`."""
     parameters = inspect.signature(hook).parameters.values()
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     known = spec if takes_all else {name: value for name, value in spec.items() if name in {p.name for p in parameters}}
@@ -426,10 +426,10 @@ def read_state(path: str) -> Any:
 
 @contextmanager
 def in_one_step(path: str) -> Iterator[str]:
-    """A file that appears whole or not at all: the `with` block may write one to the path that it is given.
+    """A file that appears complete or not at all. The `with` block writes it to the path that it gets.
 
     Args:
-        path: Where the file is put when the block has ended without an error.
+        path: The file is moved here when the block has ended without an error.
     """
     temporary = os.path.join(os.path.dirname(path), f".tmp-{uuid.uuid4().hex}")
     try:
@@ -442,7 +442,7 @@ def in_one_step(path: str) -> Iterator[str]:
 
 
 def newest_file(directory: str, template: str) -> str | None:
-    """The file that was written last of those whose names match `template` with any session; None if there is none."""
+    """The newest file whose name matches `template` with any session; None if there is none."""
     paths = glob.glob(os.path.join(glob.escape(directory), template.format("*")))
     return max(paths, key=lambda path: (os.stat(path).st_mtime_ns, path), default=None)
 

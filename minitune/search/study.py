@@ -1,4 +1,4 @@
-"""Study: ask and tell. A search without a run: no trials, no processes, nothing on disk."""
+"""Study: a search by ask and tell, without a run. There are no trials, no processes and no files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Evaluation:
 
     Attributes:
         config: The configuration.
-        metrics: What was told of it, by name; empty if it has failed.
+        metrics: Its metrics by name; empty if it has failed.
     """
 
     config: dict[str, Any]
@@ -43,21 +43,21 @@ class Evaluation:
 
 
 class Study:
-    """Ask for configurations, tell what they are worth. Any number may be open at once, and be told in any order.
+    """Asks for configurations and is told their values. Many may be open at once, and be told in any order.
 
-    The same seed gives the configurations that a run gives whose trials go one by one (`max_concurrent_trials=1`) and
-    report once. A study can be pickled as far as its searcher can.
+    The same seed gives the same configurations as a run whose trials run one by one (`max_concurrent_trials=1`) and
+    report once. A study can be pickled if its searcher can.
 
     Args:
-        space: The search space; constants and nothing else if the searcher has a space of its own.
+        space: The search space; only constants if the searcher has a space of its own.
         searcher: As `TuneConfig(search_alg=...)`: a `Searcher`, a `SearchAlgorithm`, or the name of one; None means
             random and grid search.
         metric: Name of the metric that is optimised, or a list of names for several objectives. Without a name, values
             are told as plain numbers.
         mode: `"min"` or `"max"`, or a list of these.
-        num_samples: How often the space is sampled (the whole grid each time); -1 means without end.
-        seed: Of everything that is drawn; None draws one as a run does.
-        on_duplicate: As in `TuneConfig`; what is reused is not asked for again.
+        num_samples: How often the space is sampled (the whole grid each time); -1 for no end.
+        seed: The seed of all draws. With None it is drawn, as in a run.
+        on_duplicate: As in `TuneConfig`. With `"reuse"`, `ask` does not return a configuration twice.
         constraints: As in `TuneConfig`.
         warm_start: As in `TuneConfig`.
 
@@ -100,7 +100,7 @@ class Study:
         self._history: list[Evaluation] = []
         self._by_key: dict[str, Evaluation] = {}
         num_samples, given = check_num_samples(num_samples), dict(space)
-        if rules.concern(num_samples):  # from here on as a run does
+        if rules.concern(num_samples):  # from here on as in a run
             self._search_alg.set_rules(rules)
         self._search_alg.set_seed(component_seed(draw_global_seed() if seed is None else seed, "searcher"))
         hook = self._search_alg.set_search_properties
@@ -119,10 +119,10 @@ class Study:
     # -- ask and tell ----------------------------------------------------------------------------------------------
 
     def ask(self) -> dict[str, Any] | None:
-        """The next configuration, which is the caller's own; None if there is none, or none now: see `is_finished`.
+        """The next configuration, a copy for the caller; None if there is none, or none now: see `is_finished`.
 
         Raises:
-            ValueError: If nothing fulfils the constraints, or the space and the searcher do not go together.
+            ValueError: If nothing fulfils the constraints, or the searcher cannot search the space.
         """
         for _ in range(MAX_TRIES):
             trial = self._search_alg.next_trial()
@@ -137,13 +137,14 @@ class Study:
         return None
 
     def tell(self, config: Mapping[str, Any], value: Any = None, *, error: bool = False) -> None:
-        """Say what a configuration is worth; NaN is worth nothing.
+        """Tell the value of a configuration. NaN is the worst value.
 
         Args:
-            config: What `ask` has returned, or an equal one: the first of those that are open.
-            value: The metric's value; for several objectives their values in order; or a dict of metrics, nested or
-                not, which holds these.
-            error: True, and no value, if it could not be tried.
+            config: A configuration that `ask` has returned, or an equal dict, which stands for the first equal one
+                that is open.
+            value: The metric's value; for several objectives, their values in order; or a dict of metrics, nested or
+                not, that has these.
+            error: True, without a value, if the configuration has failed.
 
         Raises:
             ValueError: If the configuration is not open, or there is no value of the metric.
@@ -158,8 +159,8 @@ class Study:
 
         Args:
             config: The configuration.
-            value: As for `tell`; for one that has failed it plays no part.
-            error: Whether it has failed.
+            value: As for `tell`; ignored if the configuration has failed.
+            error: Whether the configuration has failed.
 
         Raises:
             NotImplementedError: If this searcher cannot.
@@ -176,7 +177,7 @@ class Study:
 
     @property
     def is_finished(self) -> bool:
-        """Whether no further configuration comes; open ones may still be told."""
+        """Whether there will be no more configurations. Open ones can still be told."""
         return self._search_alg.is_finished()
 
     @property
@@ -184,21 +185,21 @@ class Study:
         """Why the search has ended before `num_samples`; empty if it has not."""
         return self._search_alg.end_reason
 
-    # -- what has come of it -----------------------------------------------------------------------------------------
+    # -- results -----------------------------------------------------------------------------------------------------
 
     @property
     def open(self) -> list[dict[str, Any]]:
-        """The configurations that were asked for and of which nothing was told yet."""
+        """The configurations that were asked for and not told yet."""
         return [config for _, config in self._open.values()]
 
     @property
     def history(self) -> list[Evaluation]:
-        """All that was told, in this order."""
+        """All evaluations, in the order in which they were told."""
         return list(self._history)
 
     @property
     def best(self) -> Evaluation | None:
-        """The best of the history, the first of equal ones; None while there is none with a number as its value.
+        """The best evaluation, the first of equal ones; None if none has a number as its value.
 
         Raises:
             ValueError: If there is no mode, or there are several objectives.
@@ -209,7 +210,7 @@ class Study:
 
     @property
     def front(self) -> list[Evaluation]:
-        """The evaluations that no other one beats: not worse in any objective, and better in one.
+        """The evaluations that no other one beats, by being better in one objective and worse in none.
 
         Raises:
             ValueError: If there is no mode.

@@ -1,20 +1,20 @@
 """Transfer: `TPESearch` learns from earlier runs over a space with some of the same parameters.
 
-Raw values of two tasks do not compare, ranks do. So an earlier run becomes a surrogate that predicts, for any
-configuration, the share of the earlier trials that are better. How like the new task is to the earlier one is seen in
-the order of the new trials: the share of pairs that the surrogate puts in the other order is the distance of the two
-rankings, 0 for the same task and about a half for one that has nothing to do with it. An earlier run counts by
-Epanechnikov's kernel of that distance, and not at all beyond `_FARTHEST`.
+Raw values of two tasks cannot be compared, but ranks can. So an earlier run becomes a surrogate. For any configuration
+it predicts the share of the earlier trials that are better. The order of the new trials shows how similar the tasks
+are: the distance of the two rankings is the share of pairs that the surrogate puts in the other order. It is 0 for the
+same task and about a half for an unrelated one. The weight of an earlier run is Epanechnikov's kernel of that distance,
+and 0 beyond `_FARTHEST`.
 
-A suggestion follows an earlier run with a probability that is this weight. Then the Parzen estimators are put over the
-trials of both runs together. For that the new values become shares, too: the best new value gets the best share that
-the surrogate predicts for the new configurations, and so on, so that the order of the new trials is theirs alone. All
-other suggestions are those of the searcher itself, which therefore never has less than its own trials to go by.
+A suggestion follows an earlier run with a probability equal to this weight. Then the Parzen estimators model the trials
+of both runs together. For that, the new values become shares, too: the best new value gets the best share that the
+surrogate predicts for the new configurations, and so on. So the earlier run does not change the order of the new
+trials. All other suggestions come from the searcher itself, which knows only its own trials.
 
 Sources: Wistuba, Schilling and Schmidt-Thieme, "Two-stage transfer surrogate model for automatic hyperparameter
 optimization" (ECML PKDD 2016), for surrogates of single tasks that are weighted by a kernel of the distance of
-rankings; Bardenet, Brendel, Kegl and Sebag, "Collaborative hyperparameter tuning" (ICML 2013), for ranks in the place
-of values.
+rankings; Bardenet, Brendel, Kegl and Sebag, "Collaborative hyperparameter tuning" (ICML 2013), for ranks instead of
+values.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from minitune.space.domains import Categorical
 from minitune.space.parameters import Axis, parameters, values_of
 
 _FARTHEST = 0.5
-"""Rankings at this distance have nothing to do with each other."""
+"""Rankings at this distance are unrelated."""
 _LEAST_TO_COMPARE = 5
-"""So many new values are needed before the distance is measured; until then every third suggestion follows."""
+"""The distance is measured from so many new values on. Until then a third of the suggestions follow."""
 _FEWER_FROM = 15
-"""From so many new trials on, earlier runs are followed less, in proportion: the own trials tell more."""
+"""From so many new trials on, the weight falls in proportion to their number: the run's own trials tell more."""
 _MOST_COMPARED = 100
-"""The distance is measured on so many of the newest new trials."""
+"""The distance is measured on at most so many of the new trials, the latest ones."""
 _MOST_EARLIER, _MOST_BEST = 200, 50
-"""So many trials of an earlier run are used; of them so many are its best, and the others spread over its ranking."""
+"""At most so many trials of an earlier run are used: its best ones, and others from all of its ranking."""
 _NEIGHBOURS = 5
 
 Values = Mapping[str, Any]
@@ -51,17 +51,17 @@ Proposal = tuple[dict[str, Any], dict[str, Any]]
 
 
 class Transfer:
-    """Proposes configurations of a run by what earlier runs have found.
+    """Proposes configurations for a run that follow earlier runs.
 
     Args:
         space: The search space of the new run.
-        metric: What is optimised.
+        metric: The metric to optimise.
         mode: `"min"` or `"max"`.
         runs: The earlier runs.
         options: The arguments of `Model`.
 
     Raises:
-        ValueError: If a run has no parameter of the space, no configuration in it, or no value of the metric.
+        ValueError: If a run has no parameter of the space, no configuration in the space, or no value of the metric.
     """
 
     def __init__(
@@ -74,19 +74,19 @@ class Transfer:
     def propose(
         self, number: int, rng: random.Random, ended: Sequence[Observation], live: Sequence[Observation]
     ) -> Proposal | None:
-        """A configuration that follows an earlier run; None if the searcher shall go by its own trials.
+        """A configuration that follows an earlier run; None if the searcher should use only its own trials.
 
         Args:
-            number: How many proposals were asked for before; the first ones are the best configurations of the earlier
-                runs.
+            number: The number of earlier calls. The first proposals are the best configurations of the earlier runs.
             rng: For the draws.
-            ended: The trials that have ended.
-            live: Those that have not.
+            ended: The new trials that have ended.
+            live: The new trials that have not.
         """
         model = Model(self._space, **self._options)
         if number < len(self._sources):
             return model.draw_prior(rng, dict(self._sources[number].observations[0].values))
-        own = [(each, self._sign * float(each.value)) for each in ended if _has_value(each)]
+        has_value = (each for each in ended if is_real(each.value) and not each.has_failed)
+        own = [(each, self._sign * float(each.value)) for each in has_value if math.isfinite(each.value)]
         if len(own) < _LEAST_TO_COMPARE:
             weights = [1 / 3] * len(self._sources)
         else:
@@ -108,16 +108,16 @@ class Transfer:
 
 
 class _Source:
-    """An earlier run in terms of the new space.
+    """An earlier run, in terms of the new space.
 
     Args:
         space: The search space of the new run.
-        metric: What is optimised.
+        metric: The metric to optimise.
         sign: 1 if less is better, else -1.
         run: The run.
 
     Attributes:
-        observations: Its trials, the best first. The value of each is the share of the others that are better.
+        observations: Its trials, the best first. The value of each is the share of its trials that are better.
     """
 
     def __init__(self, space: dict[str, Any], metric: str, sign: float, run: EarlierRun):
@@ -165,7 +165,7 @@ class _Source:
         for rank, (value, _, values) in enumerate(scored):
             better = better if rank and value == scored[rank - 1][0] else rank
             share, has_failed = better / len(scored), value == math.inf
-            # negative numbers: these trials are older than all of the new run
+            # negative numbers: these trials are older than all trials of the new run
             one = Observation(rank - len(scored), values, value=1.0 if has_failed else share)
             one.arrival, one.has_failed = rank, has_failed
             self.observations.append(one)
@@ -177,10 +177,10 @@ class _Source:
         self._encoded = [(self._encode(each.values), float(each.value)) for each in self.observations]
 
     def weight(self, own: Sequence[tuple[Values, float]]) -> float:
-        """How much this run counts, from 0 to 1, by the order of the new trials.
+        """The weight of this run, from 0 to 1, which follows from the order of the new trials.
 
         Args:
-            own: The new trials: values of the parameters, and of the objective; less is better.
+            own: The new trials: the values of the parameters, and of the objective. Less is better.
         """
         predicted = [self._predict(values) for values, _ in own]
         pairs = discordant = 0.0
@@ -191,14 +191,14 @@ class _Source:
                 discordant += 1.0 if order < 0 else 0.5 if order == 0 else 0.0
         if not pairs:
             return 0.0
-        # With few trials a small distance may be luck: so one standard deviation is added, that of Kendall's tau
-        # where the rankings have nothing to do with each other.
+        # With few trials a small distance may be luck. So the standard deviation of Kendall's tau between unrelated
+        # rankings, halved to be one of a share of pairs, is added.
         count = len(own)
         distance = discordant / pairs + math.sqrt((2 * count + 5) / (18 * count * (count - 1)))
         return max(0.0, 1 - (distance / _FARTHEST) ** 2)
 
     def as_shares(self, own: Sequence[tuple[Observation, float]]) -> list[float]:
-        """The new values in terms of this run: the best gets the best share that is predicted for any, and so on."""
+        """The new values as shares: the best gets the best share that is predicted for any of them, and so on."""
         predicted = sorted(self._predict(each.values) for each, _ in own)
         shares = [0.0] * len(own)
         for share, index in zip(predicted, sorted(range(len(own)), key=lambda each: own[each][1]), strict=True):
@@ -206,7 +206,7 @@ class _Source:
         return shares
 
     def _encode(self, values: Values) -> dict[str, Any]:
-        """Places of the numbers, and indices of the categories as text, which no place is equal to."""
+        """The places of numbers, and the indices of categories as text."""
         return {
             name: str(values[name]) if axis is None else axis.encode(values[name])
             for name, axis in self._axes.items()
@@ -214,7 +214,7 @@ class _Source:
         }
 
     def _predict(self, values: Values) -> float:
-        """The share of this run's trials that are better: a mean over the nearest ones."""
+        """The share of this run's trials that are better: a weighted mean over the nearest ones."""
         own = self._encode(values)
         nearest = sorted((_distance(own, encoded), share) for encoded, share in self._encoded)[:_NEIGHBOURS]
         weights = [1 / (distance + 1e-6) for distance, _ in nearest]
@@ -222,14 +222,14 @@ class _Source:
 
 
 def _fitting(space: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The values in a configuration of the space's parameters, and the parameters whose values lie outside."""
+    """The values of a configuration for the space's parameters, and the parameters whose values lie outside."""
     outside: list[str] = []
     found = values_of(space, nested(config, space), lambda parameter, value: outside.append(parameter.name))
     return found, outside
 
 
 def _distance(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    """The square of the distance in the parameters of the earlier trial; a category that differs counts as far away."""
+    """The squared distance in the parameters of the earlier trial. A category that differs, or is missing, adds 1."""
     total = 0.0
     for name, place in other.items():
         own = one.get(name)
@@ -238,7 +238,3 @@ def _distance(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
         else:
             total += (own - place) ** 2
     return total
-
-
-def _has_value(observation: Observation) -> bool:
-    return not observation.has_failed and is_real(observation.value) and math.isfinite(observation.value)

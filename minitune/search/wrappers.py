@@ -1,7 +1,7 @@
 """Searchers around a searcher: `ConcurrencyLimiter` bounds the live trials, `Repeater` runs each suggestion repeatedly.
 
-Both stand between the run and the searcher and hold results back: until a batch is full, or a group has its mean. What
-they hold back is part of their state, or a resumed run would lose it.
+Both stand between the run and the searcher and hold results back, until a batch is full or a group has its mean. These
+results are part of their state, because a resumed run would lose them otherwise.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from minitune.space.tree import copy_tree
 logger = logging.getLogger("minitune")
 
 TRIAL_INDEX = "__trial_index__"
-"""Key of the configuration under which a trial finds its number within its group."""
+"""The key of a configuration with the number of the trial within its group."""
 
 _Outcome = tuple[dict[str, Any] | None, bool]
-"""How a trial has ended: its last result, if it has one, and whether it failed."""
+"""The last result of an ended trial, if it has one, and whether it failed."""
 
 
 class ConcurrencyLimiter(SearcherWrapper):
     """Withholds suggestions while `max_concurrent` trials are live. Paused trials do not count.
 
-    With `batch=True` a batch of that many suggestions is made; what becomes of them is told to the searcher when the
-    batch closes: in the order of suggestion, once it is full and each member is finished or paused. (If a batch waited
-    for paused members too, it and a scheduler's bracket could wait for each other.) A member that is paused then is
-    told of when it ends, and counts as live whenever it runs. A batch that cannot be filled, because the searcher has
-    no suggestion now or the run makes no more trials, counts as full.
+    With `batch=True` so many suggestions make a batch. The searcher is told their results when the batch closes, in
+    the order of suggestion. A batch closes once it is full and each member is finished or paused. (If a batch waited
+    for paused members too, it and a scheduler's bracket could wait for each other.) The searcher is told the result of
+    a paused member when the member ends. The member counts as live while it runs. A batch that cannot be filled,
+    because the searcher has no suggestion now or the run makes no more trials, counts as full.
 
     Args:
-        searcher: The inner searcher. If its `set_max_concurrency` returns True it keeps to the limit by itself and all
-            is passed through.
+        searcher: The inner searcher. If its `set_max_concurrency` returns True, it keeps the limit itself and
+            everything is passed through.
         max_concurrent: The limit.
         batch: See above.
 
@@ -53,7 +53,7 @@ class ConcurrencyLimiter(SearcherWrapper):
         self.batch = batch
         self._running: set[str] = set()
         self._paused: set[str] = set()
-        # Members of the open batch in order of suggestion, with their outcome once they have one.
+        # The members of the open batch in order of suggestion, with their outcomes once they have ended.
         self._members: dict[str, _Outcome | None] = {}
         self._is_fed = True
         self._limits = not searcher.set_max_concurrency(max_concurrent)
@@ -67,7 +67,7 @@ class ConcurrencyLimiter(SearcherWrapper):
         """Take over another limit.
 
         Returns:
-            True: this object keeps to it.
+            True: this object keeps the limit.
         """
         self.max_concurrent = max_concurrent
         self._limits = not self.searcher.set_max_concurrency(max_concurrent)
@@ -82,7 +82,7 @@ class ConcurrencyLimiter(SearcherWrapper):
         """See `Searcher.suggest`; None while the limit is reached."""
         if not self._limits:
             return self.searcher.suggest(trial_id)
-        # Members of the open batch hold their place until it closes, whatever became of them.
+        # Members of the open batch keep their places until it closes, even if they have ended.
         if len(self._running | self._members.keys()) >= self.max_concurrent:
             return None
         suggestion = self.searcher.suggest(trial_id)
@@ -96,7 +96,7 @@ class ConcurrencyLimiter(SearcherWrapper):
         return suggestion
 
     def on_search_end(self) -> None:
-        """The open batch will not become larger."""
+        """The open batch gets no more members."""
         self._is_fed = False
         self._close_batch()
         self.searcher.on_search_end()
@@ -130,7 +130,7 @@ class ConcurrencyLimiter(SearcherWrapper):
         self.searcher.on_unpause(trial_id)
 
     def _close_batch(self) -> None:
-        """Tell the searcher of the batch if it is full, or will not be, and no member runs."""
+        """Close the batch if it gets no more members and none of them runs."""
         if self._is_fed and len(self._members) < self.max_concurrent:
             return
         if not self._running.isdisjoint(self._members):
@@ -148,9 +148,9 @@ class _Group:
     Attributes:
         config: The suggestion.
         outcomes: Per trial, in order of suggestion, the values of the metrics; None while it has not ended.
-        paused: Which of them are paused.
-        error_count: How many have failed.
-        is_paused: What the searcher was told last.
+        paused: The trials that are paused.
+        error_count: The number of failed trials.
+        is_paused: Whether the searcher was told last that the suggestion is paused.
     """
 
     config: dict[str, Any]
@@ -161,21 +161,21 @@ class _Group:
 
     @property
     def primary(self) -> str:
-        """The id under which the searcher knows the suggestion."""
+        """The searcher's id of the suggestion."""
         return next(iter(self.outcomes))
 
 
 class Repeater(SearcherWrapper):
     """Runs each suggestion `repeat` times and tells the searcher the mean of the metric, once, under the first id.
 
-    Failed trials and those without a value take no part in the mean. `num_samples` counts trials; a group that they do
-    not fill is ignored. Intermediate results are not passed on.
+    The mean leaves out failed trials and those without a value. `num_samples` counts trials. If they do not fill the
+    last group, that group is ignored. Intermediate results are not passed on.
 
     Args:
         searcher: The inner searcher.
         repeat: How often each suggestion runs.
-        set_index: Put 0 to `repeat` - 1 into the configuration as `__trial_index__`, for use as a seed. Without it all
-            repeats are equal: with `TuneConfig(on_duplicate="reuse")` they get the result of the first.
+        set_index: Add 0 to `repeat` - 1 to the configuration as `__trial_index__`, which can serve as a seed. Without
+            it all repeats are equal, and get the result of the first one with `TuneConfig(on_duplicate="reuse")`.
 
     Raises:
         ValueError: If `repeat` is not positive.
@@ -219,10 +219,10 @@ class Repeater(SearcherWrapper):
         return {**config, TRIAL_INDEX: index} if self._set_index else config
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Not passed on: the searcher hears of a suggestion once."""
+        """Not passed on: the searcher is told of a suggestion once."""
 
     def on_trial_error(self, trial_id: str) -> None:
-        """Not passed on: other trials of the suggestion may do well."""
+        """Not passed on: other trials of the suggestion may not fail."""
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Passed on for the last trial of a group, with the mean."""
@@ -253,7 +253,7 @@ class Repeater(SearcherWrapper):
             self._tell_pauses(group)
 
     def on_unpause(self, trial_id: str) -> None:
-        """Passed on, under the first id, for the first trial of a paused group that goes on."""
+        """Passed on, under the first id, for the first trial of a paused group that is resumed."""
         group = self._group_of.get(trial_id)
         if group is not None:
             group.paused.discard(trial_id)
@@ -268,6 +268,6 @@ class Repeater(SearcherWrapper):
 
     @property
     def _names(self) -> list[str]:
-        """The objectives; empty if none is named, and then every number counts."""
+        """The names of the objectives. Empty if none is named; then every number counts."""
         metric = self.metric
         return [] if metric is None else [metric] if isinstance(metric, str) else metric
