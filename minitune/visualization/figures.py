@@ -26,7 +26,7 @@ _PLAIN, _BEST, _FAILED, _QUIET = "#3b6fb6", "#d1495b", "#8a8a8a", "#b8c4d6"
 _RUN_COLORS = ("#3b6fb6", "#d1495b", "#2a9d6f", "#e09f3e", "#7b5ea7", "#3aa6b9", "#8c6d46", "#c2528b")
 _SCALE = "Viridis"
 _CURVES, _POINTS, _PANELS, _BINS = 300, 3000, 8, 24
-"""At most so many learning curves, points of a panel, panels, and cells along an axis of a contour."""
+"""The maximum numbers of learning curves, points of a panel, panels, and cells along an axis of a contour."""
 _NONE = "(none)"
 """Shown for a parameter that a trial does not have, such as one of a group that was not drawn."""
 
@@ -68,7 +68,7 @@ def read_histories(runs: RunLike | Sequence[RunLike], metric: str | None, mode: 
 
 
 def shown_params(history: RunHistory, params: Sequence[str] | None) -> list[str]:
-    """The parameters to show: those that are asked for, or all that took more than one value."""
+    """The parameters to show: the given ones, or all that took more than one value."""
     if params is None:
         return [path for path in history.params if len({str(t.params.get(path)) for t in history.trials}) > 1]
     for path in params:
@@ -83,7 +83,7 @@ def _figure(title: str, **layout: Any) -> Figure:
 
 
 def short_text(value: Any) -> str:
-    """A value for people: floats with six digits."""
+    """A value as text for users. Floats have six digits."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
@@ -97,7 +97,7 @@ def _hover(history: TrialHistory, run: RunHistory) -> str:
 
 
 def _thinned(trials: Sequence[TrialHistory], run: RunHistory, most: int) -> list[TrialHistory]:
-    """At most `most` trials, in their order: the best third of them, and the others at equal distances."""
+    """At most `most` trials, in their order: one third are the best trials, the others are evenly spaced."""
     if len(trials) <= most:
         return list(trials)
     ranked = sorted(trials, key=lambda t: run.sign * t.value if math.isfinite(t.value) else math.inf)
@@ -109,12 +109,12 @@ def _thinned(trials: Sequence[TrialHistory], run: RunHistory, most: int) -> list
 
 @dataclass
 class _Axis:
-    """How the values of a parameter lie along an axis.
+    """The axis of a parameter.
 
     Attributes:
-        places: Value to coordinate; of a logarithmic axis the logarithm to the base of 10.
-        ticks: (coordinate, text) where the axis needs ticks of its own: categories, missing values, powers of ten.
-        is_categorical: Whether places are 0, 1, 2, ...
+        places: The coordinate of each value. On a logarithmic axis, it is the logarithm to base 10.
+        ticks: (coordinate, text) of the special ticks for categories, missing values and powers of ten.
+        is_categorical: Whether the coordinates are 0, 1, 2, ...
     """
 
     places: Callable[[Any], float]
@@ -123,7 +123,7 @@ class _Axis:
 
     @classmethod
     def of(cls, values: Iterable[Any], has_missing: bool) -> _Axis:
-        """The axis of a parameter with these values: linear, logarithmic over two powers of ten, or of categories."""
+        """The axis for these values: linear, logarithmic (if they span two powers of ten), or categorical."""
         distinct = list(dict.fromkeys(values))
         numbers = [v for v in distinct if isinstance(v, (int, float)) and not isinstance(v, bool)]
         if len(numbers) < len(distinct) or not numbers:
@@ -152,7 +152,7 @@ class _Axis:
 
 
 class _Missing:
-    """In place of the value of a parameter that a trial does not have."""
+    """Represents the value of a parameter that a trial does not have."""
 
 
 def _axis_of(trials: Sequence[TrialHistory], path: str) -> _Axis:
@@ -170,15 +170,16 @@ def plot_optimization_history(
     """The objective of each trial, and the best so far.
 
     Args:
-        runs: A run, or several to compare. Blocks while they are read.
+        runs: A run, or several to compare. Blocks while it reads them.
         metric: The objective; by default the run's.
         mode: `"min"` or `"max"`; by default the run's.
-        by: `"trial"`: by the trial's number; `"time"`: by seconds since the first trial began, when it reported last.
+        by: The horizontal axis. `"trial"`: the trial's number. `"time"`: the time of the trial's last report, in
+            seconds since the first trial began.
 
     Raises:
         ImportError: If plotly is not installed.
         FileNotFoundError: If there is no run.
-        ValueError: If there is no metric or mode, or `by` is none of the two.
+        ValueError: If there is no metric or mode, or `by` has another value.
     """
     require(by in ("trial", "time"), 'by: "trial" or "time"', by)
     histories = read_histories(runs, metric, mode)
@@ -222,7 +223,7 @@ def plot_intermediate_values(run: RunLike, *, metric: str | None = None, mode: s
     """The learning curves: each result of each trial, coloured by how the trial ended.
 
     Args:
-        run: The run. Blocks while it is read.
+        run: The run. Blocks while it reads the run.
         metric: The objective; by default the run's.
         mode: `"min"` or `"max"`; by default the run's.
 
@@ -246,7 +247,7 @@ def plot_intermediate_values(run: RunLike, *, metric: str | None = None, mode: s
         x: list[float | None] = []
         y: list[float | None] = []
         text: list[str] = []
-        for trial in trials:  # one trace for all: a browser draws a thousand lines of one trace, but not as many traces
+        for trial in trials:  # one trace for all lines: a browser cannot draw a thousand traces
             points = [p for p in trial.points if math.isfinite(p.value)]
             x += [*(p.step for p in points), None]
             y += [*(p.value for p in points), None]
@@ -285,7 +286,7 @@ def plot_parallel_coordinate(
     """A line for each trial through its parameters and its objective.
 
     Args:
-        run: The run. Blocks while it is read.
+        run: The run. Blocks while it reads the run.
         params: The parameters; by default all that took more than one value.
         metric: The objective; by default the run's.
         mode: `"min"` or `"max"`; by default the run's.
@@ -318,10 +319,10 @@ def plot_parallel_coordinate(
 def plot_slice(
     run: RunLike, *, params: Sequence[str] | None = None, metric: str | None = None, mode: str | None = None
 ) -> Figure:
-    """The objective over each parameter; the colour tells when a trial was drawn.
+    """The objective over each parameter. The colour shows the trial's number.
 
     Args:
-        run: The run. Blocks while it is read.
+        run: The run. Blocks while it reads the run.
         params: The parameters; by default the first eight that took more than one value.
         metric: The objective; by default the run's.
         mode: `"min"` or `"max"`; by default the run's.
@@ -370,8 +371,8 @@ def plot_contour(
     """The objective over pairs of parameters: the mean of the trials in each cell of a grid, and the trials.
 
     Args:
-        run: The run. Blocks while it is read.
-        params: The parameters, each with each; by default the first four that took more than one value.
+        run: The run. Blocks while it reads the run.
+        params: The parameters, of which all pairs are shown; by default the first four that took more than one value.
         metric: The objective; by default the run's.
         mode: `"min"` or `"max"`; by default the run's.
 
@@ -389,8 +390,8 @@ def plot_rank(
     """The trials over pairs of parameters, coloured by rank: 0 is the best, 1 the worst.
 
     Args:
-        run: The run. Blocks while it is read.
-        params: The parameters, each with each; by default the first four that took more than one value.
+        run: The run. Blocks while it reads the run.
+        params: The parameters, of which all pairs are shown; by default the first four that took more than one value.
         metric: The objective; by default the run's.
         mode: `"min"` or `"max"`; by default the run's.
 
@@ -474,7 +475,7 @@ def plot_edf(runs: RunLike | Sequence[RunLike], *, metric: str | None = None, mo
     """The share of trials whose objective is at most a value, for one run or several to compare.
 
     Args:
-        runs: A run, or several. Blocks while they are read.
+        runs: A run, or several. Blocks while it reads them.
         metric: The objective; by default the run's.
         mode: `"min"` or `"max"`; by default the run's.
 
@@ -496,12 +497,12 @@ def plot_edf(runs: RunLike | Sequence[RunLike], *, metric: str | None = None, mo
 
 
 def plot_pareto_front(run: RunLike, metrics: Sequence[str], modes: Sequence[str]) -> Figure:
-    """Two metrics of the last results against each other; the trials that no other one dominates are marked.
+    """Two metrics of the last results against each other. Trials that no other trial dominates are marked.
 
     Args:
-        run: The run. Blocks while it is read.
+        run: The run. Blocks while it reads the run.
         metrics: The two metrics.
-        modes: `"min"` or `"max"` for each of them.
+        modes: `"min"` or `"max"` for each metric.
 
     Raises:
         ImportError: If plotly is not installed.
@@ -548,8 +549,8 @@ def plot_timeline(run: RunLike, *, metric: str | None = None, mode: str | None =
     """When each trial had a worker, one row for each worker at a time, coloured by how the trial ended.
 
     Args:
-        run: The run. Blocks while it is read.
-        metric: The objective, for what is shown at a bar; by default the run's.
+        run: The run. Blocks while it reads the run.
+        metric: The objective, for the texts of the bars; by default the run's.
         mode: `"min"` or `"max"`; by default the run's.
 
     Raises:
@@ -563,8 +564,8 @@ def plot_timeline(run: RunLike, *, metric: str | None = None, mode: str | None =
     figure.update_yaxes(title="worker", dtick=1)
     found = ((begin, end, t) for t in history.trials for begin, end in t.spans if math.isfinite(begin))
     spans = sorted(found, key=lambda span: span[:2])
-    free = count()  # numbers of rows that were never used
-    used: list[tuple[float, int]] = []  # (end, row): the row that gets free first is at the top
+    free = count()  # the numbers of unused rows
+    used: list[tuple[float, int]] = []  # a heap of (end, row): first the row that is free first
     groups: dict[str, list[tuple[int, float, float, TrialHistory]]] = {}
     for begin, end, trial in spans:
         row = heappop(used)[1] if used and used[0][0] <= begin else next(free)
@@ -588,10 +589,10 @@ def plot_timeline(run: RunLike, *, metric: str | None = None, mode: str | None =
 
 
 def plot_lineage(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Figure:
-    """Who went on from whose checkpoint, over the training iterations: the lineage of a population.
+    """The lineage of a population: which trial continued from which trial's checkpoint, over the training iterations.
 
     Args:
-        run: The run. Blocks while it is read.
+        run: The run. Blocks while it reads the run.
         metric: The objective; by default the run's.
         mode: `"min"` or `"max"`; by default the run's.
 
@@ -644,11 +645,11 @@ def plot_param_importances(
     """How much each parameter matters for the objective, with the spread of the estimate.
 
     Args:
-        run: The run. Blocks while it is read and the model is fitted.
+        run: The run. Blocks while it reads the run and fits the model.
         params: The parameters; by default all that took more than one value.
         metric: The objective; by default the run's.
         mode: `"min"` or `"max"`; by default the run's.
-        importances: Those that `get_param_importances` gave, if they are known.
+        importances: The result of `get_param_importances`, if it is known.
 
     Raises:
         ImportError: If plotly or scikit-learn is not installed.

@@ -1,7 +1,7 @@
-"""History: the course of a run as plots need it: parameters, learning curves, times of work, copies, ends.
+"""History: a run as plots need it: parameters, learning curves, working times, copies, and how trials ended.
 
-One pass over the journal makes it. The run may be live, or killed, and nothing of it is unpickled. A value that only
-pickle can hold is shown by a short text.
+It comes from one pass over the journal. The run may be running, or may have been killed. Nothing is unpickled; a value
+that was pickled is shown as a short text.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Point:
     """One result of a trial.
 
     Attributes:
-        step: Its `training_iteration`.
+        step: The result's `training_iteration`.
         value: The objective; NaN if the result has no finite number for it.
-        at_s: When it was reported, in seconds since the epoch; NaN if that is not known.
+        at_s: When it was reported, in seconds since the epoch; NaN if unknown.
     """
 
     step: float
@@ -43,11 +43,11 @@ class Point:
 
 @dataclass
 class Copy:
-    """A trial went on from a checkpoint of another one, or from its own under other hyperparameters.
+    """A trial continued from another trial's checkpoint, or from its own with other hyperparameters.
 
     Attributes:
-        donor: Number of the trial whose checkpoint it was.
-        step: The last step of the trial by then; 0 before its first result.
+        donor: The number of the trial that owns the checkpoint.
+        step: The trial's last step before that; 0 before its first result.
     """
 
     donor: int
@@ -56,16 +56,16 @@ class Copy:
 
 @dataclass
 class TrialHistory:
-    """The course of one trial.
+    """The history of one trial.
 
     Attributes:
-        trial: The trial as it is in the end.
-        params: Its parameters by path: numbers, booleans, texts, None. They are the last ones if they have changed.
+        trial: The trial in its last state.
+        params: Its last parameters by path: numbers, booleans, strings, None.
         points: Its results in order. A result that a later attempt repeats is left out.
-        metrics: Its last result, on one level, without the configuration.
-        spans: (begin, end) of each time that it had a worker, in seconds since the epoch.
-        copies: Where it went on from a checkpoint under other hyperparameters.
-        ended: How it ended, as the table at a run's end says it; the status of one that has not ended.
+        metrics: Its flattened last result, without the configuration.
+        spans: The (begin, end) of each time that it had a worker, in seconds since the epoch.
+        copies: Where it continued from a checkpoint with other hyperparameters.
+        ended: How it ended, in the words of the final table; for a trial that has not ended, its status.
         why: The cause of its last change of status.
         error: The last line of its error; empty if it has not failed.
     """
@@ -82,27 +82,27 @@ class TrialHistory:
 
     @property
     def number(self) -> int:
-        """Its place in the order of submission, from 0."""
+        """Its position in the order of submission, from 0."""
         return self.trial.number
 
     @property
     def value(self) -> float:
-        """Its last value of the objective; NaN without one."""
+        """Its last value of the objective; NaN if there is none."""
         return self.points[-1].value if self.points else math.nan
 
     @property
     def failed(self) -> bool:
-        """Whether it has failed for good."""
+        """Whether it has failed and will not be retried."""
         return self.trial.status == ERROR
 
 
 class RunHistory:
-    """The course of a run.
+    """The history of a run.
 
     Args:
-        source: The run's directory, or its `ResultGrid` or `ExperimentAnalysis`. Blocks while the journal is read.
-        metric: The objective, by its flattened name; by default the source's, or else the run's.
-        mode: `"min"` or `"max"`; by default likewise.
+        source: The run's directory, `ResultGrid` or `ExperimentAnalysis`. Blocks while it reads the journal.
+        metric: The objective, by its flattened name; by default that of the source, else that of the run.
+        mode: `"min"` or `"max"`; by default that of the source, else that of the run.
 
     Attributes:
         path: The run's directory.
@@ -111,22 +111,22 @@ class RunHistory:
         mode: Its mode.
         trials: All trials that were drawn, by number.
         params: The paths of the parameters that were searched or have changed.
-        state: How the run stands.
+        state: The state of the run, as text.
         begun_s: When it began, in seconds since the epoch.
-        updated_s: When something was last noted, likewise.
-        worked_s: How long its drivers were at work, in seconds.
-        not_drawn: How many trials were not drawn.
+        updated_s: The time of the last record, in seconds since the epoch.
+        worked_s: How long its drivers ran, in seconds.
+        not_drawn: How many trials the search has not drawn.
         seed: Its seed.
 
     Raises:
         FileNotFoundError: If there is no run.
-        ValueError: If no metric or no mode is known, or the mode is unknown.
-        TypeError: If the source is none of these.
+        ValueError: If there is no metric or no mode, or the mode is unknown.
+        TypeError: If the source has another type.
         TuneError: If the journal cannot be read.
     """
 
     def __init__(self, source: Any, metric: str | None = None, mode: str | None = None):
-        analysis = getattr(source, "_analysis", source)  # a ResultGrid has one; its module imports this one
+        analysis = getattr(source, "_analysis", source)  # a ResultGrid has this attribute; its module imports this one
         if isinstance(analysis, ExperimentAnalysis):
             metric, mode = analysis._goal.one(metric, mode)
             source = analysis.experiment_path
@@ -164,7 +164,7 @@ class RunHistory:
         """The metric and the mode.
 
         Raises:
-            ValueError: If one of them is not known, or the mode is unknown.
+            ValueError: If there is no metric or no mode, or the mode is unknown.
         """
         if reader.metric is None and goal.objectives:
             raise ValueError(
@@ -182,7 +182,7 @@ class RunHistory:
         return reader.metric, mode
 
     def _fill_params(self, changed: set[str]) -> list[str]:
-        """Give each trial its parameters; returns their paths."""
+        """Set the parameters of each trial. Return their paths."""
         drawn = dict.fromkeys(path for history in self.trials for path in history.trial.evaluated_params)
         found: dict[str, None] = {}
         for history in self.trials:
@@ -195,7 +195,7 @@ class RunHistory:
 
     @property
     def first_s(self) -> float:
-        """When the first trial got a worker, in seconds by the clock of the trials; 0 if none did."""
+        """When the first trial got a worker, in seconds since the epoch; 0 if no trial did."""
         return min((begin for trial in self.trials for begin, _ in trial.spans), default=0.0)
 
     @property
@@ -204,16 +204,16 @@ class RunHistory:
         return 1 if self.mode == "min" else -1
 
     def scored(self) -> list[TrialHistory]:
-        """The trials whose last result has a finite objective, and that have not failed."""
+        """The trials that have not failed and whose last result has a finite objective."""
         return [history for history in self.trials if not history.failed and math.isfinite(history.value)]
 
     def ranked(self) -> list[TrialHistory]:
-        """`scored`, the best first; a tie goes to the earlier one."""
+        """The trials of `scored`, the best one first. Of equal trials, the earlier one is first."""
         return sorted(self.scored(), key=lambda history: self.sign * history.value)
 
     @property
     def best(self) -> TrialHistory | None:
-        """The trial with the best last result; None if none has one."""
+        """The trial with the best last result; None if there is none."""
         return best_of(((history.value, history) for history in self.scored()), self.mode)
 
 
@@ -228,11 +228,11 @@ class _Reader:
         self.metric = metric
         self.trials: dict[str, TrialHistory] = {}
         self.changed: set[str] = set()
-        self._working: dict[str, float] = {}  # by trial id, when it got the worker that it has
-        self._configs: dict[str, Mapping[str, Any]] = {}  # by trial id, before the change that is being taken
+        self._working: dict[str, float] = {}  # by trial id, since when it has its present worker
+        self._configs: dict[str, Mapping[str, Any]] = {}  # by trial id, before the present change
 
     def take(self, change: Change) -> None:
-        """Take the next change."""
+        """Add the next change."""
         kind, record, trial = change.kind, change.record, change.trial
         if kind == records.RUN:
             self.metric = self.metric or Goal.of(record["metric"], record["mode"]).metric
@@ -269,7 +269,7 @@ class _Reader:
         history.points.append(Point(_number(step), _number(value), _number(metrics.get(TIMESTAMP))))
 
     def end_spans(self, at_s: float | None) -> None:
-        """No worker goes on: the spans of those that are at work end, None: with their last result."""
+        """End the spans of all trials that have a worker, at this time; None: at the time of their last result."""
         for trial_id, begun_s in self._working.items():
             history = self.trials[trial_id]
             last_s = history.points[-1].at_s if history.points else begun_s
@@ -282,7 +282,7 @@ def _number(value: Any) -> float:
         return math.nan
     try:
         return float(value) if math.isfinite(value) else math.nan
-    except OverflowError:  # an int beyond all floats
+    except OverflowError:  # an int larger than all floats
         return math.nan
 
 

@@ -1,4 +1,4 @@
-"""Importances: on which parameters the objective depends, and how reliable that is.
+"""Importances: which parameters the objective depends on, and how reliable this estimate is.
 
 A random forest learns the objective from the parameters, as in Hutter, Hoos and Leyton-Brown (2014). The importance of
 a parameter is the permutation importance of Breiman (2001, section 10) on trials that the forest has not seen: how much
@@ -21,7 +21,7 @@ from minitune.visualization.history import RunHistory, TrialHistory
 _FEWEST = 10
 _FOLDS, _REPEATS, _TREES = 5, 3, 64
 _SURE, _UNSURE = 0.5, 0.2
-"""From this R² on the importances are called reliable, and below this one unreliable."""
+"""From the first R² on, importances are called reliable; below the second one, unreliable."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Importances:
     """The importances of a run's parameters.
 
     Attributes:
-        mean: Importance by parameter, the largest first; they are 0 or more, and their sum is 1, or 0 if the model has
-            learned nothing.
-        std: The standard deviation of each over the folds and repetitions, in the same unit.
-        r2: Share of the variance of the objective's ranks that the model explains on trials that it has not seen:
-            1 is all, 0 is nothing; it may be negative.
-        num_trials: How many trials it rests on.
+        mean: The importance of each parameter, the largest first. All are >= 0, and their sum is 1, or 0 if the model
+            has learned nothing.
+        std: The standard deviation of each importance over folds and repetitions.
+        r2: The share of the variance of the objective's ranks that the model explains on unseen trials. 1 is all, 0 is
+            nothing; it may be negative.
+        num_trials: The number of trials.
     """
 
     mean: dict[str, float]
@@ -44,7 +44,7 @@ class Importances:
 
     @property
     def confidence(self) -> str:
-        """How sure they are, in words."""
+        """How reliable the importances are, as text."""
         level = "reliable" if self.r2 >= _SURE else "rough" if self.r2 >= _UNSURE else "unreliable"
         way_out = "" if self.r2 >= _UNSURE else "; more trials may help"
         return (
@@ -69,12 +69,12 @@ def get_param_importances(
     """Estimate how much each parameter matters for the objective.
 
     Args:
-        run: The run's directory, its `ResultGrid`, its `ExperimentAnalysis`, or a `RunHistory`. Blocks while it is read
-            and the model is fitted: seconds for 5,000 trials.
+        run: The run's directory, `ResultGrid`, `ExperimentAnalysis` or `RunHistory`. Blocks while it reads the run and
+            fits the model: seconds for 5,000 trials.
         params: The parameters; by default all that took more than one value.
         metric: The objective; by default the run's.
         mode: `"min"` or `"max"`; by default the run's.
-        seed: Of the model.
+        seed: The seed of the model.
 
     Raises:
         ImportError: If scikit-learn is not installed.
@@ -121,7 +121,7 @@ def get_param_importances(
             for name in varied:
                 of_name = [i for i, owner in enumerate(owners) if owner == name]
                 shuffled = inputs[held].copy()
-                shuffled[:, of_name] = shuffled[order][:, of_name]  # a category's columns stay together
+                shuffled[:, of_name] = shuffled[order][:, of_name]  # shuffle the columns of one parameter together
                 worse = (forest.predict(shuffled) - ranks[held]) ** 2
                 increases[name].append(float((worse - errors).mean()))
     variance = float(((ranks - ranks.mean()) ** 2).sum())
@@ -134,10 +134,10 @@ def get_param_importances(
 
 
 def _columns(trials: Sequence[TrialHistory], names: Sequence[str]) -> tuple[list[list[float]], list[str]]:
-    """The parameters as columns of numbers, and whose each column is.
+    """The parameters as columns of numbers, and the parameter of each column.
 
-    A numeric parameter is one column. Another one has a column of 0 and 1 for each of its values. A value that a trial
-    does not have lies below all others, and a forest can tell it apart.
+    A numeric parameter has one column. Any other parameter has a column of 0 and 1 for each of its values. A missing
+    value is smaller than all others, so a forest can distinguish it.
     """
     columns: list[list[float]] = []
     owners: list[str] = []
