@@ -45,8 +45,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from minitune.base.json_text import json_chunks, json_decoder
 from minitune.error import RemoteError
 
+_to_json, _from_json = json_chunks(separators=(",", ":")), json_decoder()
 _COUNT = struct.Struct("!I")
 _NONE = 0xFFFFFFFF
 ZYGOTE_HELLO_S = 30.0
@@ -379,32 +381,17 @@ def as_text(value: bytes | None) -> str:
 
 
 # -- bodies ------------------------------------------------------------------------------------------------------------
-def _optional(value: bytes | None) -> str | None:
-    return None if value is None else as_text(value)
-
-
-def _place_fields(place: Place) -> list[str | bytes | None]:
-    umask = None if place.umask is None else str(place.umask)
-    fields: list[str | bytes | None] = [place.directory, place.stdout, place.stderr, umask, place.own]
-    for name, value in place.env.items():
-        fields += [name, value]
-    return fields
-
-
-def _place(fields: Sequence[bytes | None]) -> Place:
-    names, values = fields[5::2], fields[6::2]
-    return Place(
-        directory=_optional(fields[0]),
-        stdout=_optional(fields[1]),
-        stderr=_optional(fields[2]),
-        umask=None if fields[3] is None else int(fields[3]),
-        own=_optional(fields[4]),
-        env={as_text(name): _optional(value) for name, value in zip(names, values, strict=True)},
-    )
-
-
 def _with_size(head: bytes, payload: bytes) -> _Body:
     return _SIZE.pack(len(head)) + head, payload
+
+
+def _with_head(head: Any, payload: bytes) -> _Body:
+    """A head of texts, numbers and None, nested or not, as JSON: no other format is as fast without running code."""
+    return _with_size("".join(_to_json(head, 0)).encode("ascii"), payload)
+
+
+def _plain(place: Place) -> Place:
+    return place._replace(env=dict(place.env))
 
 
 def _split_size(body: bytes) -> tuple[bytes, bytes]:
@@ -427,25 +414,19 @@ def _to_call(number: int, body: bytes) -> Call:
 
 
 def _from_boot(boot: Boot) -> _Body:
-    fields = [
-        _place_fields(boot.place),
-        boot.sys_path,
-        boot.argv,
-        [str(boot.limit_bytes), "reusable" if boot.is_reusable else ""],
-    ]
-    return _with_size(join_fields([join_fields(each) for each in fields]), boot.factory)
+    head = _plain(boot.place), boot.sys_path, boot.argv, boot.limit_bytes, boot.is_reusable
+    return _with_head(head, boot.factory)
 
 
 def _to_boot(number: int, body: bytes) -> Boot:
     head, factory = _split_size(body)
-    place, paths, argv, (limit, reusable) = (split_fields(field or b"") for field in split_fields(head))
-    texts = tuple(map(as_text, paths)), tuple(map(as_text, argv))
-    return Boot(_place(place), factory, *texts, int(limit or b""), bool(reusable))
+    place, sys_path, argv, limit_bytes, is_reusable = _from_json(head.decode("ascii"))
+    return Boot(Place(*place), factory, tuple(sys_path), tuple(argv), limit_bytes, is_reusable)
 
 
 def _to_move(number: int, body: bytes) -> Move:
     head, payload = _split_size(body)
-    return Move(number, _place(split_fields(head)), payload)
+    return Move(number, Place(*_from_json(head.decode("ascii"))), payload)
 
 
 def _from_error(message: Raised) -> _Body:
@@ -462,7 +443,7 @@ _KINDS: list[tuple[type[Message], Callable[[Any], _Body], Callable[[int, bytes],
     (Boot, _from_boot, _to_boot),
     (Call, _from_call, _to_call),
     (Quit, lambda quit: (b"keep" if quit.keep else b"", b""), lambda number, body: Quit(number, body == b"keep")),
-    (Move, lambda move: _with_size(join_fields(_place_fields(move.place)), move.payload), _to_move),
+    (Move, lambda move: _with_head(_plain(move.place), move.payload), _to_move),
     (Hello, lambda hello: (str(hello.pid).encode(), b""), lambda number, body: Hello(int(body))),
     (Returned, lambda returned: (b"", returned.payload), Returned),
     (Raised, _from_error, _to_error),
@@ -548,14 +529,14 @@ class FrameReader:
         Raises:
             ProtocolError: At the first bad frame, after the good ones before it were handled.
         """
-        whole: bytes | bytearray = data
+        whole: bytes | memoryview = data
         if self._buffer:
             self._buffer += data
             if len(self._buffer) < self._needed:
                 return
-            whole, self._buffer = self._buffer, bytearray()
-        view, start, needed = memoryview(whole), 0, HEADER_BYTES
-        while start + needed <= len(whole):
+            whole, self._buffer = memoryview(self._buffer), bytearray()
+        start, needed, size = 0, HEADER_BYTES, len(whole)
+        while start + needed <= size:
             magic, version, kind, number, length, crc = _HEADER.unpack_from(whole, start)
             if magic != _MAGIC or version != _VERSION:
                 begins = bytes(whole[start : start + 3])
@@ -563,20 +544,22 @@ class FrameReader:
             if length > self.limit_bytes:
                 raise ProtocolError(f"a body of {length} bytes is announced; the limit is {self.limit_bytes}")
             needed = HEADER_BYTES + length
-            if start + needed > len(whole):
+            end = start + needed
+            if end > size:
                 break
-            body = bytes(view[start + HEADER_BYTES : start + needed])
+            body = bytes(whole[start + HEADER_BYTES : end])
             if zlib.crc32(body, zlib.crc32(whole[start : start + _HEAD.size])) != crc:
                 raise ProtocolError(f"a frame of {length} bytes has a wrong checksum")
-            start, needed = start + needed, HEADER_BYTES
+            start, needed = end, HEADER_BYTES
             if kind not in _DECODERS:
                 raise ProtocolError(f"no message has the kind {kind}")
             try:
                 message = _DECODERS[kind](number, body)
-            except (ValueError, IndexError) as error:  # the checksum of the body is right, but its contents are wrong
+            except (ValueError, TypeError, IndexError) as error:  # the checksum is right, but the contents are wrong
                 raise ProtocolError(f"a message of kind {kind} cannot be read: {error}") from error
             handle(message)
-        self._buffer += view[start:]
+        if start < size:
+            self._buffer += whole[start:]
         self._needed = needed
 
     @property
