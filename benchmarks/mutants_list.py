@@ -352,10 +352,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/actor/surroundings.py",
-        "            if present is not handler and handler is not None:\n"
-        "                _signal.signal(number, handler)\n",
-        "            if present is not handler and handler is not None and number != 15:\n"
-        "                _signal.signal(number, handler)\n",
+        "                if found is not handler and handler is not None:\n",
+        "                if found is not handler and handler is not None and number != 15:\n",
         "tests/actor/test_actor_places.py::test_a_dirty_worker_is_handed_on_clean",
     ),
     (

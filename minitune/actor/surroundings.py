@@ -10,6 +10,8 @@ import signal
 import sys
 import threading
 import warnings
+from collections.abc import Mapping
+from operator import is_
 from typing import Any
 
 from minitune.actor.messages import HIGH_DESCRIPTOR, Place
@@ -83,7 +85,9 @@ class Surroundings:
 
     def __init__(self) -> None:
         self._directory = _read_directory()
-        self._environment = _environment().copy()
+        self._first_environment = _environment().copy()
+        self._variables: dict[str, str | None] = {}  # of the last place
+        self._environment = self._first_environment  # with these variables
         self._umask = _read_umask()
         self._signals = list(map(_signal.getsignal, _SIGNALS))
         self._mask = _read_mask()
@@ -99,11 +103,9 @@ class Surroundings:
         Raises:
             OSError: If its directory or one of its files cannot be used.
         """
-        for name, value in place.env.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        if place.env != self._variables:
+            self._variables, self._environment = dict(place.env), _with(self._first_environment, place.env)
+        _restore_environment(self._environment)
         if place.umask is not None:
             os.umask(place.umask)
         if place.stdout is not None:
@@ -121,7 +123,6 @@ class Surroundings:
             ValueError: The same.
         """
         self._restore_signals()
-        _restore_environment(self._environment)
         os.umask(self._umask)
         for descriptor, saved in self._outputs.items():
             if (next_place.stdout if descriptor == 1 else next_place.stderr) is None:
@@ -132,7 +133,7 @@ class Surroundings:
         sys.path[:], sys.argv[:] = self._path, self._argv
         warnings.filters[:] = self._warnings  # type: ignore[index]  # a list, though typeshed promises less
         _restore_logging(self._logging)
-        if self._directory is not None:
+        if self._directory is not None and next_place.directory is None:
             os.chdir(self._directory)
 
     def _restore_signals(self) -> None:
@@ -141,9 +142,11 @@ class Surroundings:
                 signal.setitimer(timer, 0)
         if threading.current_thread() is threading.main_thread():
             signal.set_wakeup_fd(-1)
-        for number, handler, present in zip(_SIGNALS, self._signals, map(_signal.getsignal, _SIGNALS), strict=True):
-            if present is not handler and handler is not None:
-                _signal.signal(number, handler)
+        present = list(map(_signal.getsignal, _SIGNALS))
+        if not all(map(is_, present, self._signals)):
+            for number, handler, found in zip(_SIGNALS, self._signals, present, strict=True):
+                if found is not handler and handler is not None:
+                    _signal.signal(number, handler)
         if sys.platform != "win32":
             _signal.pthread_sigmask(_signal.SIG_SETMASK, self._mask)
         arm_stack_dump()
@@ -154,7 +157,7 @@ class Surroundings:
         """
         _flush(descriptor)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        if own is not None and os.path.dirname(path) == own:
+        if own is not None and path.rpartition(os.sep)[0] == own:
             target = files.open_own(path, flags, within=os.path.dirname(own))
         else:
             target = os.open(path, flags, 0o666)
@@ -230,9 +233,11 @@ def _restore_limits(saved: dict[int, tuple[int, int]]) -> None:
         return
     import resource
 
-    for (number, limits), present in zip(saved.items(), map(resource.getrlimit, saved), strict=True):
-        if present != limits:
-            resource.setrlimit(number, limits)
+    present = dict(zip(saved, map(resource.getrlimit, saved), strict=True))
+    if present != saved:
+        for number, limits in saved.items():
+            if present[number] != limits:
+                resource.setrlimit(number, limits)
 
 
 def _read_logging() -> tuple[list[Any], int, int]:
@@ -259,7 +264,21 @@ def _environment() -> dict[Any, Any]:
     return data
 
 
+def _with(environment: dict[Any, Any], variables: Mapping[str, str | None]) -> dict[Any, Any]:
+    """A copy of an environment in which some variables are set, or removed if the value is None."""
+    copy = environment.copy()
+    for name, value in variables.items():
+        key = os.environ.encodekey(name)
+        if value is None:
+            copy.pop(key, None)
+        else:
+            copy[key] = os.environ.encodevalue(value)
+    return copy
+
+
 def _restore_environment(saved: dict[Any, Any]) -> None:
+    if _environment() == saved:
+        return
     for key in {key for key, _ in _environment().items() ^ saved.items()}:
         name = os.environ.decodekey(key)
         if key in saved:
