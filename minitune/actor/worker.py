@@ -56,26 +56,40 @@ _MOST_ATTEMPTS = 1000
 
 # -- the user's thread -------------------------------------------------------------------------------------------------
 class _Task(Future[Any]):
-    """One task, and the Future of its outcome.
+    """A call of user code, and the Future of its outcome.
 
     A signal handler of the user may raise while the main thread holds the Future's lock, and leave it locked for all
-    other threads. So in a worker only the main thread uses the Future; the control thread queues a task behind it
+    other threads. So in a worker only the main thread uses the Future; the control thread queues a step behind it
     instead.
 
     Attributes:
         function: The function to call.
-        repeats: Call it again until it returns: it is our code, so an exception comes from a signal handler.
         is_begun: Whether it was called.
         returned: Its value once it has returned. A list, because only C code can store the value of a call without a
             Python instruction in between, where a signal handler might raise.
     """
 
-    def __init__(self, function: Callable[[], Any], repeats: bool):
+    def __init__(self, function: Callable[[], Any]):
         super().__init__()
         self.function = function
-        self.repeats = repeats
         self.is_begun = False
         self.returned: list[Any] = []
+
+
+class _Step:
+    """A call of our own code. It is repeated until it returns, because an exception comes from a signal handler.
+
+    Attributes:
+        function: The function to call.
+        is_done: Whether it has returned, or is not to be called any more.
+        attempts: How often it was called.
+    """
+
+    __slots__ = ("attempts", "function", "is_done")
+
+    def __init__(self, function: Callable[[], Any]):
+        self.function = function
+        self.is_done = False
         self.attempts = 0
 
 
@@ -93,7 +107,7 @@ class MainThreadExecutor(Executor):
     def __init__(self) -> None:
         self.new_reports: Callable[[], ReportPipe] | None = None
         self.let_go: Callable[[], object] = lambda: None
-        self._tasks: deque[_Task] = deque()
+        self._tasks: deque[_Task | _Step] = deque()
         self._tokens: SimpleQueue[None] = SimpleQueue()
         self._is_shut = False
         self._is_interruptible = False
@@ -114,16 +128,19 @@ class MainThreadExecutor(Executor):
         """
         if self._is_shut:
             raise RuntimeError("the user's thread accepts no more calls: the worker is ending")
-        return self._put(_Task(partial(function, *args, **kwargs) if args or kwargs else function, repeats=False))
+        task = _Task(partial(function, *args, **kwargs) if args or kwargs else function)
+        self._put(task)
+        return task
 
-    def post(self, function: Callable[..., object], /, *args: Any) -> Future[Any]:
-        """Queue a call of our own code. It is repeated until it returns: an exception comes from a signal handler."""
-        return self._put(_Task(partial(function, *args), repeats=True))
+    def post(self, function: Callable[..., object], /, *args: Any) -> _Step:
+        """Queue a call of our own code."""
+        step = _Step(partial(function, *args) if args else function)
+        self._put(step)
+        return step
 
-    def _put(self, task: _Task) -> _Task:
+    def _put(self, task: _Task | _Step) -> None:
         self._tasks.append(task)
         self._tokens.put(None)
-        return task
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Make `run` return once the queued calls are done.
@@ -135,7 +152,10 @@ class MainThreadExecutor(Executor):
         self._is_shut = True
         if cancel_futures:
             for task in list(self._tasks):
-                task.cancel()
+                if isinstance(task, _Step):
+                    task.is_done = True
+                else:
+                    task.cancel()
         self._tokens.put(None)
 
     @property
@@ -178,15 +198,17 @@ class MainThreadExecutor(Executor):
                 return
             self._tokens.get()
 
-    def _run_one(self, task: _Task) -> None:
+    def _run_one(self, task: _Task | _Step) -> None:
         """Run a task, or finish it after a stray exception."""
-        if task.done():
+        if isinstance(task, _Step):
+            if not task.is_done:
+                task.attempts += 1
+                if task.attempts > _MOST_ATTEMPTS:
+                    os._exit(1)
+                task.function()
+                task.is_done = True
             return
-        if task.repeats:
-            task.attempts += 1
-            if task.attempts > _MOST_ATTEMPTS:
-                os._exit(1)
-            task.set_result(task.function())
+        if task.done():
             return
         error: BaseException = RuntimeError("the call was interrupted by a signal handler that raised")
         if not task.is_begun:
@@ -430,7 +452,9 @@ class Worker:
             traceback.print_exc()
             message = Quit(message.number)
             value = None
-        if isinstance(value, _Task):
+        if isinstance(value, _Step):
+            self._executor.post(self._after_stop, message, None)
+        elif isinstance(value, _Task):
             self._executor.post(self._after_stop, message, value)
         elif isinstance(value, Future):
             value.add_done_callback(partial(self._after_stop, message))
@@ -540,7 +564,7 @@ class Worker:
 
     # -- for the report pipe -----------------------------------------------------------------------------------
 
-    def run_function(self, run: Callable[[], object], end: Callable[[BaseException | None], object]) -> Future[Any]:
+    def run_function(self, run: Callable[[], object], end: Callable[[BaseException | None], object]) -> _Step:
         """See `reports.Host`."""
         running = self._executor.submit(run)
         return self._executor.post(lambda: end(running.exception()))
