@@ -76,6 +76,8 @@ class CSVLoggerCallback(LoggerCallback):
     def __init__(self) -> None:
         self._files = AppendFiles()
         self._tables: dict[str, _Table] = {}
+        self._columns: list[str] = []  # of the last table that was begun: nearly all have the same
+        self._header = ""
         self._rows: list[str] = []
         self._put_row = _row_writer(self._rows)
 
@@ -84,8 +86,8 @@ class CSVLoggerCallback(LoggerCallback):
         return {name: value for name, value in vars(self).items() if name != "_put_row"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, and make a new csv writer."""
-        vars(self).update(state)
+        """Restore the state, which an earlier version may have written, and make a new csv writer."""
+        vars(self).update({**vars(CSVLoggerCallback()), **state})
         self._put_row = _row_writer(self._rows)
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
@@ -153,7 +155,9 @@ class CSVLoggerCallback(LoggerCallback):
             if not flat:
                 return
             table.add_columns(list(flat))
-            header = self._format(table.columns)
+            if table.columns != self._columns:
+                self._columns, self._header = table.columns.copy(), self._format(table.columns)
+            header = self._header
         elif not table.known.issuperset(flat):
             table.late[table.rows] = {name: value for name, value in flat.items() if name not in table.known}
         self._append(key, table, header + self._format(list(map(flat.get, table.columns))))
