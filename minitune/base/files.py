@@ -131,7 +131,7 @@ def entry_of(path: str, within: str) -> Iterator[Entry]:
 
 def _directory_of(path: str, within: str) -> tuple[int | None, str]:
     """A descriptor of the directory of `path`, and the last part of `path`. See `entry_of`."""
-    top = os.path.join(within, "")
+    top = within if within.endswith(("/", os.sep)) or not within else f"{within}{os.sep}"
     if not path.startswith(top) or path == top:
         raise ValueError(f"{path} is not below {within}")
     *parents, name = path[len(top) :].split(os.sep)
@@ -143,9 +143,10 @@ def _directory_of(path: str, within: str) -> tuple[int | None, str]:
     if not parents:
         return os.open(within or os.curdir, _AS_DIRECTORY), name
     directory: int | None = None
-    reached = within
+    end = len(top) - 1
     for parent in parents:
-        reached = os.path.join(reached, parent)
+        end += len(parent) + 1
+        reached = path[:end]
         step = parent if directory is not None else reached  # the first step opens the whole path
         try:
             deeper = os.open(step, _AS_DIRECTORY | _NO_FOLLOW, dir_fd=directory)

@@ -257,7 +257,9 @@ class ProcessExecutor:
         until_s = None if timeout_s is None else self._loop.time() + timeout_s
         events: list[Event] = []
         while True:
-            was_woken = self._loop.turn(0.0 if told else timeout_s)
+            was_woken = False
+            if not told or timeout_s == 0:  # events that were told at once need no look; with 0 the caller asks for one
+                was_woken = self._loop.turn(0.0 if told else timeout_s)
             while told:
                 event = told.popleft()
                 found = event if isinstance(event, CallReturned) else self._complete(event)
