@@ -646,12 +646,11 @@ def _trial_ids(plan: Plan, seed: int) -> TrialIds:
 
 
 def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:
-    """The searcher inside a `ConcurrencyLimiter` with the run's limit. The driver also keeps the limit."""
-    if not max_concurrent_trials:
-        return searcher
+    """The searcher inside a `ConcurrencyLimiter` with the run's limit, else its own. The driver also keeps the limit."""
     if not isinstance(searcher, ConcurrencyLimiter):
-        return ConcurrencyLimiter(searcher, max_concurrent=max_concurrent_trials)
-    if searcher.max_concurrent != max_concurrent_trials:
+        limit = max_concurrent_trials or searcher.max_concurrent
+        return ConcurrencyLimiter(searcher, max_concurrent=limit) if limit else searcher
+    if max_concurrent_trials and searcher.max_concurrent != max_concurrent_trials:
         raise ValueError(
             f"max_concurrent_trials must not contradict the ConcurrencyLimiter, but got {max_concurrent_trials} and "
             f"{searcher.max_concurrent}; leave max_concurrent_trials out"

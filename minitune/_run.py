@@ -5,17 +5,15 @@ from __future__ import annotations
 import datetime
 import logging
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from minitune._plan import Plan
-from minitune.base.checks import require_flag, require_metric, shown
+from minitune.base.checks import require_flag, shown
 from minitune.base.files import local_path
 from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint
-from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, ResumeType, RunConfig, as_config
+from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, ResumeType, RunConfig
 from minitune.error import TuneError, as_cause
 from minitune.experiment.experiment import Experiment, convert_to_experiments
 from minitune.experiment.lifecycle import TERMINATED
@@ -143,9 +141,12 @@ def run(
         resources_per_trial = given.get("resources_per_trial", resources_per_trial)
     require_flag("raise_on_failed_trial", raise_on_failed_trial)
     failure = FailureConfig(max_failures, fail_fast, max_retries=max_retries)
-    checkpoints = _with_old_arguments(
-        checkpoint_config, keep_checkpoints_num, checkpoint_score_attr, checkpoint_freq, checkpoint_at_end
-    )
+    if keep_checkpoints_num is not None or checkpoint_score_attr is not None or checkpoint_freq or checkpoint_at_end:
+        from minitune.legacy.keywords import with_checkpoint_keywords
+
+        checkpoint_config = with_checkpoint_keywords(
+            checkpoint_config, keep_checkpoints_num, checkpoint_score_attr, checkpoint_freq, checkpoint_at_end
+        )
     if local_dir is not None:
         local_path(local_dir)  # refuse an invalid path, even if storage_path has precedence
         warn_once("local_dir is the old name of storage_path")
@@ -164,7 +165,7 @@ def run(
             storage_path=storage_path or local_dir,
             storage_filesystem=storage_filesystem,
             sync_config=sync_config,
-            checkpoint_config=checkpoints,
+            checkpoint_config=checkpoint_config,
             trial_name_creator=trial_name_creator,
             trial_dirname_creator=trial_dirname_creator,
             log_to_file=log_to_file,
@@ -176,6 +177,11 @@ def run(
     ]
     if not experiments:
         raise TuneError("a trainable must be given, but got an empty list")
+    loggers = dict.fromkeys(logger for one in experiments for logger in one.loggers)
+    if loggers:
+        from minitune.legacy.loggers import callbacks_of
+
+        callbacks = [*(callbacks or ()), *callbacks_of(loggers)]
     plan = Plan(
         experiments,
         TuneConfig(
@@ -309,34 +315,6 @@ def parse_resume(resume: bool | str | None, resume_config: ResumeConfig | None =
             f"{', '.join(f'+{name}' for name in _SUFFIXES)}, but got {resume!r}"
         )
     return _SUFFIXES[suffixes[-1]] if suffixes else ResumeConfig()
-
-
-def _with_old_arguments(
-    config: CheckpointConfig | None, num_to_keep: int | None, score: str | None, frequency: int, at_end: bool
-) -> CheckpointConfig | None:
-    """The checkpoint config, combined with the older arguments of `run`. The older arguments have precedence."""
-    old: dict[str, Any] = {}
-    if num_to_keep is not None:
-        _warn_old("keep_checkpoints_num", "num_to_keep")
-        old["num_to_keep"] = num_to_keep
-    require_metric("checkpoint_score_attr", score)
-    if score is not None:
-        _warn_old("checkpoint_score_attr", "checkpoint_score_attribute and checkpoint_score_order")
-        old["checkpoint_score_attribute"] = score.removeprefix("min-").removeprefix("max-")
-        old["checkpoint_score_order"] = "min" if score.startswith("min-") else "max"
-    if frequency:
-        _warn_old("checkpoint_freq", "checkpoint_frequency")
-        old["checkpoint_frequency"] = frequency
-    require_flag("checkpoint_at_end", at_end)
-    if at_end:
-        _warn_old("checkpoint_at_end", "checkpoint_at_end")
-        old["checkpoint_at_end"] = True
-    return config if not old else replace(as_config("checkpoint_config", config, CheckpointConfig), **old)
-
-
-def _warn_old(name: str, field: str) -> None:
-    text = f"{name} is deprecated: pass {field} in run(..., checkpoint_config=CheckpointConfig(...))"
-    warnings.warn(text, DeprecationWarning, stacklevel=4)
 
 
 def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool) -> Driver:

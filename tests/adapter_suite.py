@@ -47,6 +47,7 @@ class Adapter:
         spaces: A strategy of spaces that it can search.
         refused: Domains that it cannot search, by a part of the error.
         bad: Arguments that it refuses.
+        has_old_arguments: Whether Ray Tune had it when a searcher took `max_concurrent` and `reward_attr`.
         trials: After how many trials suggestions should be good.
         examples: How many spaces are tried.
     """
@@ -58,6 +59,7 @@ class Adapter:
     spaces: Any = field(default_factory=spaces)
     refused: dict[str, Any] = field(default_factory=lambda: GRID)
     bad: list[dict[str, Any]] = field(default_factory=list)
+    has_old_arguments: bool = True
     trials: int = 60
     examples: int = 20
 
@@ -182,6 +184,13 @@ class AdapterSuite:
         for options in self.adapter.bad:
             with pytest.raises(ValueError, match=f"{next(iter(options))} must be|{next(iter(options))}: "):
                 self.adapter.searcher(**{"metric": "x", **options})
+
+    def test_arguments_that_only_earlier_versions_of_ray_tune_had(self) -> None:
+        if self.adapter.has_old_arguments:
+            search = self.adapter.searcher(max_concurrent=2, reward_attr="gain", use_early_stopped_trials=True)
+            assert (search.metric, search.mode, search.max_concurrent) == ("gain", "max", 2)
+        with pytest.raises(TypeError, match="argument 'annealing'"):
+            self.adapter.searcher(annealing=True)
 
     def test_a_run(self, tmp_path: Path) -> None:
         space = {"x": tune.uniform(0, 1), "twice": tune.sample_from(lambda config: 2 * config["x"])}

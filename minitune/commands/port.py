@@ -198,5 +198,5 @@ def _bad_keywords(call: ast.Call, function: Any) -> Iterator[Place]:
         elif "old" in parameters:
             from minitune.legacy.keywords import OLD_KEYWORDS
 
-            if name not in OLD_KEYWORDS:
+            if name not in getattr(function, "OLD_KEYWORDS", OLD_KEYWORDS):
                 yield keyword.value.lineno, f"{function.__name__}() takes no {name}"

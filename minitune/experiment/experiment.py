@@ -66,7 +66,8 @@ class Experiment:
         max_failures: How often a failed trial is tried again; -1 for no limit.
         restore: The checkpoint from which every trial starts: its directory, or a `Checkpoint`.
         local_dir: Old name of `storage_path`.
-        **old: `repeat`, `trial_resources`, and other keywords of earlier versions; see `run`.
+        **old: Keywords of earlier versions: those of `run`, `checkpoint_freq`, `checkpoint_at_end`,
+            `keep_checkpoints_num` and `checkpoint_score_attr`. The run gives every trial to `loggers`.
 
     Raises:
         TuneError: If there is no trainable, or resources are set in two places.
@@ -100,9 +101,13 @@ class Experiment:
         local_dir: str | os.PathLike[str] | None = None,
         **old: Any,
     ):
+        self.loggers = tuple(old.pop("loggers", None) or ())
         if old:
-            from minitune.legacy.keywords import modern
+            from minitune.legacy.keywords import CHECKPOINT_KEYWORDS, modern, with_checkpoint_keywords
 
+            checkpoints = {key: old.pop(key) for key in CHECKPOINT_KEYWORDS if key in old}
+            if checkpoints:
+                checkpoint_config = with_checkpoint_keywords(checkpoint_config, **checkpoints)
             given = modern("Experiment", old, frozenset({"num_samples", "resources_per_trial"}))
             num_samples = given.get("num_samples", num_samples)
             resources_per_trial = given.get("resources_per_trial", resources_per_trial)

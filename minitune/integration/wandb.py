@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from minitune._alias import LeftOutError
 from minitune.base.checks import require
 from minitune.integration._tracking import (
     End,
@@ -249,3 +250,9 @@ def _run(wandb: Any, arguments: dict[str, Any], key: str | None, settings: dict[
                 "no API key was found: run `wandb login`, set WANDB_API_KEY, pass api_key, or set WANDB_MODE=offline"
             )
     return wandb.init(**{**arguments, "settings": given})
+
+
+def __getattr__(name: str) -> Any:
+    if name == "WandbLogger":  # of Ray before 1.2; the text of an AttributeError would be lost in an import
+        raise LeftOutError(f"{__name__} has no {name}: pass callbacks=[WandbLoggerCallback(project=...)]")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

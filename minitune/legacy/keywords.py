@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from minitune.base.checks import require_flag, require_metric
+from minitune.base.shared_values import ObjectRef
 from minitune.base.text import warn_once
-from minitune.config import default_storage_path
+from minitune.config import CheckpointConfig, as_config, default_storage_path
 from minitune.resources import Resources
+from minitune.runtime import get, put
 
 DEFAULT_RESULTS_DIR = default_storage_path()
 """Default directory of runs."""
@@ -71,11 +76,67 @@ _RENAMED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "trial_resources": ("resources_per_trial", lambda value: value),
 }
 
-OLD_KEYWORDS = _WITHOUT_EFFECT | _RENAMED.keys()
+CHECKPOINT_KEYWORDS = frozenset(
+    {"checkpoint_at_end", "checkpoint_freq", "checkpoint_score_attr", "keep_checkpoints_num"}
+)
+"""What `CheckpointConfig` holds today. `run` still has them as arguments."""
+
+OLD_KEYWORDS = _WITHOUT_EFFECT | _RENAMED.keys() | CHECKPOINT_KEYWORDS
+
+
+def with_checkpoint_keywords(
+    config: CheckpointConfig | Mapping[str, Any] | None,
+    keep_checkpoints_num: int | None = None,
+    checkpoint_score_attr: str | None = None,
+    checkpoint_freq: int = 0,
+    checkpoint_at_end: bool = False,
+) -> CheckpointConfig:
+    """A checkpoint config with what older scripts pass beside it; those arguments take precedence.
+
+    Raises:
+        ValueError: If one breaks its rule.
+    """
+    changes: dict[str, Any] = {}
+    if keep_checkpoints_num is not None:
+        _warn_checkpoint_keyword("keep_checkpoints_num", "num_to_keep")
+        changes["num_to_keep"] = keep_checkpoints_num
+    require_metric("checkpoint_score_attr", checkpoint_score_attr)
+    if checkpoint_score_attr is not None:
+        _warn_checkpoint_keyword("checkpoint_score_attr", "checkpoint_score_attribute and checkpoint_score_order")
+        changes["checkpoint_score_attribute"] = checkpoint_score_attr.removeprefix("min-").removeprefix("max-")
+        changes["checkpoint_score_order"] = "min" if checkpoint_score_attr.startswith("min-") else "max"
+    if checkpoint_freq:
+        _warn_checkpoint_keyword("checkpoint_freq", "checkpoint_frequency")
+        changes["checkpoint_frequency"] = checkpoint_freq
+    require_flag("checkpoint_at_end", checkpoint_at_end)
+    if checkpoint_at_end:
+        _warn_checkpoint_keyword("checkpoint_at_end", "checkpoint_at_end")
+        changes["checkpoint_at_end"] = True
+    return replace(as_config("checkpoint_config", config, CheckpointConfig), **changes)
+
+
+def _warn_checkpoint_keyword(name: str, field: str) -> None:
+    text = f"{name} is deprecated: pass {field} in run(..., checkpoint_config=CheckpointConfig(...))"
+    warnings.warn(text, DeprecationWarning, stacklevel=4)
 
 
 class RuntimeEnv(dict[str, Any]):
     """An environment for `init(runtime_env=...)`, which has no effect: trials see the environment of the script."""
+
+
+def function(value: Callable[..., Any]) -> Callable[..., Any]:
+    """The function itself. It marked a function that is a constant of a configuration, as all are today."""
+    return value
+
+
+def pin_in_object_store(value: Any) -> ObjectRef:
+    """An old name of `put`."""
+    return put(value)
+
+
+def get_pinned_object(reference: ObjectRef) -> Any:
+    """An old name of `get`, for one object."""
+    return get(reference)
 
 
 def resources_to_json(resources: Resources | None) -> str | None:

@@ -6,6 +6,7 @@ Each is turned into the form of today, so that the rest of minitune knows one fo
 from __future__ import annotations
 
 import functools
+import inspect
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -144,13 +145,15 @@ def use_old_methods(kind: Any, base: Any) -> None:
         return
     for old, new in _OLD_METHODS.items():
         if hasattr(kind, old) and getattr(kind, new, None) is getattr(base, new, None):
-            setattr(kind, new, _caller_of(old))
+            setattr(kind, new, _caller_of(old, getattr(kind, old)))
     warn_once(f"{kind.__name__} defines _train and the like, old names: use step, setup, save_checkpoint")
 
 
-def _caller_of(old: str) -> Callable[..., Any]:
+def _caller_of(old: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    takes_only_self = len(inspect.signature(function).parameters) == 1  # as `_setup` did before Ray 0.5
+
     def method(self: Any, *args: Any) -> Any:
-        return getattr(self, old)(*args)
+        return getattr(self, old)(*(() if takes_only_self else args))
 
     setattr(method, _IS_CALLER, True)
     return method

@@ -18,7 +18,18 @@ if TYPE_CHECKING:
     from minitune.search.study import Study as Study
     from minitune.search.tpe import TPESearch as TPESearch
 
-_HOME = {"AutoSearch": "auto", "Evaluation": "study", "Study": "study", "TPESearch": "tpe"}
+_HOME = {
+    "AutoSearch": "auto",
+    "AxSearch": "ax",
+    "BayesOptSearch": "bayesopt",
+    "Evaluation": "study",
+    "HyperOptSearch": "hyperopt",
+    "NevergradSearch": "nevergrad",
+    "OptunaSearch": "optuna",
+    "Study": "study",
+    "TPESearch": "tpe",
+    "TuneBOHB": "bohb",
+}
 """Names that are loaded at their first use, and the module below this package that has each."""
 
 __all__ = [

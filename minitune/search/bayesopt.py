@@ -43,6 +43,7 @@ class BayesOptSearch(SpaceSearcher):
         patience: The search ends after so many suggestions in a row that repeat earlier ones. Those are not tried.
         skip_duplicate: If False, repeated suggestions are tried again, and the search does not end.
         analysis: An `ExperimentAnalysis` with trials to learn from.
+        **old: Arguments of earlier versions: `max_concurrent`, `reward_attr`, `use_early_stopped_trials`.
 
     Raises:
         ImportError: If the package is not installed.
@@ -68,11 +69,12 @@ class BayesOptSearch(SpaceSearcher):
         patience: int = 5,
         skip_duplicate: bool = True,
         analysis: Any = None,
+        **old: Any,
     ):
         check_library(self, "bayes_opt.acquisition", "bayesopt", "bayesian-optimization 2 or later")
         require(space is None or isinstance(space, Mapping), "space: None or a dict", space)
         require(is_whole(random_state), "random_state: an int", random_state)
-        super().__init__(metric, mode, points_to_evaluate, random_state)
+        super().__init__(metric, mode, points_to_evaluate, random_state, old)
         self._is_seeded_by_user = random_state != _DEFAULT_SEED
         good = is_whole(random_search_steps) and random_search_steps >= 0
         require(good, "random_search_steps: an int >= 0", random_search_steps)

@@ -7,7 +7,7 @@ from typing import Any
 
 from minitune.base.checks import is_real, is_whole, require, shown
 from minitune.base.text import warn_once
-from minitune.search.searcher import Metric, Suggestion
+from minitune.search.searcher import Metric
 from minitune.search.tpe import TPESearch
 from minitune.space.domains import choice, lograndint, loguniform, randint, uniform
 
@@ -73,15 +73,6 @@ class TuneBOHB(TPESearch):
             **_model_options(bohb_config),
         )
         self.max_concurrent = max_concurrent
-
-    def suggest(self, trial_id: str) -> Suggestion:
-        """See `Searcher.suggest`; None while `max_concurrent` trials run.
-
-        Raises:
-            ValueError: If there is no space, metric or mode.
-        """
-        running = sum(not trial.is_paused for trial in self._live.values())
-        return None if 0 < self.max_concurrent <= running else super().suggest(trial_id)
 
 
 def _model_options(given: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ _BY_NAME = {
     "variant_generator": "basic_variant:BasicVariantGenerator",
     "random": "basic_variant:BasicVariantGenerator",
     "auto": "auto:AutoSearch",
+    "ax": "ax:AxSearch",
     "bayesopt": "bayesopt:BayesOptSearch",
     "bohb": "bohb:TuneBOHB",
     "hyperopt": "hyperopt:HyperOptSearch",

@@ -326,6 +326,8 @@ class FilteredSearcher(SearcherWrapper):
             name = f"{trial_id}_{refused.total() + 1}" if refused else trial_id
             suggestion = self.searcher.suggest(name)
             if not isinstance(suggestion, dict):
+                if suggestion == self.FINISHED and self._filter.is_exhausted:
+                    self._filter.end(refused)
                 return suggestion
             self._can_draw = self._can_draw and suggestion.keys() <= self._space.keys()
             config = self._admit(suggestion, refused, name)

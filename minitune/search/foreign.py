@@ -13,12 +13,12 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from minitune.base.checks import require, shown
+from minitune.base.checks import is_whole, require, shown
 from minitune.base.text import warn_once
 from minitune.result import DEFAULT_METRIC, unflatten
 from minitune.search.searcher import Metric, Searcher, TriedConfig
 from minitune.space.domains import Categorical, Float, Integer, Normal, is_grid, sampler_and_step
-from minitune.space.parameters import Parameter, parameters, values_of
+from minitune.space.parameters import Parameter, draw, parameters, values_of
 from minitune.space.tree import Path, overlay, path_text
 
 LISTED = 1000
@@ -33,14 +33,40 @@ class SpaceSearcher(Searcher):
         mode: See `Searcher`.
         points_to_evaluate: Configurations that are tried first.
         seed: The user's seed of all draws, which takes precedence over the run's.
+        old: Arguments that the searcher does not know.
+
+    Raises:
+        TypeError: If Ray Tune never had one of these.
     """
 
     _TAKES_SEVERAL = False
     """Whether the searcher can have several objectives."""
 
+    OLD_KEYWORDS = frozenset({"max_concurrent", "reward_attr", "use_early_stopped_trials"})
+    """Arguments that searchers had in earlier versions of Ray Tune."""
+
     def __init__(
-        self, metric: Metric, mode: str | list[str] | None, points_to_evaluate: Any, seed: int | None = None
+        self,
+        metric: Metric,
+        mode: str | list[str] | None,
+        points_to_evaluate: Any,
+        seed: int | None = None,
+        old: Mapping[str, Any] | None = None,
     ) -> None:
+        old = old or {}
+        for name in old:
+            if name not in self.OLD_KEYWORDS:
+                raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
+        if old.get("max_concurrent") is not None:
+            limit = old["max_concurrent"]
+            require(is_whole(limit) and limit >= 0, "max_concurrent: an int >= 0", limit)
+            warn_once("max_concurrent is deprecated: pass max_concurrent_trials to the run")
+            self.max_concurrent = limit
+        if old.get("reward_attr") is not None:
+            warn_once("reward_attr is deprecated: pass metric, and mode='max'")
+            metric, mode = metric or old["reward_attr"], mode or "max"
+        if "use_early_stopped_trials" in old:
+            warn_once("use_early_stopped_trials has no effect: searchers hear of all trials")
         super().__init__(metric, mode)
         self._check_goal()
         self._points = checked_points(points_to_evaluate)
@@ -99,6 +125,19 @@ class SpaceSearcher(Searcher):
         if isinstance(domain, Categorical):
             return self._rng.randrange(len(domain))
         return domain.sample(random_state=self._rng)
+
+    def _filled(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters' values in a configuration, for a choice the index of the category; missing ones are drawn."""
+        space = self._space or {}
+        found, _ = evaluated_values(space, point)
+        return {each.name: found[each.name] if each.name in found else self._draw(each) for each in parameters(space)}
+
+    def _configured(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The configuration with these values, for a choice the index of the category; missing ones are drawn."""
+        config: dict[str, Any] = draw(
+            self._space, lambda each: values[each.name] if each.name in values else self._draw(each)
+        )
+        return config
 
     def _value_of(self, result: Mapping[str, Any] | None) -> Any:
         """The metric's value in a trial's last result, or None."""

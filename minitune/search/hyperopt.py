@@ -34,10 +34,12 @@ class HyperOptSearch(SpaceSearcher):
         metric: Name of the result to optimise; by default the run's.
         mode: `"min"` or `"max"`.
         points_to_evaluate: Configurations that are tried first; values that they lack are drawn. For HyperOpt's own
-            parameters, keys may also be labels, with HyperOpt's value, which is an index for a choice.
+            parameters, keys may also be labels, with HyperOpt's value, which is an index for a choice. An index that is
+            none of a choice's values stands for the choice with that index.
         n_initial_points: The number of configurations that are drawn at random before the model is used.
         random_state_seed: The seed of all draws. It takes precedence over the run's seed.
         gamma: The share of the trials that counts as good; see HyperOpt.
+        **old: Arguments of earlier versions: `max_concurrent`, `reward_attr`, `use_early_stopped_trials`.
 
     Raises:
         ImportError: If HyperOpt is not installed.
@@ -53,6 +55,7 @@ class HyperOptSearch(SpaceSearcher):
         n_initial_points: int = 20,
         random_state_seed: int | None = None,
         gamma: float = 0.25,
+        **old: Any,
     ):
         check_library(self, "hyperopt.utils", "hyperopt", "hyperopt")
         import hyperopt
@@ -61,7 +64,7 @@ class HyperOptSearch(SpaceSearcher):
         require(is_real(gamma) and 0 < gamma < 1, "gamma: a number with 0 < gamma < 1", gamma)
         good = random_state_seed is None or is_whole(random_state_seed)
         require(good, "random_state_seed: None or an int", random_state_seed)
-        super().__init__(metric, mode, points_to_evaluate, random_state_seed)
+        super().__init__(metric, mode, points_to_evaluate, random_state_seed, old)
         self._suggest = partial(hyperopt.tpe.suggest, n_startup_jobs=int(n_initial_points), gamma=float(gamma))
         self._trials = hyperopt.Trials()
         self._live: dict[str, int] = {}
@@ -311,6 +314,8 @@ def _read(node: Any, value: Any, where: str) -> dict[str, Any]:
                 return {choice.pos_args[0].obj: index, **_read(option, value, where)}
             except ValueError:
                 continue
+        if is_whole(value) and 0 <= value < len(options):  # HyperOpt itself has the index
+            return {choice.pos_args[0].obj: int(value)}
         raise ValueError(f"{where} must be one of its {len(options)} choices, but got {shown(value)}")
     if node.name == "dict":
         require(isinstance(value, Mapping), f"{where}: a dict", value)

@@ -11,7 +11,6 @@ from minitune.search.foreign import (
     SpaceSearcher,
     check_library,
     counted,
-    evaluated_values,
     indices_of,
     quantized,
     refuse_normal,
@@ -19,7 +18,7 @@ from minitune.search.foreign import (
 )
 from minitune.search.searcher import Suggestion, no_space, require_mode
 from minitune.space.domains import Categorical, Float, LogUniform, sampler_and_step
-from minitune.space.parameters import Parameter, draw, parameters
+from minitune.space.parameters import Parameter, parameters
 from minitune.space.tree import has_unresolved_values
 
 
@@ -37,6 +36,7 @@ class NevergradSearch(SpaceSearcher):
         metric: Name of the result to optimise; by default the run's.
         mode: `"min"` or `"max"`.
         points_to_evaluate: Configurations that are tried first; values that they lack are drawn. Only for domains.
+        **old: Arguments of earlier versions: `max_concurrent`, `reward_attr`, `use_early_stopped_trials`.
 
     Raises:
         ImportError: If Nevergrad is not installed.
@@ -51,11 +51,12 @@ class NevergradSearch(SpaceSearcher):
         metric: str | None = None,
         mode: str | None = None,
         points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
+        **old: Any,
     ):
         check_library(self, "nevergrad", "nevergrad")
         import nevergrad as ng
 
-        super().__init__(metric, mode, points_to_evaluate)
+        super().__init__(metric, mode, points_to_evaluate, old=old)
         good = optimizer_kwargs is None or isinstance(optimizer_kwargs, Mapping)
         require(good, "optimizer_kwargs: None or a dict", optimizer_kwargs)
         is_object = isinstance(optimizer, ng.optimizers.base.Optimizer)
@@ -97,16 +98,17 @@ class NevergradSearch(SpaceSearcher):
         """
         optimizer = self._ready()
         if optimizer is None:
-            return self._config({})
+            return self._configured({})
+        values: dict[str, Any] | None
         if self._points:  # as given: the library's value is only close to it
-            values = self._complete(self._points.pop(0))
-            candidate = optimizer.parametrization.spawn_child(new_value=values)
+            values = self._filled(self._points.pop(0))
+            candidate = optimizer.parametrization.spawn_child(new_value=_to_library(self._space, values))
         else:
             candidate = optimizer.ask()
-            values = candidate.value
+            values = None if self._space is None else _from_library(self._space, candidate.value)
         self._live[trial_id] = candidate
-        if self._space is not None:
-            return self._config(values)
+        if values is not None:
+            return self._configured(values)
         if self._names is not None:
             return unflatten(dict(zip(self._names, candidate.args[0], strict=True)))
         return unflatten(candidate.kwargs or candidate.value)
@@ -138,7 +140,8 @@ class NevergradSearch(SpaceSearcher):
                 "NevergradSearch can learn from points only in a space of domains, not in a space of Nevergrad"
             )
         if optimizer is not None and not error and usable(value):
-            candidate = optimizer.parametrization.spawn_child(new_value=self._complete(parameters))
+            values = _to_library(self._space, self._filled(parameters))
+            candidate = optimizer.parametrization.spawn_child(new_value=values)
             optimizer.tell(candidate, self._loss(value))
 
     # -- state -----------------------------------------------------------------------------------------------------
@@ -161,25 +164,6 @@ class NevergradSearch(SpaceSearcher):
             self._optimizer = self._factory(self._parametrization, **self._kwargs)
         return self._optimizer
 
-    def _complete(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Nevergrad's values of a configuration. Missing ones are drawn."""
-        space = self._space or {}
-        found, _ = evaluated_values(space, point)
-        values = {}
-        for each in parameters(space):
-            if _node(each) is not None:
-                values[each.name] = counted(each, found[each.name] if each.name in found else self._draw(each))
-        return values
-
-    def _config(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        def choose(parameter: Parameter) -> Any:
-            if parameter.name not in values:  # it has one value only
-                return self._draw(parameter)
-            return _from_library(parameter, values[parameter.name])
-
-        config: dict[str, Any] = draw(self._space, choose)
-        return config
-
 
 # -- parameters in Nevergrad's terms -------------------------------------------------------------------------------
 
@@ -199,9 +183,18 @@ def _node(parameter: Parameter) -> Any:
     return number if isinstance(domain, Float) else number.set_integer_casting()
 
 
-def _from_library(parameter: Parameter, value: Any) -> Any:
-    """Nevergrad's value as the parameter's; for a choice the index of the category."""
-    domain, indices = parameter.domain, indices_of(parameter)
-    if isinstance(domain, Categorical):
-        return int(value)
-    return quantized(domain, value if indices is None else min(max(int(value), indices[0]), indices[1]))
+def _to_library(space: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Nevergrad's values of the parameters that it knows; for a choice the index of the category."""
+    return {each.name: counted(each, values[each.name]) for each in parameters(space) if _node(each) is not None}
+
+
+def _from_library(space: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters' values of Nevergrad's; for a choice the index of the category."""
+    found: dict[str, Any] = {}
+    for each in parameters(space):
+        if each.name in values:
+            value, domain, indices = values[each.name], each.domain, indices_of(each)
+            if indices is not None:
+                value = min(max(int(value), indices[0]), indices[1])
+            found[each.name] = int(value) if isinstance(domain, Categorical) else quantized(domain, value)
+    return found

@@ -52,6 +52,9 @@ class Searcher:
     """`suggest` returns this to end the search."""
     CKPT_FILE_TMPL = "searcher-state-{}.pkl"
 
+    max_concurrent: int = 0
+    """At most so many of its trials run at a time, or 0 for no limit. Earlier versions of Ray Tune had it as an
+    argument of each searcher; now `ConcurrencyLimiter` has it, and the run has `max_concurrent_trials`."""
     _metric: Metric = None
     _mode: str | list[str] | None = None
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from kit import SavedCounter, Spy, fit
 
+import minitune as tune
 from minitune import BasicVariantGenerator, ConcurrencyLimiter, Searcher
 from minitune.schedulers import HyperBandScheduler
+from minitune.search.bohb import TuneBOHB
 
 
 class Uniform(Searcher):
@@ -26,11 +28,13 @@ class Uniform(Searcher):
         pass
 
 
+SPACE = {"x": tune.uniform(0, 1)}
 LIMITED: dict[str, Any] = {
     "wrapped by the user": lambda: {"search_alg": ConcurrencyLimiter(Uniform(), max_concurrent=2)},
     "in batches": lambda: {"search_alg": ConcurrencyLimiter(Uniform(), max_concurrent=2, batch=True)},
     "by the run": lambda: {"search_alg": Uniform(), "max_concurrent_trials": 2},
     "by itself": lambda: {"search_alg": BasicVariantGenerator(max_concurrent=2)},
+    "as once in Ray Tune": lambda: {"search_alg": TuneBOHB(SPACE, metric="n", mode="max", max_concurrent=2)},
 }
 
 

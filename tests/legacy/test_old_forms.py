@@ -136,6 +136,16 @@ class Old(tune.Trainable):
         self.n = int(Path(path).read_text())
 
 
+class Oldest(tune.Trainable):
+    """Of the first versions: `_setup` takes no configuration."""
+
+    def _setup(self) -> None:
+        self.n = self.config["start"]
+
+    def _train(self) -> dict[str, Any]:
+        return {"n": self.n, "done": True}
+
+
 class Later(Old):
     """Overrides only one of the old methods."""
 
@@ -149,6 +159,27 @@ def test_a_class_with_the_methods_of_old(tmp_path: Path) -> None:
     assert (trial.last_result["n"], trial.last_result["later"], trial.num_failures) == (3, True, 1)
     assert sorted(os.listdir(trial.checkpoint.value))[-1] == "model.pt"
     assert "mean_loss" not in trial.last_result
+
+
+def test_a_class_whose_setup_takes_no_configuration() -> None:
+    assert run(Oldest, config={"start": 3}).trials[0].last_result["n"] == 3
+
+
+def test_pinned_objects() -> None:
+    from minitune.tune.util import get_pinned_object, pin_in_object_store
+
+    from minitune.utils import pin_in_object_store as the_same
+
+    assert the_same is pin_in_object_store
+    reference = pin_in_object_store([1, 2])
+
+    def train(config: dict[str, Any], reporter: Any) -> None:
+        reporter(n=sum(get_pinned_object(reference)))
+
+    try:
+        assert run(train).trials[0].last_result["n"] == 3
+    finally:
+        tune.shutdown()
 
 
 def test_private_helpers_of_a_modern_class_are_left_alone() -> None:
@@ -197,6 +228,16 @@ def test_loggers_of_old_get_each_result() -> None:
     assert Path(trial.local_path, "result.json").is_file()
     with pytest.raises(TypeError, match="subclasses of Logger or callbacks, but got 5"):
         run(train, loggers=[5])
+
+
+def test_specs_of_old_set_checkpoints_and_loggers() -> None:
+    spec = {"run": Old, "config": {"flag": os.devnull, "x": 1}, "checkpoint_freq": 1, "checkpoint_at_end": True}
+    (trial,) = tune.run_experiments(
+        {"old": {**spec, "keep_checkpoints_num": 1, "checkpoint_score_attr": "min-n", "loggers": [Lines]}}, verbose=0
+    )
+    assert Path(trial.local_path, "lines").read_text().splitlines()[0] == "init 1 True"
+    kept = sorted(path.name for path in Path(trial.local_path).glob("checkpoint_*"))
+    assert kept == ["checkpoint_000000", "checkpoint_000002"]  # the best, and the newest to go on from
 
 
 def test_keywords_of_old_are_translated_or_named(caplog: pytest.LogCaptureFixture) -> None:

@@ -178,7 +178,7 @@ def test_commands_that_ask_for_the_best_need_one_of_them(capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in _BY_NAME if name not in ("bayesopt", "hyperopt", "nevergrad", "optuna")]
+    "name", [name for name in _BY_NAME if name not in ("ax", "bayesopt", "hyperopt", "nevergrad", "optuna")]
 )
 def test_a_study_and_a_run_take_the_same_names(name: str) -> None:
     space = {"x": tune.uniform(0, 1)}

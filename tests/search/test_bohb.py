@@ -38,20 +38,6 @@ def test_it_suggests_what_tpe_by_rungs_does() -> None:
             search.on_trial_complete(str(number))
 
 
-def test_no_more_trials_run_than_it_allows_and_paused_ones_do_not_count() -> None:
-    search = TuneBOHB(SPACE, metric="loss", mode="min", max_concurrent=2)
-    assert search.suggest("a")
-    assert search.suggest("b")
-    assert search.suggest("c") is None
-    search.on_pause("a")
-    assert search.suggest("c")
-    search.on_unpause("a")
-    assert search.suggest("d") is None
-    search.on_trial_complete("b", {"loss": 1.0})
-    search.on_trial_complete("c", {"loss": 1.0})
-    assert search.suggest("d")
-
-
 def test_options_that_have_no_counterpart_are_named(caplog: pytest.LogCaptureFixture) -> None:
     TuneBOHB(bohb_config={"random_fraction": 0.25})
     assert "bohb_config: random_fraction=0.25 has no effect" in caplog.text

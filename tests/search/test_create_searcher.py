@@ -35,7 +35,7 @@ def test_names_that_are_not_here_say_what_to_do(name: str, way_out: str) -> None
         create_searcher(name)
 
 
-@pytest.mark.parametrize("name", ["hyperopt", "nevergrad", "optuna"])
+@pytest.mark.parametrize("name", ["ax", "hyperopt", "nevergrad", "optuna"])
 def test_a_library_that_is_not_there_is_named_with_its_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=rf"pip install 'minitune\[{name}\]', or use TPESearch"):

@@ -61,12 +61,13 @@ PATHS = """
     tune.suggest:BasicVariantGenerator,ConcurrencyLimiter,Repeater,Searcher tune.suggest.suggestion:Searcher
     tune.suggest.basic_variant:BasicVariantGenerator tune.suggest.optuna:OptunaSearch
     tune.suggest.hyperopt:HyperOptSearch tune.suggest.nevergrad:NevergradSearch
+    tune.suggest.ax:AxSearch tune.util:pin_in_object_store,get_pinned_object tune.search.ax.ax_search:AxSearch
     tune.suggest.variant_generator:generate_variants train.torch:TorchCheckpoint runtime_env:RuntimeEnv
 """
 
 LEFT_OUT = """
     remote ScalingConfig rllib data serve util.joblib rllib.algorithms.ppo cluster_utils tune.config_parser
-    train.lightning train.xgboost tune.search.skopt tune.suggest.dragonfly
+    train.lightning train.xgboost tune.search.skopt tune.suggest.dragonfly tune.examples.utils tune._make_scheduler
 """
 
 
@@ -195,6 +196,11 @@ def test_an_import_of_something_left_out_says_what_to_do(path: str) -> None:
 def test_what_is_left_out_beside_the_torch_checkpoint_says_what_to_do() -> None:
     with pytest.raises(ModuleNotFoundError, match="no TorchTrainer: minitune has no distributed training"):
         from minitune.train.torch import TorchTrainer  # type: ignore[import-not-found]  # noqa: F401
+
+
+def test_the_first_logger_for_wandb_says_what_to_do() -> None:
+    with pytest.raises(ModuleNotFoundError, match="no WandbLogger: pass callbacks="):
+        from minitune.tune.integration.wandb import WandbLogger  # type: ignore[import-not-found]  # noqa: F401
 
 
 def test_a_left_out_name_is_no_attribute() -> None:

@@ -117,6 +117,7 @@ def test_a_point_that_is_not_in_a_space_of_the_librarys_own_is_refused(point: di
 def test_a_choice_by_its_label_is_an_index() -> None:
     by_label = {"x": HP.uniform("x", 0, 1), "kind": HP.choice("which", ["a", "b"])}
     assert searching(by_label, own=True, points_to_evaluate=[{"which": 1}]).suggest("0")["kind"] == "b"
+    assert searching(by_label, own=True, points_to_evaluate=[{"kind": 1}]).suggest("0")["kind"] == "b"
     with pytest.raises(ValueError, match="'which' of a point must be an index below 2, but got 2"):
         searching(by_label, own=True, points_to_evaluate=[{"which": 2}]).suggest("0")
 

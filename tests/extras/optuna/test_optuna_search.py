@@ -27,6 +27,7 @@ class TestOptuna(AdapterSuite):
     adapter = Adapter(
         OptunaSearch,
         "optuna",
+        has_old_arguments=False,
         refused={**GRID, "Optuna has no normal distribution, but parameter 'x' has one": tune.randn(0, 1)},
         bad=[{"sampler": "tpe"}, {"storage": 5}, {"study_name": 5}, {"seed": 0.5}, {"space": 5}, {"mode": "up"}],
     )

@@ -1,0 +1,407 @@
+"""AxSearch: Ax's Bayesian optimisation proposes. Needs `ax-platform` 1.3 (the extra `ax`) and Python 3.11, or later.
+
+Ax takes seconds to import, when a searcher is made, and a second or more for each suggestion once it has a model.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from minitune.base.checks import did_you_mean, require, require_flag, require_texts, shown
+from minitune.base.text import warn_once
+from minitune.result import unflatten
+from minitune.search.foreign import (
+    SpaceSearcher,
+    check_library,
+    counted,
+    indices_of,
+    quantized,
+    refuse_normal,
+    usable,
+)
+from minitune.search.searcher import Suggestion, no_space, require_mode
+from minitune.space.domains import (
+    Categorical,
+    Float,
+    LogUniform,
+    choice,
+    lograndint,
+    loguniform,
+    randint,
+    sampler_and_step,
+    uniform,
+)
+from minitune.space.parameters import Parameter, config_key, parameters, space_size
+from minitune.space.tree import has_unresolved_values
+
+logger = logging.getLogger("minitune")
+
+_OBJECTIVE = "objective"
+"""What Ax calls the metric: it reads names as parts of a formula, so that many, such as `beta`, would mean others."""
+
+
+class AxSearch(SpaceSearcher):
+    """Asks Ax for configurations, and tells it what has become of them.
+
+    Ax hears of a trial when the trial ends. A trial that has failed, or has no value, counts as failed. Ax does not
+    know the steps of real numbers: their values are rounded. While Ax waits for results there are no suggestions. The
+    search ends once every configuration of a finite space was suggested.
+
+    Args:
+        space: The search space, if it is not that of the run: a dict of this library's domains, or a list of dicts in
+            Ax's form, such as `{"name": "x", "type": "range", "bounds": [0.0, 1.0]}`.
+        metric: Name of the result to optimise; by default the run's.
+        mode: `"min"` or `"max"`.
+        points_to_evaluate: Configurations that are tried first; what they lack is drawn. If one breaks a parameter
+            constraint, it is tried, but Ax does not hear of it.
+        parameter_constraints: Inequalities between parameters that are numbers without a step and without a
+            logarithmic scale, such as `"x + 2 * y <= 1"`.
+        outcome_constraints: Inequalities for other metrics, such as `"size <= 100"`. Trials must report these metrics.
+        ax_client: An `ax.api.client.Client` whose experiment and optimization are configured already. The space, the
+            direction and the constraints are then the client's, and cannot be given here.
+        **ax_kwargs: Arguments of `ax.api.client.Client.configure_generation_strategy`, such as `method`; the
+            `random_seed` of its `Client`, which is the run's by default; `verbose_logging`, with which Ax logs each
+            trial; and arguments of earlier versions: `max_concurrent`, `reward_attr`, `use_early_stopped_trials`.
+
+    Raises:
+        ImportError: If there is no Ax.
+        TypeError: If Ax does not know an argument, or `ax_client` is Ax's old `AxClient`.
+        ValueError: If an argument breaks its rule, or Ax cannot search the space.
+
+    Example:
+        >>> import minitune as tune
+        >>> from minitune.search.ax import AxSearch
+        >>> search = AxSearch(metric="loss", mode="min")  # doctest: +SKIP
+        >>> config = tune.TuneConfig(search_alg=search, num_samples=20)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        space: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
+        parameter_constraints: Sequence[str] | None = None,
+        outcome_constraints: Sequence[str] | None = None,
+        ax_client: Any = None,
+        **ax_kwargs: Any,
+    ):
+        storage = logging.getLogger("ax.storage.sqa_store.with_db_settings_base")
+        storage.addFilter(_nothing)  # it says that it is there when it is imported
+        try:
+            check_library(self, "ax.api.client", "ax", "ax-platform 1.3 or later")
+        finally:
+            storage.removeFilter(_nothing)
+        self._is_verbose = ax_kwargs.pop("verbose_logging", False)
+        require_flag("verbose_logging", self._is_verbose)
+        old = {name: ax_kwargs.pop(name) for name in self.OLD_KEYWORDS if name in ax_kwargs}
+        super().__init__(metric, mode, points_to_evaluate, ax_kwargs.pop("random_seed", None), old)
+        constraints = {"parameter_constraints": parameter_constraints, "outcome_constraints": outcome_constraints}
+        for name, given in constraints.items():
+            require_texts(name, given or ())
+        _check_options(ax_kwargs)
+        if ax_client is not None:
+            _check_client(ax_client)
+            others = {
+                "space": space,
+                "mode": mode,
+                "points_to_evaluate": points_to_evaluate,
+                **constraints,
+                **ax_kwargs,
+            }
+            for name, given in others.items():
+                require(not given, f"{name}: not given, as ax_client has its own", given)
+        self._constraints = {name: list(given or ()) for name, given in constraints.items()}
+        self._options = ax_kwargs
+        self._client = ax_client
+        self._live: dict[str, int] = {}
+        self._attached: set[str] = set()
+        self._has_own_space = bool(space) or ax_client is not None
+        if space:
+            self._set_space(_as_domains(space))
+
+    def _set_space(self, space: dict[str, Any]) -> None:
+        refuse_normal(space, "Ax")
+        super()._set_space(space)
+        self._client = None
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+
+    def suggest(self, trial_id: str) -> Suggestion:
+        """See `Searcher.suggest`; None while Ax waits for results.
+
+        Raises:
+            ValueError: If there is no space or mode, or Ax cannot search the space.
+        """
+        client = self._ready()
+        if client is None:
+            return self._configured({})
+        if self._points:
+            return self._attach(self._filled(self._points.pop(0)), trial_id)
+        if self._space is not None and len(self._attached) >= space_size(self._space):
+            logger.warning("AxSearch has suggested each of the %d configurations, so it ends", len(self._attached))
+            return self.FINISHED  # Ax would look for another one for a minute
+        from ax.exceptions.core import DataRequiredError, SearchSpaceExhausted
+        from ax.exceptions.generation_strategy import MaxParallelismReachedException
+
+        try:
+            with self._quiet():
+                trials = client.get_next_trials(max_trials=1)
+        except SearchSpaceExhausted:
+            return self.FINISHED
+        except (DataRequiredError, MaxParallelismReachedException):
+            if not self._live:  # no result will come that could help
+                raise
+            return None
+        for index, values in trials.items():
+            self._live[trial_id] = index
+            if self._space is None:
+                return unflatten(dict(values))
+            config = self._configured(_from_library(self._space, values))
+            self._attached.add(config_key(config))
+            return config
+        return None
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """See `Searcher.on_trial_complete`."""
+        index = self._live.pop(trial_id, None)
+        if index is not None:
+            self._end(index, {} if error or result is None else {**result, _OBJECTIVE: self._value_of(result)})
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """See `Searcher.add_evaluated_point`; Ax learns nothing of it if there are outcome constraints.
+
+        Raises:
+            ValueError: If there is no space of domains yet, or no mode.
+        """
+        client = self._ready()
+        if self._space is None:
+            raise ValueError("AxSearch can learn from points only in a space of domains, not in the space of ax_client")
+        if client is not None:
+            self._attach(self._filled(parameters), "")
+            index = self._live.pop("", None)
+            if index is not None:
+                self._end(index, {} if error else {_OBJECTIVE: value})
+
+    def _attach(self, values: dict[str, Any], trial_id: str) -> dict[str, Any]:
+        """Make a trial of Ax's with given values; the configuration has them as they were given, and Ax rounded."""
+        config = self._configured(values)
+        self._attached.add(config_key(config))
+        try:
+            with self._quiet():
+                self._live[trial_id] = self._client.attach_trial(_to_library(self._space, values))
+        except ValueError as error:  # it breaks a constraint of the user's
+            warn_once(
+                f"AxSearch: Ax does not learn from the point {shown(config)}, nor from others of this kind: {error} "
+                "(logged once)",
+                about="AxSearch point",
+            )
+        return config
+
+    def _end(self, index: int, metrics: Mapping[str, Any]) -> None:
+        """Tell Ax the metrics that it needs; a trial that lacks one of them has failed."""
+        needed = self._client._experiment.optimization_config.metric_names
+        found = {name: float(metrics[name]) for name in needed if usable(metrics.get(name))}
+        found = {name: value for name, value in found.items() if math.isfinite(value)}
+        missing = sorted(set(needed) - set(found))
+        if metrics and missing and missing != [_OBJECTIVE]:
+            names = ", ".join(missing)
+            warn_once(
+                f"AxSearch counts trials as failed that do not report {names}, which Ax needs for its objective or its "
+                "constraints (logged once)",
+                about=f"AxSearch {names}",
+            )
+        with self._quiet():
+            if missing:
+                self._client.mark_trial_failed(trial_index=index)
+            else:
+                self._client.complete_trial(trial_index=index, raw_data=found)
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """See `Searcher.get_state`: Ax's client; not the space and the arguments."""
+        names = ("_client", "_live", "_attached", "_points", "_seed", "_rng", "_metric", "_mode")
+        return {name: getattr(self, name) for name in names}
+
+    # -- within --------------------------------------------------------------------------------------------------
+
+    def _ready(self) -> Any:
+        """Ax's client; None for a space with nothing in it to be found, for which there is none."""
+        if self._client is not None:
+            return self._client
+        if self._space is None:
+            raise no_space(self)
+        require_mode(self)
+        nodes = [node for each in parameters(self._space) if (node := _node(each)) is not None]
+        if nodes:
+            self._client = self._new_client(nodes)
+        return self._client
+
+    def _new_client(self, nodes: list[Any]) -> Any:
+        from ax.api.client import Client
+        from ax.exceptions.core import AxError
+
+        seed = self._rng.getrandbits(31) if self._seed is None else self._seed % 2**31
+        client = Client(random_seed=seed)
+        objective = _OBJECTIVE if self._mode == "max" else f"-{_OBJECTIVE}"
+        try:
+            with self._quiet():
+                client.configure_experiment(nodes, parameter_constraints=self._constraints["parameter_constraints"])
+                for constraint in client._experiment.search_space.parameter_constraints:
+                    _check_constrained(parameters(self._space), constraint.constraint_dict)
+                client.configure_optimization(objective, outcome_constraints=self._constraints["outcome_constraints"])
+                client.configure_generation_strategy(**{"initialization_random_seed": seed, **self._options})
+        except (AxError, ValueError, KeyError) as error:
+            raise ValueError(f"Ax refuses the search space, its constraints or an option: {error}") from error
+        return client
+
+    @contextmanager
+    def _quiet(self) -> Iterator[None]:
+        """Keep Ax's own handler from showing each trial; a handler or a level of the user's stays as it is."""
+        handlers = () if self._is_verbose else logging.getLogger("ax").handlers
+        ours = [each for each in handlers if type(each) is logging.StreamHandler and each.level == logging.INFO]
+        for handler in ours:
+            handler.setLevel(logging.WARNING)
+        try:
+            yield
+        finally:
+            for handler in ours:
+                handler.setLevel(logging.INFO)
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return False
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Refuse arguments that Ax does not know, now and not at the first trial.
+
+    Raises:
+        TypeError: If there is one.
+    """
+    from ax.api.client import Client
+
+    known = [*inspect.signature(Client.configure_generation_strategy).parameters][1:]
+    for name in options:
+        if name in known:
+            continue
+        known += ["random_seed", "verbose_logging"]
+        is_old = name == "enforce_sequential_optimization"
+        instead = "; False is allow_exceeding_initialization_budget=True" if is_old else did_you_mean(name, known)
+        raise TypeError(f"AxSearch takes no argument {name!r}{instead}; Ax takes {', '.join(known)}")
+
+
+def _check_client(client: Any) -> None:
+    """Refuse what is no configured client of Ax.
+
+    Raises:
+        TypeError: If it is of Ax's old kind, which later versions of Ax lack.
+        ValueError: If it is none, or has no objective yet.
+    """
+    if type(client).__name__ == "AxClient":
+        raise TypeError(
+            "ax_client must be an ax.api.client.Client, but got an AxClient, which Ax 1.4 drops; make a Client and "
+            "call its configure_experiment() and configure_optimization(), or give AxSearch the space, metric and mode"
+        )
+    require(hasattr(client, "get_next_trials"), "ax_client: None or an ax.api.client.Client", client)
+    experiment = client._maybe_experiment
+    good = experiment is not None and experiment.optimization_config is not None
+    require(good, "ax_client: one whose configure_experiment() and configure_optimization() were called", client)
+
+
+def _check_constrained(known: list[Parameter], names: Iterable[str]) -> None:
+    """Refuse a constraint on a parameter that Ax sees as an index or as a number of steps.
+
+    Raises:
+        ValueError: If there is one.
+    """
+    by_name = {each.name: each.domain for each in known}
+    for name in names:
+        domain = by_name[name]
+        if isinstance(domain, Categorical) or sampler_and_step(domain)[1]:
+            raise ValueError(
+                f"{name} has categories or a step, so it cannot be part of parameter_constraints: use uniform() or "
+                "randint(), or TuneConfig(constraints=[...]), which takes any function of a configuration"
+            )
+
+
+def _as_domains(space: Any) -> dict[str, Any]:
+    """A space as a dict of domains.
+
+    Raises:
+        ValueError: If it is none, and no list of parameters in Ax's form.
+    """
+    if isinstance(space, Mapping):
+        require(has_unresolved_values(dict(space)), "space: None, a dict of domains or a list of Ax's dicts", space)
+        return dict(space)
+    is_list = isinstance(space, Sequence) and all(isinstance(each, Mapping) and "name" in each for each in space)
+    require(is_list, "space: None, a dict of domains or a list of Ax's dicts", space)
+    return unflatten({str(each["name"]): _as_domain(each) for each in space})
+
+
+def _as_domain(parameter: Mapping[str, Any]) -> Any:
+    """The domain, or the constant, of a parameter in Ax's form."""
+    kind, name = parameter.get("type"), parameter["name"]
+    if kind == "fixed" and "value" in parameter:
+        return parameter["value"]
+    if kind == "choice" and "values" in parameter:
+        return choice(parameter["values"])
+    bounds = parameter.get("bounds", ())
+    good = kind == "range" and isinstance(bounds, Sequence) and len(bounds) == 2
+    require(good, f"{name!r} in space: a dict with bounds, values or a value, as its type says", parameter)
+    low, high = bounds
+    usual = "int" if isinstance(low, int) and isinstance(high, int) else "float"
+    if parameter.get("value_type", usual) == "int":
+        return (lograndint if parameter.get("log_scale") else randint)(low, high + 1)
+    return (loguniform if parameter.get("log_scale") else uniform)(low, high)
+
+
+# -- parameters in Ax's terms ------------------------------------------------------------------------------------------
+
+
+def _node(parameter: Parameter) -> Any:
+    """Ax's parameter; None for one that has one value only."""
+    from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+
+    name, domain, indices = parameter.name, parameter.domain, indices_of(parameter)
+    if isinstance(domain, Categorical) and indices is None:
+        if len(domain) == 1:
+            return None
+        return ChoiceParameterConfig(name, list(range(len(domain))), "int", is_ordered=False)
+    low, high = (domain.lower, domain.upper) if isinstance(domain, Float) else indices or (0, 0)
+    if low == high:
+        return None
+    scaling = "log" if isinstance(sampler_and_step(domain)[0], LogUniform) else "linear"
+    kind = "float" if isinstance(domain, Float) else "int"
+    return RangeParameterConfig(name, (low, high), kind, scaling=scaling)
+
+
+def _to_library(space: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Ax's values of the parameters that it knows; for a choice the index of the category."""
+    return {each.name: counted(each, values[each.name]) for each in parameters(space) if _node(each) is not None}
+
+
+def _from_library(space: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters' values of Ax's; for a choice the index of the category."""
+    found: dict[str, Any] = {}
+    for each in parameters(space):
+        if each.name in values:
+            value, domain = values[each.name], each.domain
+            found[each.name] = int(value) if isinstance(domain, Categorical) else quantized(domain, value)
+    return found
