@@ -646,7 +646,7 @@ def _trial_ids(plan: Plan, seed: int) -> TrialIds:
 
 
 def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:
-    """The searcher inside a `ConcurrencyLimiter` with the run's limit, else its own. The driver also keeps the limit."""
+    """The searcher inside a `ConcurrencyLimiter` with the limit of the run, or its own. The driver keeps it, too."""
     if not isinstance(searcher, ConcurrencyLimiter):
         limit = max_concurrent_trials or searcher.max_concurrent
         return ConcurrencyLimiter(searcher, max_concurrent=limit) if limit else searcher
