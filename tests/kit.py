@@ -907,6 +907,10 @@ class Script:
             process.stdin = None
         return process
 
+    def start_minitune(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start the command `minitune`, by the server where that can do it."""
+        return self.start("import sys\nfrom minitune.cli import main\nsys.exit(main())\n", *arguments)
+
     def _started_as(self, process: subprocess.Popen[str]) -> subprocess.Popen[str]:
         self._started.append(process)
         return process
@@ -928,6 +932,12 @@ class Script:
         """Run a command to its end, whichever it is; options as for `start_command`."""
         process = self.start_command(command, **options)
         stdout, stderr = self.finish(process, bound_s)
+        return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+    def run_minitune(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the command `minitune` to its end, whichever it is."""
+        process = self.start_minitune(*arguments)
+        stdout, stderr = self.finish(process)
         return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
     def records(self, run: str = RUN, **fields: Any) -> list[dict[str, Any]]:

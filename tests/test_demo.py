@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import statistics
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +69,7 @@ def test_the_demo_shows_what_its_files_say_and_another_seed_is_another_run(scrip
     figures = {}
     for seed in (1, 2):
         storage = tmp_path / f"storage{seed}"
-        command = [sys.executable, "-m", "minitune", "demo", "--seed", str(seed), "--samples", "4"]
-        done = script.run_command([*command, "--storage", str(storage)])
+        done = script.run_minitune("demo", "--seed", str(seed), "--samples", "4", "--storage", str(storage))
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         output = done.stdout
         figures[seed] = _check(output, storage, seed, 4)

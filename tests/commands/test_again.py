@@ -397,7 +397,7 @@ def test_a_script_is_run_again_and_goes_on_with_its_run(script: Script, minitune
     assert {trial["status"] for trial in trials} == {"TERMINATED", "PENDING"}  # nothing runs there
 
     path = str(script.directory / "script_1.py")
-    again = script.start_command([sys.executable, "-m", "minitune", "resume", path, "--", "--epochs", "3"])
+    again = script.start_minitune("resume", path, "--", "--epochs", "3")
     out, err = script.finish(again)
 
     assert (again.returncode, out) == (0, "['--epochs', '3'] [1, 2, 3] 2\n"), err
@@ -438,7 +438,7 @@ def resumed(script: Script) -> Callable[..., subprocess.CompletedProcess[str]]:
     def resumed(before: str, *options: str, now: str) -> subprocess.CompletedProcess[str]:
         script.finish(script.start(CUT, *before.split()))
         path = str(script.directory / "script_1.py")
-        return script.run_command([sys.executable, "-m", "minitune", "resume", *options, path, *now.split()])
+        return script.run_minitune("resume", *options, path, *now.split())
 
     return resumed
 
@@ -489,7 +489,7 @@ def test_a_run_that_cannot_go_on_with_another_space_stays_as_it_is(
 def test_of_two_runs_that_with_the_same_space_goes_on(
     script: Script, resumed: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
-    script.run_command([sys.executable, str(script.write(CUT)), "1", "same", "--cut"])
+    script.finish(script.start(CUT, "1", "same", "--cut"))
     again = resumed("900 same --cut", now="1 same")
 
     assert (again.returncode, again.stdout) == (0, "3 True\n"), again.stderr
@@ -562,12 +562,11 @@ def test_a_live_run_is_followed_until_it_ends(script: Script, minitune: Minitune
     assert "running (process" in minitune("ls", run)[1]
     assert minitune("resume", run)[0] == 1
 
-    command = [sys.executable, "-m", "minitune"]
-    second = script.start_command([*command, "resume", str(script.directory / "script_1.py")])
+    second = script.start_minitune("resume", str(script.directory / "script_1.py"))
     assert "is running (process" in script.finish(second)[1]
     assert second.returncode == 1
-    watch = script.start_command([*command, "watch", str(run)])
-    logs = script.start_command([*command, "logs", str(run), "0", "--follow"])
+    watch = script.start_minitune("watch", str(run))
+    logs = script.start_minitune("logs", str(run), "0", "--follow")
     assert logs.stdout is not None
     assert watch.stdout is not None
     assert logs.stdout.readline() == "begun\n"
@@ -617,6 +616,5 @@ def test_the_stack_of_a_crash_ends_in_the_users_code(script: Script) -> None:
     assert lines[-1].endswith("in train")
     assert not [line for line in lines if "function_runner" in line]
 
-    command = ["rerun", str(script.storage / "crash"), "--keep", str(script.directory / "kept")]
-    again = script.start_command([sys.executable, "-m", "minitune", *command])
+    again = script.start_minitune("rerun", str(script.storage / "crash"), "--keep", str(script.directory / "kept"))
     assert " in train\n" in script.finish(again)[1]

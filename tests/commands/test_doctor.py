@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ Tuner(with_parameters(train, data=[1, 2, 3]), param_space={"go": os.path.abspath
 
 
 def doctor(script: Script) -> dict[str, Any]:
-    done = script.run_command([sys.executable, "-m", "minitune", "doctor", "--json", "--no-trial"])
+    done = script.run_minitune("doctor", "--json", "--no-trial")
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)
     return told
