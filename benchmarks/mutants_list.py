@@ -1305,7 +1305,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "minitune/search/wrappers.py",
         "        self._is_fed = False\n        self._close_batch()\n        self.searcher.on_search_end()",
         "        self.searcher.on_search_end()",
-        "tests/search/test_searcher_wrappers.py::test_the_last_batch_closes_when_no_more_trials_are_made",
+        "tests/search/test_searcher_wrappers.py::test_a_batch",
     ),
     (
         "minitune/space/parameters.py",

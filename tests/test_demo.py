@@ -69,11 +69,11 @@ def test_the_demo_shows_what_its_files_say_and_another_seed_is_another_run(scrip
     figures = {}
     for seed in (1, 2):
         storage = tmp_path / f"storage{seed}"
-        done = script.run_minitune("demo", "--seed", str(seed), "--samples", "4", "--storage", str(storage))
+        done = script.run_minitune("demo", "--seed", str(seed), "--samples", "3", "--storage", str(storage))
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         output = done.stdout
-        figures[seed] = _check(output, storage, seed, 4)
-        assert "Run of 4 trials (min loss)" in output, "the run was not announced"
+        figures[seed] = _check(output, storage, seed, 3)
+        assert "Run of 3 trials (min loss)" in output, "the run was not announced"
 
     assert figures[1] != figures[2]
     assert all(float(best) > float(median) for best, median, _ in figures.values())

@@ -66,29 +66,40 @@ def test_a_batch_is_told_at_once_in_the_order_of_suggestion() -> None:
     assert ask(limiter, "d", "e", "f", "g") == ["d", "e", "f"]
 
 
-def test_a_batch_closes_when_each_member_is_finished_or_paused() -> None:
+@pytest.mark.parametrize(
+    ("limit", "steps"),
+    [
+        (3, "ask a b c: a b c, pause a, ask d:, done c, done b, told: b c, ask d e f g: d e f, done a, told: b c a"),
+        (2, "ask a: a, done a, told:, ask b c: b, done b, told: a b"),
+        (3, "ask a b: a b, done a, search ends, told:, done b, told: a b"),
+        (2, "ask a b: a b, done a, pause b, told: a, unpause b, ask c d: c"),
+        (2, "ask a b: a b, pause a, unpause a, done b, told:, done a, told: a b"),
+    ],
+    ids=[
+        "it closes when each member has ended or is paused",
+        "it waits for its last member to be suggested",
+        "the last one closes when no more trials are made",
+        "a pause closes it too",
+        "a member that runs again before it closes stays in it",
+    ],
+)
+def test_a_batch(limit: int, steps: str) -> None:
+    """A step is what happens to a member, who of those that ask gets a suggestion, or whose ends were told so far."""
     inner = Recording()
-    limiter = ConcurrencyLimiter(inner, 3, batch=True)
-    ask(limiter, "a", "b", "c")
-    limiter.on_pause("a")
-    assert ask(limiter, "d") == []  # a paused member holds its place until the batch closes
-    limiter.on_trial_complete("c", {"loss": 3})
-    limiter.on_trial_complete("b", {"loss": 2})
-    assert inner.completed() == ["b", "c"]
-    assert ask(limiter, "d", "e", "f", "g") == ["d", "e", "f"]
-    limiter.on_trial_complete("a", {"loss": 1})  # of an old batch: at once
-    assert inner.completed() == ["b", "c", "a"]
-
-
-def test_a_batch_waits_for_its_last_member_to_be_suggested() -> None:
-    inner = Recording()
-    limiter = ConcurrencyLimiter(inner, 2, batch=True)
-    ask(limiter, "a")
-    limiter.on_trial_complete("a", {"loss": 1})
-    assert inner.completed() == []
-    assert ask(limiter, "b", "c") == ["b"]
-    limiter.on_trial_complete("b", {"loss": 2})
-    assert inner.completed() == ["a", "b"]
+    limiter = ConcurrencyLimiter(inner, limit, batch=True)
+    for step in steps.split(","):
+        words, _, answer = step.strip().partition(":")
+        verb, *names = words.split()
+        if verb == "ask":
+            assert ask(limiter, *names) == answer.split(), step
+        elif verb == "told":
+            assert inner.completed() == answer.split(), step
+        elif verb == "done":
+            limiter.on_trial_complete(*names, {"loss": 1})
+        elif verb == "search":
+            limiter.on_search_end()
+        else:
+            {"pause": limiter.on_pause, "unpause": limiter.on_unpause}[verb](*names)
 
 
 def test_a_batch_that_the_searcher_does_not_fill_closes() -> None:
@@ -106,40 +117,6 @@ def test_a_batch_that_the_searcher_does_not_fill_closes() -> None:
     assert inner.completed() == ["a"]
     ask(limiter, "b")
     assert inner.completed() == ["a", "c"]
-
-
-def test_the_last_batch_closes_when_no_more_trials_are_made() -> None:
-    inner = Recording()
-    limiter = ConcurrencyLimiter(inner, 3, batch=True)
-    ask(limiter, "a", "b")
-    limiter.on_trial_complete("a", {"loss": 1})
-    limiter.on_search_end()
-    assert inner.completed() == []
-    limiter.on_trial_complete("b", {"loss": 1})
-    assert inner.completed() == ["a", "b"]
-
-
-def test_the_last_pause_closes_a_batch_too() -> None:
-    inner = Recording()
-    limiter = ConcurrencyLimiter(inner, 2, batch=True)
-    ask(limiter, "a", "b")
-    limiter.on_trial_complete("a", {"loss": 1})
-    limiter.on_pause("b")
-    assert inner.completed() == ["a"]
-    limiter.on_unpause("b")
-    assert ask(limiter, "c", "d") == ["c"]  # b runs again and counts
-
-
-def test_a_member_that_goes_on_before_the_batch_closes_stays_in_it() -> None:
-    inner = Recording()
-    limiter = ConcurrencyLimiter(inner, 2, batch=True)
-    ask(limiter, "a", "b")
-    limiter.on_pause("a")
-    limiter.on_unpause("a")
-    limiter.on_trial_complete("b", {"loss": 2})
-    assert inner.completed() == []
-    limiter.on_trial_complete("a", {"loss": 1})
-    assert inner.completed() == ["a", "b"]
 
 
 def test_not_now_and_finished_take_no_place() -> None:

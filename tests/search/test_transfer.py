@@ -62,15 +62,15 @@ def share_won(ours: list[float], theirs: list[float]) -> float:
 
 @pytest.mark.parametrize("kind", [TPESearch, AutoSearch])
 def test_a_like_task_helps_from_the_first_trials_on(kind: type[TPESearch]) -> None:
-    cold = [best_at(kind(seed=seed), [], (5, 12)) for seed in range(20)]
-    warm = [best_at(kind(seed=seed), [earlier(lambda c: bowl(c, 0.05), seed)], (5, 12)) for seed in range(20)]
+    cold = [best_at(kind(seed=seed), [], (5, 12)) for seed in range(12)]
+    warm = [best_at(kind(seed=seed), [earlier(lambda c: bowl(c, 0.05), seed)], (5, 12)) for seed in range(12)]
     for number, least in enumerate((0.9, 0.7)):
         assert share_won([run[number] for run in warm], [run[number] for run in cold]) > least
 
 
 def test_a_task_that_is_not_like_it_does_no_harm() -> None:
-    cold = [best_at(TPESearch(seed=seed), [], (30,))[0] for seed in range(20)]
-    warm = [best_at(TPESearch(seed=seed), [earlier(turned, seed)], (30,))[0] for seed in range(20)]
+    cold = [best_at(TPESearch(seed=seed), [], (30,))[0] for seed in range(12)]
+    warm = [best_at(TPESearch(seed=seed), [earlier(turned, seed)], (30,))[0] for seed in range(12)]
     assert share_won(warm, cold) > 0.35  # 0.5 less two standard deviations
 
 
