@@ -73,6 +73,7 @@ STRAGGLER_BOUND_S = 2.0
 """How long to wait for leftovers that are about to end, in seconds."""
 
 _FD_DIRECTORY = "/proc/self/fd"
+_SIGNALS = tuple(signal.valid_signals())
 
 _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "loky.backend")
 """Processes that a library keeps until the interpreter ends: for clean-up, or (joblib) as a pool of workers."""
@@ -632,7 +633,7 @@ def _working_directory() -> str | None:
 
 
 def _handlers() -> dict[int, Any]:
-    return {number: signal.getsignal(number) for number in signal.valid_signals()}
+    return {number: signal.getsignal(number) for number in _SIGNALS}
 
 
 def _entries(directory: str | None) -> set[str]:

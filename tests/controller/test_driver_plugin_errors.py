@@ -166,32 +166,25 @@ def test_the_wrapped_searcher_is_named_and_not_the_wrapper() -> None:
         fit(SavedCounter, search_alg=ConcurrencyLimiter(bad, 2))
 
 
-@pytest.mark.parametrize("answer", ["GO ON", 7])
-def test_an_answer_that_is_no_decision(answer: Any) -> None:
-    class Odd(FIFOScheduler):
-        def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> Any:
-            return answer
+@pytest.mark.parametrize(
+    ("base", "hook", "answer", "message"),
+    [
+        (FIFOScheduler, "on_trial_result", "GO ON", "returned no decision about trial SavedCounter_.*_00000"),
+        (FIFOScheduler, "on_trial_result", 7, "returned no decision about trial SavedCounter_.*_00000"),
+        (FIFOScheduler, "choose_trial_to_run", "the best one", "must return a trial or None, but returned 'the"),
+        (Searcher, "suggest", [1, 2], "raised TypeError"),
+    ],
+)
+def test_an_answer_that_is_none(base: type, hook: str, answer: Any, message: str) -> None:
+    """No decision, no trial, no configuration."""
 
-    with pytest.raises(TuneError, match=r"Odd\.on_trial_result returned no decision about trial SavedCounter_.*_00000"):
-        fit(SavedCounter, scheduler=Odd())
+    def answering(self: Any, *arguments: Any) -> Any:
+        return answer
 
-
-def test_a_choice_that_is_no_trial() -> None:
-    class Odd(FIFOScheduler):
-        def choose_trial_to_run(self, tune_controller: Any) -> Any:
-            return "the best one"
-
-    with pytest.raises(TuneError, match=r"Odd\.choose_trial_to_run must return a trial or None, but returned 'the"):
-        fit(SavedCounter, scheduler=Odd())
-
-
-def test_a_suggestion_that_is_no_configuration() -> None:
-    class Odd(Searcher):
-        def suggest(self, trial_id: str) -> Any:
-            return [1, 2]
-
-    with pytest.raises(TuneError, match=r"Odd\.suggest raised TypeError"):
-        fit(SavedCounter, search_alg=Odd())
+    answering.__name__ = hook
+    odd = type("Odd", (base,), {hook: answering})()
+    with pytest.raises(TuneError, match=rf"Odd\.{hook} {message}"):
+        fit(SavedCounter, **{"search_alg" if base is Searcher else "scheduler": odd})
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
