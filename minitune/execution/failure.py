@@ -1,9 +1,10 @@
-"""Failures of trials and losses of workers: what follows them, when to try again, and the error that tells of them.
+"""Failures of trials and losses of workers: their consequences, the time of the next attempt, and their errors.
 
-A failure is the trial's own: its trainable has raised, its worker has died, a time limit is broken, a metric is
-missing. `after_failure` says whether it is retried, and `CrashLoop` slows down retries without end. A loss is not:
-the system has no process or descriptor left, or the parent process of the workers has died. `Setbacks` says when to
-start workers again. To try at once would only keep the driver busy, and never to try would waste what becomes free.
+A failure is the trial's own fault: its trainable raises, its worker dies, it breaks a time limit, a metric is missing.
+`after_failure` decides whether the trial is retried, and `CrashLoop` slows down endless retries. A loss is not the
+trial's fault: the system has no process or descriptor left, or the parent process of the workers has died. `Setbacks`
+decides when workers are started again. A start at once would only keep the driver busy. No start at all would waste
+resources that become free.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ _NO_ACCIDENT = 2
 
 # -- what follows a failure --------------------------------------------------------------------------------------------
 class AfterFailure(Enum):
-    """How a trial whose attempt has failed goes on, and the run."""
+    """What the trial and the run do after an attempt has failed."""
 
     RETRY = "retry"
     GIVE_UP = "give up"
@@ -107,15 +108,15 @@ def after_failure(config: FailureConfig, trial: Trial, *, final: bool) -> AfterF
 
 # -- losses and restarts -----------------------------------------------------------------------------------------------
 class Setbacks:
-    """Counts losses of workers in a row: says how long to wait after one, and when there is no hope left.
+    """Counts losses of workers in a row. It says how long to wait after a loss, and when to give up.
 
-    A loss that comes during a pause belongs to the loss that has caused the pause. So does the loss of a worker that
-    was asked for before it. Only a worker that was asked for later, and is lost, too, makes one more loss in a row.
+    A loss during a pause belongs to the loss that has caused the pause. So does the loss of a worker that was requested
+    before the pause. The count only grows when a worker is lost that was requested later.
 
     Times are seconds of the executor's clock.
 
     Attributes:
-        are_there: Whether a worker was ever lost. Before that there is nothing to ask.
+        are_there: Whether a worker was ever lost. Before that, no other method needs a call.
     """
 
     def __init__(self) -> None:
@@ -129,15 +130,15 @@ class Setbacks:
         self._lost_in_vain: set[str] = set()
 
     def lost(self, cause: str, now_s: float, begun_s: float = math.inf) -> bool:
-        """A worker was lost, or none could be had.
+        """A worker was lost, or could not be started.
 
         Args:
             cause: Why.
             now_s: The time.
-            begun_s: When the worker was asked for.
+            begun_s: When the worker was requested.
 
         Returns:
-            Whether this cause is new: each is worth one warning.
+            Whether this cause is new: each cause gets one warning.
         """
         self.are_there = True
         if now_s >= self._not_before_s and begun_s >= self._last_s:
@@ -151,19 +152,19 @@ class Setbacks:
         return is_new
 
     def started(self) -> None:
-        """A worker has come up."""
+        """A worker has started."""
         self._num_in_row = 0
 
     def lives(self) -> None:
-        """A trial has shown life: the last start was not in vain."""
+        """A trial has shown life: losses in a row end here."""
         self._num_in_vain = 0
         self._lost_in_vain.clear()
 
     def carrier_died(self, trial_id: str) -> bool:
-        """The carrier of a trial's worker, its parent process, has died; `lost` has been called.
+        """The parent process of a trial's worker has died; `lost` was called before.
 
         Returns:
-            Whether that has happened so often in a row that the trial is to blame; then the others may go on.
+            Whether this has happened so often in a row that the trial must be the cause. Then the others go on.
         """
         self._losses[trial_id] += 1
         self._lost_in_vain.add(trial_id)
@@ -184,16 +185,16 @@ class Setbacks:
         self._num_in_vain = min(self._num_in_vain, _IN_VAIN - 1)
 
     def pause_s(self, now_s: float) -> float:
-        """How long no worker should be started; 0 if nothing stands in the way."""
+        """How long to wait before the next start of a worker; 0 for no wait."""
         return self._not_before_s - now_s if self._not_before_s > now_s else 0.0
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether no worker should be started until one that runs shows life or leaves; if none runs, it is over."""
+        """Whether no worker should be started until a running one shows life or leaves. If none runs, the run ends."""
         return self._num_in_vain >= _IN_VAIN
 
     def why_hopeless(self) -> str:
-        """The text for the user if nothing runs now; empty as long as there is hope."""
+        """The text for the user if no worker runs now; empty if workers may still be started."""
         if not self.is_hopeless:
             return ""
         return (
@@ -204,12 +205,12 @@ class Setbacks:
 
 
 class CrashLoop:
-    """Slows down trials that fail and may be retried without end, and ends the run if they do nothing else.
+    """Slows down trials that fail again and again, and ends the run if no trial ever succeeds.
 
     Times are seconds of the executor's clock.
 
     Attributes:
-        counts: Whether a trial has failed so since the last result.
+        counts: Whether such a trial has failed since the last result.
         has_come_up: Whether a worker of the run was ever ready. The controller sets it.
     """
 
@@ -224,21 +225,21 @@ class CrashLoop:
     def rest_s(
         self, trial_id: str, cause: str, now_s: float, starting: bool = False, lived_s: float = math.inf
     ) -> float:
-        """A trial has failed and is to be tried again.
+        """A trial has failed and will be tried again.
 
         Args:
             trial_id: The trial.
             cause: Why it has failed, in one line.
             now_s: The time.
-            starting: Whether the trainable could not even be loaded or set up.
-            lived_s: Seconds from the time at which the worker was ready until the failure.
+            starting: Whether it failed while the trainable was loaded or set up.
+            lived_s: Seconds from the time when the worker was ready to the failure.
 
         Returns:
-            How long it should wait.
+            How many seconds it should wait.
 
         Raises:
             CrashLoopError: If there were more than 100 restarts within 10 s, or more than 100 quick failures, and no
-                result; or if no worker of the run has come up so far and three trials have failed so. It names the
+                result; or if no worker of the run was ready so far and three trials have failed so. It names the
                 common cause.
         """
         if starting and not self.has_come_up:
@@ -277,7 +278,7 @@ class Overdue(NamedTuple):
     """A limit that an actor has broken.
 
     Attributes:
-        actor_id: Who.
+        actor_id: The actor.
         kind: `REPORT` or `TRIAL`.
         limit_s: The limit, in seconds.
     """
@@ -288,7 +289,7 @@ class Overdue(NamedTuple):
 
 
 class Deadlines:
-    """The time that each actor has left. Each operation is O(1), and does nothing where there is no limit.
+    """The time that each actor has left. Each operation is O(1), and does nothing if there is no limit.
 
     Args:
         report_timeout_s: Seconds from a pull to the report that answers it, or None.
@@ -307,24 +308,24 @@ class Deadlines:
         self.are_set = bool(self._limits_s)
 
     def begin(self, actor_id: str, kind: str, now_s: float) -> None:
-        """The clock of one limit starts (anew) for an actor."""
+        """Start, or restart, the clock of one limit for an actor."""
         ends_s = self._ends_s.get(kind)
         if ends_s is not None:
             ends_s.pop(actor_id, None)
             ends_s[actor_id] = now_s + self._limits_s[kind]
 
     def end(self, actor_id: str, kind: str) -> None:
-        """The limit of an actor is met: its clock stops."""
+        """Stop the clock: the actor has met the limit."""
         if kind in self._ends_s:
             self._ends_s[kind].pop(actor_id, None)
 
     def forget(self, actor_id: str) -> None:
-        """The actor is let go."""
+        """Drop all limits of an actor that has ended."""
         for ends_s in self._ends_s.values():
             ends_s.pop(actor_id, None)
 
     def overdue(self, now_s: float) -> list[Overdue]:
-        """The limits that are broken by now; an actor that has broken one has none any more."""
+        """Return the limits that are broken by now, and drop all limits of their actors."""
         found = []
         for kind, ends_s in self._ends_s.items():
             while ends_s:
@@ -336,7 +337,7 @@ class Deadlines:
         return found
 
     def seconds_left(self, now_s: float) -> float | None:
-        """How long it is to the next end of a limit; None if there is none."""
+        """How long it is until the next limit is broken; None if no clock runs."""
         ends_s = [next(iter(ends_s.values())) for ends_s in self._ends_s.values() if ends_s]
         return max(0.0, min(ends_s) - now_s) if ends_s else None
 
@@ -357,7 +358,7 @@ def raised_error(remote: RemoteError, *, starting: bool) -> TrialError:
 
 
 def died_by_signal(event: Exited) -> bool:
-    """Whether a signal has ended a worker that others may have got, too, and nothing more is known of it."""
+    """Whether a signal has ended a worker, and its sender may have sent it to other processes, too."""
     return event.cause in _BY_SIGNAL or (
         event.cause == f"exit code {event.exit_code}" and event.exit_code in _EXIT_BY_SIGNAL
     )
@@ -392,7 +393,7 @@ def died_error(trial: Trial, event: Exited) -> TrialError:
 
 
 def carrier_error(trial: Trial, event: Exited) -> TrialError:
-    """The error of a trial that ran each time when the carrier of the workers died.
+    """The error of a trial that was running each time the parent process of the workers died.
 
     Args:
         trial: The trial.
@@ -445,11 +446,11 @@ def _where_and_last_lines(trial: Trial, event: Exited) -> list[str]:
 
 # -- missing metrics ---------------------------------------------------------------------------------------------------
 class RequiredMetrics:
-    """Finds results that lack a metric, and a metric whose name is wrong: that ends the run before every trial fails.
+    """Finds results that lack a metric. A wrong name of a metric ends the run before every trial fails.
 
     Args:
         names: The flattened names of the metrics that run, scheduler and searcher go by.
-        is_bare: Whether they go by the bare number that a trainable returns, for want of a name.
+        is_bare: Whether they use the number that a trainable returns without a name.
 
     Attributes:
         is_over: Whether no result needs to be looked at any more.
@@ -469,7 +470,7 @@ class RequiredMetrics:
             result: The result, nested.
 
         Returns:
-            The error, or None if all is well. A result that holds nothing but automatic keys is well.
+            The error, or None. A result with automatic keys only is no error.
         """
         if not self._is_bare:
             for name in self._names:
