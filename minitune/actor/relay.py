@@ -5,14 +5,14 @@
     driver                              relay, on the other machine                  worker
     RelayLauncher  <== one TCP link ==> serve(): a launcher of that machine  <-- control channel, report pipe -->
 
-The relay knows nothing of messages. It has a launcher of its own, so that all of a worker's life (start, exit code,
-peak memory, the kill of its whole tree) is as on the driver's machine, and it tells the driver what a launcher tells a
-`Listener`. All that concerns a worker goes over one connection, in order: the last words of a worker come before its
-death. No byte waits for a poll, and no thread stands between the connection and the driver's loop.
+The relay does not read messages. It has a launcher of its own, so the life of a worker (start, exit code, peak memory,
+the kill of its whole tree) is the same as on the driver's machine. It tells the driver the events of a `Listener`. All
+data of a worker goes over one connection, in order, so its last messages come before its death. Nothing polls, and no
+thread is between the connection and the driver's loop.
 
 The end of the connection shows that the other side is gone. If the driver is gone, the relay kills its workers and
-leaves. If the relay is gone, the template process of its workers kills them and leaves, within `CLOSE_S`. So the driver
-reports their end only after that time: the next attempt of a trial must not meet the last one.
+exits. If the relay is gone, the template process of its workers kills them and exits, within `CLOSE_S`. The driver
+reports their end only after that time, because the next attempt of a trial must not meet the last one.
 
 A packet is a kind, the number of a worker, a length, and a body.
 """
@@ -89,7 +89,7 @@ class Link:
         self._channel.pass_on(loop, self._take, lambda error: self._finish(f"its connection ended ({error})"))
 
     def send(self, kind: int, number: int, *body: bytes | memoryview) -> None:
-        """Send a packet now, or when it can be sent. A connection that has ended is no error: `on_end` tells it."""
+        """Send a packet now, or when it can be sent. The end of the connection is no error here: `on_end` is called."""
         if not self._is_open:
             return
         length = sum(map(len, body))
@@ -155,10 +155,10 @@ def serve(
     needed: Sequence[str] = (),
     path: Sequence[str] = (),
 ) -> None:
-    """Be a relay, in the main thread of a process that does nothing else. Returns when the driver wants no more.
+    """Run a relay, in the main thread of a process that does nothing else. Returns when the driver ends it.
 
     Args:
-        greeting: What to say of this relay.
+        greeting: The first message.
         address: Host and port at which the driver listens.
         secret: Proves that this is a relay of that driver.
         keep_descendants: See `make_launcher`.
@@ -193,12 +193,12 @@ class _Relay:
         self._memory_kills = MemoryKills()
 
     def greet(self, secret: str, greeting: Greeting) -> None:
-        """Say who is there."""
+        """Send the greeting."""
         facts = [part for pair in greeting.facts.items() for part in pair]
         self._link.send(_HELLO, 0, join_fields([secret, greeting.name, greeting.host, *facts]))
 
     def close(self) -> None:
-        """Kill what is left and free everything. Blocks for a short, bounded time."""
+        """Kill the workers that are left and free everything. Blocks for a short, bounded time."""
         self._launcher.close()
         for worker in self._workers.values():
             worker.close()
@@ -244,7 +244,7 @@ class _Relay:
 
 
 class _Carried:
-    """A worker, as its relay knows it. Passes on what comes out of its channels, and what its launcher tells.
+    """A worker, at its relay. Passes on the bytes of its channels and the events of its launcher.
 
     Args:
         loop: The relay's loop.
@@ -268,7 +268,7 @@ class _Carried:
         self._evidence = ""
 
     def carry(self, ends: dict[int, DriverEnd]) -> None:
-        """Pass on what comes out of these channels."""
+        """Pass on all bytes of these channels."""
         self.ends = ends
         for kind, end in ends.items():
             end.pass_on(self._loop, self._sender(kind), self._on_broken)
@@ -277,7 +277,7 @@ class _Carried:
         return lambda data: self._link.send(kind, self._number, data)
 
     def _on_broken(self, error: ChannelClosedError | ProtocolError) -> None:
-        """A dying process closes its files first: the driver hears of the end of a channel only if it is not that."""
+        """Tell the driver of the end of a channel, unless the process is dying: that closes its files first."""
         self._judge(self._loop.time() + KILL_CONFIRM_S)
 
     def _judge(self, until: float) -> None:
@@ -343,7 +343,7 @@ class _Carried:
 
 # -- the driver's side -------------------------------------------------------------------------------------------------
 class RelayListener:
-    """Where the driver waits for the relays that it has asked for.
+    """The socket at which the driver waits for its relays.
 
     Args:
         loop: The driver's loop.
@@ -413,7 +413,7 @@ class _RelayedEnd(DriverEnd):
         self._handle, self._on_broken = handle, on_broken
 
     def feed(self, data: bytes) -> None:
-        """Handle what the relay has passed on."""
+        """Handle bytes that the relay has passed on."""
         if self._handle is None:
             return
         try:
@@ -453,9 +453,9 @@ class RelayLauncher:
         on_free: Called when its last worker is gone, by itself or with the relay.
 
     Attributes:
-        greeting: What the relay has said of itself; None as long as it is not there.
-        is_lost: Whether it is gone, or going. It can launch no more.
-        cause: Why it is gone, in words.
+        greeting: The relay's greeting; None until it has connected.
+        is_lost: Whether it is gone, or about to go. It launches no more workers.
+        cause: Why it is gone, as a text.
     """
 
     importing = ""
@@ -473,7 +473,7 @@ class RelayLauncher:
         self._preloads: list[bytes] = []
 
     def attach(self, greeting: Greeting, link: Link) -> None:
-        """The relay is there."""
+        """The relay has connected."""
         self.greeting, self._link = greeting, link
         link.handle, link.on_end = self._on_packet, self.lose
         for action in self._preloads:
@@ -488,8 +488,8 @@ class RelayLauncher:
         """The relay is gone, or cannot be reached. Its workers are told of that after `CLOSE_S`. Any number of times.
 
         Args:
-            cause: Why, in words that follow "the relay".
-            is_certain: Whether this is more than the end of the connection tells.
+            cause: Why, as a text that follows "the relay".
+            is_certain: Whether this is more exact than the end of the connection.
         """
         if is_certain or not self.cause:
             self.cause = cause
@@ -498,7 +498,7 @@ class RelayLauncher:
             self._timer = self._loop.call_later(CLOSE_S, self._bury)
 
     def _bury(self) -> None:
-        """Its workers are dead by now: tell that they are lost with it."""
+        """Tell that its workers are lost with it: they are dead by now."""
         if self._link is not None:
             self._link.close()
         where = f" on {self.greeting.host}" if self.greeting else ""

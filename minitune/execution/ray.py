@@ -1,13 +1,12 @@
 """RayTrialExecutor: each actor in a process of its own on some node of a Ray cluster.
 
-minitune stays the engine. Ray decides where a trial goes, and reserves what it asks for: for each worker there is one
-Ray actor, the *relay*, which holds the resources and starts our own worker on its node (`minitune.actor.relay`). All
-that passes between driver and worker goes through a connection of the relay's own, not through Ray: a report costs the
-driver what it costs without Ray, and everything about a worker's end (exit code, output, grace period, kill of its
-tree) is as on one machine.
+minitune stays the engine. Ray chooses the node of a trial and reserves its resources. For each worker there is one Ray
+actor, the *relay*, which holds the resources and starts our own worker on its node (`minitune.actor.relay`). Driver and
+worker talk over a connection of the relay, not through Ray. So a report costs the driver the same as without Ray, and
+the end of a worker (exit code, output, grace period, kill of its tree) is the same as on one machine.
 
-What Ray knows and the driver needs comes without polling: a future of the relay's only method ends when the relay does,
-and names the cause if that was not asked for.
+The driver does not poll Ray: a future of the relay's only method ends when the relay does. If the driver has not ended
+the relay, the future names the cause.
 
 A relay outlives its worker for a short time: the next trial with the same request finds it, and its resources, ready.
 
@@ -15,8 +14,8 @@ Values that are stored once (`share`) lie in a file of the directory that all no
 one copy of a large array in memory, in its page cache. Ray's object store would not save that file: only Ray's own
 processes can map what is in it, and a worker is a process of ours.
 
-The books here (`ClusterLedger`) tell the controller whether it is worth to ask Ray for room. They are an estimate,
-since others may use the cluster: where Ray has no room after all, a trial waits in Ray's queue.
+The books here (`ClusterLedger`) tell the controller whether Ray should have room for a trial. They are an estimate,
+because others may use the cluster, too. If Ray has no room after all, the trial waits in Ray's queue.
 """
 
 from __future__ import annotations
@@ -54,9 +53,9 @@ logger = logging.getLogger("minitune")
 _IDLE_S = 2.0
 """How long a relay without a worker keeps its place in the cluster."""
 _SLOW_S = 30.0
-"""After so long without a place for a trial the user is told what it waits for."""
+"""If a trial has no place for this long, a warning says so."""
 _REFRESH_S = 10.0
-"""How long what the cluster's head has said of its nodes is taken to hold, where that means no to a trial."""
+"""How long the list of nodes is used before the cluster's head is asked again, if a trial finds no room."""
 _CHECK_S = 300.0
 """For all nodes to show that they reach the directory of the run. Each starts a process for that, and prepares the
 `runtime_env`, if there is one: a busy node takes long."""
@@ -65,15 +64,15 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 _SHARED = "shared"
 """Directory in that of the run, for values that are stored once."""
 _HIDDEN = ("node:", "object_store_memory")
-"""Beginnings of the names of resources that every node has, and that are no totals to show."""
+"""Prefixes of the names of internal resources of nodes, which are not shown."""
 
 
 # -- on the nodes ------------------------------------------------------------------------------------------------------
 def _relay_class() -> type:
     """The class of the Ray actors that are relays, each for one worker at a time.
 
-    It is made here so that it travels by value: a node that has no minitune on its path is told where the driver has
-    it, which helps where that is a directory that the nodes share.
+    The class is made here so that Ray pickles it by value. A node without minitune on its path tries the path that the
+    driver has, which works if the nodes share that directory.
     """
 
     class Relay:
@@ -103,7 +102,7 @@ def _relay_class() -> type:
 
 
 def _look_at(path: str, content: str, own: str) -> str:
-    """On a node: read the driver's file, and leave one. Returns why that is not possible; empty if all is well."""
+    """On a node: read the driver's file and write another one. Returns the reason if that fails, otherwise empty."""
     try:
         with open(path, encoding="utf-8") as file:
             if file.read() != content:
@@ -132,7 +131,7 @@ class ClusterLedger:
         self.update(nodes)
 
     def update(self, nodes: Mapping[str, Mapping[str, float]]) -> None:
-        """Take in which nodes there are now. What is held on one that is gone is forgotten."""
+        """Update the set of nodes. Holdings on a node that is gone are dropped."""
         for node in [node for node in self._nodes if node not in nodes]:
             gone = self._nodes.pop(node)
             for places in self._places.values():
@@ -217,7 +216,7 @@ class ClusterLedger:
 
     @staticmethod
     def _spread(request: Resources, rooms: list[dict[str, float]]) -> list[int] | None:
-        """A node for each bundle, by its index; None if there is none. The largest bundles choose first."""
+        """The index of a node for each bundle; None if there is no solution. The largest bundles choose first."""
         if request.strategy == "STRICT_PACK":
             return None
         chosen: dict[int, int] = {}
@@ -260,11 +259,11 @@ def _shown(amounts: Mapping[str, float]) -> str:
 
 # -- the cluster -------------------------------------------------------------------------------------------------------
 class _Place(RelayLauncher):
-    """A relay with what it holds in the cluster: a launcher for one worker after the other.
+    """A relay with its resources in the cluster: a launcher for one worker after the other.
 
     Args:
-        name: By which it greets.
-        request: What it holds.
+        name: The name in its greeting.
+        request: The resources that it holds.
         loop: The driver's loop.
         on_free: See `RelayLauncher`.
     """
@@ -280,12 +279,13 @@ class _Place(RelayLauncher):
 
 
 class _Cluster:
-    """The connection to a cluster, the relays there, and what they hold.
+    """The connection to a cluster, the relays there, and their resources.
 
     Args:
         loop: The driver's loop.
-        address: Of a running cluster; None for the one that `RAY_ADDRESS` or Ray itself knows, else a new local one.
-        machine: What a new local cluster may give out.
+        address: Address of a running cluster. None: the cluster that `RAY_ADDRESS` names or that Ray finds, else a new
+            local one.
+        machine: The resources of a new local cluster.
         keep_descendants: See `make_launcher`.
         needed: See `make_launcher`.
 
@@ -345,8 +345,8 @@ class _Cluster:
         """A relay for this request: an idle one, or a new one, for which Ray has to find a place.
 
         Args:
-            request: What it is to hold.
-            drop_parked: Lets one go that is kept for reuse; returns whether there was one.
+            request: The resources that it must hold.
+            drop_parked: Stops one worker that is kept for reuse; returns whether there was one.
         """
         idle = self._idle.get(request)
         while idle:
@@ -359,7 +359,7 @@ class _Cluster:
             if others:
                 self._let_go(others.pop(0))
             elif not drop_parked():
-                break  # those that leave still hold what this one needs: it waits in Ray's queue
+                break  # relays that end still hold what this one needs, so it waits in Ray's queue
         return self._new(request)
 
     def hold(self, place: _Place) -> None:
@@ -428,7 +428,7 @@ class _Cluster:
             )
 
     def _on_relay(self, greeting: Greeting, link: Link) -> bool:
-        """A relay is there."""
+        """A relay has connected."""
         place = self._places.get(greeting.name)
         if place is None or place.is_lost:
             return False
@@ -468,7 +468,7 @@ class _Cluster:
         place.timer = self._loop.call_later(_IDLE_S, lambda: self._let_go(place))
 
     def drop(self, place: _Place) -> None:
-        """A relay that is not there yet is not needed any more."""
+        """Drop a relay that has not connected yet: it is not needed any more."""
         place.on_ready = None
         self._remove(place)
 
@@ -480,7 +480,7 @@ class _Cluster:
         self._leaving[place.name] = place
 
     def _remove(self, place: _Place) -> None:
-        """Forget a relay, and see to it that its actor is gone."""
+        """Forget a relay and kill its actor."""
         self._forget(place)
         self._end(place)
         place.close()
@@ -492,7 +492,7 @@ class _Cluster:
         self._held.release(place.name)
 
     def _end(self, place: _Place) -> None:
-        """Give back to Ray what a relay has. From any thread."""
+        """Give a relay's actor and placement group back to Ray. From any thread."""
         with suppress(Exception):  # the cluster may be gone
             self.ray.kill(place.handle, no_restart=True)
         if place.group is not None:
@@ -523,10 +523,10 @@ class _Cluster:
     # -- the shared directory ------------------------------------------------------------------------------------
 
     def check_directory(self, directory: str) -> None:
-        """Have each node read a file in a directory, and leave one there. Blocks until all have answered.
+        """Make each node read a file in a directory and write one there. Blocks until all have answered.
 
         Raises:
-            TuneError: If one cannot, or has another version of minitune; the text says what to do.
+            TuneError: If a node cannot do that. The text says what to do.
         """
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -580,7 +580,7 @@ class _Cluster:
 
 
 def _differs(path: str, content: str) -> str:
-    """Why a file that a node has left is not what it should be; empty if it is."""
+    """The reason why the file of a node is not as it should be; empty if it is."""
     try:
         with open(path, encoding="utf-8") as file:
             return "" if file.read() == content else "what it writes there arrives changed"
@@ -597,7 +597,7 @@ def _in_words(error: BaseException) -> str:
 
 @contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Put the handler of SIGTERM back, which Ray replaces and leaves."""
+    """Restore the handler of SIGTERM, which Ray replaces."""
     handler = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -607,14 +607,17 @@ def _signals_kept() -> Iterator[None]:
 
 
 def _connect(ray: Any, address: str | None, machine: Machine | None) -> None:
-    """Connect to a cluster; or start one on this machine, if no address is given and there is none."""
+    """Connect to a cluster. If no address is given and none runs here, start one on this machine."""
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     with _signals_kept():
         try:
             ray.init(address=address or "auto", **quiet)
-        except ConnectionError:
+        except ConnectionError as error:
             if address is not None or os.environ.get("RAY_ADDRESS"):
-                raise
+                raise ConnectionError(
+                    f"{error}. Check that the cluster runs and that this is its address. If `ray start` has said that "
+                    "token authentication is enabled, set RAY_AUTH_MODE=token"
+                ) from error
         else:
             return
         totals = dict(machine.totals) if machine is not None else {}
@@ -640,7 +643,7 @@ class RayTrialExecutor(ProcessExecutor):
         directory: See `ProcessExecutor`; all nodes must reach it.
         address: Of a running cluster, such as `10.0.0.1:6379`. None takes the connection that this process has, else
             the cluster that `RAY_ADDRESS` names or that runs on this machine, else starts one on this machine.
-        machine: What may be given out by a cluster that is started here.
+        machine: The resources of a cluster that is started here.
         output_names: See `ProcessExecutor`.
         changes_directory: See `ProcessExecutor`.
         keep_descendants: See `LocalTrialExecutor`.
@@ -701,7 +704,7 @@ class RayTrialExecutor(ProcessExecutor):
         return handle
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
-        """See `TrialExecutor.can_start`. Before it says no it looks, now and then, whether there are new nodes."""
+        """See `TrialExecutor.can_start`. Before it returns False it looks for new nodes, every `_REFRESH_S` at most."""
         if self._loop.time() < self._refresh_s:
             return super().can_start(request, waiter)
         with suppress(TuneError):
@@ -747,18 +750,18 @@ class RayTrialExecutor(ProcessExecutor):
         return ActorProcess(self._loop, place, self._told.append, self._processes, place)
 
     def _start_process(self, actor: Actor, instead: NotReset | None = None) -> None:
-        """Start a process, as soon as its relay is there."""
+        """Start a process as soon as its relay has connected."""
         place = _place_of(actor)
         if place.greeting is not None:
             self._tell_allocation(actor)
             super()._start_process(actor, instead)
             return
-        self._packed[actor.actor_id] = super()._pack(actor)  # now: if that is not possible, the caller is to know
+        self._packed[actor.actor_id] = super()._pack(actor)  # now: if that fails, the caller must get the error
         self._waiting[actor.actor_id] = instead
         place.on_ready = lambda: self._go_on(actor)
 
     def _go_on(self, actor: Actor) -> None:
-        """The relay is there, or there will never be one."""
+        """The relay has connected, or will never do so."""
         instead = self._waiting.pop(actor.actor_id)
         place = _place_of(actor)
         if place.greeting is not None:
@@ -778,7 +781,7 @@ class RayTrialExecutor(ProcessExecutor):
         return packed
 
     def _tell_allocation(self, actor: Actor) -> None:
-        """Let an actor know the devices that Ray has given to its relay: those of the first bundle."""
+        """Give an actor the devices that Ray has given to its relay: those of the first bundle."""
         greeting = _place_of(actor).greeting
         gpu_ids = greeting.facts.get("gpus", "") if greeting is not None else ""
         if actor.request.required_resources.get(GPU, 0):

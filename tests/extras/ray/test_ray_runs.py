@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy
 import psutil
@@ -19,7 +20,7 @@ import ray
 import minitune as tune
 from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, RunConfig, TuneConfig, Tuner, cli
 from minitune.error import TuneError
-from minitune.execution.ray import RayTrialExecutor
+from minitune.execution.ray import RayTrialExecutor, _connect
 
 pytestmark = pytest.mark.usefixtures("connection")
 
@@ -275,6 +276,16 @@ def test_devices_are_those_that_ray_gives(tmp_path):
 def test_what_no_node_has_is_refused(tmp_path):
     with pytest.raises(TuneError, match="can never be met"):
         fit(tune.with_resources(counting, {"cpu": 1000}), tmp_path)
+
+
+def test_a_cluster_that_refuses_the_connection_is_named_with_the_way_out():
+    """Ray's own error does not say that a token may be missing."""
+
+    def refuse(**settings):
+        raise ConnectionError(f"Failed to connect to Ray cluster at {settings['address']}")
+
+    with pytest.raises(ConnectionError, match=r"10\.0\.0\.1:6379\. Check .* RAY_AUTH_MODE=token"):
+        _connect(SimpleNamespace(init=refuse), "10.0.0.1:6379", None)
 
 
 def test_bound_values_arrive(tmp_path):
