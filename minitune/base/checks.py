@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, TypeGuard, TypeVar
 
-from minitune.base.text import ShortRepr
+from minitune.base.text import ShortRepr, warn_once
 
 _Creator = TypeVar("_Creator")
+_Made = TypeVar("_Made")
 
 _REPR = ShortRepr(level=3)
 
@@ -56,6 +57,19 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
     close = get_close_matches(name, list(known), 1)
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def made_with(kind: Callable[..., _Made], arguments: Mapping[str, Any]) -> _Made:
+    """Call a class with those of the arguments that it takes. A warning names the others, once."""
+    import inspect  # here, because it takes milliseconds and workers do not need it
+
+    known = inspect.signature(kind).parameters
+    dropped = sorted(set(arguments) - set(known))
+    if dropped:
+        warn_once(
+            f"{kind.__name__} does not take {', '.join(dropped)}; left out (it takes {', '.join(known) or 'nothing'})"
+        )
+    return kind(**{name: value for name, value in arguments.items() if name in known})
 
 
 def require_flag(name: str, value: object) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from typing import TYPE_CHECKING, Any
 
 from minitune._alias import submodules
-from minitune.base.checks import did_you_mean, shown
-from minitune.base.text import warn_once
+from minitune.base.checks import did_you_mean, made_with, shown
 from minitune.schedulers.trial_scheduler import FIFOScheduler, SchedulerContext, TrialScheduler
 
 if TYPE_CHECKING:
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 _HOME = {
     "ASHAScheduler": "async_hyperband",
     "AsyncHyperBandScheduler": "async_hyperband",
-    "HyperBandForBOHB": "hb_bohb",
+    "HyperBandForBOHB": "hyperband",
     "HyperBandScheduler": "hyperband",
     "MedianStoppingRule": "median_stopping_rule",
     "PB2": "pb2",
@@ -98,12 +96,5 @@ def create_scheduler(scheduler: str, **kwargs: Any) -> TrialScheduler:
         ValueError: If there is no scheduler of that name.
     """
     name = check_scheduler_name(scheduler)
-    kind = getattr(importlib.import_module(__name__), _BY_NAME[name])
-    known = inspect.signature(kind).parameters
-    dropped = sorted(set(kwargs) - set(known))
-    if dropped:
-        warn_once(
-            f"{kind.__name__} does not take {', '.join(dropped)}; left out (it takes {', '.join(known) or 'nothing'})"
-        )
-    made: TrialScheduler = kind(**{key: value for key, value in kwargs.items() if key in known})
-    return made
+    kind: type[TrialScheduler] = getattr(importlib.import_module(__name__), _BY_NAME[name])
+    return made_with(kind, kwargs)

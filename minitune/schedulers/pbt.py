@@ -50,6 +50,7 @@ from minitune.schedulers.trial_scheduler import (
     MetricScheduler,
     SchedulerContext,
     as_number,
+    number_above,
     number_text,
 )
 from minitune.space.tree import format_vars
@@ -335,16 +336,12 @@ class PopulationBasedTraining(MetricScheduler):
         good = good and all(is_real(factor) and 0 < factor < math.inf for factor in factors)
         require(good, "perturbation_factors: numbers above 0, such as (1.2, 0.8)", factors)
         super().__init__(time_attr, metric, mode, reward_attr)
-        good = is_real(perturbation_interval) and 0 < perturbation_interval < math.inf
-        require(good, "perturbation_interval: a finite number above 0", perturbation_interval)
-        good = is_real(burn_in_period) and 0 <= burn_in_period < math.inf
-        require(good, "burn_in_period: a finite number, 0 or above", burn_in_period)
+        self._interval = number_above("perturbation_interval", perturbation_interval, 0)
+        self._burn_in = number_above("burn_in_period", burn_in_period, 0, or_equal=True)
         good = is_real(quantile_fraction) and 0 <= quantile_fraction <= 0.5
         require(good, "quantile_fraction: a number from 0 to 0.5", quantile_fraction)
         for name, flag in (("log_config", log_config), ("require_attrs", require_attrs), ("synch", synch)):
             require_flag(name, flag)
-        self._interval = perturbation_interval
-        self._burn_in = burn_in_period
         self._explorer = Explorer(mutations, resample_probability, tuple(factors))
         self._custom_explore_fn = custom
         self._log_config = log_config
@@ -353,7 +350,7 @@ class PopulationBasedTraining(MetricScheduler):
         require(compare_at in ("same_time", "turn"), "compare_at: 'same_time' or 'turn'", compare_at)
         self._population = Population(exact(quantile_fraction), at_same_time=compare_at == "same_time")
         self._failed: set[str] = set()
-        self._turn = max(1, math.ceil(burn_in_period / perturbation_interval))
+        self._turn = max(1, math.ceil(self._burn_in / self._interval))
         self._arrived: set[str] = set()
         self._rng = random.Random(0)
         self._num_checkpoints = 0

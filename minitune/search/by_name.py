@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import inspect
-import logging
+from collections.abc import Callable
 from typing import Any
 
 from minitune._alias import NOT_HERE
-from minitune.base.checks import did_you_mean, of_class, shown
+from minitune.base.checks import did_you_mean, made_with, of_class, shown
 from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.search.searcher import Searcher
 
@@ -88,10 +87,7 @@ def create_searcher(search_alg: str, **kwargs: Any) -> Searcher | SearchAlgorith
     """
     name = check_searcher_name(search_alg)
     module, _, kind_name = _BY_NAME[name].partition(":")
-    kind = getattr(importlib.import_module(f"{__package__}.{module}"), kind_name)
-    known = inspect.signature(kind).parameters
-    dropped = sorted(set(kwargs) - set(known))
-    if dropped:
-        logging.getLogger("minitune").warning("%s does not take %s; left out", kind_name, ", ".join(dropped))
-    searcher: Searcher | SearchAlgorithm = kind(**{key: value for key, value in kwargs.items() if key in known})
-    return searcher
+    kind: Callable[..., Searcher | SearchAlgorithm] = getattr(
+        importlib.import_module(f"{__package__}.{module}"), kind_name
+    )
+    return made_with(kind, kwargs)

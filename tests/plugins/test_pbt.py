@@ -84,7 +84,7 @@ def members(scheduler: Any, count: int) -> tuple[FakeContext, list[Trial]]:
         ({"quantile_fraction": 0.6}, ValueError, "quantile_fraction must be a number from 0 to 0.5, but got 0.6"),
         ({"quantile_fraction": -0.1}, ValueError, "quantile_fraction"),
         ({"quantile_fraction": NAN}, ValueError, "quantile_fraction"),
-        ({"perturbation_interval": 0}, ValueError, "perturbation_interval must be a finite number above 0"),
+        ({"perturbation_interval": 0}, ValueError, "expected 0 < perturbation_interval < infinity, but got 0"),
         ({"perturbation_interval": "4"}, ValueError, "perturbation_interval"),
         ({"burn_in_period": -1}, ValueError, "burn_in_period"),
         ({"resample_probability": 1.1}, ValueError, "resample_probability must be a number from 0 to 1"),
