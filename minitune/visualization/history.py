@@ -204,7 +204,7 @@ class RunHistory:
         return 1 if self.mode == "min" else -1
 
     def scored(self) -> list[TrialHistory]:
-        """The trials that have not failed and whose last result has a finite objective."""
+        """The trials that plots of the objective show: their last result is finite, and they have not failed."""
         return [history for history in self.trials if not history.failed and math.isfinite(history.value)]
 
     def ranked(self) -> list[TrialHistory]:
@@ -213,8 +213,9 @@ class RunHistory:
 
     @property
     def best(self) -> TrialHistory | None:
-        """The trial with the best last result; None if there is none."""
-        return best_of(((history.value, history) for history in self.scored()), self.mode)
+        """The trial with the best last result, a failed one included, as in `best_trial`; None if none has one."""
+        values = ((history.value, history) for history in self.trials if math.isfinite(history.value))
+        return best_of(values, self.mode)
 
 
 class _Reader:

@@ -44,6 +44,14 @@ def test_a_history_has_parameters_curves_and_ends() -> None:
     assert history.best is history.trials[1]
 
 
+def test_the_best_trial_is_that_of_the_grid_though_it_has_failed() -> None:
+    grid = fit(curve, {"i": grid_search([0, 3])}, **OBJECTIVE)
+    history = RunHistory(grid)
+    assert [trial.number for trial in history.ranked()] == [0], "plots leave out the failed one"
+    assert history.best is history.trials[1]
+    assert grid.get_best_result().config == {"i": 3}
+
+
 def test_times_of_work_follow_the_clock_of_the_run() -> None:
     def slow(config: dict[str, Any]) -> None:
         clock.current.sleep(config["i"])
