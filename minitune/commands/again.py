@@ -137,8 +137,9 @@ def rerun(options: argparse.Namespace) -> int:
 
 
 def _reports_to_make(run: Story, trial: Trial, origin: Origin) -> int:
-    """Return how many reports the trial has made since `origin`; one more if it ended itself, so that it can do so
-    again.
+    """Return how many reports the trial has made since `origin`.
+
+    If it has failed or returned, count one more, so that the repeated trial can do the same.
     """
     decisions = read_decisions(run.path).by_trial.get(trial.trial_id, [])
     had_own_end = trial.status == ERROR or bool(decisions and decisions[-1].reason == HAS_RETURNED)
@@ -163,7 +164,7 @@ def _origin(run: Story, trial: Trial) -> Origin:
 
 
 def _trainable(run: Story, trial: Trial, script: str | None, arguments: Sequence[str]) -> Any:
-    """The trainable: from a script with these arguments, else the one that the run has kept.
+    """Return the trainable of a script with these arguments; without a script, return the one that the run has kept.
 
     Raises:
         TuneError: If it is not there.
@@ -206,7 +207,7 @@ def _surroundings(directory: str, env: Mapping[str, str]) -> Iterator[None]:
 
 
 class _Rerun:
-    """One trial, driven by a separate thread, so that the trainable runs on the main thread as in a worker.
+    """Runs one trial. A separate thread drives it, so the trainable runs on the main thread, as in a worker.
 
     Args:
         trainable: Handle of the trainable.

@@ -290,7 +290,7 @@ def _leftovers(found: _Findings) -> None:
 
 
 def _orphans() -> Iterator[int]:
-    """Processes of trials whose driver is gone: all their ancestors, besides the first process, are of trials, too."""
+    """Find processes of trials whose driver is gone. Except for process 1, all their ancestors belong to trials."""
     for process in psutil.process_iter():
         try:
             # the environment of process 1 is another user's: it is not even looked at
@@ -402,7 +402,7 @@ def _run(command: list[str], options: argparse.Namespace, runs: Path) -> int | N
 
 @contextmanager
 def _ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """The process in a `with` block, at whose end it is no more, nor is what it has started."""
+    """Give the process to a `with` block. At the end of the block, kill it and all processes that it has started."""
     try:
         yield process
     finally:
@@ -419,7 +419,7 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]
 
 @contextmanager
 def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Pass signals on to the script, whose runs then end in order. This process ends after it."""
+    """Pass signals on to the script, so that its runs end in order. This process ends after the script."""
 
     def pass_on(number: int, frame: object) -> None:
         if number != signal.SIGINT:  # the terminal sends SIGINT to both processes

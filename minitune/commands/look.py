@@ -1,7 +1,7 @@
-"""`minitune ls`, `lsx`, `show`, `best`, `compare`: runs, their trials, all about one of them, runs side by side.
+"""`minitune ls`, `lsx`, `show`, `best`, `compare` show runs, their trials, one trial in full, and runs side by side.
 
-These commands only look. A run may be live, killed or damaged, and nothing of it is unpickled. With `--json` programs
-get the same facts with all digits.
+These commands only read. A run may be live, killed or damaged. They unpickle nothing. With `--json`, programs get the
+same facts with all digits.
 """
 
 from __future__ import annotations
@@ -369,12 +369,13 @@ def _column(name: str, listing: _Listing) -> str:
 
 
 def _print_table(rows: Sequence[Row], names: Sequence[str], vital: Sequence[str]) -> None:
-    """A table of the columns that have a value anywhere, as many as fit on the terminal, if there is one.
+    """Print a table of the columns that have a value. On a terminal, leave out columns that do not fit.
 
     Args:
         rows: The rows.
-        names: Of the columns, in their order.
-        vital: These stay longest, the first one to the last; of the others, the leftmost do.
+        names: The names of the columns, in their order.
+        vital: The columns that are left out last, the most important one first. Of the other columns, the rightmost is
+            left out first.
     """
     names = [name for name in names if any(row.get(name) is not None for row in rows)]
     if not names:
@@ -393,7 +394,7 @@ def _print_table(rows: Sequence[Row], names: Sequence[str], vital: Sequence[str]
 
 @dataclass(frozen=True)
 class _Said:
-    """A fact that people read as another text than programs do.
+    """A fact with one form for programs and another one for people.
 
     Attributes:
         data: For programs.
@@ -422,7 +423,7 @@ def best(options: argparse.Namespace) -> int:
     run, state = read_standing(existing_run(options.run))
     metric, mode = run.goal.one(options.metric, options.mode)
     if metric is None and run.goal.objectives:
-        raise ValueError(f"{run.path} has several objectives, {run.goal}, so that none is best; pass --metric")
+        raise ValueError(f"{run.path} has several objectives ({run.goal}), so no trial is the best; pass --metric")
     if metric is None or mode is None:
         raise ValueError(f"{run.path} has no metric and mode; pass --metric and --mode")
     _tell(_about_best(run, state, metric, mode, options.scope), options.json)

@@ -127,7 +127,7 @@ def _prose(text: str, columns: int) -> Iterator[str]:
 
 
 def _table(rows: list[str], columns: int) -> Iterator[str]:
-    """A table: in columns, the last of them wrapped; where that is too wide, each first cell, the others below."""
+    """Format a table in columns, and wrap the last one. If that is too wide, put each cell on a line of its own."""
     head, _, *body = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     shown = [head, *body] if any(head) else body
     widths = [max(len(row[column]) for row in shown) for column in range(len(head) - 1)]

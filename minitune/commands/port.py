@@ -1,8 +1,8 @@
-"""`minitune port`: a script that uses Ray Tune, with its imports changed, and what of it is missing here.
+"""`minitune port` changes the imports of a script that uses Ray Tune, and lists the names that minitune lacks.
 
-The script is read, not run. Each name of Ray that it imports or reaches by attributes is looked up in this package, by
-the same import system that will run it, so the list agrees with what happens then. Keywords of calls are compared with
-signatures. Names that the script makes while it runs are not seen.
+The command reads the script and does not run it. It looks up each name of Ray that the script imports or reaches by
+attributes. Python's own import system does that, so the list agrees with what happens when the script runs. The command
+compares the keywords of calls with signatures. It does not see names that the script makes while it runs.
 """
 
 from __future__ import annotations

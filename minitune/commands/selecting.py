@@ -1,4 +1,4 @@
-"""Which run and which trial a command line means, and how a run stands now."""
+"""Find the run and the trial that a command line names, and the state of a run."""
 
 from __future__ import annotations
 

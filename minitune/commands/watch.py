@@ -26,7 +26,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class _Watched:
-    """A run that may be live; how it stands is looked up once a second at most.
+    """A run that may be live. It looks up the state of the run once a second at most.
 
     Args:
         path: Its directory.
@@ -39,7 +39,7 @@ class _Watched:
         self._looked_s = time.monotonic()
 
     def state(self) -> RunState:
-        """How it stands now."""
+        """Return the state of the run."""
         if self.follower.run.close_reason is not None or time.monotonic() - self._looked_s > _ALIVE_S:
             self._state = state_of_run(self.follower.run)
             self._looked_s = time.monotonic()

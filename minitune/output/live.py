@@ -37,8 +37,8 @@ class Row:
         metrics: The latest values, by flattened name, the most important first.
         iteration: Its latest `training_iteration`.
         time_s: Its latest `time_total_s`; before that, how long it has been running.
-        number: Its position in the order of submission: what it is called where there is no space for the name.
-        status: How it stands, such as `running` or `stopped at 4 by ASHA`.
+        number: Its position in the order of submission. A narrow terminal shows it in place of the name.
+        status: Its state, such as `running` or `stopped at 4 by ASHA`.
         node: The address of its machine; None: not known yet.
     """
 
@@ -83,8 +83,8 @@ class Snapshot:
         best: The best trials so far, the best first, the finished ones, too; `goal` comes first in their `metrics`.
         running: The trials that run now; of very many, some.
         errors: Failures by kind, the most frequent first.
-        resources: What is used, as short texts: `2/4 CPUs`.
-        starting: What goes on while no trial has begun, such as `starting 2 workers`.
+        resources: The resources in use, as short texts: `2/4 CPUs`.
+        starting: A text to show while no trial has begun, such as `starting 2 workers`.
         note: Why the run is ending, such as `interrupted by SIGINT`; empty if it goes on.
     """
 
@@ -189,7 +189,7 @@ def render(snapshot: Snapshot, width: int, height: int, *, color: bool = False, 
     """The lines of the live view, the most important ones where there is no space for all.
 
     Args:
-        snapshot: What is shown.
+        snapshot: The state of the run.
         width: Columns that a line may take at most.
         height: Lines that there may be at most.
         color: Whether lines may hold colour codes, which take no column.

@@ -160,7 +160,7 @@ class Progress:
         return left_s
 
     def loop_ends(self) -> None:
-        """All trials have ended; what follows is tidying up."""
+        """All trials have ended. The driver only tidies up from now on."""
         self._loop_end_s = clock.current.monotonic()
 
     def stop(self) -> float:

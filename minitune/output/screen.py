@@ -254,7 +254,7 @@ def open_screen() -> Screen | None:
 
 
 class Cell:
-    """The output of a notebook's cell: one place, whose content is replaced. Needs IPython.
+    """The output of a notebook's cell: one place with replaceable content. Needs IPython.
 
     Args:
         clears: Whether what the cell has shown so far goes with the first content.
@@ -278,7 +278,7 @@ class Cell:
         return self._end is not None
 
     def show(self, html: str, text: str) -> None:
-        """Show this in place of what is there.
+        """Replace the content.
 
         Args:
             html: For notebooks.

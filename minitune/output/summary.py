@@ -31,7 +31,7 @@ _ROWS, _CELL = 30, 200
 _LONG = ShortRepr(_CELL)
 """How many parameters and kinds of errors are shown, and how many characters of each."""
 _FILE_LIMIT_BYTES = 1_000_000
-"""GitHub shows nothing at all of a step whose summary is larger than 1 MiB."""
+"""If the summary of a step is larger than 1 MiB, GitHub shows nothing of it."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ def _how_it_ended(trial: Trial, is_cut: bool) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text in which nothing is Markdown or HTML any more, on one line, cut to what a cell may hold."""
+    """Escape Markdown and HTML, put the text on one line, and cut it to the length of a cell."""
     text = re.sub(r"\s+", " ", text).strip()
     text = text if len(text) <= _CELL else text[: _CELL - 3] + "..."
     text = re.sub(r"([\\`*_{}\[\]()#+~!@])", r"\\\1", text)
@@ -308,7 +308,7 @@ def append_to(path: str, text: str, name: str, limit_bytes: float = math.inf) ->
 
     Args:
         path: The file.
-        text: What is to be appended.
+        text: The text to append.
         name: The setting that names the file.
         limit_bytes: How large the file may become, in bytes.
     """

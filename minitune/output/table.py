@@ -72,7 +72,7 @@ class RunInfo:
         path: The run's directory.
         memory: Bytes of the machine's memory, and how many of them are free; None: not known.
         totals: The resources that trials can ask for, by name; memory in bytes. Empty: not known.
-        free: What no trial holds of them.
+        free: The part of each that no trial holds.
         scheduler: The scheduler's state in words; None: not known.
         outputs: Names of the files in a trial's directory that its prints go to; empty if they are shown, or not known.
         ending: Why the run ends before its trials, such as `interrupted by SIGINT`; empty if it does not.
@@ -91,7 +91,7 @@ class RunInfo:
     importing: str = ""
 
     def lines(self, done: bool) -> list[str]:
-        """The lines of a status block: what `ProgressReporter.report` gets as `sys_info`.
+        """Return the lines of a status block, which `ProgressReporter.report` gets as `sys_info`.
 
         Args:
             done: Whether the run is over.
@@ -415,7 +415,7 @@ def trial_table(
 
 
 def status_column(endings: Sequence[str]) -> Column:
-    """A column of what `ending` says, without the scheduler where there is no space for it."""
+    """A column of the texts of `ending`, without the scheduler where there is no space for it."""
     brief = Column("status", [ending.partition(" by ")[0] for ending in endings], 10_000)
     return Column("status", endings, 10_000, brief=brief)
 
@@ -448,7 +448,7 @@ def total_time_line(total_s: float, loop_s: float) -> str:
 
 
 def error_table(trials: Iterable[Trial], max_rows: int) -> list[Part]:
-    """The failed trials, how often each has failed, and where its error stands; empty if none has failed."""
+    """List the failed trials with their numbers of failures and their error files; empty if none has failed."""
     failed = [trial for trial in trials if trial.num_failures or trial.error is not None]
     if not failed:
         return []
