@@ -110,9 +110,15 @@ class Launcher:
         return refusal
 
     def _look_ahead(self) -> bool:
-        """Draw some of the trials that may run next; whether there are as many as there should be."""
+        """Draw some of the trials that may run next; returns whether there are enough of them.
+
+        They are drawn in groups. One trial after the other takes a third of the time of one now and then, because their
+        code and data are in the processor's caches.
+        """
         state = self._state
         ahead = min(self._ahead, self._max_running - len(state.live) - len(state.leaving))  # that may run, and no more
+        if state.num_pending > ahead - min(_AHEAD_PER_TURN, ahead // 2):
+            return True
         for _ in range(_AHEAD_PER_TURN):
             if state.num_pending >= ahead or not self._ask():
                 return True

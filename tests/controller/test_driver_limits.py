@@ -9,9 +9,19 @@ from typing import Any
 import pytest
 from kit import Counter, LastFirst, Log, LoggingSearcher, SavedCounter, Spy, Trace, fit, report_n, virtual_executor
 
-from minitune import BasicVariantGenerator, ConcurrencyLimiter, Trainable, clock, grid_search, report, with_resources
+from minitune import (
+    BasicVariantGenerator,
+    Callback,
+    ConcurrencyLimiter,
+    Trainable,
+    clock,
+    grid_search,
+    report,
+    with_resources,
+)
 from minitune.execution.failure import REPORT, Deadlines
 from minitune.execution.inline import InlineTrialExecutor
+from minitune.experiment.trial import Trial
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
@@ -37,6 +47,21 @@ def test_without_a_limit_the_resources_are_the_limit() -> None:
     assert spy.most_running == 2
     fit(with_resources(report_n(3), {"cpu": 0.5}), num_samples=9, callbacks=[spy := Spy()])
     assert spy.most_running == 8
+
+
+def test_trials_are_drawn_ahead_in_groups() -> None:
+    class Drawn(Callback):
+        def __init__(self) -> None:
+            self.at_start: list[tuple[int, int]] = []
+
+        def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+            self.at_start.append((len(trials), len(trials) - trial.number - 1))
+
+    fit(report_n(1), num_samples=400, callbacks=[drawn := Drawn()])
+    waiting = [left for total, left in drawn.at_start if 160 < total < 400]
+    assert waiting
+    assert all(145 <= left <= 205 for left in waiting)
+    assert len({total for total, _ in drawn.at_start}) < 20
 
 
 def test_a_small_trial_passes_a_big_one_that_waits() -> None:
