@@ -217,6 +217,10 @@ class SyncConfig(Config):
         syncer: Has no effect.
         sync_on_checkpoint: Has no effect.
         upload_dir: Has no effect: mount the storage and pass its path as `storage_path`.
+        sync_to_driver: Has no effect.
+        sync_to_cloud: Has no effect.
+        node_sync_period: Has no effect.
+        cloud_sync_period: Has no effect.
     """
 
     sync_period: int = 300
@@ -226,6 +230,10 @@ class SyncConfig(Config):
     syncer: Any = None
     sync_on_checkpoint: bool = True
     upload_dir: Any = None
+    sync_to_driver: Any = None
+    sync_to_cloud: Any = None
+    node_sync_period: Any = None
+    cloud_sync_period: Any = None
 
     def _check(self) -> None:
         """Every value is valid."""

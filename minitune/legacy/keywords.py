@@ -1,4 +1,7 @@
-"""Keywords that `run` and `Experiment` once took: renamed ones are translated, others are named and ignored."""
+"""Keywords that `run` and `Experiment` once took: renamed ones are translated, others are named and ignored.
+
+Also small functions and classes that later versions of Ray Tune dropped.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, as_config, default_storage_path
 from minitune.resources import Resources
 from minitune.runtime import get, put
+from minitune.trainable.trainable import Trainable
 
 DEFAULT_RESULTS_DIR = default_storage_path()
 """Default directory of runs."""
@@ -27,6 +31,7 @@ _WITHOUT_EFFECT = frozenset(
         "reuse_existing",
         "server_port",
         "sync_function",
+        "sync_on_checkpoint",
         "sync_to_cloud",
         "sync_to_driver",
         "trial_executor",
@@ -122,6 +127,16 @@ def _warn_checkpoint_keyword(name: str, field: str) -> None:
 
 class RuntimeEnv(dict[str, Any]):
     """An environment for `init(runtime_env=...)`, which has no effect: trials see the environment of the script."""
+
+
+def durable(trainable: Any) -> Any:
+    """The trainable itself. In Ray Tune 1 this stored its checkpoints in a cloud as well."""
+    warn_once("durable() has no effect: mount the storage and pass its path as storage_path")
+    return trainable
+
+
+class DurableTrainable(Trainable):
+    """A `Trainable`. In Ray Tune 1 this class stored its checkpoints in a cloud as well."""
 
 
 def function(value: Callable[..., Any]) -> Callable[..., Any]:

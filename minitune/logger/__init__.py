@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from minitune._alias import submodules
+from minitune._alias import PACKAGE, submodules
 from minitune.base.text import warn_once
 from minitune.callback import Callback
 from minitune.logger.csv import CSVLoggerCallback
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
 
 __all__ = ["CSVLoggerCallback", "JsonLoggerCallback", "LoggerCallback", "TBXLoggerCallback", "pretty_print"]
 
-__getattr__ = submodules(__name__, {"TBXLoggerCallback": "tensorboardx"})
+_load = submodules(__name__, {"TBXLoggerCallback": "tensorboardx"})
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("critical", "debug", "error", "exception", "info", "warning"):  # `from ray import logger` is a Logger
+        return getattr(logging.getLogger(PACKAGE), name)
+    return _load(name)
 
 
 _OWN: dict[type, Callable[..., None]] = {

@@ -165,6 +165,23 @@ def test_a_class_whose_setup_takes_no_configuration() -> None:
     assert run(Oldest, config={"start": 3}).trials[0].last_result["n"] == 3
 
 
+def test_what_stored_checkpoints_in_a_cloud_is_an_ordinary_trainable(caplog: pytest.LogCaptureFixture) -> None:
+    class Durable(tune.DurableTrainable):
+        def step(self) -> dict[str, Any]:
+            return {"n": 1, "done": True}
+
+    trial = run(tune.durable(Durable), sync_config=tune.SyncConfig(sync_to_driver=False)).trials[0]
+    assert trial.last_result["n"] == 1
+    assert "durable() has no effect" in caplog.text
+
+
+def test_the_logger_of_ray_itself(caplog: pytest.LogCaptureFixture) -> None:
+    from minitune import logger
+
+    logger.warning("seen by %s", "the user")
+    assert "seen by the user" in caplog.text
+
+
 def test_pinned_objects() -> None:
     from minitune.tune.util import get_pinned_object, pin_in_object_store
 

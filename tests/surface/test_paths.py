@@ -61,13 +61,16 @@ PATHS = """
     tune.suggest:BasicVariantGenerator,ConcurrencyLimiter,Repeater,Searcher tune.suggest.suggestion:Searcher
     tune.suggest.basic_variant:BasicVariantGenerator tune.suggest.optuna:OptunaSearch
     tune.suggest.hyperopt:HyperOptSearch tune.suggest.nevergrad:NevergradSearch
+    tune:DurableTrainable,durable,function
     tune.suggest.ax:AxSearch tune.util:pin_in_object_store,get_pinned_object tune.search.ax.ax_search:AxSearch
     tune.suggest.variant_generator:generate_variants train.torch:TorchCheckpoint runtime_env:RuntimeEnv
 """
 
 LEFT_OUT = """
     remote ScalingConfig rllib data serve util.joblib rllib.algorithms.ppo cluster_utils tune.config_parser
-    train.lightning train.xgboost tune.search.skopt tune.suggest.dragonfly tune.examples.utils tune._make_scheduler
+    train.lightning train.xgboost tune.search.skopt tune.suggest.dragonfly tune.examples.utils tune.suggest.SkOptSearch
+    tune.suggest.flaml tune.integration.torch tune.sync_client tune.examples.pbt_function tune.logger.MLFLowLogger
+    tune._make_scheduler
 """
 
 
