@@ -39,9 +39,9 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 logger = logging.getLogger("minitune")
 
 _MOST_WAITING = 100_000
-"""So many events wait for a slow tracker; results beyond that are left out, so that memory does not fill up."""
+"""How many events may wait for a slow tracker. Further results are left out, so that memory does not fill up."""
 _PATIENCE_S = 5.0
-"""After this time the end of a run says what it waits for."""
+"""After this time, the end of a run logs what it is waiting for."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class Facts:
     """The facts about a trial that a tracker gets when the trial starts.
 
     Attributes:
-        trial_id: Unique within the run.
+        trial_id: The trial's id, which is unique within the run.
         name: The trial's name.
         run_name: The run's name.
         run_path: The run's directory.
         path: The trial's directory.
         config: The trial's configuration, flattened, without functions and other objects.
-        is_new: False if an earlier attempt, perhaps of an earlier driver, may have opened a record.
+        is_new: False if an earlier attempt, perhaps under another driver, may have opened a record.
     """
 
     trial_id: str
@@ -76,10 +76,10 @@ class End(Enum):
 
 
 class TrackerCallback(LoggerCallback):
-    """Base of the callbacks for trackers: override `open`, `write` and `close`, which run on the callback's own thread.
+    """Base class of trackers' callbacks. Override `open`, `write` and `close`, which run on the callback's thread.
 
     Args:
-        upload_timeout: How many seconds the end of the run waits for the tracker; Ctrl-C ends the wait, too.
+        upload_timeout: How many seconds the end of the run waits for the tracker. Ctrl-C also ends the wait.
     """
 
     tracker: ClassVar[str]
@@ -108,11 +108,11 @@ class TrackerCallback(LoggerCallback):
         """A trial whose record is open has started again, perhaps with another configuration."""
 
     def write(self, record: Any, step: int, result: dict[str, Any]) -> None:
-        """Write down a result, flattened, with `config/...` in it."""
+        """Write a flattened result, including `config/...`."""
         raise NotImplementedError(f"{type(self).__name__} must define write()")
 
     def save(self, record: Any, facts: Facts, directory: str) -> None:
-        """Keep the checkpoint in a directory."""
+        """Store the checkpoint in a directory."""
 
     def close(self, record: Any, facts: Facts, end: End) -> None:
         """Close a record."""
@@ -120,7 +120,7 @@ class TrackerCallback(LoggerCallback):
 
     @contextmanager
     def settings(self) -> Iterator[None]:
-        """Around all of the thread's work: what the tracker reads from the process, put back at the end."""
+        """A context for the thread's work: sets variables that the tracker reads, and restores them at the end."""
         yield
 
     def _work(self, events: SimpleQueue[Any], is_given_up: threading.Event) -> None:
@@ -151,10 +151,10 @@ class TrackerCallback(LoggerCallback):
             try:
                 records[trial_id] = (self.open(value), value)
             except Exception as error:
-                # The next trial would fail after as long a wait, too: trackers try several times before they give up.
+                # Trackers retry several times before they fail, so the next trial would also wait for a long time.
                 self._warn("open", f"opens no more records in {self.tracker}", error, "the run continues without them")
         elif trial_id not in records:
-            return  # it has no record, or it never started
+            return  # the trial has no record, or has never started
         elif what == "start":
             records[trial_id] = (records[trial_id][0], value)
             self.restart(*records[trial_id])
@@ -162,11 +162,11 @@ class TrackerCallback(LoggerCallback):
             self.write(records[trial_id][0], step, value)
         elif what != "save":
             self.close(*records.pop(trial_id), value)
-        elif os.path.isdir(value):  # a checkpoint that is gone by now has been replaced by a later one
+        elif os.path.isdir(value):  # otherwise a later checkpoint has replaced it
             self.save(*records[trial_id], value)
 
     def _warn(self, kind: str, text: str, error: Exception, also: str = "") -> None:
-        """Say it once for each kind."""
+        """Log a warning once for each kind."""
         level = logging.DEBUG if kind in self._warned else logging.WARNING
         why = one_line(f"{type(error).__name__}: {error}")
         logger.log(level, "%s %s (%s)%s", type(self).__name__, text, why, f"; {also}" if also else "")
@@ -205,7 +205,7 @@ class TrackerCallback(LoggerCallback):
         self._put(trial.trial_id, "end", End.FAILED if failed else End.FINISHED)
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
-        """Wait until all is written, at most `upload_timeout` seconds."""
+        """Wait until everything is written, at most `upload_timeout` seconds."""
         thread = self._thread
         if thread is None:
             return
@@ -220,11 +220,11 @@ class TrackerCallback(LoggerCallback):
         left_out = self._left_out + (max(1, self._events.qsize()) if thread.is_alive() else 0)
         if left_out:
             logger.warning("%s was too slow: %d events did not reach %s", type(self).__name__, left_out, self.tracker)
-        self._is_given_up.set()  # if it still runs, it ends with the event that it is at
+        self._is_given_up.set()  # if the thread still runs, it ends after its present event
         self._begin()
 
     def __getstate__(self) -> dict[str, Any]:
-        """The arguments without the thread: the callbacks are saved with the run."""
+        """The arguments without the thread, because callbacks are saved with the run."""
         running = ("_events", "_thread", "_is_given_up", "_warned", "_left_out")
         return {name: value for name, value in self.__dict__.items() if name not in running}
 
@@ -244,10 +244,10 @@ class TrackerCallback(LoggerCallback):
 
 
 def check_installed(package: str, extra: str, user: str) -> None:
-    """Refuse to go on without a package; the package itself is not loaded, which may take a second.
+    """Check that a package is installed, without loading it, since that may take a second.
 
     Raises:
-        ImportError: If it is not there; the text names the extra.
+        ImportError: If it is not installed. The text names the extra.
     """
     is_there = sys.modules[package] is not None if package in sys.modules else importlib.util.find_spec(package)
     if not is_there:
@@ -255,10 +255,10 @@ def check_installed(package: str, extra: str, user: str) -> None:
 
 
 def load(package: str, extra: str, user: str) -> ModuleType:
-    """A tracker's package.
+    """Load a tracker's package.
 
     Raises:
-        ImportError: If it is not there, or cannot be loaded; the text names the extra.
+        ImportError: If it is not installed or cannot be loaded. The text names the extra.
     """
     try:
         return importlib.import_module(package)
@@ -269,7 +269,7 @@ def load(package: str, extra: str, user: str) -> ModuleType:
 
 
 def plain_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration, flattened, of numbers and texts; other objects as short texts."""
+    """A flattened configuration. Objects other than numbers and strings are replaced by short texts."""
     plain = flatten(dict(config))
     for name, value in plain.items():
         if value is not None and not isinstance(value, (bool, int, float, str)):
@@ -279,7 +279,7 @@ def plain_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def config_in(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration in a flattened result, as `plain_config` gives it."""
+    """The configuration in a flattened result, as from `plain_config`."""
     head = f"{CONFIG}/"
     return plain_config({name.removeprefix(head): value for name, value in result.items() if name.startswith(head)})
 
@@ -296,22 +296,22 @@ def numbers_of(result: Mapping[str, Any]) -> dict[str, float]:
 
 
 def begins_with(name: str, heads: tuple[str, ...]) -> bool:
-    """Whether a flattened name is one of `heads`, or lies below one."""
+    """Whether a flattened name is one of `heads` or below one."""
     return any(name == head or name.startswith(f"{head}/") for head in heads)
 
 
 class TrackedTrainable:
-    """The base of Ray Tune's mixins of old for class trainables: a trial of the class has a record.
+    """The base of Ray Tune's older mixins for class trainables. Each trial of the class has a record.
 
-    A subclass defines `begin_record` and `end_record`, and stands before `Trainable` among the bases of a class.
+    A subclass defines `begin_record` and `end_record`. Among the bases of a trainable, it comes before `Trainable`.
     """
 
     def begin_record(self, config: dict[str, Any]) -> None:
-        """Open the trial's record, or take it up again."""
+        """Open the trial's record, or continue it."""
         raise NotImplementedError(f"{type(self).__name__} must define begin_record()")
 
     def end_record(self) -> None:
-        """Close it."""
+        """Close the trial's record."""
         raise NotImplementedError(f"{type(self).__name__} must define end_record()")
 
     def setup(self, config: dict[str, Any], **more: Any) -> None:
@@ -328,16 +328,16 @@ class TrackedTrainable:
 
 
 def tracked(trainable: _F, name: str, mixin: type[TrackedTrainable], begin: Callable[[dict[str, Any]], Any]) -> _F:
-    """A function or a class trainable of which each trial has a record: what Ray Tune's decorators of old make.
+    """Wrap a trainable so that each trial has a record, as Ray Tune's older decorators do.
 
     Args:
-        trainable: The function or class.
-        name: The decorator's name.
-        mixin: Becomes a base of a class.
-        begin: Opens the record for a function, whose configuration it gets.
+        trainable: A function or a class trainable.
+        name: The decorator's name, for the error text.
+        mixin: The additional base for a class.
+        begin: Opens the record for a function. It gets the configuration.
 
     Raises:
-        TypeError: If `trainable` is neither.
+        TypeError: If `trainable` has another type.
     """
     if isinstance(trainable, type) and issubclass(trainable, Trainable):
         return type(trainable.__name__, (mixin, trainable), {"__module__": trainable.__module__})  # type: ignore[return-value]  # a subclass of it

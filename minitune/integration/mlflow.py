@@ -1,8 +1,8 @@
-"""MLflow: a run for each trial, written by the driver (`MLflowLoggerCallback`) or by the trial (`setup_mlflow`).
+"""MLflow: one run for each trial, written by the driver (`MLflowLoggerCallback`) or by the trial (`setup_mlflow`).
 
-Needs the package `mlflow` (the extra `mlflow`), which is loaded when it is used. MLflow gives its runs ids of its own,
-so each carries the trial's id as a tag. By that tag an attempt that follows, in a worker or under another driver,
-finds the run and goes on with it.
+Needs the package `mlflow` (the extra `mlflow`), which is loaded on first use. MLflow chooses the ids of its runs, so
+each run has the trial's id as a tag. Later attempts, also under another driver, find the run by this tag and continue
+it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _TAG = "minitune.trial"
 _TOKEN, _NAME, _ID = "MLFLOW_TRACKING_TOKEN", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"
 _STATUS = {End.FINISHED: "FINISHED", End.FAILED: "FAILED", End.CUT_SHORT: "KILLED"}
 _REFUSED = re.compile(r"[^\w./: -]", re.ASCII)
-"""Characters that MLflow refuses in names."""
+"""Characters that MLflow does not allow in names."""
 _LONGEST_VALUE, _LONGEST_NAME, _MOST_PARAMS, _MOST_METRICS = 500, 250, 100, 1000
-"""Limits of MLflow: characters of a value and of a name, and how many a request may hold."""
+"""MLflow's limits: the characters of a value and of a name, and the number of values in a request."""
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -44,31 +44,31 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class _Run:
     id: str
     params: dict[str, str]
-    """Those that are written: MLflow lets none of them change."""
+    """The parameters that are already written. MLflow does not allow changing them."""
 
 
 class MLflowLoggerCallback(TrackerCallback):
     """Writes the configuration and the results of each trial to a run of MLflow.
 
-    The runs are written by a thread of the driver. A server that does not answer costs one warning, not the tuning.
-    MLflow lets no parameter of a run change; where a scheduler changes a trial's configuration, the new value is the
-    tag `config/<name>`.
+    A thread of the driver writes the runs. If the server does not answer, the log has one warning, and the tuning
+    continues. MLflow does not allow changing a parameter of a run. If a scheduler changes a trial's configuration, the
+    new value becomes the tag `config/<name>`.
 
     Args:
-        tracking_uri: Where the runs are kept: a server, a directory, or a database such as `sqlite:///mlflow.db`. By
+        tracking_uri: The storage of the runs: a server, a directory, or a database such as `sqlite:///mlflow.db`. By
             default the variable `MLFLOW_TRACKING_URI`, else MLflow's own choice.
-        registry_uri: Where models are registered.
-        experiment_name: MLflow's experiment, made if there is none of that name; by default the variable
+        registry_uri: The storage of registered models.
+        experiment_name: MLflow's experiment, which is created if necessary; by default the variable
             `MLFLOW_EXPERIMENT_NAME`, else the name of this run.
-        tags: Tags of each run.
-        tracking_token: Token for the server. It is not saved with the run. While trials are written it is the variable
-            `MLFLOW_TRACKING_TOKEN`, where MLflow looks for it.
-        save_artifact: Whether the trial's directory is kept as an artifact when the trial ends.
-        log_params_on_trial_end: Whether the configuration is written at the end of a trial, not at its start.
-        upload_timeout: How many seconds the end of the run waits until all is written.
+        tags: The tags of each run.
+        tracking_token: The token for the server. It is not saved with the run. While the thread runs, the variable
+            `MLFLOW_TRACKING_TOKEN` has it, because MLflow reads it there.
+        save_artifact: Whether to store the trial's directory as an artifact when the trial ends.
+        log_params_on_trial_end: Whether to write the configuration at the end of a trial instead of at its start.
+        upload_timeout: How many seconds the end of the run waits until everything is written.
 
     Raises:
-        ImportError: If there is no MLflow.
+        ImportError: If MLflow is not installed.
 
     Example:
         >>> import minitune as tune
@@ -104,7 +104,7 @@ class MLflowLoggerCallback(TrackerCallback):
         self._experiment_id = ""
 
     def __getstate__(self) -> dict[str, Any]:
-        """See `TrackerCallback`; the token stays out of files."""
+        """See `TrackerCallback`. The token is left out, so that it does not get into files."""
         return {**super().__getstate__(), "_token": None, "_client": None}
 
     @contextmanager
@@ -193,32 +193,31 @@ def setup_mlflow(
     tags: Mapping[str, Any] | None = None,
     rank_zero_only: bool = True,
 ) -> Any:
-    """Begin a run of MLflow in the calling trial, or go on with the one that the trial has; it becomes the active run.
+    """Begin a run of MLflow in the calling trial, or continue the trial's existing one, and make it the active run.
 
-    It ends with the trial's function. In a class trainable call `mlflow.end_run()` in `cleanup()`. May block, as
+    The run ends with the trial's function. In a class trainable, call `mlflow.end_run()` in `cleanup()`. Blocks while
     MLflow does.
 
     Args:
-        config: The configuration that is written as parameters, without `config["mlflow"]`, which may hold more of
-            these arguments.
-        tracking_uri: Where the runs are kept. A path that is relative to the script's directory is not found in a
-            trial, which works in its own: give it absolute.
-        registry_uri: Where models are registered.
-        experiment_id: MLflow's experiment; it wins over the name.
-        experiment_name: Its name; by default the variable `MLFLOW_EXPERIMENT_NAME`, else the run's name.
-        tracking_token: Token for the server; it becomes the variable `MLFLOW_TRACKING_TOKEN`.
-        artifact_location: Where a new experiment keeps its artifacts.
-        run_name: By default the trial's name.
-        create_experiment_if_not_exists: Whether a named experiment is made if there is none. That of the run's own
-            name always is.
-        tags: Tags of the run.
-        rank_zero_only: Accepted for Ray Tune's signature: a trial here has one rank.
+        config: The configuration to write as parameters, without `config["mlflow"]`, which may contain further
+            arguments of this function.
+        tracking_uri: The storage of the runs. Use an absolute path: a trial may have another working directory.
+        registry_uri: The storage of registered models.
+        experiment_id: The id of MLflow's experiment. It has precedence over the name.
+        experiment_name: The experiment's name; by default the variable `MLFLOW_EXPERIMENT_NAME`, else the run's name.
+        tracking_token: The token for the server. It is set as the variable `MLFLOW_TRACKING_TOKEN`.
+        artifact_location: The storage of a new experiment's artifacts.
+        run_name: The name of the run; by default the trial's name.
+        create_experiment_if_not_exists: Whether to create an experiment that was named. An experiment with the run's
+            name is always created.
+        tags: The tags of the run.
+        rank_zero_only: Accepted for Ray Tune's signature. A trial here has one rank.
 
     Returns:
         The module `mlflow`.
 
     Raises:
-        ImportError: If there is no MLflow.
+        ImportError: If MLflow is not installed.
         ValueError: If there is no such experiment.
 
     Example:
@@ -252,7 +251,7 @@ def setup_mlflow(
         makes_named=create_experiment_if_not_exists,
         artifact_location=artifact_location,
     )
-    mlflow.end_run()  # that of a trial whose worker this one has
+    mlflow.end_run()  # the run of an earlier trial in this worker
     found = None
     if info is not None and (info.attempt > 1 or info.next_checkpoint):
         found = _earlier_run(client, experiment, info.trial_id)
@@ -277,21 +276,21 @@ def setup_mlflow(
 
 
 def mlflow_mixin(trainable: _F) -> _F:
-    """Ray Tune's decorator of old: MLflow's active run is the trial's, in a function or in a class trainable.
+    """An older decorator of Ray Tune: MLflow's active run is the trial's, in a function or a class trainable.
 
     Args:
-        trainable: A function, or a class trainable. Its configuration holds the arguments of `setup_mlflow` as
+        trainable: A function or a class trainable. Its configuration has the arguments of `setup_mlflow` in
             `config["mlflow"]`.
 
     Raises:
-        TypeError: If it is neither.
+        TypeError: If `trainable` has another type.
     """
     begin = functools.partial(setup_mlflow, create_experiment_if_not_exists=True)
     return tracked(trainable, "mlflow_mixin", MLflowTrainableMixin, begin)
 
 
 class MLflowTrainableMixin(TrackedTrainable):
-    """Ray Tune's base class of old: in `class Mine(MLflowTrainableMixin, Trainable)` the active run is the trial's."""
+    """An older base class of Ray Tune. In `class Mine(MLflowTrainableMixin, Trainable)`, the trial's run is active."""
 
     def begin_record(self, config: dict[str, Any]) -> None:
         """See `TrackedTrainable`."""
@@ -311,10 +310,10 @@ def _experiment_id(
     makes_named: bool = True,
     artifact_location: str | None = None,
 ) -> str:
-    """The id of MLflow's experiment, which is made if need be.
+    """The id of MLflow's experiment, which is created if necessary.
 
     Raises:
-        ValueError: If there is none of that name, and none is to be made.
+        ValueError: If there is no experiment with that name and it must not be created.
     """
     id = id or (None if name else os.environ.get(_ID))
     if id is not None:
@@ -327,7 +326,7 @@ def _experiment_id(
         raise ValueError(f"MLflow has no experiment {name!r}: create it, or pass create_experiment_if_not_exists=True")
     try:
         return str(client.create_experiment(name or default, artifact_location))
-    except Exception:  # another trial has made it meanwhile
+    except Exception:  # another trial has created it meanwhile
         found = client.get_experiment_by_name(name or default)
         if found is None:
             raise
@@ -335,7 +334,7 @@ def _experiment_id(
 
 
 def _earlier_run(client: Any, experiment_id: str, trial_id: str) -> Any:
-    """The run that a trial has from an earlier attempt, or None."""
+    """The run of a trial's earlier attempt, or None."""
     found = client.search_runs([experiment_id], filter_string=f"tags.`{_TAG}` = '{trial_id}'", max_results=1)
     return found[0] if found else None
 

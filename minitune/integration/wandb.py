@@ -1,7 +1,7 @@
-"""Weights & Biases: a run for each trial. The driver writes it (`WandbLoggerCallback`) or the trial (`setup_wandb`).
+"""Weights & Biases: one run for each trial, written by the driver (`WandbLoggerCallback`) or the trial (`setup_wandb`).
 
-Needs the package `wandb` (the extra `wandb`), which is loaded when it is used. A trial's run has the trial's id, so
-that an attempt that follows, in a worker or under another driver, goes on with it.
+Needs the package `wandb` (the extra `wandb`), which is loaded on first use. A trial's run has the trial's id, so that
+later attempts, also under another driver, continue the same run.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class WandbLoggerCallback(TrackerCallback):
     """Sends the configuration and the results of each trial to a run of Weights & Biases.
 
-    The runs are written by a thread of the driver. A service that does not answer costs one warning, not the tuning.
-    Without a network set the variable `WANDB_MODE=offline`; then `wandb sync` sends the runs later. They lie in the
-    trials' directories, unless `dir` or `WANDB_DIR` says otherwise.
+    A thread of the driver writes the runs. If the service does not answer, the log has one warning, and the tuning
+    continues. Without a network, set the variable `WANDB_MODE=offline`; then `wandb sync` sends the runs later. The
+    runs are in the trials' directories, unless you set `dir` or `WANDB_DIR`.
 
     Args:
         project: The project; by default the variable `WANDB_PROJECT_NAME`, else W&B's own choice.
         group: The group of the runs; by default the variable `WANDB_GROUP_NAME`, else the name of this run.
-        api_key_file: A file whose first line is the key of the account. By default W&B looks for it as ever.
-        api_key: The key itself. It is not saved with the run: a restored run finds it as W&B does.
-        excludes: Metrics that are left out; `"a"` stands for all below it, too.
-        log_config: Whether the configuration is sent with each result, for schedulers that change it.
-        upload_checkpoints: Whether checkpoints become artifacts.
+        api_key_file: A file whose first line is the key of the account. By default, W&B finds the key in its usual way.
+        api_key: The key itself. It is not saved with the run; in a resumed run, W&B finds the key in its usual way.
+        excludes: Metrics to leave out. `"a"` also leaves out all nested metrics below it.
+        log_config: Whether to send the configuration with each result, for schedulers that change it.
+        upload_checkpoints: Whether to upload checkpoints as artifacts.
         save_checkpoints: The old name of `upload_checkpoints`.
-        upload_timeout: How many seconds the end of the run waits until all is sent.
-        **kwargs: More arguments of `wandb.init()`.
+        upload_timeout: How many seconds the end of the run waits until everything is sent.
+        **kwargs: Further arguments of `wandb.init()`.
 
     Raises:
-        ImportError: If there is no wandb.
+        ImportError: If wandb is not installed.
         ValueError: If both `api_key` and `api_key_file` are given.
         OSError: If `api_key_file` cannot be read.
 
@@ -92,7 +92,7 @@ class WandbLoggerCallback(TrackerCallback):
         self.kwargs = kwargs
 
     def __getstate__(self) -> dict[str, Any]:
-        """See `TrackerCallback`; the key stays out of files."""
+        """See `TrackerCallback`. The key is left out, so that it does not get into files."""
         return {**super().__getstate__(), "_key": None}
 
     def open(self, facts: Facts) -> Any:
@@ -130,23 +130,23 @@ def setup_wandb(
     rank_zero_only: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Begin a run of Weights & Biases in the calling trial, or go on with the one that the trial has.
+    """Begin a run of Weights & Biases in the calling trial, or continue the trial's existing one.
 
-    Its id is the trial's, its name the trial's, its group the run's. It ends with the trial's function. In a class
-    trainable call its `finish()` in `cleanup()`. May block, as `wandb.init()` does.
+    The run has the trial's id and name, and its group is the name of the tuning run. It ends with the trial's function.
+    In a class trainable, call its `finish()` in `cleanup()`. Blocks like `wandb.init()`.
 
     Args:
-        config: The configuration that is sent. `config["wandb"]`, if it is there, holds more arguments.
-        api_key: The key of the account; by default W&B looks for it as ever.
+        config: The configuration to send. `config["wandb"]` may contain further arguments.
+        api_key: The key of the account; by default, W&B finds it in its usual way.
         api_key_file: A file whose first line is the key.
-        rank_zero_only: Accepted for Ray Tune's signature: a trial here has one rank.
-        **kwargs: Arguments of `wandb.init()`; they win over all others.
+        rank_zero_only: Accepted for Ray Tune's signature. A trial here has one rank.
+        **kwargs: Arguments of `wandb.init()`. They have precedence over all others.
 
     Returns:
-        What `wandb.init()` returns.
+        The return value of `wandb.init()`.
 
     Raises:
-        ImportError: If there is no wandb.
+        ImportError: If wandb is not installed.
         ValueError: If both `api_key` and `api_key_file` are given.
 
     Example:
@@ -173,22 +173,22 @@ def setup_wandb(
 
 
 def wandb_mixin(trainable: _F) -> _F:
-    """Ray Tune's decorator of old: `wandb.log()` in the function writes to the trial's run.
+    """An older decorator of Ray Tune: `wandb.log()` in the function writes to the trial's run.
 
     Args:
-        trainable: A function, or a class trainable. Its configuration holds the arguments of `setup_wandb` as
+        trainable: A function or a class trainable. Its configuration has the arguments of `setup_wandb` in
             `config["wandb"]`.
 
     Raises:
-        TypeError: If it is neither.
+        TypeError: If `trainable` has another type.
     """
     return tracked(trainable, "wandb_mixin", WandbTrainableMixin, setup_wandb)
 
 
 class WandbTrainableMixin(TrackedTrainable):
-    """Ray Tune's base class of old: `class Mine(WandbTrainableMixin, Trainable)` has its trial's run as `self.wandb`.
+    """An older base class of Ray Tune: `class Mine(WandbTrainableMixin, Trainable)` has the run in `self.wandb`.
 
-    The configuration holds the arguments of `setup_wandb` as `config["wandb"]`.
+    The configuration has the arguments of `setup_wandb` in `config["wandb"]`.
     """
 
     wandb: Any = None
@@ -204,10 +204,10 @@ class WandbTrainableMixin(TrackedTrainable):
 
 
 def _key_of(key: str | None, path: str | None, user: str = "WandbLoggerCallback") -> str | None:
-    """The key of the account, if it is given.
+    """The key of the account from one of the two arguments, or None.
 
     Raises:
-        ValueError: If it is given twice.
+        ValueError: If both arguments are given.
     """
     require(not (key and path), f"{user}: only one of api_key and api_key_file", path)
     if path:
@@ -232,7 +232,7 @@ def _init(facts: Facts, options: Mapping[str, Any], key: str | None, *, reinit: 
         "dir": os.environ.get("WANDB_DIR") or facts.path,
         **given,
     }
-    # In the driver stdout is not the trial's, and two lines for each trial would hide the table of the run.
+    # In the driver, stdout does not belong to the trial, and two lines for each trial would hide the run's table.
     return _run(wandb, arguments, key, {"console": "off", "silent": True} if is_quiet else {})
 
 
@@ -243,7 +243,7 @@ def _run(wandb: Any, arguments: dict[str, Any], key: str | None, settings: dict[
     if key:
         given.api_key = key
     elif {arguments.get("mode"), os.environ.get("WANDB_MODE"), given.mode} <= {None, "online"}:
-        # W&B would ask for the key on the terminal, in the middle of the run.
+        # Otherwise W&B would ask for the key on the terminal during the run.
         takes_prompt = "prompt" in inspect.signature(wandb.login).parameters
         if not wandb.login(**({"prompt": False} if takes_prompt else {"timeout": 1})):
             raise RuntimeError(
