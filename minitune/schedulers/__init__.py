@@ -77,7 +77,7 @@ def check_scheduler_name(scheduler: Any) -> str:
     if name not in _BY_NAME:
         raise ValueError(
             f"scheduler must be one of {', '.join(_BY_NAME)}, but got {shown(scheduler)}"
-            f"{did_you_mean(name, _BY_NAME)}; one of your own is passed as an object"
+            f"{did_you_mean(name, _BY_NAME)}; pass one of your own as an object"
         )
     return name
 

@@ -43,7 +43,7 @@ def check_searcher_name(search_alg: Any) -> str:
     if name not in _BY_NAME:
         raise ValueError(
             f"search_alg must be one of {', '.join(_BY_NAME)}, but got {shown(search_alg)}"
-            f"{did_you_mean(name, _BY_NAME)}; others are passed as an object, such as one of your own subclass of "
+            f"{did_you_mean(name, _BY_NAME)}; pass others as an object, such as one of your own subclass of "
             "minitune.search.Searcher"
         )
     return name

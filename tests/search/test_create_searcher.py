@@ -49,5 +49,5 @@ def test_unknown_names(name: object) -> None:
 
 
 def test_a_misspelt_name() -> None:
-    with pytest.raises(ValueError, match=r"but got 'optunna' \(did you mean 'optuna'\?\); others"):
+    with pytest.raises(ValueError, match=r"but got 'optunna' \(did you mean 'optuna'\?\); pass others"):
         create_searcher("optunna")
