@@ -17,11 +17,14 @@ from minitune import (
     clock,
     grid_search,
     report,
+    uniform,
     with_resources,
 )
 from minitune.execution.failure import REPORT, Deadlines
 from minitune.execution.inline import InlineTrialExecutor
 from minitune.experiment.trial import Trial
+from minitune.schedulers import HyperBandScheduler
+from minitune.search.bohb import TuneBOHB
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
@@ -37,6 +40,26 @@ def test_never_more_trials_than_allowed(limit: int, search_alg: Any) -> None:
     )
     assert spy.most_running == min(limit, 2 if search_alg is not None and search_alg.max_concurrent else limit)
     assert grid.num_terminated == 7
+
+
+LIMITED: dict[str, Any] = {
+    "wrapped by the user": lambda: {"search_alg": ConcurrencyLimiter(LoggingSearcher(Log()), max_concurrent=2)},
+    "in batches": lambda: {"search_alg": ConcurrencyLimiter(LoggingSearcher(Log()), max_concurrent=2, batch=True)},
+    "by the run": lambda: {"search_alg": LoggingSearcher(Log()), "max_concurrent_trials": 2},
+    "by itself": lambda: {"search_alg": BasicVariantGenerator(max_concurrent=2)},
+    "as once in Ray Tune": lambda: {
+        "search_alg": TuneBOHB({"x": uniform(0, 1)}, metric="n", mode="max", max_concurrent=2)
+    },
+}
+
+
+@pytest.mark.parametrize("limited", LIMITED)
+def test_paused_trials_make_room_for_new_ones_and_those_taken_up_again_keep_to_the_limit(limited: str) -> None:
+    spy = Spy()
+    scheduler = HyperBandScheduler(max_t=9, metric="n", mode="max")
+    grid = fit(SavedCounter, callbacks=[spy], scheduler=scheduler, num_samples=9, **LIMITED[limited]())
+    assert sorted(result.metrics["n"] for result in grid) == [1, 1, 1, 1, 1, 1, 3, 3, 9]
+    assert spy.most_running == 2
 
 
 def test_without_a_limit_the_resources_are_the_limit() -> None:

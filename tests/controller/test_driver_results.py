@@ -17,11 +17,13 @@ from minitune import (
     TuneError,
     Tuner,
     grid_search,
+    register_env,
     register_trainable,
     report,
     run,
 )
 from minitune.error import TrialError
+from minitune.registry import get_env_creator
 
 SCORES = {0: [5.0, 1.0, 3.0], 1: [2.0, 4.0, 4.0], 2: [math.nan, 9.0, math.nan], 3: []}
 
@@ -204,3 +206,32 @@ def test_an_analysis_without_metric_asks_for_it() -> None:
     analysis = run(Counter, config={"end": 1}, verbose=0)
     with pytest.raises(ValueError):
         _ = analysis.best_config
+
+
+@pytest.mark.parametrize(("mode", "best"), [("max", 2), ("min", -1)])
+def test_an_int_that_no_float_can_hold_counts_as_infinite(mode: str, best: int) -> None:
+    def huge(config: dict[str, Any]) -> None:
+        for n in range(3):
+            report({"x": config["x"], "n": n, "whole": 10**400 if n else 1.5})
+
+    xs = [-1, 10**400, 2, -(10**400)]
+    kept = {"num_to_keep": 1, "checkpoint_score_attribute": "x"}
+    grid = fit(huge, {"x": grid_search(xs)}, metric="x", mode=mode, **kept)
+    assert grid.num_terminated == 4
+    assert [result.metrics["x"] for result in grid] == xs
+    assert grid.get_best_result().config["x"] == best
+    assert grid.get_best_result(filter_nan_and_inf=False).config["x"] == xs[1 if mode == "max" else 3]
+
+
+@pytest.mark.parametrize("executor", ["local", "inline"])
+def test_a_trial_finds_the_creator_of_the_environment_that_its_config_names(executor: str) -> None:
+    def make(config: dict[str, Any]) -> dict[str, Any]:
+        return {"made": get_env_creator(config["env"])({"size": 3})}
+
+    prefix = "big"
+    register_env("grid-world", lambda env_config: f"{prefix} grid of {env_config['size']}")
+    register_env("maze", lambda env_config: f"{prefix} maze of {env_config['size']}")
+    space = {"env": grid_search(["grid-world", "maze", "grid-world"])}
+    grid = fit(make, space, executor=executor, reuse_actors=True, max_concurrent_trials=1)
+    assert [result.metrics["made"] for result in grid] == ["big grid of 3", "big maze of 3", "big grid of 3"]
+    assert "_grid-world_" in grid[0].path

@@ -1,12 +1,14 @@
-"""Schedulers and searchers as users write them for Ray Tune, in whole runs."""
+"""Schedulers, searchers and callbacks as users write them for Ray Tune."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import pytest
 from kit import fit
 
+from minitune.callback import HOOKS, Callback
 from minitune.experiment.experiment import Experiment
 from minitune.experiment.trial import Trial
 from minitune.result_grid import ResultGrid
@@ -196,3 +198,17 @@ def test_a_search_algorithm_that_makes_its_trials_itself(tmp_path: Path) -> None
 
 
 # -- stoppers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_every_hook_of_a_callback_takes_what_is_to_come_and_does_nothing(hook: str) -> None:
+    arguments = {"trials": []} if hook == "on_experiment_end" else {"iteration": 3, "trials": []}
+    if hook == "setup":
+        arguments = {"stop": None, "num_samples": 1, "total_num_samples": 1}
+    elif hook.startswith("on_trial") or hook == "on_checkpoint":
+        arguments["trial"] = None
+    if hook == "on_trial_result":
+        arguments["result"] = {}
+    elif hook == "on_checkpoint":
+        arguments["checkpoint"] = None
+    assert getattr(Callback(), hook)(**arguments, something_new=1) is None
