@@ -1367,7 +1367,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/search/tpe.py",
-        "        self.on_trial_complete(trial_id)  # a name that is used again stands for a new trial\n",
+        "        self.on_trial_complete(trial_id)  # an id that is used again belongs to a new trial\n",
         "",
         "tests/search/test_tpe.py::test_a_trial_whose_name_is_used_again_counts_with_its_last_value",
     ),

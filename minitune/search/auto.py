@@ -1,4 +1,4 @@
-"""AutoSearch: a Gaussian process and Parzen estimators take turns; for many numbers there is an evolution strategy."""
+"""AutoSearch: a Gaussian process and Parzen estimators take turns; for many numbers, an evolution strategy."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from minitune.search.parzen import Kernels, Model, Point, Ranking
 from minitune.search.tpe import TPESearch
 
 _MOST_PARAMETERS, _LARGE = 20, 16
-"""The process takes at most so many parameters; from so many numbers on the evolution strategy searches."""
+"""The maximum number of parameters for the process, and the minimum number of numbers for the evolution strategy."""
 
 
 class AutoSearch(TPESearch):
-    """Chooses by the space and the trials between `TPESearch` and two more models; needs no other library.
+    """Chooses between `TPESearch` and two other models, by the space and the trials; needs no other library.
 
-    A Gaussian process finds the optimum of a smooth function in far fewer trials. The Parzen estimators stay good where
-    the objective has many optima, is noisy, or has conditional parameters. So from `n_initial_points` on, every other
-    suggestion is that of the process, and both are told everything.
+    A Gaussian process finds the optimum of a smooth function in far fewer trials. Parzen estimators are better if the
+    objective has many optima, is noisy, or has conditional parameters. So after `n_initial_points` trials, the two take
+    turns, and both learn from all trials.
 
-    From 16 numbers on, and without choices, an evolution strategy searches alone: for 200 trials there are too many
-    parameters for a model of the objective.
+    With 16 or more numeric parameters and no choices, an evolution strategy searches alone, because so many parameters
+    are too many for a model of the objective.
 
-    The Parzen estimators work alone where neither can: with several objectives, with parameters below a category, with
-    choices among more than 20 parameters, and where trials are stopped early, so that their values do not compare.
+    The Parzen estimators search alone if neither of the others can: with several objectives, with parameters below a
+    category, with choices among more than 20 parameters, and if trials are stopped early, since their values cannot be
+    compared.
 
     The arguments are those of `TPESearch`.
     """
@@ -47,7 +48,7 @@ class AutoSearch(TPESearch):
     def _propose(
         self, model: Model, ranking: Ranking, number: int, rng: random.Random
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Every other suggestion is that of the process; with many numbers each is that of the evolution strategy."""
+        """Every other suggestion comes from the process. With many numbers, all come from the evolution strategy."""
         group = model.only_group
         is_plain = group is not None and self._policy == "last" and isinstance(self._mode, str)
         if group is None or not is_plain or len(ranking) < self.n_initial_points:
@@ -62,7 +63,7 @@ class AutoSearch(TPESearch):
         return found or super()._propose(model, ranking, number, rng)
 
     def _improve(self, kernels: Kernels, ranking: Ranking, rng: random.Random) -> Point | None:
-        """The point from which the process expects most; None if all trials have failed."""
+        """The point with the largest expected improvement of the process; None if all trials have failed."""
         points = kernels.points
         better = ranking.best(points, 0.5, MOST_POINTS // 2)
         if not better:
@@ -83,7 +84,7 @@ class AutoSearch(TPESearch):
         return process.suggest()
 
     def _evolve(self, kernels: Kernels, ranking: Ranking, rng: random.Random) -> Point:
-        """A draw of the evolution strategy, once it has heard of all trials that have ended since its last one."""
+        """Tell the evolution strategy about all trials that have ended since its last draw, then draw a point."""
         if self._evolution is None:
             self._evolution, self._heard = Evolution(kernels.grounds), 0
         for each in islice(self._ended, self._heard, None):

@@ -1,23 +1,24 @@
-"""The model of `TPESearch`: two mixtures of kernels whose ratio says which values are worth trying.
+"""The model of `TPESearch`: two mixtures of kernels. Their ratio says which values are worth trying.
 
-A `Ranking` sorts the observations, better ones first. For each group of parameters that exist together, `Model` puts a
-`GoodSide` over the first of them and a `BadSide` over the others. It draws candidates from the good side, and takes one
-by the ratio of the two densities.
+A `Ranking` sorts the observations, the best ones first. For each group of parameters that exist together, `Model` fits
+a `GoodSide` to the first observations and a `BadSide` to the others. It draws candidates from the good side, and
+chooses one by the ratio of the two densities.
 
-Each observation is one kernel, a product over all parameters of a group: normal distributions truncated to the domain
-for numbers, and for a choice a distribution that prefers the observed category. The domain itself is one more kernel.
+Each observation is one kernel, a product over all parameters of a group. Numbers have normal distributions that are
+truncated to the domain. A choice has a distribution that prefers the observed category. The domain itself is another
+kernel, the prior.
 
 Sources: Bergstra et al., "Algorithms for Hyper-Parameter Optimization" (NeurIPS 2011), for the estimator and the
 bandwidth from neighbours; Watanabe, "Tree-structured Parzen estimator" (2023, arXiv 2304.11127), for kernels over all
-parameters jointly and the bounds of bandwidths. Two things are our own, and were measured on 13 functions of 2 to 20
-parameters against Optuna 5.0 (100 trials, 20 seeds; the share of pairs of runs that is better): good kernels weigh more
-the better they are, and the bad side's bandwidth follows Scott's rule. Without both .53, with the second .58, with the
-first .65, with both .75.
+parameters jointly and the bounds of bandwidths. Two rules are our own: better kernels of the good side have larger
+weights, and the bad side's bandwidth follows Scott's rule. They were measured on 13 functions of 2 to 20 parameters
+against Optuna 5.0 (100 trials, 20 seeds). The share of pairs of runs that were better than Optuna's was .53 without
+both rules, .58 with the second, .65 with the first, and .75 with both.
 
-Two shortcuts keep it cheap without numpy. The mass of a kernel in a cell is taken as the cell's width times the density
-of a normal distribution that is wider by the variance of the cell, so that cells need no distribution function. And the
-many bad kernels share one bandwidth: in coordinates that are scaled by it, a kernel is the distance between two points.
-Categories are bits of one number, so that those which two observations share are counted in one operation.
+Two approximations make it fast without numpy. The mass of a kernel in a cell is computed as the cell's width times the
+density of a normal distribution whose variance is increased by the cell's, so that no distribution function is needed.
+And all bad kernels share one bandwidth: in coordinates that are divided by it, a kernel depends only on the distance of
+two points. Categories are bits of one number, so that one operation counts those that two observations share.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from minitune.space.domains import Categorical, Float, Integer
 from minitune.space.parameters import Axis, Parameter, Searchable, draw, parameters
 
 Parent = tuple[str, int] | None
-"""The category below which a group of parameters exists: its choice and its index. None: they always exist."""
+"""The category below which a group of parameters exists: the choice and the index. None: the group always exists."""
 
 Rows = list[tuple[float, Any]]
 """Pairs of step and value, in order."""
@@ -48,57 +49,57 @@ Key = tuple[float, ...]
 """The sort key of an observation; smaller is better."""
 
 Rank = tuple[Key, float, int]
-"""Key, arrival (infinite while it runs) and number: smaller is better, and no two are equal."""
+"""Key, arrival (infinite while the trial runs) and number. Smaller is better, and no two ranks are equal."""
 
 WORST: Key = (math.inf,)
-"""The key of a trial that has failed, or whose value is NaN, None, no number or infinitely bad."""
+"""The key of a failed trial, and of a trial whose value is not a number or infinitely bad."""
 
 _POLICIES = ("last", "depth", "rung")
 
 _REFERENCE = 1.1
-"""Volumes end a tenth beyond the worst value of each objective, so that the ends of a front add something, too."""
+"""Volumes end a tenth beyond the worst value of each objective, so that the ends of a front also add volume."""
 
 _LEAST_ON_RUNG = 10
-"""A rung is believed once so many trials have reached it."""
+"""How many trials must reach a rung before it is used."""
 
 _MOST_GOOD = 25
-"""The good side has at most so many kernels."""
+"""The maximum number of kernels of the good side."""
 
 _ATTEMPTS = 10
-"""How often a configuration that was tried already is drawn again; the second half of the draws is from the space."""
+"""How many times a configuration that was already tried is redrawn. The second half of the draws is from the space."""
 
 _LOG_SQRT_2PI = math.log(2 * math.pi) / 2
 _SQRT_2 = math.sqrt(2)
 
 _FAR_SDS = 6.0
-"""A border so many standard deviations away takes nothing from a kernel."""
+"""How many standard deviations a border must be away to be ignored."""
 
 _LOG_STEP = 0.05
-"""The shared bandwidth moves on a grid with such steps, so that scaled coordinates can be kept."""
+"""The step of the shared bandwidth's logarithm. With steps, scaled coordinates can be reused."""
 
 _FIRST_PART, _LARGEST_PART = 32, 128
-"""So many of the newest bad observations are looked at first. Each part after that goes back twice as far, but looks at
-no more than about `_LARGEST_PART`: of the old observations a sample says enough of where they lie."""
+"""How many of the newest bad observations are used first. Each further part goes back twice as far, but uses at most
+about `_LARGEST_PART` observations: of old observations, a sample is enough."""
 
 _MOST_CONTRAST = 25
-"""A bad observation makes its categories at most 1 + so many times as likely on the bad side as the others."""
+"""A bad observation makes its categories at most 1 + this many times as likely on the bad side as others."""
 
 _PENDING_WEIGHT = 0.3
-"""What a trial without a value counts for on the bad side, where others count for 1."""
+"""The weight of a trial without a value on the bad side. Other trials have weight 1."""
 
 _NEWEST = 25
-"""So many of the newest bad observations count in full."""
+"""How many of the newest bad observations have full weight."""
 
 
 # -- estimators -------------------------------------------------------------------------------------------------------
 
 
 class Point(NamedTuple):
-    """Values of a group's parameters.
+    """The values of a group's parameters.
 
     Attributes:
-        places: On each axis.
-        bits: One set bit for each choice, that of its category.
+        places: The position on each axis.
+        bits: For each choice, the bit of its category is set.
     """
 
     places: tuple[float, ...]
@@ -106,11 +107,11 @@ class Point(NamedTuple):
 
 
 class Grounds:
-    """The space that kernels are put over: axes and choices.
+    """The space of the kernels: axes and choices.
 
     Args:
-        axes: The numeric parameters.
-        sizes: How many categories each choice has.
+        axes: The axes of the numeric parameters.
+        sizes: The number of categories of each choice.
     """
 
     def __init__(self, axes: Sequence[Axis], sizes: Sequence[int]):
@@ -129,7 +130,7 @@ class Grounds:
         )
 
     def pack(self, places: Sequence[float], categories: Sequence[int]) -> Point:
-        """Make a point of places and the indices of categories."""
+        """Make a point from positions and indices of categories."""
         bits = offset = 0
         for index, size in zip(categories, self.sizes, strict=True):
             bits |= 1 << (offset + index)
@@ -137,7 +138,7 @@ class Grounds:
         return Point(tuple(places), bits)
 
     def categories(self, bits: int) -> list[int]:
-        """The indices in a point's bits."""
+        """The indices of the categories in a point's bits."""
         found, offset = [], 0
         for mask, size in zip(self.masks, self.sizes, strict=True):
             found.append((bits & mask).bit_length() - 1 - offset)
@@ -145,24 +146,24 @@ class Grounds:
         return found
 
     def draw_prior(self, rng: random.Random) -> Point:
-        """Draw a point as the domains would."""
+        """Draw a point from the domains."""
         places = [rng.random() if axis.high == 1.0 else rng.gauss(0.5, axis.prior_sd) for axis in self.axes]
         return self.pack(places, [rng.randrange(size) for size in self.sizes])
 
     def log_prior(self, point: Point) -> float:
-        """Logarithm of the density of the kernel that stands for the domain."""
+        """The logarithm of the prior's density."""
         distance = math.dist(tuple(map(mul, point.places, self._inverse_sds)), self._centre)
         return self._log_prior_norm - distance * distance / 2
 
     def widened(self, bandwidths: Sequence[float]) -> list[float]:
-        """Standard deviations with the cells' own added."""
+        """Standard deviations, increased by those of the cells."""
         return [
             math.sqrt(bandwidth * bandwidth + variance) if variance else bandwidth
             for bandwidth, variance in zip(bandwidths, self._cell_variances, strict=True)
         ]
 
     def log_mass(self, places: Sequence[float], deviations: Sequence[float]) -> float:
-        """Logarithm of what truncation leaves of a kernel."""
+        """The logarithm of a kernel's mass inside the domain."""
         total = 0.0
         for axis, place, deviation in zip(self.axes, places, deviations, strict=True):
             if axis.high == 1.0 and not _FAR_SDS * deviation < place < 1 - _FAR_SDS * deviation:
@@ -170,15 +171,15 @@ class Grounds:
         return total
 
     def snap(self, place: float, number: int) -> float:
-        """`place` on axis `number`, in the middle of the cell if there are any."""
+        """Move a position on axis `number` to the middle of its cell, if the axis has cells."""
         axis = self.axes[number]
         return axis.encode(axis.decode(place)) if axis.width else place
 
 
 class GoodSide:
-    """The mixture over the best observations: each kernel has a bandwidth of its own on each axis.
+    """The mixture over the best observations. Each kernel has its own bandwidth on each axis.
 
-    A bandwidth is the larger gap to a neighbour on that axis, within bounds.
+    A bandwidth is the larger of the two gaps to the neighbours on that axis, within bounds.
 
     Args:
         grounds: Axes and choices.
@@ -191,7 +192,7 @@ class GoodSide:
         count = len(points) + 1
         by_axis = [_gaps(places) for places in zip(*(point.places for point in points), strict=True)]
         self._bandwidths = list(zip(*by_axis, strict=True)) if by_axis else [()] * len(points)
-        # they fall with the logarithm of the rank, and are 1 in the mean
+        # weights decrease with the logarithm of the rank, and their mean is 1
         weights = [math.log((len(points) + 1) / rank) for rank in range(1, len(points) + 1)]
         weights = [weight * len(points) / sum(weights) for weight in weights]
         self._cumulative = list(accumulate([*weights, 1.0]))
@@ -228,7 +229,7 @@ class GoodSide:
         return grounds.pack(places, categories)
 
     def log_density(self, point: Point, log_prior: float) -> float:
-        """Logarithm of the density, up to a constant; `log_prior` is that of the domain's kernel."""
+        """The logarithm of the density, up to a constant. `log_prior` is the logarithm of the prior's density."""
         places, bits, odds, dist = point.places, point.bits, self._log_odds, math.dist
         terms = [
             log_norm + (own & bits).bit_count() * odds - 0.5 * (d := dist(tuple(map(mul, places, factors)), scaled)) * d
@@ -238,17 +239,17 @@ class GoodSide:
 
 
 class Kernels:
-    """All observations of a group, in order of time, each with one bandwidth that all have.
+    """The kernels of all observations of a group, in order of time. All have the same bandwidth.
 
     Args:
         grounds: Axes and choices.
 
     Attributes:
-        points: By the observation's number.
-        numbers: The keys of `points`, in rising order.
-        bits: Those of the points.
-        scaled: Their places in bandwidths.
-        shares: What truncation multiplies their densities by.
+        points: The points, by the number of the observation.
+        numbers: The keys of `points`, in ascending order.
+        bits: The bits of the points.
+        scaled: The positions of the points, divided by the bandwidth.
+        shares: The factors by which truncation increases the densities.
     """
 
     def __init__(self, grounds: Grounds):
@@ -263,7 +264,7 @@ class Kernels:
         self.factors: list[float] = []
 
     def add(self, number: int, point: Point) -> None:
-        """Take up an observation."""
+        """Add an observation."""
         self.points[number] = point
         self.numbers.append(number)
         self.bits.append(point.bits)
@@ -271,7 +272,7 @@ class Kernels:
             self._scale(point)
 
     def remove(self, number: int) -> None:
-        """Forget an observation, if it is there."""
+        """Remove an observation, if it exists."""
         if self.points.pop(number, None) is not None:
             index = bisect_left(self.numbers, number)
             del self.numbers[index], self.bits[index]
@@ -279,7 +280,7 @@ class Kernels:
                 del self.scaled[index], self.shares[index]
 
     def set_bandwidth(self, bandwidth: float) -> None:
-        """Scale everything."""
+        """Set the bandwidth, and scale all points."""
         if bandwidth == self.bandwidth:
             return
         self.bandwidth = bandwidth
@@ -298,11 +299,10 @@ class BadSide:
     """The mixture over all other observations.
 
     Args:
-        kernels: All observations of the group; their bandwidth may be changed.
-        good: Numbers of those that are left out.
-        pending: Numbers of those of which nothing is known yet. They keep further suggestions away, but less than a
-            bad value does.
-        max_count: Use only the newest so many; None: all, but a sample of those that are old.
+        kernels: All observations of the group. The bandwidth may be changed.
+        good: The numbers of the observations to leave out.
+        pending: The numbers of the observations without a value. They keep suggestions away, but less than a bad value.
+        max_count: Use only this many of the newest observations. None: use all new and a sample of the old ones.
     """
 
     def __init__(self, kernels: Kernels, good: Collection[int], pending: Collection[int], max_count: int | None):
@@ -312,16 +312,16 @@ class BadSide:
         self._spans: list[range] = []
         size = _FIRST_PART
         while end > self._first:
-            # Odd steps: where two searchers take turns, even ones would miss all that one of them suggested.
+            # Odd steps: if two searchers take turns, even steps would find the points of only one of them.
             step = max(1, size // _LARGEST_PART - 1)
             begin = max(self._first, end - size)
-            self._spans.append(range(begin + -begin % step, end, step))  # an observation stays in or out
+            self._spans.append(range(begin + -begin % step, end, step))  # an observation stays in the sample or out
             end, size = end - size, 2 * size
         weights = [(number, 0.0) for number in good] + [(number, _PENDING_WEIGHT) for number in pending]
         places = ((bisect_left(kernels.numbers, number), weight) for number, weight in weights)
         self._special = [each for each in places if any(each[0] in span for span in self._spans)]
         count = sum(map(len, self._spans)) - sum(not weight for _, weight in self._special) + 1
-        # A rule like Scott's, so that kernels are wide where axes are many. It moves in steps: see `_LOG_STEP`.
+        # A rule like Scott's: with many axes, kernels are wide. The bandwidth changes in steps: see `_LOG_STEP`.
         dimensions = len(grounds.axes) + len(grounds.sizes)
         bandwidth = 0.12 * max(1, count - 1) ** (-1 / (dimensions + 4))
         kernels.set_bandwidth(math.exp(round(math.log(bandwidth) / _LOG_STEP) * _LOG_STEP))
@@ -336,18 +336,18 @@ class BadSide:
         )
 
     def parts(self, point: Point) -> Iterator[float]:
-        """The parts that observations add to the density: first the newest, then more and more older ones at a time."""
+        """The density that the observations add, in parts: first the newest, then ever larger groups of older ones."""
         for number, span in enumerate(self._spans):
             if number == len(self._heights):
                 self._heights.append(self._heights_of(span))
             yield self._sum(point, span, self._heights[number])
 
     def log_density(self, log_prior: float, added: float) -> float:
-        """Logarithm of the density, up to a constant: `added` to that of the domain's kernel."""
+        """The logarithm of the density (the prior's plus `added`), up to a constant."""
         return _log_sum([log_prior, self._log_norm + math.log(added)]) if added else log_prior
 
     def _heights_of(self, span: range) -> list[float]:
-        """Heights of kernels: the older ones weigh less, from 1 / count, the newest in full."""
+        """The heights of the kernels: from 1 / count for the oldest to full weight for the newest."""
         first, kernels, step = self._first, self._kernels, span.step
         count = len(kernels.numbers) - first
         ramp = max(0, count - _NEWEST)
@@ -380,7 +380,7 @@ class BadSide:
 def best_of(good: GoodSide, bad: BadSide, candidates: Sequence[Point]) -> Point:
     """The candidate with the largest ratio of the densities.
 
-    The newest bad observations lie where one searches now, so that with them alone most candidates are ruled out.
+    The newest bad observations are in the region of the present search, so they alone rule out most candidates.
     """
     begun = []
     for number, point in enumerate(candidates):
@@ -399,11 +399,11 @@ def best_of(good: GoodSide, bad: BadSide, candidates: Sequence[Point]) -> Point:
 
 
 def draw_by_ratio(good: GoodSide, bad: BadSide, candidates: Sequence[Point], rng: random.Random) -> Point:
-    """One of the candidates, each with a probability in proportion to the ratio of the densities.
+    """One of the candidates, drawn with probabilities proportional to the ratio of the densities.
 
-    For a choice that decides which other parameters there are: the best candidate, of so few, would be the same one
-    again and again, while the parameters below the others are still unknown. On a choice of three models (100 trials,
-    100 seeds) 22 % of the runs ended with the wrong one, instead of 47 %.
+    Used for a choice that determines which other parameters exist. With few candidates, the best one would always be
+    the same, and the parameters below the others would remain unknown. On a choice of three models (100 trials, 100
+    seeds), 22 % of the runs ended with a wrong model, instead of 47 %.
     """
     points = list(dict.fromkeys(candidates))
     log_ratios = []
@@ -415,7 +415,7 @@ def draw_by_ratio(good: GoodSide, bad: BadSide, candidates: Sequence[Point], rng
 
 
 def _gaps(places: Sequence[float]) -> list[float]:
-    """Bandwidths on one axis: the larger gap to a neighbour, between 1 / min(100, n + 2) and 1."""
+    """The bandwidths on one axis: the larger gap to a neighbour, but at least 1 / min(100, n + 2) and at most 1."""
     count = len(places)
     if count == 1:
         return [1.0]
@@ -430,7 +430,7 @@ def _gaps(places: Sequence[float]) -> list[float]:
 
 
 def _mass(axis: Axis, mean: float, deviation: float) -> float:
-    """The mass of a normal distribution that lies within the axis."""
+    """The mass of a normal distribution within the axis."""
     if axis.high != 1.0:
         return 1.0
     scale = deviation * _SQRT_2
@@ -438,7 +438,7 @@ def _mass(axis: Axis, mean: float, deviation: float) -> float:
 
 
 def _log_sum(terms: Sequence[float]) -> float:
-    """Logarithm of the sum of exponentials."""
+    """The logarithm of a sum of exponentials."""
     top = max(terms)
     return top + math.log(sum([math.exp(term - top) for term in terms]))
 
@@ -448,18 +448,19 @@ def _log_sum(terms: Sequence[float]) -> float:
 
 @dataclass
 class Observation:
-    """A trial, or a point that was tried elsewhere.
+    """A trial, or a point that was evaluated elsewhere.
 
     Attributes:
-        number: Place in the order of suggestion.
-        values: Parameter values by name, for a choice the index of the category; None for one outside of the space.
-        config: The configuration, until the space is known in which it has values.
-        value: The last value seen; a tuple for several objectives.
-        step: The last step that was seen.
-        rows: Value by step, where the policy needs them.
-        arrival: Place in the order of ends; None while the trial runs or may run on.
-        is_paused: Whether it waits.
-        has_failed: Whether it failed for good.
+        number: The position in the order of suggestions.
+        values: The parameter values by name; for a choice, the index of the category. None for a value outside the
+            space.
+        config: The configuration, as long as the space is unknown.
+        value: The last value; a tuple for several objectives.
+        step: The last step.
+        rows: The value at each step, if the policy needs them.
+        arrival: The position in the order of ends; None while the trial has not ended.
+        is_paused: Whether the trial is paused.
+        has_failed: Whether the trial has failed and will not be retried.
     """
 
     number: int
@@ -473,7 +474,7 @@ class Observation:
     has_failed: bool = False
 
     def state(self) -> dict[str, Any]:
-        """The arguments that make another one like it."""
+        """The arguments for an equal observation."""
         return {**vars(self), "rows": dict(self.rows)}
 
 
@@ -481,7 +482,7 @@ def check_early_stop(early_stop: Any, has_several_objectives: bool) -> None:
     """Check the argument.
 
     Raises:
-        ValueError: If it is neither a policy's name nor a function, or does not go with several objectives.
+        ValueError: If it is neither the name of a policy nor a function, or does not support several objectives.
     """
     if not (early_stop is None or callable(early_stop) or early_stop in _POLICIES):
         raise ValueError(
@@ -495,15 +496,15 @@ def check_early_stop(early_stop: Any, has_several_objectives: bool) -> None:
 class Ranking:
     """Keeps observations in order, best first.
 
-    It must hear of every change of an observation, by `update`. Then each costs the logarithm of their number, and so
-    does the question which ones are best.
+    Call `update` after each change of an observation. An update costs O(log n), and so does the search for the best
+    ones.
 
-    Invariant: `_order` is sorted and holds the rank of each observation that has one, which `_ranks` holds by number.
+    Invariant: `_order` is the sorted list of all ranks, and `_ranks` has the same ranks by the observation's number.
 
     Args:
         modes: `"min"`, `"max"` or `"obs"` for each objective.
-        early_stop: How trials of different lengths compare: `"last"`, `"depth"`, `"rung"` or a function.
-        observations: Those that there are already.
+        early_stop: How to compare trials of different lengths: `"last"`, `"depth"`, `"rung"` or a function.
+        observations: The existing observations.
     """
 
     def __init__(self, modes: Sequence[str], early_stop: EarlyStop, observations: Iterable[Observation] = ()):
@@ -516,15 +517,15 @@ class Ranking:
             self.update(observation)
 
     def __contains__(self, number: int) -> bool:
-        """Whether the observation of this number has a rank."""
+        """Whether the observation with this number has a rank."""
         return number in self._ranks
 
     def __len__(self) -> int:
-        """How many observations have a rank: those that ended, and those that wait with a value or have the rung."""
+        """The number of observations with a rank: ended ones, paused ones with a value, and those at the rung."""
         return len(self._order)
 
     def update(self, observation: Observation) -> None:
-        """Put an observation, new or changed, where it belongs."""
+        """Insert a new observation, or move a changed one."""
         if self._rungs is not None and self._rungs.has_moved(observation):
             for each in self._rungs.observations.values():
                 self._place(each)
@@ -533,26 +534,26 @@ class Ranking:
     def best(self, among: Collection[int], share: float, most: int) -> list[int]:
         """The numbers of the best observations, best first.
 
-        Several objectives are sorted by non-dominated depth, then by what each adds to the volume that is dominated
-        (Ozaki et al., "Multiobjective tree-structured Parzen estimator", JAIR 2022, who choose the last front so).
+        Several objectives are sorted by non-dominated front, then by the volume that each observation adds (Ozaki et
+        al., "Multiobjective tree-structured Parzen estimator", JAIR 2022, who choose from the last front in this way).
 
         Args:
-            among: Numbers; only observations with these count.
-            share: How many of them are asked for, as a share of those that have a rank, rounded up.
-            most: At most so many are asked for.
+            among: The numbers of the observations to choose from.
+            share: The number to return, as a share of the observations with a rank, rounded up.
+            most: The maximum number to return.
 
         Returns:
-            So many, or less: the worst, such as those that have failed, are left out.
+            The numbers. There may be fewer, because the worst observations, such as failed ones, are left out.
         """
         found = (rank for rank in self._order if rank[2] in among)
         if sum(map(bool, self._signs)) > 1:
             own = list(found)
             return _pareto_best([rank for rank in own if rank[0] != WORST], min(math.ceil(share * len(own)), most))
-        own = list(islice(found, math.ceil(most / share)))  # with more of them it is `most` that counts
+        own = list(islice(found, math.ceil(most / share)))  # with more observations, `most` is the limit
         return [number for key, _, number in own[: min(math.ceil(share * len(own)), most)] if key != WORST]
 
     def value(self, number: int) -> float:
-        """The loss of a ranked observation of one objective: smaller is better; NaN if it is worst."""
+        """The loss of a ranked observation with one objective. Smaller is better; NaN is the worst."""
         key = self._ranks[number][0]
         return math.nan if key == WORST else key[0]
 
@@ -602,9 +603,9 @@ class _Rungs:
     """Finds the step at which trials are compared.
 
     Attributes:
-        highest: The highest step that enough trials have a value at; while there is none, the one that most have, the
-            higher one of equals. None before the first value.
-        observations: All that have a value at some step, by number.
+        highest: The highest step at which enough trials have a value. If there is none, the step at which most trials
+            have one; of equal steps, the higher one. None before the first value.
+        observations: All observations with a value at some step, by number.
     """
 
     def __init__(self) -> None:
@@ -614,7 +615,7 @@ class _Rungs:
         self._rows_seen: dict[int, int] = {}
 
     def has_moved(self, observation: Observation) -> bool:
-        """Count an observation's new steps; returns whether the highest rung is another one now."""
+        """Count an observation's new steps. Return whether the highest rung has changed."""
         before, rows = self.highest, observation.rows
         new = len(rows) - self._rows_seen.get(observation.number, 0)
         if new:
@@ -627,25 +628,25 @@ class _Rungs:
         return self.highest != before
 
     def _weight(self, step: float) -> tuple[int, float]:
-        """The key by which one step is preferred to another."""
+        """The sort key of a step. The rung is the step with the largest key."""
         return min(self._counts.get(step, 0), _LEAST_ON_RUNG), step
 
 
 def _pareto_best(ranks: Sequence[Rank], count: int) -> list[int]:
-    """Front by front; within one those first that add most to the volume that those before them dominate."""
+    """The best ranks: front by front, and within a front first those that add most to the dominated volume."""
     spans = [(min(values), max(values)) for values in zip(*(key for key, _, _ in ranks), strict=True)]
     left = sorted(ranks)
     chosen: list[int] = []
     while left and len(chosen) < count:
         front: list[Rank] = []
         rest: list[Rank] = []
-        for rank in left:  # in this order nothing is dominated by what comes later
-            rivals = front[-1:] if len(rank[0]) == 2 else front  # of two objectives the last has the least second one
+        for rank in left:  # in this order, no rank dominates an earlier one
+            rivals = front[-1:] if len(rank[0]) == 2 else front  # of two objectives, the last has the smallest second
             is_beaten = any(
                 other[0] != rank[0] and all(a <= b for a, b in zip(other[0], rank[0], strict=True)) for other in rivals
             )
             (rest if is_beaten else front).append(rank)
-        front.sort(key=lambda rank: rank[1])  # of equal ones the earlier comes first
+        front.sort(key=lambda rank: rank[1])  # of equal ranks, the earlier one comes first
         places = [tuple(map(_share_of, key, spans)) for key, _, _ in front]
         chosen += [front[index][2] for index in _by_volume(places, count - len(chosen))]
         left = rest
@@ -653,16 +654,16 @@ def _pareto_best(ranks: Sequence[Rank], count: int) -> list[int]:
 
 
 def _share_of(value: float, span: tuple[float, float]) -> float:
-    """A value as a share of the span of all; 0 is best, also where the span is not finite."""
+    """A value scaled to the span of all values. 0 is the best; also 0 if the span is not finite."""
     low, high = span
     return (value - low) / (high - low) if 0 < high - low < math.inf else 0.0
 
 
 def _by_volume(places: Sequence[Key], count: int) -> list[int]:
-    """The indices of `count` places, so that each adds most to the volume that those before it dominate.
+    """The indices of `count` places, chosen greedily: each adds most to the volume that the ones before dominate.
 
-    What a place adds becomes less with each one that is chosen. So it is computed again only for the places that seem
-    to add most (Minoux 1978, "Accelerated greedy algorithms for maximizing submodular set functions").
+    The volume that a place adds decreases with each chosen place. So it is computed again only for the places with the
+    largest old values (Minoux 1978, "Accelerated greedy algorithms for maximizing submodular set functions").
     """
     chosen: list[int] = []
     seeming = [(-_volume_added(place, ()), index, 0) for index, place in enumerate(places)]
@@ -697,13 +698,13 @@ _Sides = tuple[GoodSide, BadSide]
 
 
 class Model:
-    """Draws configurations of a space, from the space itself or from what is known of it.
+    """Draws configurations of a space, from the space itself or from the fitted mixtures.
 
     Args:
         space: The search space.
-        gamma: Share of the observations that counts as good.
+        gamma: The share of the observations that counts as good.
         n_candidates: How many draws are compared.
-        max_bad: Use only the newest so many of the others.
+        max_bad: How many of the other observations are used: the newest ones.
 
     Raises:
         ValueError: If there is a grid.
@@ -721,20 +722,20 @@ class Model:
         self._tried: set[Any] = set()
 
     def add(self, observation: Observation, is_own: bool = True) -> None:
-        """Take up an observation, which may have no key yet; the configuration of another run may come again."""
+        """Add an observation, which need not have a value yet. Another run's configuration may be suggested again."""
         if self._count is not None and is_own:
             self._tried.add(frozenset(observation.values.items()))
         for group in self._groups.values():
             group.add(observation)
 
     def remove(self, observation: Observation) -> None:
-        """Forget an observation."""
+        """Remove an observation."""
         for group in self._groups.values():
             group.kernels.remove(observation.number)
 
     @property
     def only_group(self) -> Group | None:
-        """The parameters, if all of them always exist and there is something to choose; else None."""
+        """The group of all parameters, if all of them always exist and there is something to choose; else None."""
         group = self._groups.get(None)
         return group if group is not None and len(self._groups) == 1 and group.is_free else None
 
@@ -749,7 +750,7 @@ class Model:
         """Draw from the space.
 
         Args:
-            rng: For the draws.
+            rng: The generator.
             fixed: Values that are not drawn.
 
         Returns:
@@ -760,15 +761,15 @@ class Model:
     def propose(
         self, rng: random.Random, ranking: Ranking | None, pending: Collection[int] = ()
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Draw what is most worth trying.
+        """Draw a promising configuration.
 
         Args:
-            rng: For the draws.
-            ranking: Says which observations are best; those without a rank count as bad. None: draw from the space.
-            pending: Numbers of observations of which nothing is known yet.
+            rng: The generator.
+            ranking: The order of the observations. Those without a rank count as bad. None: draw from the space.
+            pending: The numbers of observations without a value.
 
         Returns:
-            The configuration and its values. If the space is finite, one that was not tried before, if that is easy.
+            The configuration and its values. In a finite space, one that was not tried before, if a few draws find one.
         """
         sides: dict[Parent, _Sides] = {}
         for attempt in range(_ATTEMPTS):
@@ -821,7 +822,7 @@ class Model:
         return draw(self._space, choose), values
 
     def _count_configurations(self, parent: Parent) -> int | None:
-        """How many configurations there are below a category; None if they cannot be counted."""
+        """The number of configurations below a category; None if they cannot be counted."""
         total = 1
         for name, domain in self._groups[parent].domains.items() if parent in self._groups else ():
             if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
@@ -839,7 +840,7 @@ class Group:
     """Parameters that exist together.
 
     Args:
-        parent: Below which category.
+        parent: The category below which they exist.
         members: The parameters.
         choices: The names of all choices that have parameters below a category.
 
@@ -847,7 +848,7 @@ class Group:
         grounds: The axes and choices.
         kernels: The observations.
         is_free: Whether there is anything to choose.
-        is_branch: Whether all that is to be chosen is which other parameters there are.
+        is_branch: Whether the group has only choices that determine which other parameters exist.
     """
 
     def __init__(self, parent: Parent, members: Sequence[Parameter], choices: Collection[str]):
@@ -874,11 +875,11 @@ class Group:
         self.is_branch = not self._axes and len(self._sizes) == 1 and next(iter(self._sizes)) in choices
 
     def add(self, observation: Observation) -> None:
-        """Take up an observation if it has these parameters; some that it lacks are drawn."""
+        """Add an observation if it has these parameters. If it lacks some of them, they are drawn."""
         values = observation.values
         if self.parent is not None and values.get(self.parent[0]) != self.parent[1]:
             return
-        known = []  # A saved value may be of another space: it counts if it lies in this one.
+        known = []  # a saved value may come from another space, so it must be in this one
         for name in (*self._axes, *self._sizes):
             if (value := values.get(name)) is None:
                 continue
@@ -910,5 +911,5 @@ class Group:
 
 
 def numbers_of(domain: Searchable) -> Float | Integer:
-    """A domain of numbers as it is; for a choice from a range, which is one too long for a list, the indices."""
+    """A domain of numbers, unchanged. For a choice from a `range` that is too long to expand: its indices."""
     return Integer(0, len(domain)).uniform() if isinstance(domain, Categorical) else domain

@@ -26,35 +26,37 @@ _BUDGET = "hyperband_info/budget"
 class TPESearch(SpaceSearcher):
     """Searches with tree-structured Parzen estimators; needs no other library.
 
-    The first configurations are drawn as from the space itself. From then on the finished trials are split into the
-    best and the others, each side is modelled by a mixture of kernels, and of several draws from the good mixture the
-    one is tried for which the ratio of both densities is largest. Trials that still run count among the others, so that
-    parallel suggestions keep away from each other. Parameters below a category of a choice are modelled from the trials
-    that had them. Functions (`sample_from`) and samplers of one's own are resolved after that, as without a searcher.
+    The first configurations are drawn from the space. After that, the finished trials are split into the best ones and
+    the others, and each side is modelled by a mixture of kernels. The searcher draws several candidates from the good
+    mixture and suggests the one with the largest ratio of the two densities. Running trials count among the others, so
+    that parallel suggestions keep away from each other. Parameters below a category of a choice are modelled from the
+    trials that had them. Functions (`sample_from`) and user-defined samplers get their values afterwards, as without a
+    searcher.
 
     Sources: Bergstra et al., "Algorithms for Hyper-Parameter Optimization" (NeurIPS 2011); Watanabe, "Tree-structured
     Parzen estimator" (2023, arXiv 2304.11127); for `early_stop="rung"` Falkner et al., "BOHB" (ICML 2018).
 
     Args:
-        space: The search space, if it is not that of the run.
-        metric: Name of the result to optimise, or a list of names for several objectives; by default the run's.
-        mode: `"min"` or `"max"`, or a list of these; `"obs"` marks an objective that is only observed.
-        points_to_evaluate: Values for some or all parameters, tried first; the other ones are drawn.
-        n_initial_points: The model is used once so many trials have finished.
-        gamma: Share of the finished trials that counts as good; 25 at most do.
+        space: The search space; by default the run's.
+        metric: The metric to optimise, or a list of metrics for several objectives; by default the run's.
+        mode: `"min"` or `"max"`, or a list of these; `"obs"` marks a metric that is only observed.
+        points_to_evaluate: Values for some or all parameters, which are tried first. The other parameters are drawn.
+        n_initial_points: How many trials must finish before the model is used.
+        gamma: The share of the finished trials that counts as good, but at most 25 trials.
         n_candidates: How many draws are compared for each suggestion.
-        max_bad: Use only the newest so many of the others. By default old ones are not forgotten, but from about 500 on
-            there is a sample of them: the older they are, the fewer are looked at, and each stands for more.
-        early_stop: How trials that ran for different lengths compare. `"last"`: by their last values. `"depth"`: those
-            that came further are better, then by value. `"rung"`: by the value at the highest step that at least ten
-            trials have reached, running ones included; the others count as bad. A function of a trial's list of
-            (step, value), without NaN, gives the value that the trial counts with, such as its best. None means
-            `"last"`, but `"rung"` where a scheduler may end trials before their time.
-        seed: Of all draws. It takes precedence over the run's.
-        evaluated_rewards: The values of `points_to_evaluate`, if they are known: those are learned from, and not tried.
+        max_bad: How many of the other trials are used: the newest ones. By default all count, but beyond about 500 the
+            model uses a sample: the older the trials, the fewer are used, and the more each of them counts.
+        early_stop: How to compare trials that ran for different lengths. `"last"`: by their last values. `"depth"`:
+            trials that ran longer are better; equally long ones compare by value. `"rung"`: by the value at the highest
+            step that at least ten trials (including running ones) have reached; other trials count as bad. Or a
+            function of a trial's list of (step, value), without NaN, that returns the trial's value, such as its best
+            one. None means `"rung"` if the scheduler may stop trials early, else `"last"`.
+        seed: The seed of all draws. It has precedence over the run's seed.
+        evaluated_rewards: The values of `points_to_evaluate`, if they are known. Then the searcher learns from these
+            points and does not try them.
 
     Raises:
-        ValueError: If an argument breaks its rule, or there is a grid in the space.
+        ValueError: If an argument has an invalid value, or the space has a grid.
 
     Example:
         >>> from minitune import uniform
@@ -129,7 +131,7 @@ class TPESearch(SpaceSearcher):
             ValueError: If there is no space, metric or mode.
         """
         model, ranking = self._ready()
-        self.on_trial_complete(trial_id)  # a name that is used again stands for a new trial
+        self.on_trial_complete(trial_id)  # an id that is used again belongs to a new trial
         number = self._count
         self._count += 1
         rng = random.Random(f"{self._seed}/{number}")
@@ -152,25 +154,25 @@ class TPESearch(SpaceSearcher):
             self._rank(self._live[trial_id])
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """See `Searcher.on_trial_complete`. Without a result the last one before counts; a failed trial is worst."""
+        """See `Searcher.on_trial_complete`. Without a result, the last one counts. A failed trial is the worst."""
         observation = self._live.pop(trial_id, None)
         if observation is None:
             return
         if result is not None:
             self._read(observation, result)
         if result is None and not error and not observation.step:
-            # It never ran, which says nothing about its configuration.
+            # It never ran, so nothing is known about its configuration.
             if self._model is not None:
                 self._model.remove(observation)
             return
         self._end(observation, error)
 
     def on_suggestion_refused(self, trial_id: str) -> None:
-        """The suggestion is forgotten: its values are no worse for having been tried before."""
+        """Forget the suggestion. Its values were refused as a duplicate, which does not make them bad."""
         self.on_trial_complete(trial_id)
 
     def on_pause(self, trial_id: str) -> None:
-        """The trial counts with its last value while it waits."""
+        """While the trial is paused, it counts with its last value."""
         if trial_id in self._live:
             self._live[trial_id].is_paused = True
             self._rank(self._live[trial_id])
@@ -193,12 +195,12 @@ class TPESearch(SpaceSearcher):
     ) -> None:
         """See `Searcher.add_evaluated_point`.
 
-        A configuration may lack parameters, or have values outside of the space: the model of the parameters that exist
-        together with one that is outside does not hear of it. Of one outside there is a warning.
+        A configuration may lack parameters, or have values outside the space, which logs a warning. The group of
+        parameters that exist together with such a value does not learn from this configuration.
 
         Raises:
-            ValueError: If `parameters` is no dict, or has one that the space does not have: if need be when the space
-                becomes known.
+            ValueError: If `parameters` is not a dict, or has a parameter that the space does not have. If the space is
+                not known yet, the error comes when it is.
         """
         require(isinstance(parameters, Mapping), "parameters: a dict, as a configuration", parameters)
         given = copy_tree(dict(parameters))
@@ -217,7 +219,7 @@ class TPESearch(SpaceSearcher):
         """See `Searcher.learn_from` and `minitune.search.transfer`.
 
         Raises:
-            ValueError: If there are several objectives, or there is nothing to learn from.
+            ValueError: If there are several objectives, or the runs have nothing to learn from.
         """
         if isinstance(self._metric, (list, tuple)):
             raise ValueError(
@@ -232,7 +234,7 @@ class TPESearch(SpaceSearcher):
     # -- state -------------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """See `Searcher.get_state`: plain data; the space and the arguments are not in it."""
+        """See `Searcher.get_state`. Plain data, without the space and the arguments."""
         return {
             "seed": self._seed,
             "count": self._count,
@@ -244,7 +246,7 @@ class TPESearch(SpaceSearcher):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """See `Searcher.set_state`. The next suggestions are those that the saved searcher would have made."""
+        """See `Searcher.set_state`. The next suggestions are the same as those of the saved searcher."""
         self._seed, self._count = state["seed"], state["count"]
         self._points_given, self._has_budgets = state["points_given"], state["has_budgets"]
         self._transfer_asked = state["transfer_asked"]
@@ -276,7 +278,7 @@ class TPESearch(SpaceSearcher):
             self._take_up(observation)
 
     def _take_up(self, observation: Observation) -> None:
-        """Tell the model, once there is one."""
+        """Add an observation to the model, if there is one already."""
         if self._model is None:
             return
         if observation.config is not None:
@@ -289,7 +291,7 @@ class TPESearch(SpaceSearcher):
         """The model and the ranking.
 
         Raises:
-            ValueError: If space or mode are not known yet.
+            ValueError: If the space or the mode is not known yet.
         """
         if self._model is None:
             raise no_space(self)
@@ -300,7 +302,7 @@ class TPESearch(SpaceSearcher):
         return self._model, self._ranking
 
     def _rank(self, observation: Observation) -> None:
-        """Tell the ranking of a change, once there is one."""
+        """Update an observation in the ranking, if there is one already."""
         if self._ranking is not None:
             self._ranking.update(observation)
 
@@ -310,7 +312,7 @@ class TPESearch(SpaceSearcher):
         return self.early_stop or ("rung" if by_level else "last")
 
     def _read(self, observation: Observation, result: Mapping[str, Any]) -> None:
-        """Note a result. Where a scheduler tells its levels, only those count as steps that can be compared."""
+        """Store a result. If the scheduler gives its rungs, only their steps are compared."""
         if "hyperband_info" in result or _BUDGET in result:
             self._ranking = self._ranking if self._has_budgets else None
             self._has_budgets = True
@@ -334,7 +336,7 @@ class TPESearch(SpaceSearcher):
     def _complete(
         self, model: Model, point: Mapping[str, Any], rng: random.Random
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A configuration with a point's values; what the point lacks is drawn. Values outside are tried too."""
+        """A configuration with a point's values. Missing parameters are drawn; values outside the space are used."""
         merged, given = overlay(self._space, nested(point, self._space or {}), unknown_keys=False)
         outside: list[Parameter] = []
         inside = values_of(self._space, merged, lambda parameter, value: outside.append(parameter))
@@ -354,7 +356,7 @@ class TPESearch(SpaceSearcher):
 
 
 def _number(value: Any) -> float | None:
-    """A result's value as a plain float; None if it is no number."""
+    """A result's value as a float; None if it is not a number."""
     try:
         return float(value) if is_real(value) else None
     except OverflowError:
