@@ -10,10 +10,10 @@ Where trials are pending, their points count as if their means had been observed
 Le Riche and Carraro, 2010). This leaves all means as they are, and takes the uncertainty around the points away, so
 that parallel suggestions keep away from each other.
 
-The linear algebra is in `Covariance`, and once more with numpy in `NumpyCovariance`, which takes a fraction of the
-time. Numpy is used where it can be imported: this depends on what is installed alone, and not on what else the process
-has imported, so that a resumed run goes on as it would have. Both compare the same candidates, which are drawn without
-them. So a suggestion is the same with numpy and without it, unless two candidates differ by no more than rounding.
+The linear algebra is in `Covariance`, and once more in `NumpyCovariance`, which takes a fraction of the time. Numpy is
+used wherever it can be imported. So the choice depends only on what is installed, not on what the process happens to
+have imported, and a resumed run goes on as it would have. The candidates are drawn without numpy. So a suggestion is
+the same with numpy and without it, unless two candidates differ by no more than rounding.
 
 What keeps it cheap without numpy: at most `MOST_POINTS` points; length scales are found by a short random search that
 goes on from those of the suggestion before, on some of the points; and the variance of a candidate, which costs most,
