@@ -36,12 +36,12 @@ def json_chunks(
     It is the standard library's encoder in C, without the set-up that `json.dumps` repeats with each call.
 
     Args:
-        default: Gives what stands for a value that JSON cannot hold; without it that is a TypeError.
-        separators: What stands between items, and behind keys.
+        default: Replaces a value that JSON cannot hold; without it such a value raises a TypeError.
+        separators: The texts between items and behind keys.
 
     Returns:
-        The function. It raises ValueError for NaN and infinities, RecursionError for what is nested in itself. Its 0
-        stands for the depth at which the value lies.
+        The function. It raises ValueError for NaN and infinities, and RecursionError for a value that contains itself.
+        Its second argument, 0, is the depth of the value.
     """
     plain = json.JSONEncoder(default=default, separators=separators, allow_nan=False, check_circular=False)
     make = getattr(json.encoder, "c_make_encoder", None)

@@ -92,7 +92,7 @@ def is_long(value: Any) -> bool:
 
 # -- text on a terminal ------------------------------------------------------------------------------------------------
 def width_of(text: str) -> int:
-    """The columns that `text` takes on a terminal: wide characters take two, those that join the one before none."""
+    """Return the columns that `text` takes on a terminal: two for a wide character, none for a combining one."""
     if text.isascii():
         return len(text)
     return sum(map(_width_of_character, text))

@@ -1,11 +1,11 @@
 """Let a population of trainings find a schedule for the learning rate: `python -m minitune.examples.pbt`.
 
-Eight trainings run at a time. Every few epochs those that are behind copy the weights of one that is ahead, and go on
-with a rate that differs a little from its. So the rate is large as long as that helps, and small in the end,
-without a schedule. A rate that stays the same does worse, which is measured at the end.
+Eight trainings run at a time. Every few epochs, bad trainings copy the weights of a good one, and continue with a
+slightly different rate. So the rate is large while that helps, and small in the end, without a schedule. At the end,
+the program also measures trainings with a constant rate, which do worse.
 
-The problem is small enough to see why: descent on a quadratic bowl whose gradient is noisy. A large rate is fast but
-the noise keeps it from the ground; a small one gets there too late.
+The problem is descent on a quadratic bowl with a noisy gradient. It is small enough to see why this works: with a large
+rate the training is fast, but noise keeps it away from the minimum. With a small rate it arrives too late.
 """
 
 from __future__ import annotations

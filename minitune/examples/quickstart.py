@@ -92,14 +92,14 @@ class Network:
         _descend(self.hidden, blames, inputs, lr, l2)
 
     def evaluate(self, rows: list[Row]) -> tuple[float, float]:
-        """Mean cross-entropy, and the share of flowers whose species is found."""
+        """Return the mean cross-entropy, and the share of flowers with the right answer."""
         answers = [(self.forward(features)[1], label) for features, label in rows]
         loss = statistics.mean(-math.log(max(ps[label], 1e-12)) for ps, label in answers)
         return loss, statistics.mean(float(max(ps) == ps[label]) for ps, label in answers)
 
 
 def _descend(weights: Weights, errors: Weights, inputs: Weights, lr: float, l2: float) -> None:
-    """Move the weights of a layer, given what each of its units did wrong and what it had seen, flower by flower."""
+    """Change the weights of a layer, from the errors of its units and their inputs for each flower."""
     for row, error in zip(weights, zip(*errors, strict=True), strict=True):
         for j, values in enumerate(zip(*inputs, strict=True)):
             row[j] -= lr * (sum(map(mul, error, values)) / len(values) + l2 * row[j])

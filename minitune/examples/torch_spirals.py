@@ -1,9 +1,9 @@
 """Tune a PyTorch network on CPUs or GPUs: `python -m minitune.examples.torch_spirals`.
 
-Two spirals wind around each other, and the network has to tell on which of them a point lies. Where there is a GPU,
-four trials share it; `CUDA_VISIBLE_DEVICES` is set for each, so that `"cuda"` is the right device in all of them.
+Two spirals wind around each other, and the network learns to which of them a point belongs. Four trials share a GPU if
+there is one. `CUDA_VISIBLE_DEVICES` is set for each trial, so `"cuda"` is the right device in all of them.
 
-A checkpoint holds the weights of network and optimiser, so that a trial that was interrupted goes on where it was.
+A checkpoint holds the weights of the network and the optimiser, so an interrupted trial continues where it was.
 """
 
 from __future__ import annotations

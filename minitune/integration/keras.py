@@ -54,7 +54,7 @@ class TuneReportCheckpointCallback(keras.callbacks.Callback):  # type: ignore[mi
             return keras.saving.load_model(os.path.join(directory, cls.CHECKPOINT_NAME))
 
     def _hook(self, event: str) -> Any:
-        """What Keras calls upon an event: with the number of the epoch or batch first, if there is one."""
+        """Make the method that Keras calls at an event. The first argument may be the number of the epoch or batch."""
 
         def call(*arguments: Any, logs: Mapping[str, Any] | None = None) -> None:
             if logs is None and arguments and not isinstance(arguments[-1], int):

@@ -88,11 +88,11 @@ class Reporter:
 
 @contextmanager
 def checkpoint_dir(step: int | float | None = None) -> Iterator[str]:
-    """Make a checkpoint out of the files that a `with` block writes to the directory which it is given.
+    """Give a directory to a `with` block, and make a checkpoint of the files that the block writes there.
 
-    It counts once the block has ended without an error. It belongs to the next `report()`. If the function makes
-    another one first, or returns, it is recorded by itself. The directory is renamed when the block ends, so keep no
-    path to it.
+    The checkpoint counts if the block ends without an error. It belongs to the next `report()`. If the function makes
+    another checkpoint before that, or returns, the first one is recorded alone. The directory is renamed when the block
+    ends, so do not keep its path.
 
     Args:
         step: Any number; it is not used, since checkpoints are numbered in their order.
@@ -135,7 +135,7 @@ class ExportFormat:
 
 
 def use_old_methods(kind: Any, base: Any) -> None:
-    """Give a class that defines `_train` instead of `step` the methods of today, which call those of old.
+    """Give today's methods to a class that defines `_train` instead of `step`. They call the old methods.
 
     Args:
         kind: A class that has `_train`. If it defines `step` itself, `_train` and the others are its own helpers.

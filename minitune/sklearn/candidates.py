@@ -1,4 +1,4 @@
-"""Candidates: what `param_distributions` means, as parameters drawn ahead and as a search space.
+"""Candidates: reads `param_distributions` as a list of parameters, drawn ahead, or as a search space.
 
 Without a searcher, scikit-learn draws the candidates: the same seed gives those of `RandomizedSearchCV`. A searcher
 chooses each candidate by the scores so far, so it gets a space. Both are one parameter of a trial, `params`: with

@@ -1,9 +1,9 @@
-"""CandidateTraining: one trial is one candidate, which is trained and scored on all folds.
+"""CandidateTraining: one trial trains one candidate and scores it on all folds.
 
-The folds are trained side by side, one step each, so that a report says how good the candidate is on all of them. What
-a fit and its scores are (parameters of `fit`, times, failed fits, scorers) is scikit-learn's own `_fit_and_score`: it
-is private, but public `cross_validate` has no way to go on with a training. `StepwiseFit` takes the place of the
-estimator's `fit` there if the training goes in steps.
+All folds take one step at a time, so each report has the score of the candidate on all of them. scikit-learn's
+`_fit_and_score` does the fits and the scoring: parameters of `fit`, times, failed fits, scorers. It is private, but the
+public `cross_validate` cannot continue a training. If the training goes in steps, `StepwiseFit` replaces the
+estimator's `fit` there.
 """
 
 from __future__ import annotations

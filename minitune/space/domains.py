@@ -487,7 +487,7 @@ def fits(space: Any, value: Any, by_functions: bool = True) -> bool:
     Args:
         space: A search space or a part of one.
         value: Any value.
-        by_functions: What to return for the user's functions, since they may return anything.
+        by_functions: The answer for functions of the user, which may return anything.
     """
     domain = as_domain(space)
     if domain is not None:

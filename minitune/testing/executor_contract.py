@@ -1,4 +1,4 @@
-"""TrialExecutorContract: what every executor must do; the actors that it runs, and the watch that drives an executor.
+"""TrialExecutorContract tests what every executor must do. It brings the actors to run, and a driver for the executor.
 
 Example:
     A file `test_my_executor.py`, for pytest:
@@ -402,7 +402,7 @@ class Watch:
         return event
 
     def rest(self) -> list[Event]:
-        """All events of what a test has done so far that are still to come: those before the end of a new actor."""
+        """Wait for all events that earlier calls cause: start a new actor, and collect events until it has ended."""
         self._fences += 1
         fence = f"fence-{self._fences}#1"
         self.executor.start(fence, functools.partial(Account, balance=0), NOTHING)
@@ -559,7 +559,7 @@ class TrialExecutorContract:
     # -- exceptions ------------------------------------------------------------------------------------------------
 
     def test_an_exception_leaves_the_actor_alive(self, tmp_path: Path) -> None:
-        """It arrives with its traceback, whatever its kind and wherever it was raised."""
+        """An exception of any kind arrives with its traceback, wherever the actor raised it."""
         with self.watch(tmp_path) as watch:
             watch.start("a#1", functools.partial(Account, balance=7))
             for method in ("fail", "fail_at_once"):
@@ -761,7 +761,7 @@ class TrialExecutorContract:
             assert watch.start("b#1", Account, request).actor_id == "b#1"
 
     def test_what_can_never_fit_is_an_error(self, tmp_path: Path) -> None:
-        """`can_start` raises an error with the amounts; a request that only has to wait is no error."""
+        """`can_start` raises an error that names the amounts. A request that has to wait is no error."""
         with self.watch(tmp_path) as watch:
             with _raises(TuneError, match="3"):
                 watch.executor.can_start(Resources([{"CPU": 3}]))
@@ -789,7 +789,7 @@ class TrialExecutorContract:
     # -- shared values -----------------------------------------------------------------------------------------------
 
     def test_a_shared_value_arrives(self, tmp_path: Path) -> None:
-        """Equal to what was stored, by a handle that is small however large the value is."""
+        """The actor gets an equal value. The handle is small, even for a large value."""
         with self.watch(tmp_path) as watch:
             value = {"rows": list(range(100_000))}
             handle = watch.executor.share(value)
@@ -862,7 +862,7 @@ class TrialExecutorContract:
             assert self._start_reusable(watch, "e#1").reused
 
     def test_what_is_not_parked(self, tmp_path: Path) -> None:
-        """An actor without a key, and one whose `stop()` raises, are gone after a stop that would keep them."""
+        """A stop with `keep` ends an actor that has no key, and one whose `stop()` raises."""
         with self.watch(tmp_path) as watch:
             self._start_reusable(watch, "a#1", key=None)
             assert watch.stop("a#1", keep=True).kind == "stopped"

@@ -94,7 +94,7 @@ _GPU_DEVICE = "/dev/nvidia"
 
 
 class SmokeFailure(AssertionError):
-    """A short tuning has failed. The text says what went wrong, and where.
+    """A short tuning has failed. The text names the fault and its place.
 
     Attributes:
         grid: The results; None if the run did not end.

@@ -18,7 +18,7 @@ def flatten_dict(
 
     Args:
         dt: A nested dict; it stays as it is.
-        delimiter: What stands between the parts of a key.
+        delimiter: The text between the parts of a key.
         prevent_delimiter: Refuse keys that contain the delimiter, which `unflatten_dict` would split.
         flatten_list: Flatten lists as well; positions become keys.
 
@@ -106,10 +106,10 @@ def unflattened_lookup(
     """The value at a path such as `"a/0/b"`, which is `lookup["a"][0]["b"]`.
 
     Args:
-        flat_key: The path, or a key that is there as it stands.
+        flat_key: The path, or an existing key that contains the delimiter.
         lookup: Nested dicts and lists.
         delimiter: Where the path is split.
-        **kwargs: `default`: what to return if there is nothing at the path.
+        **kwargs: `default`: the value to return if there is nothing at the path.
 
     Raises:
         KeyError: If there is nothing, and no `default`.
