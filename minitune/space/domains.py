@@ -122,12 +122,15 @@ class Sampler:
         raise NotImplementedError(f"{type(self).__name__} must override draw()")
 
     def sample(self, domain: Domain, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
-        """Draw one value, or a list if `size` is not 1. See `minitune.space.domains.Domain.sample`."""
+        """Draw one value, or several if `size` is not 1. See `minitune.space.domains.Domain.sample`."""
         rng = random_state if isinstance(random_state, random.Random) else random_generator(random_state)
         if size == 1:
             return self.draw(domain, config[0] if isinstance(config, list) and config else config, rng)
         configs = config if isinstance(config, list) else [config] * size
-        return [self.draw(domain, configs[i], rng) for i in range(size)]
+        values = [self.draw(domain, configs[i], rng) for i in range(size)]
+        numpy = sys.modules.get("numpy")  # without it loaded, a program expects no arrays
+        is_plain = isinstance(domain, (Float, Integer)) and isinstance(self, (Uniform, LogUniform, Normal))
+        return numpy.array(values) if numpy is not None and is_plain else values
 
     def __str__(self) -> str:
         return type(self).__name__
@@ -270,7 +273,8 @@ class Domain:
             random_state: See `random_generator`.
 
         Returns:
-            One value, or a list of `size` values if `size` is not 1.
+            One value, or `size` values if `size` is not 1: as a list, or as an array if numpy is loaded and the domain
+            has numbers without a step, as in Ray Tune.
         """
         sampler = self.sampler if self.sampler is not None else self.default_sampler_cls()
         return sampler.sample(self, config=config, size=size, random_state=random_state)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import minitune as tune
 from minitune import RunConfig, TuneConfig, Tuner, sample_from
 
 
@@ -27,3 +28,12 @@ def test_functions_that_draw_from_numpy(tmp_path: Any) -> None:
     assert len(set(drawn(1, 1))) == 3
     assert drawn(1, 1) == drawn(1, 2) != drawn(2, 1)
     assert drawn(None, 1) == drawn(None, 1) != pytest.approx(drawn(None, 2))
+
+
+def test_several_numbers_come_as_an_array() -> None:
+    values = tune.uniform(2, 3).sample(size=4, random_state=1)
+    assert isinstance(values, np.ndarray)
+    assert values.shape == (4,)
+    assert tune.randint(0, 9).sample(size=2).dtype.kind == "i"
+    assert isinstance(tune.quniform(0, 1, 0.5).sample(size=2), list)
+    assert isinstance(tune.choice("ab").sample(size=2), list)
