@@ -1,8 +1,8 @@
 """A training as a test, for CI: `pytest --pyargs minitune.examples.ci_smoke`, or without pytest by `python -m`.
 
-`smoke` runs a short tuning, and fails with the training's own traceback if a trial fails or anything is left behind.
-`assert_best` holds the best value against a target. In a suite of your own the fixture `minitune_smoke` does the same
-without an import. The training and its data are those of the quickstart.
+`smoke` runs a short tuning. It fails, with the training's own traceback, if a trial fails or leaves something behind.
+`assert_best` compares the best value with a target. In your own suite, the fixture `minitune_smoke` does the same
+without an import. The training and the data are those of the quickstart.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def test_the_training_runs() -> None:
 
 
 def test_the_training_runs_in_processes_and_is_good_enough() -> None:
-    """As in a real run, with a scheduler; the best of them must read the species of most flowers."""
+    """Run trials in processes, with a scheduler. The best network must recognise most flowers."""
     grid = smoke(
         train_iris,
         SPACE,

@@ -1,12 +1,12 @@
 """Tune a neural network on handwritten digits, with early stopping: `python -m minitune.examples.digits`.
 
-`train_digits` is an ordinary training loop around scikit-learn's `MLPClassifier`: one `partial_fit` per epoch, a report
-after each, and a checkpoint to go on from. At the end the best checkpoint is loaded and measured on digits that neither
-training nor tuning has seen; the exit status is 0 only if the network is good enough.
+`train_digits` is an ordinary training loop around scikit-learn's `MLPClassifier`: one `partial_fit` per epoch, followed
+by a report with a checkpoint. At the end, the example loads the best checkpoint and measures it on digits that neither
+training nor tuning has seen. The exit status is 0 only if the network is good enough.
 
-A checkpoint here is a pickled model, as scikit-learn recommends. To load a pickle is to run what its author wrote, so
-it is done only with files that this very run has written below its own directory; never load a checkpoint of somebody
-else's like this.
+A checkpoint here is a pickled model, as scikit-learn recommends. Loading a pickle can run any code of its author. So
+the example loads only files that this run has written to its own directory. Never load another person's checkpoint like
+this.
 
 Data: 1797 scanned digits of 8 x 8 pixels that come with scikit-learn (from the UCI repository, 1998).
 """
@@ -44,7 +44,7 @@ Part = tuple[Any, Any]
 
 
 def split(seed: int) -> tuple[Part, Part, Part]:
-    """Shuffle the digits: 60 % to train on, 20 % to tune on, 20 % held out; each part has its share of all ten."""
+    """Shuffle the digits: 60 % training, 20 % tuning, 20 % held out. All parts have the same share of each digit."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
@@ -56,7 +56,7 @@ def split(seed: int) -> tuple[Part, Part, Part]:
 
 
 def load(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The model of a checkpoint that this run has written, and how many epochs it was trained for."""
+    """Load the model of one of this run's checkpoints, and the number of epochs of its training."""
     with checkpoint.as_directory() as directory:
         state: dict[str, Any] = pickle.loads(Path(directory, MODEL_FILE).read_bytes())
     return state
@@ -128,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.samples < 1:
         parser.error(f"expected --samples >= 1, but got {options.samples}")
     try:
-        import sklearn  # noqa: F401 - here and not in the trials, so that its absence is said once
+        import sklearn  # noqa: F401 - here, so that a missing package is reported once and not by each trial
     except ImportError:
         print("this example needs scikit-learn: pip install 'minitune[examples]'", file=sys.stderr)
         return 1

@@ -1,11 +1,11 @@
 """Let a population of trainings find a schedule for the learning rate: `python -m minitune.examples.pbt`.
 
-Eight trainings run at a time. Every few epochs, bad trainings copy the weights of a good one, and continue with a
-slightly different rate. So the rate is large while that helps, and small in the end, without a schedule. At the end,
-the program also measures trainings with a constant rate, which do worse.
+Eight trainings run at the same time. Every few epochs, the worst ones copy the weights of one of the best, and continue
+with a slightly different learning rate. So the rate is large as long as that helps, and small at the end, without a
+schedule. The example also measures constant rates, which are worse.
 
-The problem is descent on a quadratic bowl with a noisy gradient. It is small enough to see why this works: with a large
-rate the training is fast, but noise keeps it away from the minimum. With a small rate it arrives too late.
+The problem shows why: gradient descent on a quadratic function with a noisy gradient. A large rate is fast, but the
+noise keeps it away from the minimum. A small rate gets there too late.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NOISE = 1.0
 
 
 def descend(weights: list[float], lr: float, seed: int, epoch: int) -> None:
-    """One epoch: steps along the noisy gradient. The noise is that of the epoch, so every training sees the same."""
+    """One epoch: steps along the noisy gradient. The noise of an epoch is the same for all trainings."""
     rng = random.Random(f"{seed} {epoch}")
     for _ in range(STEPS):
         for i, curvature in enumerate(CURVATURES):
@@ -49,12 +49,12 @@ def descend(weights: list[float], lr: float, seed: int, epoch: int) -> None:
 
 
 def loss_of(weights: list[float]) -> float:
-    """How far above the ground of the bowl these weights are."""
+    """The value of the quadratic function. Its minimum is 0."""
     return sum(curvature * weight**2 / 2 for curvature, weight in zip(CURVATURES, weights, strict=True))
 
 
 def train(config: dict[str, Any]) -> None:
-    """Train from the beginning, or from the weights that this training, or another one, has saved."""
+    """Train from the beginning, or from the saved weights of this or another training."""
     weights, epoch = [10.0] * len(CURVATURES), 0
     if checkpoint := get_checkpoint():
         state = json.loads(Path(checkpoint.path, "state.json").read_text())
@@ -71,7 +71,7 @@ def train(config: dict[str, Any]) -> None:
 def tune(seed: int, population: int, storage: str | None) -> ResultGrid:
     """Train a population. Blocks until all have ended."""
     tuner = Tuner(
-        with_resources(train, {"cpu": 0.25}),  # so that all run side by side, on two CPUs too
+        with_resources(train, {"cpu": 0.25}),  # so that all run at the same time, even on two CPUs
         param_space={"lr": loguniform(1e-3, 1.0), "seed": seed},
         tune_config=TuneConfig(
             metric="loss",
@@ -98,7 +98,7 @@ def tune(seed: int, population: int, storage: str | None) -> ResultGrid:
 
 
 def loss_at_constant_rate(lr: float, seed: int) -> float:
-    """The final loss of a training whose rate stays the same."""
+    """The final loss of a training with a constant rate."""
     weights = [10.0] * len(CURVATURES)
     for epoch in range(1, EPOCHS + 1):
         descend(weights, lr, seed, epoch)

@@ -1,8 +1,8 @@
 """Tune a small neural network on real flowers, with early stopping: `minitune demo`.
 
-`train_iris` is an ordinary training loop: it takes its hyperparameters from a dict, reports after each epoch, and goes
-on from a checkpoint if there is one. `tune` is all that tuning needs. The rest shows that the winner is worth having:
-its best checkpoint is loaded in a new process and measured on flowers that neither training nor tuning has seen.
+`train_iris` is an ordinary training loop: it takes its hyperparameters from a dict, reports after each epoch, and
+continues from a checkpoint if there is one. `tune` has everything that tuning needs. The rest tests the winner: it
+loads the best checkpoint in a new process and measures it on flowers that neither training nor tuning has seen.
 
 Data: Fisher's Iris measurements (1936), public domain: 150 flowers of three species, four lengths in centimetres.
 """
@@ -47,7 +47,7 @@ Row = tuple[list[float], int]
 
 
 def split(seed: int) -> tuple[list[Row], list[Row], list[Row]]:
-    """Shuffle the flowers: 45 to train on, 45 to tune on, 60 held out. The scale comes from the first 45 alone."""
+    """Shuffle the flowers: 45 for training, 45 for tuning, 60 held out. Only the first 45 determine the scale."""
     with open(Path(__file__).with_name("iris.csv"), encoding="utf-8", newline="") as file:
         flowers = [([float(x) for x in line[:4]], SPECIES.index(line[4])) for line in list(csv.reader(file))[1:]]
     random.Random(seed).shuffle(flowers)
@@ -87,19 +87,19 @@ class Network:
             inputs.append(features)
             activations.append(hidden)
             errors.append(error)
-            blames.append(blame[:-1])  # nothing leads to the constant 1
+            blames.append(blame[:-1])  # the constant 1 has no weights
         _descend(self.output, errors, activations, lr, l2)
         _descend(self.hidden, blames, inputs, lr, l2)
 
     def evaluate(self, rows: list[Row]) -> tuple[float, float]:
-        """Return the mean cross-entropy, and the share of flowers with the right answer."""
+        """Mean cross-entropy, and the share of flowers whose species is found."""
         answers = [(self.forward(features)[1], label) for features, label in rows]
         loss = statistics.mean(-math.log(max(ps[label], 1e-12)) for ps, label in answers)
         return loss, statistics.mean(float(max(ps) == ps[label]) for ps, label in answers)
 
 
 def _descend(weights: Weights, errors: Weights, inputs: Weights, lr: float, l2: float) -> None:
-    """Change the weights of a layer, from the errors of its units and their inputs for each flower."""
+    """Update the weights of a layer from the errors and the inputs of its units for each flower."""
     for row, error in zip(weights, zip(*errors, strict=True), strict=True):
         for j, values in enumerate(zip(*inputs, strict=True)):
             row[j] -= lr * (sum(map(mul, error, values)) / len(values) + l2 * row[j])
@@ -112,20 +112,20 @@ def save(directory: str, network: Network, epoch: int) -> None:
 
 
 def load(directory: str) -> tuple[Network, int]:
-    """The network and the epoch that `save` has written."""
+    """Read the network and the epoch that `save` has written."""
     state = json.loads(Path(directory, "network.json").read_text(encoding="utf-8"))
     return Network(state["hidden"], state["output"]), state["epoch"]
 
 
 def train_iris(config: dict[str, Any]) -> None:
-    """Train epoch by epoch; what is tuned is the loss on the validation rows."""
+    """Train epoch by epoch. The objective is the loss on the validation rows."""
     training, validation, _ = split(config["seed"])
     network, epoch = Network.fresh(config["units"], random.Random(config["seed"])), 0
     if checkpoint := get_checkpoint():
         network, epoch = load(checkpoint.path)
     while epoch < MAX_EPOCHS:
         epoch += 1
-        # The order depends on the epoch alone, so that a training that was interrupted goes on as if it had not been.
+        # The order depends only on the epoch, so an interrupted training gives the same result as an uninterrupted one.
         order = random.Random(f"{config['seed']} {epoch}").sample(training, len(training))
         for start in range(0, len(order), config["batch"]):
             network.learn(order[start : start + config["batch"]], config["lr"], config["l2"])
@@ -165,7 +165,7 @@ def tune(seed: int, samples: int, storage: str | None) -> ResultGrid:
 
 
 def score_in_new_process(checkpoints: Sequence[Checkpoint], seed: int) -> list[float]:
-    """Held-out accuracy of each checkpoint, from a process that knows nothing but their directories."""
+    """The held-out accuracy of each checkpoint, measured in a process that knows only the directories."""
     command = [sys.executable, "-m", "minitune.examples.quickstart", "--seed", str(seed), "--score"]
     command += [checkpoint.path for checkpoint in checkpoints]
     answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
@@ -173,7 +173,7 @@ def score_in_new_process(checkpoints: Sequence[Checkpoint], seed: int) -> list[f
 
 
 def show(grid: ResultGrid, seed: int) -> None:
-    """Print what the run was good for."""
+    """Print the results of the run."""
     best = grid.get_best_result(scope="all")
     checkpoints = [result.get_best_checkpoint("loss", "min") for result in (best, *grid)]
     winner, *everyone = score_in_new_process(checkpoints, seed)

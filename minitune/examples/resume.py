@@ -1,8 +1,8 @@
-"""Go on after a crash: `python -m minitune.examples.resume`.
+"""Resume a run after a crash: `python -m minitune.examples.resume`.
 
-The tuning runs in a process of its own here, which is killed in the middle, as by a power cut or the kernel's lack of
-memory: it gets no chance to clean up. Then the run is restored from its directory. Trials that had ended stay as they
-are; those that were running go on from their last checkpoints, at the epoch at which they were.
+The example runs the tuning in another process and kills it in the middle. Like after a power cut, the process cannot
+clean up. Then the example restores the run from its directory. Trials that had ended stay unchanged. Trials that were
+running continue from their last checkpoints, at the same epoch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RATES = [0.01, 0.03, 0.1, 0.3]
 
 
 def train(config: dict[str, Any]) -> None:
-    """Train from the last checkpoint if there is one, as after a crash, else from the beginning."""
+    """Train from the last checkpoint if there is one (after a crash), else from the beginning."""
     loss, epoch = 1.0, 0
     if checkpoint := get_checkpoint():
         state = json.loads(Path(checkpoint.path, "state.json").read_text())
@@ -34,7 +34,7 @@ def train(config: dict[str, Any]) -> None:
     began_at = epoch
     while epoch < EPOCHS:
         epoch += 1
-        time.sleep(EPOCH_S)  # here is the training
+        time.sleep(EPOCH_S)  # represents the training
         loss *= 1 - config["lr"]
         with tempfile.TemporaryDirectory() as directory:
             Path(directory, "state.json").write_text(json.dumps({"loss": loss, "epoch": epoch}))
@@ -43,7 +43,7 @@ def train(config: dict[str, Any]) -> None:
 
 
 def tune(storage: str) -> ResultGrid:
-    """Start the run. Blocks until its end, if it gets there."""
+    """Start the run. Blocks until its end."""
     tuner = Tuner(
         train,
         param_space={"lr": grid_search(RATES)},
@@ -54,12 +54,12 @@ def tune(storage: str) -> ResultGrid:
 
 
 def resume(run: Path) -> ResultGrid:
-    """Go on with the run. Blocks until its end."""
+    """Continue the run. Blocks until its end."""
     return Tuner.restore(str(run), trainable=train).fit()
 
 
 def crash(storage: str) -> None:
-    """Start the run in another process, and kill that when some epochs are done."""
+    """Start the run in another process, and kill that process after some epochs."""
     driver = subprocess.Popen([sys.executable, "-m", "minitune.examples.resume", "--start", "--storage", storage])
     try:
         while driver.poll() is None and len(list(Path(storage).glob("resumed/*/checkpoint_*"))) < 4:
@@ -71,7 +71,7 @@ def crash(storage: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the example with the arguments of a command line; returns the exit status."""
-    parser = argparse.ArgumentParser(description="Kill a tuning in the middle, and go on with it.")
+    parser = argparse.ArgumentParser(description="Kill a tuning in the middle, and resume it.")
     parser.add_argument("--storage", metavar="DIR", help="where results go (default: a temporary directory)")
     parser.add_argument("--start", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

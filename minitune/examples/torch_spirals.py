@@ -1,9 +1,10 @@
 """Tune a PyTorch network on CPUs or GPUs: `python -m minitune.examples.torch_spirals`.
 
-Two spirals wind around each other, and the network learns to which of them a point belongs. Four trials share a GPU if
-there is one. `CUDA_VISIBLE_DEVICES` is set for each trial, so `"cuda"` is the right device in all of them.
+The network must tell which of two interleaved spirals a point belongs to. If there is a GPU, four trials share it.
+minitune sets `CUDA_VISIBLE_DEVICES` for each trial, so `"cuda"` is the right device in all of them.
 
-A checkpoint holds the weights of the network and the optimiser, so an interrupted trial continues where it was.
+A checkpoint has the weights of the network and the state of the optimiser, so an interrupted trial continues where it
+stopped.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def train(config: dict[str, Any]) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=config["lr"], weight_decay=config["weight_decay"])
     epoch = 0
     if checkpoint := get_checkpoint():
-        # weights_only: nothing but tensors and plain values is read, so that a file cannot run code
+        # weights_only reads only tensors and plain values, so that a file cannot run code
         state = torch.load(Path(checkpoint.path, MODEL_FILE), map_location=device, weights_only=True)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
@@ -109,7 +110,7 @@ def tune(seed: int, samples: int, storage: str | None) -> ResultGrid:
             mode="max",
             num_samples=samples,
             seed=seed,
-            reuse_actors=True,  # a worker that has imported PyTorch is worth keeping
+            reuse_actors=True,  # importing PyTorch takes long, so keep the workers
             scheduler=ASHAScheduler(max_t=MAX_EPOCHS, grace_period=2),
         ),
         run_config=RunConfig(
@@ -140,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.samples < 1:
         parser.error(f"expected --samples >= 1, but got {options.samples}")
     try:
-        import torch  # noqa: F401 - here and not in the trials, so that its absence is said once
+        import torch  # noqa: F401 - here, so that a missing package is reported once and not by each trial
     except ImportError:
         print("this example needs PyTorch: pip install 'minitune[torch]'", file=sys.stderr)
         return 1

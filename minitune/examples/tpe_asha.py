@@ -1,8 +1,9 @@
 """A searcher that learns and a scheduler that stops early, together: `python -m minitune.examples.tpe_asha`.
 
-TPE draws its first 10 configurations at random; then it proposes ones that are like the good ones so far. ASHA gives 3
-epochs to each trial, and more to those that are ahead. So every trial has a loss after 3 epochs, by which the first 10
-are compared with the others. The network and its data are those of the quickstart. `--search random` is for comparison.
+TPE draws its first 10 configurations at random. After that, it suggests configurations that resemble the best ones.
+ASHA gives 3 epochs to each trial, and more to the best ones. So every trial has a loss after 3 epochs, and the example
+compares these losses of the first 10 trials and of the others. The network and the data are those of the quickstart.
+Compare with `--search random`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from minitune.examples.quickstart import MAX_EPOCHS, train_iris
 
 LEAST_EPOCHS = 3
 AT_RANDOM = 10
-"""How many configurations TPE draws before it has something to go by: its `n_initial_points`."""
+"""How many configurations TPE draws at random: its `n_initial_points`."""
 
 
 def tune(search: str, seed: int, samples: int, storage: str | None) -> ResultGrid:

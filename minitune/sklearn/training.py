@@ -1,9 +1,9 @@
-"""CandidateTraining: one trial trains one candidate and scores it on all folds.
+"""CandidateTraining: one trial is one candidate, which is trained and scored on all folds.
 
-All folds take one step at a time, so each report has the score of the candidate on all of them. scikit-learn's
-`_fit_and_score` does the fits and the scoring: parameters of `fit`, times, failed fits, scorers. It is private, but the
-public `cross_validate` cannot continue a training. If the training goes in steps, `StepwiseFit` replaces the
-estimator's `fit` there.
+All folds are trained in turn, one step each, so that a report has the candidate's score on all of them. scikit-learn's
+own `_fit_and_score` handles fits and scores (parameters of `fit`, times, failed fits, scorers). It is private, but the
+public `cross_validate` cannot continue a training. If the training is in steps, `StepwiseFit` replaces the estimator's
+`fit` there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SCORE = "score"
 FOLDS = "folds"
 """The key of a result under which scikit-learn's outcomes of the folds are."""
 PARTIAL_FIT = "partial_fit"
-"""The method of estimators that go on with their training."""
+"""The method of estimators that can continue their training."""
 _STATE_FILE = "folds.pickle"
 
 Outcome = dict[str, Any]
@@ -69,7 +69,7 @@ class StepwiseFit:
             ValueError: If the estimator cannot be trained in steps, or a parameter of fit is not for the last step of a
                 pipeline.
         """
-        vars(self._estimator).pop("fit", None)  # this object, if it is there: below, fit is the estimator's own
+        vars(self._estimator).pop("fit", None)  # remove this object, so that `fit` is the estimator's own below
         last, own_params = self._estimator, fit_params
         is_pipeline = isinstance(last, Pipeline)
         if is_pipeline:
@@ -113,7 +113,7 @@ class StepwiseFit:
 
 
 _BOOSTING = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
-"""Their `max_iter` is a number of trees: it counts those that are there, while others count the iterations to come."""
+"""Their `max_iter` is the total number of trees. For other estimators, it is the number of further iterations."""
 
 
 def resource_of(last: Any) -> str | None:

@@ -97,7 +97,7 @@ class SchedulerContract:
             assert {trial.status for trial in _trials(done)} == {TERMINATED}
 
     def test_failures_leave_the_others_alone(self) -> None:
-        """A trial that fails for good has the status ERROR; one that is tried again goes on; all others end well."""
+        """A trial without retries gets the status ERROR, a retried trial continues, and all other trials finish."""
 
         def curve(config: dict[str, Any]) -> Curve:
             for number, step in enumerate(self.curve(config)):
@@ -137,7 +137,7 @@ class SchedulerContract:
     # -- the same again ----------------------------------------------------------------------------------------------
 
     def test_a_seed_decides_everything(self) -> None:
-        """The same seed gives the same decisions, whatever the global generator's state, and leaves that alone."""
+        """The same seed gives the same decisions, for any state of the global generator, which does not change."""
         first = self.simulated().decision_log
         random.seed(99)
         state = random.getstate()
@@ -157,7 +157,7 @@ class SchedulerContract:
         ]
 
     def test_a_saved_state_goes_on_as_if_nothing_had_happened(self, tmp_path: Path) -> None:
-        """A new scheduler that has read the state decides as the old one would have, wherever the old one stood."""
+        """A new scheduler with a saved state makes the same decisions as the old one, from any point on."""
         path = str(tmp_path / "scheduler")
         for num_workers in (2, 8):
             plain = self.simulated(num_workers=num_workers)
@@ -183,7 +183,7 @@ class SchedulerContract:
 
 
 class _EndlessError(BaseException):
-    """Ends a run from within a trial. It is no `Exception`, since that would count as the trial's failure."""
+    """Ends a run from within a trial. It is not an `Exception`, because that would be a failure of the trial."""
 
 
 def _trials(done: Simulation) -> list[Trial]:

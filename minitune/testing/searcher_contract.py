@@ -71,7 +71,7 @@ class SearcherContract:
         return searcher
 
     def play(self, searcher: Searcher, count: int, first: int = 0, sign: int = 1) -> Told:
-        """Try so many configurations, one after the other, each with a result and an end."""
+        """Try `count` configurations, one after the other, each with a result and an end."""
         told: Told = []
         for number in range(first, first + count):
             trial_id = f"trial_{number}"
@@ -119,7 +119,7 @@ class SearcherContract:
     # -- what trials do ----------------------------------------------------------------------------------------------
 
     def test_nothing_that_trials_do_throws_it_off(self) -> None:
-        """Failures, ends without a result, values that are no finite numbers, pauses, and ids that it does not know."""
+        """It handles failures, ends without a result, values that are not finite, pauses, and unknown ids."""
         searcher = self.ready()
         ends: list[dict[str, Any]] = [
             {"error": True},
@@ -144,7 +144,7 @@ class SearcherContract:
     # -- the same again ----------------------------------------------------------------------------------------------
 
     def test_a_seed_decides_everything(self) -> None:
-        """The same seed gives the same suggestions, whatever the global generator's state, and leaves that alone."""
+        """The same seed gives the same suggestions, for any state of the global generator, which does not change."""
         first = self.play(self.ready(seed=1), 20)
         random.seed(99)
         state = random.getstate()
@@ -158,7 +158,7 @@ class SearcherContract:
         assert self.play(self.ready(mode="max"), 20, sign=-1) == self.play(self.ready(mode="min"), 20)
 
     def test_a_saved_state_goes_on_as_if_nothing_had_happened(self, tmp_path: Path) -> None:
-        """A new searcher that has read the state suggests what the old one would have, with a trial still running."""
+        """A new searcher with a saved state makes the same suggestions as the old one, even with a running trial."""
         plain, cut, path = self.ready(), self.ready(), str(tmp_path / "searcher")
         told: list[Told] = []
         for searcher in (plain, cut):
