@@ -21,6 +21,8 @@ import minitune as tune
 from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, RunConfig, TuneConfig, Tuner, cli
 from minitune.error import TuneError
 from minitune.execution.ray import RayTrialExecutor, _connect
+from minitune.execution.trial_executor import Exited, Started
+from minitune.testing.executor_contract import ONE_CPU, Account
 
 pytestmark = pytest.mark.usefixtures("connection")
 
@@ -153,7 +155,6 @@ class DiesWhenItIsReset(Adding):
 
 
 def test_a_worker_that_dies_when_it_is_reset_is_replaced_for_good(tmp_path):
-    """Its relay is not taken for an idle one, which would end after a short time."""
     grid = fit(
         DiesWhenItIsReset,
         tmp_path,
@@ -164,6 +165,25 @@ def test_a_worker_that_dies_when_it_is_reset_is_replaced_for_good(tmp_path):
     )
 
     assert [(result.error, result.metrics["iterations_since_restore"]) for result in grid] == [(None, 4)] * 2
+
+
+def test_a_relay_whose_worker_is_replaced_is_not_idle(tmp_path):
+    """An idle relay would be given to another trial, or end after a short time."""
+    executor = RayTrialExecutor(directory=lambda: str(tmp_path))
+    try:
+        executor.start("a#1", Account, ONE_CPU)
+        while not any(isinstance(event, Started) for event in executor.wait(None)):
+            pass
+        process = executor._actors["a#1"].process
+        executor.stop("a#1", 0.0)
+        while not any(isinstance(event, Exited) for event in executor.wait(None)):
+            pass
+        following = executor._new_process(ONE_CPU, process)
+
+        assert following.launcher is process.launcher
+        assert executor._cluster.take(ONE_CPU, lambda: False) is not following.launcher
+    finally:
+        executor.shutdown()
 
 
 def test_a_trial_goes_on_after_the_death_of_its_relay(tmp_path):
