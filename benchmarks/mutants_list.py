@@ -88,7 +88,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "minitune/output/progress.py",
         "    if total_samples == 1 and any(not isinstance(domain.sampler, Grid) for domain in searched):",
         "    if total_samples == 1:",
-        "tests/output/test_output_of_a_run.py::test_a_relative_path_gets_a_hint_where_the_file_is",
+        "tests/output/test_output_of_a_run.py::test_the_hint_is_told_once_where_the_error_is_raised",
     ),
     (
         "minitune/commands/why.py",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ Tuner(with_parameters(train, data=[1, 2, 3]), param_space={"go": os.path.abspath
 
 
 def doctor(script: Script) -> dict[str, Any]:
-    done = script.run_minitune("doctor", "--json", "--no-trial")
+    done = script.run_command([sys.executable, "-m", "minitune", "doctor", "--json", "--no-trial"])
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)
     return told
@@ -41,10 +42,11 @@ def test_a_living_run_is_no_leftover_and_a_killed_one_is(script: Script) -> None
     script.wait_for_reports(1, "live")
     shared = script.storage / "live" / "shared"
     shared.mkdir(exist_ok=True)  # where the value that its trials share is in memory, it is not there
+    workers = descendants_of(live)
     told = doctor(script)
     assert (told["unfinished"], about_runs(told)) == ([], [])
-
-    workers = descendants_of(live)
+    orphans = {word.strip(",") for text in told["warnings"] if "whose driver is gone" in text for word in text.split()}
+    assert not orphans & {str(worker.pid) for worker in workers}
     os.kill(live.pid, signal.SIGKILL)
     script.finish(live)
     for process in workers:
