@@ -208,7 +208,7 @@ def test_one_tuner_fits_twice(caplog: pytest.LogCaptureFixture) -> None:
     ("field", "name", "text"),
     [
         ("search_alg", "tpr", r"search_alg must be one of .* but got 'tpr' \(did you mean 'tpe'\?\)"),
-        ("search_alg", "hebo", r"subclass minitune\.search\.Searcher"),
+        ("search_alg", "hebo", r"write a minitune\.search\.Searcher"),
         ("scheduler", "ahsa", r"scheduler must be one of .* but got 'ahsa' \(did you mean 'asha'\?\)"),
     ],
 )

@@ -171,7 +171,8 @@ def test_commands_that_ask_for_the_best_need_one_of_them(capsys: pytest.CaptureF
     points()
     path = str(run_path())
     assert main(["best", path]) != 0
-    assert "several objectives, cost (min), gain (max), so that none is best; pass --metric" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "several objectives (cost (min), gain (max)), so no trial is the best; pass --metric" in said
     assert main(["best", path, "--metric", "gain"]) == 0
     assert "max of gain" in capsys.readouterr().out
     assert main(["compare", path, path, "--metric", "gain"]) == 0

@@ -222,7 +222,7 @@ def test_a_shared_object_is_a_reference(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path / "handle")], capture_output=True, text=True, timeout=60
     )
-    assert "not in this process" in done.stderr
+    assert "no longer in this process" in done.stderr
 
 
 def test_classes_of_a_script_are_found_by_name_in_a_worker(tmp_path: Path) -> None:
