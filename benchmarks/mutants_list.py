@@ -900,23 +900,6 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "tests/controller/test_driver_resume.py::test_a_trial_that_ends_by_itself_during_an_interrupt_has_ended",
     ),
     (
-        "minitune/execution/actions.py",
-        "        self._recorder.exploit(trial, donation.donor, donation.record, config, reason)\n"
-        "        self._state.donations[trial.trial_id] = donation\n"
-        "        live = self._state.live.get(trial.actor_id)\n"
-        "        if live is not None:\n"
-        "            live.idle = False\n"
-        "            self.let_go(live)\n",
-        "        self._state.donations[trial.trial_id] = donation\n"
-        "        live = self._state.live.get(trial.actor_id)\n"
-        "        if live is not None:\n"
-        "            live.idle = False\n"
-        "            self.let_go(live)\n"
-        "        self._recorder.exploit(trial, donation.donor, donation.record, config, reason)\n"
-        "        if live is not None:\n",
-        "tests/controller/test_driver_order.py::test_what_ends_a_worker_is_on_record_before_it_is_asked_to_end",
-    ),
-    (
         "minitune/execution/state.py",
         "        firsts.sort()  # by arrival numbers, which are distinct\n",
         "",
