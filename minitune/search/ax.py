@@ -1,6 +1,7 @@
-"""AxSearch: Ax's Bayesian optimisation proposes. Needs `ax-platform` 1.3 (the extra `ax`) and Python 3.11, or later.
+"""AxSearch: suggestions of Ax's Bayesian optimisation. Needs `ax-platform` >= 1.3 (the extra `ax`) and Python >= 3.11.
 
-Ax takes seconds to import, when a searcher is made, and a second or more for each suggestion once it has a model.
+Ax takes seconds to import, which happens when a searcher is created. Once it has a model, each suggestion takes a
+second or more.
 """
 
 from __future__ import annotations
@@ -42,36 +43,36 @@ from minitune.space.tree import has_unresolved_values
 logger = logging.getLogger("minitune")
 
 _OBJECTIVE = "objective"
-"""What Ax calls the metric: it reads names as parts of a formula, so that many, such as `beta`, would mean others."""
+"""The name of the metric in Ax. Ax reads names as parts of a formula, where `beta` has another meaning."""
 
 
 class AxSearch(SpaceSearcher):
-    """Asks Ax for configurations, and tells it what has become of them.
+    """Searches with Ax.
 
-    Ax hears of a trial when the trial ends. A trial that has failed, or has no value, counts as failed. Ax does not
-    know the steps of real numbers: their values are rounded. While Ax waits for results there are no suggestions. The
-    search ends once every configuration of a finite space was suggested.
+    Ax learns about a trial when the trial ends. A failed trial, or one without a value, counts as failed. Ax has no
+    steps for real numbers, so their values are rounded afterwards. While Ax waits for results, it makes no suggestions.
+    The search ends when every configuration of a finite space has been suggested.
 
     Args:
-        space: The search space, if it is not that of the run: a dict of this library's domains, or a list of dicts in
-            Ax's form, such as `{"name": "x", "type": "range", "bounds": [0.0, 1.0]}`.
-        metric: Name of the result to optimise; by default the run's.
+        space: The search space; by default the run's. A dict of this library's domains, or a list of dicts in Ax's
+            form, such as `{"name": "x", "type": "range", "bounds": [0.0, 1.0]}`.
+        metric: The metric to optimise; by default the run's.
         mode: `"min"` or `"max"`.
-        points_to_evaluate: Configurations that are tried first; what they lack is drawn. If one breaks a parameter
-            constraint, it is tried, but Ax does not hear of it.
-        parameter_constraints: Inequalities between parameters that are numbers without a step and without a
-            logarithmic scale, such as `"x + 2 * y <= 1"`.
+        points_to_evaluate: Configurations to try first. Missing parameters are drawn. A point that violates a parameter
+            constraint is tried, but Ax does not learn from it.
+        parameter_constraints: Inequalities between numeric parameters without a step and without a logarithmic scale,
+            such as `"x + 2 * y <= 1"`.
         outcome_constraints: Inequalities for other metrics, such as `"size <= 100"`. Trials must report these metrics.
-        ax_client: An `ax.api.client.Client` whose experiment and optimization are configured already. The space, the
-            direction and the constraints are then the client's, and cannot be given here.
+        ax_client: An `ax.api.client.Client` whose experiment and optimization are already configured. It determines the
+            space, the direction and the constraints, so these cannot be given here.
         **ax_kwargs: Arguments of `ax.api.client.Client.configure_generation_strategy`, such as `method`; the
-            `random_seed` of its `Client`, which is the run's by default; `verbose_logging`, with which Ax logs each
-            trial; and arguments of earlier versions: `max_concurrent`, `reward_attr`, `use_early_stopped_trials`.
+            `random_seed` of its `Client` (by default the run's seed); `verbose_logging`, which makes Ax log each trial;
+            and arguments of earlier versions: `max_concurrent`, `reward_attr`, `use_early_stopped_trials`.
 
     Raises:
-        ImportError: If there is no Ax.
-        TypeError: If Ax does not know an argument, or `ax_client` is Ax's old `AxClient`.
-        ValueError: If an argument breaks its rule, or Ax cannot search the space.
+        ImportError: If Ax is not installed.
+        TypeError: If Ax does not have an argument, or `ax_client` is Ax's old `AxClient`.
+        ValueError: If an argument has an invalid value, or Ax cannot search the space.
 
     Example:
         >>> import minitune as tune
@@ -92,7 +93,7 @@ class AxSearch(SpaceSearcher):
         **ax_kwargs: Any,
     ):
         storage = logging.getLogger("ax.storage.sqa_store.with_db_settings_base")
-        storage.addFilter(_nothing)  # it says that it is there when it is imported
+        storage.addFilter(_nothing)  # it logs a message when it is imported
         try:
             check_library(self, "ax.api.client", "ax", "ax-platform 1.3 or later")
         finally:
@@ -145,7 +146,7 @@ class AxSearch(SpaceSearcher):
             return self._attach(self._filled(self._points.pop(0)), trial_id)
         if self._space is not None and len(self._attached) >= space_size(self._space):
             logger.warning("AxSearch has suggested each of the %d configurations, so it ends", len(self._attached))
-            return self.FINISHED  # Ax would look for another one for a minute
+            return self.FINISHED  # Ax would search for another configuration for a minute
         from ax.exceptions.core import DataRequiredError, SearchSpaceExhausted
         from ax.exceptions.generation_strategy import MaxParallelismReachedException
 
@@ -155,7 +156,7 @@ class AxSearch(SpaceSearcher):
         except SearchSpaceExhausted:
             return self.FINISHED
         except (DataRequiredError, MaxParallelismReachedException):
-            if not self._live:  # no result will come that could help
+            if not self._live:  # no trial is running, so no result can change this
                 raise
             return None
         for index, values in trials.items():
@@ -181,7 +182,7 @@ class AxSearch(SpaceSearcher):
         pruned: bool = False,
         intermediate_values: list[float] | None = None,
     ) -> None:
-        """See `Searcher.add_evaluated_point`; Ax learns nothing of it if there are outcome constraints.
+        """See `Searcher.add_evaluated_point`. With outcome constraints, Ax does not learn from it.
 
         Raises:
             ValueError: If there is no space of domains yet, or no mode.
@@ -196,13 +197,13 @@ class AxSearch(SpaceSearcher):
                 self._end(index, {} if error else {_OBJECTIVE: value})
 
     def _attach(self, values: dict[str, Any], trial_id: str) -> dict[str, Any]:
-        """Make a trial of Ax's with given values; the configuration has them as they were given, and Ax rounded."""
+        """Create an Ax trial with given values. The configuration has the values unchanged; Ax gets rounded ones."""
         config = self._configured(values)
         self._attached.add(config_key(config))
         try:
             with self._quiet():
                 self._live[trial_id] = self._client.attach_trial(_to_library(self._space, values))
-        except ValueError as error:  # it breaks a constraint of the user's
+        except ValueError as error:  # it violates a constraint
             warn_once(
                 f"AxSearch: Ax does not learn from the point {shown(config)}, nor from others of this kind: {error} "
                 "(logged once)",
@@ -211,7 +212,7 @@ class AxSearch(SpaceSearcher):
         return config
 
     def _end(self, index: int, metrics: Mapping[str, Any]) -> None:
-        """Tell Ax the metrics that it needs; a trial that lacks one of them has failed."""
+        """Pass the needed metrics to Ax. A trial that lacks one of them has failed."""
         needed = self._client._experiment.optimization_config.metric_names
         found = {name: float(metrics[name]) for name in needed if usable(metrics.get(name))}
         found = {name: value for name, value in found.items() if math.isfinite(value)}
@@ -232,14 +233,14 @@ class AxSearch(SpaceSearcher):
     # -- state ---------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """See `Searcher.get_state`: Ax's client; not the space and the arguments."""
+        """See `Searcher.get_state`. The state is Ax's client, without the space and the arguments."""
         names = ("_client", "_live", "_attached", "_points", "_seed", "_rng", "_metric", "_mode")
         return {name: getattr(self, name) for name in names}
 
     # -- within --------------------------------------------------------------------------------------------------
 
     def _ready(self) -> Any:
-        """Ax's client; None for a space with nothing in it to be found, for which there is none."""
+        """Ax's client; None if the space has no parameters."""
         if self._client is not None:
             return self._client
         if self._space is None:
@@ -270,7 +271,7 @@ class AxSearch(SpaceSearcher):
 
     @contextmanager
     def _quiet(self) -> Iterator[None]:
-        """Keep Ax's own handler from showing each trial; a handler or a level of the user's stays as it is."""
+        """Keep Ax's own handler from showing each trial. The user's handlers and levels are not changed."""
         handlers = () if self._is_verbose else logging.getLogger("ax").handlers
         ours = [each for each in handlers if type(each) is logging.StreamHandler and each.level == logging.INFO]
         for handler in ours:
@@ -290,10 +291,10 @@ def _nothing(record: logging.LogRecord) -> bool:
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
-    """Refuse arguments that Ax does not know, now and not at the first trial.
+    """Check the options at once, not only at the first trial.
 
     Raises:
-        TypeError: If there is one.
+        TypeError: If Ax does not have an option.
     """
     from ax.api.client import Client
 
@@ -308,11 +309,11 @@ def _check_options(options: Mapping[str, Any]) -> None:
 
 
 def _check_client(client: Any) -> None:
-    """Refuse what is no configured client of Ax.
+    """Check that `client` is a configured client of Ax.
 
     Raises:
-        TypeError: If it is of Ax's old kind, which later versions of Ax lack.
-        ValueError: If it is none, or has no objective yet.
+        TypeError: If it is Ax's old `AxClient`, which later versions of Ax do not have.
+        ValueError: If it has another type, or no objective yet.
     """
     if type(client).__name__ == "AxClient":
         raise TypeError(
@@ -326,10 +327,10 @@ def _check_client(client: Any) -> None:
 
 
 def _check_constrained(known: list[Parameter], names: Iterable[str]) -> None:
-    """Refuse a constraint on a parameter that Ax sees as an index or as a number of steps.
+    """Refuse a constraint on a parameter that is an index or a number of steps in Ax.
 
     Raises:
-        ValueError: If there is one.
+        ValueError: If a constraint has such a parameter.
     """
     by_name = {each.name: each.domain for each in known}
     for name in names:
@@ -342,10 +343,10 @@ def _check_constrained(known: list[Parameter], names: Iterable[str]) -> None:
 
 
 def _as_domains(space: Any) -> dict[str, Any]:
-    """A space as a dict of domains.
+    """Convert a space to a dict of domains.
 
     Raises:
-        ValueError: If it is none, and no list of parameters in Ax's form.
+        ValueError: If it is neither a dict nor a list of parameters in Ax's form.
     """
     if isinstance(space, Mapping):
         require(has_unresolved_values(dict(space)), "space: None, a dict of domains or a list of Ax's dicts", space)
@@ -356,7 +357,7 @@ def _as_domains(space: Any) -> dict[str, Any]:
 
 
 def _as_domain(parameter: Mapping[str, Any]) -> Any:
-    """The domain, or the constant, of a parameter in Ax's form."""
+    """The domain or the constant for a parameter in Ax's form."""
     kind, name = parameter.get("type"), parameter["name"]
     if kind == "fixed" and "value" in parameter:
         return parameter["value"]
@@ -376,7 +377,7 @@ def _as_domain(parameter: Mapping[str, Any]) -> Any:
 
 
 def _node(parameter: Parameter) -> Any:
-    """Ax's parameter; None for one that has one value only."""
+    """The parameter in Ax's form; None if it has only one value."""
     from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
     name, domain, indices = parameter.name, parameter.domain, indices_of(parameter)
@@ -393,12 +394,12 @@ def _node(parameter: Parameter) -> Any:
 
 
 def _to_library(space: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Ax's values of the parameters that it knows; for a choice the index of the category."""
+    """The values of Ax's parameters for a configuration. For a choice, the index of the category."""
     return {each.name: counted(each, values[each.name]) for each in parameters(space) if _node(each) is not None}
 
 
 def _from_library(space: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters' values of Ax's; for a choice the index of the category."""
+    """The parameters' values from Ax's values. For a choice, the index of the category."""
     found: dict[str, Any] = {}
     for each in parameters(space):
         if each.name in values:
