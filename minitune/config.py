@@ -86,7 +86,7 @@ def _is_same(value: Any, other: Any) -> bool:
 
 @dataclass(init=False, repr=False)
 class FailureConfig(Config):
-    """What a run does when a trial fails.
+    """How a run handles failures of trials.
 
     Args:
         max_failures: How many times a failed trial is retried; -1 means no limit.
@@ -171,7 +171,7 @@ class CheckpointConfig(Config):
 
 @dataclass(repr=False)
 class ResumeConfig(Config):
-    """What a resume does with finished, unfinished and failed trials.
+    """How a resume treats finished, unfinished and failed trials.
 
     Attributes:
         finished: For trials that ended without an error.

@@ -1,23 +1,23 @@
-"""GaussianProcess: a model of the objective that says where the next trial improves most; it needs no other library.
+"""GaussianProcess: a model of the objective that finds the most promising next point; it needs no other library.
 
 The process has a Matérn-5/2 kernel with a length scale for each parameter (Rasmussen and Williams, "Gaussian Processes
-for Machine Learning", 2006, sections 4.2 and 5.1). For a choice the distance is 0 or 1: categories are alike or not.
-The acquisition is the logarithm of the expected improvement (Jones, Schonlau and Welch, 1998). Far from the best value
-the improvement is 0 in floating point, and its logarithm still tells candidates apart (Ament et al., "Unexpected
+for Machine Learning", 2006, sections 4.2 and 5.1). For a choice, the distance of two categories is 0 or 1. The
+acquisition function is the logarithm of the expected improvement (Jones, Schonlau and Welch, 1998). Far from the best
+value, the improvement underflows to 0, but its logarithm still orders the candidates (Ament et al., "Unexpected
 improvements to expected improvement", NeurIPS 2023).
 
-Where trials are pending, their points count as if their means had been observed (the "kriging believer" of Ginsbourger,
-Le Riche and Carraro, 2010). This leaves all means as they are, and takes the uncertainty around the points away, so
-that parallel suggestions keep away from each other.
+Points of pending trials count as if their means had been observed (the "kriging believer" of Ginsbourger,
+Le Riche and Carraro, 2010). This does not change the means, but it removes the uncertainty around these points. So
+parallel suggestions keep away from each other.
 
 The linear algebra is in `Covariance`, and once more in `NumpyCovariance`, which takes a fraction of the time. Numpy is
 used wherever it can be imported. So the choice depends only on what is installed, not on what the process happens to
 have imported, and a resumed run goes on as it would have. The candidates are drawn without numpy. So a suggestion is
 the same with numpy and without it, unless two candidates differ by no more than rounding.
 
-What keeps it cheap without numpy: at most `MOST_POINTS` points; length scales are found by a short random search that
-goes on from those of the suggestion before, on some of the points; and the variance of a candidate, which costs most,
-is computed only as far as a bound of its improvement is promising.
+Three rules make it fast without numpy. The model has at most `MOST_POINTS` points. A short random search on some of the
+points finds the length scales, and starts from those of the previous suggestion. The variance of a candidate, which
+costs most, is computed only as long as an upper bound of its improvement can still win.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from typing import Any
 from minitune.search.parzen import Grounds, Point
 
 MOST_POINTS, _MOST_FITTED = 100, 50
-"""So many points the model should have at most, and so many its length scales are found on."""
+"""The maximum number of points of the model, and the number of points on which length scales are learned."""
 _FITS, _FIRST_FITS = 6, 30
 """How many length scales are tried for a suggestion, and for the first one."""
 _NOISE, _LEAST_NOISE = 1e-3, 1e-6
-"""Share of the variance that is noise: what the search begins with, and the least."""
+"""The share of the variance that is noise: the initial value and the minimum."""
 _RANDOM, _NEAR, _STARTS, _STEPS = 80, 5, 3, 6
-"""Candidates from the space, near each of the best points and scale, those that are refined, and draws in a step."""
+"""Numbers: candidates from the space, candidates near each best point and scale, refined ones, and draws in a step."""
 _SCALES = (0.2, 0.05, 0.01)
 _REFINEMENTS = (0.1, 0.05, 0.02, 0.008, 0.003, 0.001)
 _BLOCK = 16
-"""So many points take their share from the variance of a candidate before it is looked at whether it can still win."""
+"""After how many points of the variance's computation the bound of a candidate is checked again."""
 _SQRT_5, _SQRT_HALF = math.sqrt(5), math.sqrt(0.5)
 _LOG_SQRT_2PI = math.log(2 * math.pi) / 2
 
@@ -54,7 +54,7 @@ class Scales:
     """The length scales that the process has learned. Each suggestion starts from those of the one before.
 
     Attributes:
-        logs: For each parameter the logarithm of the inverse squared length scale, at last that of the noise.
+        logs: The logarithm of the inverse squared length scale of each parameter; the last one is that of the noise.
         step: The standard deviation of the random search.
     """
 
@@ -63,15 +63,15 @@ class Scales:
 
 
 class GaussianProcess:
-    """The objective as far as it is known.
+    """The model of the objective for one suggestion.
 
     Args:
         grounds: The space.
-        points: Where it was measured, the better half first and best first, then the others, newest first.
-        values: The values; smaller is better. The first is not NaN; NaN stands for a failure.
-        pending: Where it is being measured.
-        scales: Those of the suggestion before; they are moved on.
-        rng: For all draws.
+        points: The measured points: first the better half, the best one first, then the others, the newest first.
+        values: Their values. Smaller is better; NaN is a failure. The first value is not NaN.
+        pending: The points of pending trials.
+        scales: The length scales of the previous suggestion. They are updated.
+        rng: The generator of all draws.
     """
 
     def __init__(
@@ -98,11 +98,11 @@ class GaussianProcess:
         inputs, waiting = map(self._scaled, (points, pending))
         self._covariance = covariance_kind()([*inputs, *waiting], math.exp(scales.logs[-1]))
         squares = self._covariance.solve(self._values)
-        self._variance = squares / len(points) + 1e-12  # equal values have none
+        self._variance = squares / len(points) + 1e-12  # not 0, even if all values are equal
         self._least = min([*self._values, *(mean for mean, _ in self._covariance.predict(waiting))])
 
     def _coordinates(self, point: Point) -> Vector:
-        """A point's places, and a coordinate for each category: two categories are as far apart as 0 and 1."""
+        """A point's positions, and a coordinate for each category, so that two categories have the distance 1."""
         bits = point.bits
         flags = []
         for mask in self._grounds.masks:
@@ -119,13 +119,13 @@ class GaussianProcess:
         return tuple(weights)
 
     def _scaled(self, points: Sequence[Point]) -> list[Vector]:
-        """The coordinates of points in length scales."""
+        """The coordinates of points, divided by the length scales."""
         return [tuple(map(mul, self._coordinates(point), self._weights)) for point in points]
 
     # -- length scales -------------------------------------------------------------------------------------------------
 
     def _learn(self, scales: Scales, inputs: Sequence[Vector], values: Sequence[float]) -> None:
-        """Look for more likely length scales: a (1+1) evolution strategy whose steps grow with success."""
+        """Search for more likely length scales: a (1+1) evolution strategy whose steps grow with success."""
         rng, count = self._rng, self._parameters
         is_first = len(scales.logs) != count + 1
         if is_first:
@@ -146,7 +146,7 @@ class GaussianProcess:
                 scales.step = max(0.15, scales.step * 0.88)
 
     def _loss(self, logs: Sequence[float], inputs: Sequence[Vector], values: Sequence[float]) -> float:
-        """The negative logarithm of the posterior density of the length scales; the variance is the most likely one.
+        """The negative logarithm of the posterior density of the length scales, for the most likely variance.
 
         The prior keeps length scales between a third and three ranges, and prefers little noise.
         """
@@ -157,7 +157,7 @@ class GaussianProcess:
         prior = sum(0.2 * math.cosh(each) for each in logs[:-1]) + 30 * noise * variance - 0.1 * logs[-1]
         return 0.5 * len(values) * math.log(variance) + covariance.log_determinant + prior
 
-    # -- what to try next ----------------------------------------------------------------------------------------------
+    # -- the suggestion ------------------------------------------------------------------------------------------------
 
     def suggest(self) -> Point:
         """The point with the largest expected improvement that a random search finds, refined step by step."""
@@ -172,7 +172,7 @@ class GaussianProcess:
         return max(starts, key=lambda each: each[0])[1] if starts else candidates[0]
 
     def _best_of(self, points: Sequence[Point], count: int, least: float = -math.inf) -> list[tuple[float, Point]]:
-        """The best points, each with the logarithm of its expected improvement, as far as that is more than `least`."""
+        """The best points, each with the logarithm of its expected improvement, if that is more than `least`."""
         begun = []
         for number, (mean, shares) in enumerate(self._covariance.predict(self._scaled(points))):
             begun.append((self._log_improvement(mean, next(shares)), -number, mean, shares))
@@ -186,11 +186,11 @@ class GaussianProcess:
         return [(gain, points[-place]) for gain, place in found]
 
     def _log_improvement(self, mean: float, share: float) -> float:
-        """The logarithm of the expectation of max(0, improvement), if this share of the variance is left."""
+        """The logarithm of the expectation of max(0, improvement), for this mean and this share of the variance."""
         deviation = math.sqrt(self._variance * max(1e-10, share))
         z = (self._least - mean) / deviation
         log_density = -0.5 * z * z - _LOG_SQRT_2PI
-        if z < -30:  # there the terms below cancel out; these are the first two of the asymptotic series
+        if z < -30:  # the terms below would cancel out; these are the first two of the asymptotic series
             return log_density - 2 * math.log(-z) + math.log1p(-3 / (z * z)) + math.log(deviation)
         return math.log(math.exp(log_density) + 0.5 * z * math.erfc(-z * _SQRT_HALF)) + math.log(deviation)
 
@@ -212,9 +212,9 @@ class GaussianProcess:
 
 
 def _standardised(values: Sequence[float]) -> list[float]:
-    """Mean 0 and variance 1. Large values are cut off, since they say little about where the best ones lie.
+    """Scale values to mean 0 and variance 1. Large values are cut off, since they say little about the best region.
 
-    A failure counts as a value that three quarters of the others are better than.
+    A failure counts as a value that is worse than three quarters of the others.
     """
     largest = max(abs(value) for value in values if value == value) or 1.0  # squares must not overflow
     values = [value / largest for value in values]
@@ -232,7 +232,7 @@ class Covariance:
     """The covariance of points, as the lower triangle of Cholesky's factor.
 
     Args:
-        inputs: The points, in length scales. If it is known at some of them what was observed, they come first.
+        inputs: The points, divided by the length scales. Points with an observed value come first.
         noise: The share of the variance that is noise.
 
     Attributes:
@@ -253,18 +253,18 @@ class Covariance:
         self.log_determinant = sum(map(math.log, self._pivots))
 
     def _forward(self, values: Sequence[float], solved: Vector, norm: float) -> tuple[Vector, float]:
-        """Go on solving the triangular system.
+        """Continue to solve the triangular system.
 
-        The product of two vectors is taken from their distance: `math.dist` of two tuples is three times as fast as a
-        sum of products. No vector here is longer than the square root of 1 + noise, so that this costs no precision.
+        The product of two vectors is computed from their distance, because `math.dist` of two tuples is three times as
+        fast as a sum of products. No vector is longer than the square root of 1 + noise, so this costs no precision.
 
         Args:
-            values: The next ones of the right side.
-            solved: What was found so far.
+            values: The next values of the right side.
+            solved: The solution so far.
             norm: Its squared length.
 
         Returns:
-            All that is found now, and its squared length.
+            The longer solution, and its squared length.
         """
         dist, begin = math.dist, len(solved)
         end = begin + len(values)
@@ -277,7 +277,7 @@ class Covariance:
         return solved, norm
 
     def solve(self, values: Sequence[float]) -> float:
-        """Take these values for what was observed at the first points; returns their product with the inverse."""
+        """Set the observed values of the first points. Return the quadratic form of the values with the inverse."""
         self._solved = []
         squares = 0.0
         for value, row, pivot in zip(values, self._rows, self._pivots, strict=False):
@@ -296,7 +296,7 @@ class Covariance:
         return found
 
     def predict(self, inputs: Sequence[Vector]) -> Iterator[tuple[float, Iterator[float]]]:
-        """For each point the mean, and the share of the variance that is left: bounds that fall, and at last itself."""
+        """The mean of each point, and the remaining share of its variance: decreasing upper bounds, then the share."""
         for each in inputs:
             row = _kernel(each, self._inputs)
             yield sum(map(mul, row, self._alpha)), self._shares_left(row)
@@ -304,7 +304,7 @@ class Covariance:
     def _shares_left(self, row: Sequence[float]) -> Iterator[float]:
         nearest = max(row)
         yield 1 - nearest * nearest / (1 + self._noise)  # from the nearest point alone
-        # What is left falls with each point, and the best points, near which one looks, come first.
+        # Each point lowers the bound. The best points come first, because most candidates are near them.
         solved: Vector = ()
         norm = 0.0
         for begin in range(0, len(row), _BLOCK):
@@ -313,9 +313,9 @@ class Covariance:
 
 
 class NumpyCovariance:
-    """What `Covariance` is, computed by numpy.
+    """`Covariance`, computed by numpy.
 
-    All products are so small that the libraries below numpy compute each in one thread: starting threads costs more.
+    All products are so small that numpy's libraries compute each in one thread, since starting threads costs more.
     """
 
     def __init__(self, inputs: Sequence[Vector], noise: float):
@@ -362,15 +362,15 @@ class NumpyCovariance:
 
 @cache
 def covariance_kind() -> type[Covariance] | type[NumpyCovariance]:
-    """The one to use. The first call may import numpy, which takes about 0.2 s."""
+    """The class to use. The first call may import numpy, which takes about 0.2 s."""
     try:
-        import numpy  # noqa: F401
+        import numpy  # noqa: F401 - only to see whether it can be imported
     except ImportError:
         return Covariance
     return NumpyCovariance
 
 
 def _kernel(point: Vector, others: Sequence[Vector]) -> list[float]:
-    """The Matérn-5/2 kernel of a point with others, in length scales."""
+    """The Matérn-5/2 kernel of a point with others. Coordinates are divided by the length scales."""
     exp = math.exp
     return [(1 + r + r * r / 3) * exp(-r) for r in map(math.dist, repeat(point), others)]
