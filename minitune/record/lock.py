@@ -4,9 +4,8 @@
 record lock: the kernel releases it when the process ends, and a fork does not inherit it, so no worker can keep it.
 Such a lock has two weaknesses. It does not exclude the process that holds it, and that process loses it as soon as it
 closes *any* descriptor of the file. So the process also keeps a registry of its locks, and consults it before it opens
-the file. On Windows `msvcrt` locks the file. Where neither kind of lock works (for example on a file system without
-locks), the lock is a second file, which only one process can create. It counts as free if its process is gone, by pid
-and start time.
+the file. On Windows `msvcrt` locks the file. Some network file systems have no locks. There the lock is free unless the
+process that the file names is alive. This lets in two drivers that start at the same moment.
 
 `check_trusted` checks who could have written a file before it is unpickled.
 """
@@ -23,7 +22,7 @@ import stat
 import sys
 import threading
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from minitune.base import files
 from minitune.error import RunLockedError, TuneError, UntrustedStateError
@@ -32,11 +31,6 @@ from minitune.settings import is_on
 _UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 
 _BUSY = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
-
-_EXCLUSIVE_SUFFIX = ".exclusive"
-
-_UNWRITTEN_PATIENCE_S = 10.0
-"""A lock file without content belongs to a process that is just writing it, unless the file is older than this."""
 
 _CLOCK_STEP_S = 5.0
 
@@ -104,7 +98,6 @@ class RunLock:
         self.path = os.path.realpath(os.path.dirname(os.path.abspath(path))) + os.sep + os.path.basename(path)
         self.holder: Holder | None = None
         self._descriptor: int | None = None
-        self._exclusive_path: str | None = None
 
     def acquire(self) -> None:
         """Take the lock. Does not wait for it.
@@ -132,11 +125,6 @@ class RunLock:
                 del _held[self.path]
             holder, self.holder = self.holder, None
             is_own = holder.pid == os.getpid()  # False in a fork of the holder
-            if self._exclusive_path is not None:
-                found = _read_holder(self._exclusive_path)
-                if is_own and found is not None and (found.pid, found.host) == (holder.pid, holder.host):
-                    _remove(self._exclusive_path)
-                self._exclusive_path = None
             if self._descriptor is not None:
                 if is_own:
                     _write(self._descriptor, b"")
@@ -169,7 +157,7 @@ class RunLock:
     def is_in_place(self) -> bool:
         """Whether the locked file is still at the path. If not, another driver could lock a new file there."""
         if self._descriptor is None:
-            return self._exclusive_path is not None and os.path.lexists(self._exclusive_path)
+            return False
         try:
             return os.path.samestat(os.lstat(self.path), os.fstat(self._descriptor))
         except OSError:
@@ -185,14 +173,10 @@ class RunLock:
     def _acquire(self, holder: Holder) -> None:
         descriptor = files.open_own(self.path, os.O_RDWR | os.O_CREAT, within=os.path.dirname(self.path))
         try:
-            if not _lock(descriptor):
+            if not _lock(descriptor, self.path):
                 raise _locked(self.path, _read_holder(self.path))
             self.holder, self._descriptor = holder, descriptor
-            _write(descriptor, _encode(holder))
-        except _NoLocks:
-            os.close(descriptor)
-            _create_exclusively(self.path + _EXCLUSIVE_SUFFIX, holder)
-            self.holder, self._exclusive_path = holder, self.path + _EXCLUSIVE_SUFFIX
+            _write(descriptor, json.dumps(holder._asdict()).encode() + b"\n")
         except BaseException:
             os.close(descriptor)
             raise
@@ -210,91 +194,30 @@ def read_holder(path: str | os.PathLike[str]) -> Holder | None:
         other = _held.get(lock.path)
         if other is not None and other.holder is not None and other.holder.pid == os.getpid():
             return other.holder
-    holder = _read_holder(lock.path) or _read_holder(lock.path + _EXCLUSIVE_SUFFIX)
+    holder = _read_holder(lock.path)
     return holder if holder is not None and holder.is_alive() else None
 
 
-class _NoLocks(Exception):
-    """This Python or this file system has no locks that end with the process."""
-
-
-def _lock(descriptor: int) -> bool:
-    """Lock the file without waiting. Return False if another process has locked it.
-
-    Raises:
-        _NoLocks: If this system has no such locks.
-    """
-    if sys.platform == "win32":
-        return _lock_on_windows(descriptor)
+def _lock(descriptor: int, path: str) -> bool:
+    """Lock the file without waiting. Return False if another process holds the lock."""
     try:
-        import fcntl
-    except ImportError:
-        return _lock_on_windows(descriptor)
-    try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if sys.platform == "win32":
+            import msvcrt
+
+            os.lseek(descriptor, _WINDOWS_LOCK_POSITION, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in _BUSY:
             return False
-        if error.errno in _UNSUPPORTED:
-            raise _NoLocks from error
-        raise
+        if error.errno not in _UNSUPPORTED:
+            raise
+        found = _read_holder(path)
+        return found is None or not found.is_alive()
     return True
-
-
-def _lock_on_windows(descriptor: int) -> bool:
-    try:
-        import msvcrt
-    except ImportError as error:
-        raise _NoLocks from error
-    module: Any = msvcrt  # type checkers know its functions only on Windows
-    os.lseek(descriptor, _WINDOWS_LOCK_POSITION, os.SEEK_SET)
-    try:
-        module.locking(descriptor, module.LK_NBLCK, 1)
-    except OSError as error:
-        if error.errno in _BUSY:
-            return False
-        raise
-    return True
-
-
-def _create_exclusively(path: str, holder: Holder) -> None:
-    """Create the lock file, after removing one that belongs to a dead process.
-
-    Raises:
-        RunLockedError: If the file belongs to a living process.
-    """
-    for _ in range(3):
-        try:
-            descriptor = files.open_own(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, within=os.path.dirname(path))
-        except FileExistsError:
-            _take_away_stale(path)
-            continue
-        try:
-            _write(descriptor, _encode(holder))
-        finally:
-            os.close(descriptor)
-        return
-    raise _locked(path, _read_holder(path))  # other processes were faster three times
-
-
-def _take_away_stale(path: str) -> None:
-    """Remove the lock file of a dead process; raise RunLockedError if the process is alive."""
-    found = _read_holder(path)
-    if found is not None and found.is_alive():
-        raise _locked(path, found)
-    if found is None and _age_s(path) < _UNWRITTEN_PATIENCE_S:
-        raise _locked(path, None)
-    # Two processes may both have found it dead, and the faster one may have created its own file already. So rename the
-    # file, which only one process can do, and read it again before it is removed.
-    aside = f"{path}.{os.getpid()}"
-    try:
-        os.replace(path, aside)
-    except FileNotFoundError:
-        return
-    if _read_holder(aside) != found:
-        os.replace(aside, path)
-        raise _locked(path, _read_holder(path))
-    _remove(aside)
 
 
 def _locked(path: str, holder: Holder | None) -> RunLockedError:
@@ -304,10 +227,6 @@ def _locked(path: str, holder: Holder | None) -> RunLockedError:
         f"the run {run} is in use by {who}; wait until it has ended, or end it. "
         "You can look at the results of a running run without the lock"
     )
-
-
-def _encode(holder: Holder) -> bytes:
-    return json.dumps(holder._asdict()).encode() + b"\n"
 
 
 def _read_holder(path: str) -> Holder | None:
@@ -320,25 +239,11 @@ def _read_holder(path: str) -> Holder | None:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    """Replace the content of the lock file. Errors such as a full disk are ignored: the content is only for display."""
+    """Replace the content of the lock file. Errors such as a full disk are ignored: the content is for display."""
     try:
         os.ftruncate(descriptor, 0)
         os.lseek(descriptor, 0, os.SEEK_SET)
         os.write(descriptor, data)
-    except OSError:
-        pass
-
-
-def _age_s(path: str) -> float:
-    try:
-        return time.time() - os.stat(path).st_mtime
-    except OSError:
-        return _UNWRITTEN_PATIENCE_S
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
     except OSError:
         pass
 

@@ -13,22 +13,18 @@ from types import TracebackType
 
 from minitune.base import files
 from minitune.config import CheckpointConfig
-from minitune.error import TrialError, TuneError
+from minitune.error import TuneError
 from minitune.execution.hooks import DriverContext, Hooks
 from minitune.experiment.trial import Trial
 from minitune.record import journal, records
-from minitune.record.checkpoint_manager import CheckpointManager, Surplus
+from minitune.record.checkpoint_manager import CheckpointManager
 from minitune.record.codec import ObjectStore
 from minitune.record.disk import RESERVE_BYTES, Disk, Housekeeper
 from minitune.record.journal import Journal
 from minitune.record.layout import RunDirectory, is_run
 from minitune.record.lock import RunLock
 from minitune.record.plugin_states import StateKeeper
-from minitune.record.recorder import Recorder
-
-Listener = Callable[[records.Record], None]
-"""Called with each record of a run, in order."""
-
+from minitune.record.recorder import Listener, Recorder
 
 # -- in a directory ----------------------------------------------------------------------------------------------------
 
@@ -65,7 +61,7 @@ class OpenRun:
         metric: str | None,
         mode: str | None,
         dirname_creators: Sequence[Callable[[Trial], str] | None],
-        listen: Callable[[records.Record], None] | None = None,
+        listen: Listener | None = None,
     ):
         self.run = run
         self._is_new = is_new
@@ -93,14 +89,14 @@ class OpenRun:
             self._journal = begin(self.run.journal, self._durability, self._housekeeper, self._disk, self._lock)
             if self.is_blank and self.run.has_trials():
                 raise self.run.lost_journal()
-            sink = self._journal if self._listen is None else _Overheard(self._journal, self._listen)
             self.recorder = Recorder(
                 self.run,
-                sink,
+                self._journal,
                 self._manager,
                 self._disk,
                 self._dirname_creators,
                 is_strict=self._durability == "strict",
+                listen=self._listen,
             )
         except BaseException:
             self.__exit__(None, None, None)
@@ -202,42 +198,6 @@ class OpenRun:
         return list(journal.of_kinds(self.run.journal, kind))
 
 
-class _Overheard:
-    """A journal with a listener.
-
-    Args:
-        journal: The journal.
-        listen: Called with each record that is added.
-    """
-
-    def __init__(self, journal: Journal, listen: Callable[[records.Record], None]):
-        self._journal = journal
-        self._listen = listen
-
-    @property
-    def offset(self) -> int:
-        """See `RecordSink.offset`."""
-        return self._journal.offset
-
-    @property
-    def unwritten(self) -> list[bytes]:
-        """See `RecordSink.unwritten`."""
-        return self._journal.unwritten
-
-    def add(self, record: records.Record) -> None:
-        """See `RecordSink.add`."""
-        self._journal.add(record)
-        self._listen(record)
-
-    def write(self) -> None:
-        """See `RecordSink.write`."""
-        self._journal.write()
-
-    def by_reference(self, record: records.Record) -> records.Record:
-        """See `RecordSink.by_reference`."""
-        return self._journal.by_reference(record)
-
-
 # -- in memory ---------------------------------------------------------------------------------------------------------
 
 
@@ -263,63 +223,14 @@ class MemoryRun:
     ):
         self.run = run
         manager = CheckpointManager(*checkpoints, metric=metric, mode=mode)
-        self.recorder: Recorder = _MemoryRecorder(run, _Heard(listen), manager, _NoDisk(run.path))
+        self.recorder = Recorder(run, None, manager, _NoDisk(run.path), listen=listen)
 
     def begin(self, first: records.Record | None = None) -> None:
         """See `OpenRun.begin`: nothing is written."""
 
     def keeper(self, hooks: Hooks, context: DriverContext) -> StateKeeper:
         """See `OpenRun.keeper`: this one saves nothing."""
-        return _NoKeeper(self.run, self.recorder, hooks, context)
-
-
-class _Heard:
-    """A journal that only passes its records to a listener.
-
-    Args:
-        listen: Called with each record.
-    """
-
-    offset = 0
-
-    def __init__(self, listen: Listener):
-        self.unwritten: list[bytes] = []
-        self.add = listen
-
-    def write(self) -> None:
-        """See `RecordSink.write`: nothing is written."""
-
-    def by_reference(self, record: records.Record) -> records.Record:
-        """See `RecordSink.by_reference`: nothing is stored."""
-        return record
-
-
-class _MemoryRecorder(Recorder):
-    """Passes records to its journal, and creates and removes no files."""
-
-    def directory_fault(self, trial: Trial) -> OSError | None:
-        """See `Recorder.directory_fault`: always None, since no directory is needed."""
-        return None
-
-    def prepare_directory(self, trial: Trial) -> str:
-        """Return the path that the trial's directory would have."""
-        if trial.custom_dirname is None:
-            trial.custom_dirname = trial.name
-        return trial.local_path
-
-    def worker_is_gone(self, trial: Trial) -> None:
-        """See `Recorder.worker_is_gone`: there are no files to remove."""
-
-    def failure(self, trial: Trial, error: TrialError) -> None:
-        """See `Recorder.failure`: only the trial keeps the error."""
-
-    def trial_ends(self, trial: Trial) -> None:
-        """See `Recorder.trial_ends`."""
-        self._drop(self._checkpoints.trial_ended(trial))
-
-    def _drop(self, surplus: list[Surplus]) -> None:
-        for item in surplus:
-            self._journal.add(records.drop(item.trial.trial_id, item.record.number))
+        return StateKeeper(self.run, self.recorder, hooks, context)
 
 
 class _NoDisk(Disk):
@@ -332,10 +243,3 @@ class _NoDisk(Disk):
     def is_to_blame(self, error: OSError) -> bool:
         """See `Disk.is_to_blame`: always False. The error comes from a plug-in."""
         return False
-
-
-class _NoKeeper(StateKeeper):
-    """Saves nothing."""
-
-    def save(self, *components: str) -> None:
-        """See `StateKeeper.save`: does nothing."""

@@ -77,7 +77,7 @@ PastReports = Callable[[], Iterable[tuple[str, dict[str, Any]]]]
 
 
 class StateKeeper:
-    """Saves the states of a run's plug-ins.
+    """Saves the states of a run's plug-ins; for a run in memory, saves nothing.
 
     Args:
         run: The run's directory.
@@ -128,7 +128,7 @@ class StateKeeper:
         self.due_s = now_s + (pause_s if self._period_s is None else self._period_s)
 
     def _save(self, component: str, offset: int) -> None:
-        if component in self._unfit:
+        if component in self._unfit or self._recorder.in_memory:
             return
         plugin = _plugin(self._hooks, component)
         try:

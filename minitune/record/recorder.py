@@ -14,7 +14,7 @@ import logging
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from minitune.base import files
 from minitune.checkpoint import CheckpointRecord
@@ -44,46 +44,26 @@ _RESULTS_WORTH_A_SUM = 32
 """The least number of results for which a sum is recorded. A sum is about as large as three results."""
 
 
-class RecordSink(Protocol):
-    """The target of records: a `Journal`, or an object with a listener."""
-
-    @property
-    def offset(self) -> int:
-        """Length of the written records, in bytes."""
-        ...
-
-    @property
-    def unwritten(self) -> list[bytes]:
-        """The records for the next `write`. It is always the same list object."""
-        ...
-
-    def add(self, record: records.Record) -> None:
-        """Add one record for the next `write`. Later changes of the dict have no effect."""
-        ...
-
-    def write(self) -> None:
-        """Write the added records. They survive the death of the process once this returns."""
-        ...
-
-    def by_reference(self, record: records.Record) -> records.Record:
-        """Store large values in their own files, and return the record with references in their place."""
-        ...
+Listener = Callable[[records.Record], None]
+"""Called with each record of a run, in order."""
 
 
 class Recorder:
-    """Writes a run's journal and files.
+    """Writes a run's journal and files. A run in memory has neither, only a listener.
 
     Args:
         run: The run's directory.
-        journal: The open journal.
+        journal: The open journal; None for a run in memory.
         checkpoints: Decides which checkpoints are kept.
         disk: Knows whether the run can write.
         dirname_creators: Functions for the names of trial directories, one for each experiment; None for the default
             names.
         is_strict: Whether a checkpoint is synced to the disk before the record that names it is written.
+        listen: Called with each record when the journal has it. A run in memory must have it.
 
     Attributes:
         is_closed: Whether `close` has been called.
+        in_memory: Whether the run has no files.
         unwritten: The records since the last `write`. Do not change this list.
         write: Writes these records. They survive the death of the process once this returns. Blocks.
         journal: The journal if it accepts whole lines; None if a listener needs every single record.
@@ -92,19 +72,26 @@ class Recorder:
     def __init__(
         self,
         run: RunDirectory,
-        journal: RecordSink,
+        journal: Journal | None,
         checkpoints: CheckpointManager,
         disk: Disk,
-        dirname_creators: Sequence[Callable[[Trial], str] | None] = (None,),
+        dirname_creators: Sequence[Callable[[Trial], str] | None] = (),
         *,
         is_strict: bool = False,
+        listen: Listener | None = None,
     ):
         self.run = run
         self.disk = disk
+        self.in_memory = journal is None
+        self.journal = journal if listen is None else None
         self._journal = journal
-        self.unwritten = journal.unwritten
-        self.write = journal.write
-        self.journal = journal if isinstance(journal, Journal) else None
+        if journal is None:
+            self.unwritten: list[bytes] = []
+            self.write: Callable[[], None] = lambda: None
+        else:
+            self.unwritten, self.write = journal.unwritten, journal.write
+        self._listen = listen
+        self._add = self._add_and_tell if journal is None or listen is not None else journal.add
         self._checkpoints = checkpoints
         self._dirname_creators = dirname_creators
         self._is_strict = is_strict
@@ -123,11 +110,11 @@ class Recorder:
     def offset(self) -> int:
         """The journal's length in bytes. Writes all added records first, which blocks."""
         self.write()
-        return self._journal.offset
+        return 0 if self._journal is None else self._journal.offset
 
     def state_saved(self, component: str, plugin: str, written: dict[str, str], offset: int) -> None:
         """Record that the state of a component was written; see `records.state`."""
-        self._journal.add(records.state(component, plugin, written, offset))
+        self._add(records.state(component, plugin, written, offset))
         self.write()
 
     def close(self, reason: str, took_s: float | None = None) -> None:
@@ -139,7 +126,7 @@ class Recorder:
         """
         self.is_closed = True
         self._drop(self._checkpoints.finish())
-        self._journal.add(records.close(reason, took_s))
+        self._add(records.close(reason, took_s))
         self.write()
 
     # -- trials ----------------------------------------------------------------------------------------------------
@@ -167,9 +154,9 @@ class Recorder:
             replaces=replaces,
         )
         if not (is_small(trial.config) and is_small(trial.evaluated_params)):
-            record = self._journal.by_reference(record)
+            record = self._by_reference(record)
             trial.set_light_config(record["config"])
-        self._journal.add(record)
+        self._add(record)
 
     def note_changes(self, trial: Trial) -> None:
         """Record the changes that plug-ins made to a trial since the last call."""
@@ -178,7 +165,7 @@ class Recorder:
         self._known[trial.trial_id] = now
         if before.config is now.config and before[1:] == now[1:]:
             return
-        self._journal.add(
+        self._add(
             records.change(
                 trial.trial_id,
                 config=self._recorded_config(trial) if before.config is not now.config else None,
@@ -193,23 +180,34 @@ class Recorder:
         if trial.light is None and is_small(trial.config):
             return trial.config
         if trial.light_config is trial.config:
-            trial.set_light_config(self._journal.by_reference({"config": trial.config})["config"])
+            trial.set_light_config(self._by_reference({"config": trial.config})["config"])
         return trial.light_config
+
+    def _by_reference(self, record: records.Record) -> records.Record:
+        return record if self._journal is None else self._journal.by_reference(record)
+
+    def _add_and_tell(self, record: records.Record) -> None:
+        if self._journal is not None:
+            self._journal.add(record)
+        if self._listen is not None:
+            self._listen(record)
 
     def extends(self, samples: int) -> None:
         """Record that the run gets more samples."""
-        self._journal.add(records.extend(samples))
+        self._add(records.extend(samples))
 
     def prepare_directory(self, trial: Trial) -> str:
         """Create the trial's directory, or remove unfinished files of an earlier attempt from it.
 
         Returns:
-            The path of the directory.
+            The path of the directory. A run in memory does not create it.
 
         Raises:
             OSError: If it cannot be used.
         """
-        if trial.custom_dirname is None:
+        if self.in_memory:
+            trial.custom_dirname = trial.custom_dirname or trial.name
+        elif trial.custom_dirname is None:
             creator = self._dirname_creators[trial.experiment_number]
             trial.custom_dirname = create_trial_directory(self.run.path, trial, creator, self._name_characters)
         else:
@@ -221,6 +219,8 @@ class Recorder:
 
     def directory_fault(self, trial: Trial) -> OSError | None:
         """What is wrong with the directory of a trial that has been started; None if it is all right."""
+        if self.in_memory:
+            return None
         try:
             mode = os.lstat(trial.local_path).st_mode
         except OSError:
@@ -231,14 +231,14 @@ class Recorder:
 
     def note(self, trial_id: str, text: str) -> None:
         """Record a remark about a trial for people who read the run; see `records.note`."""
-        self._journal.add(records.note(trial_id, text))
+        self._add(records.note(trial_id, text))
 
     def worker_is_gone(self, trial: Trial) -> None:
         """Remove the checkpoints that a lost worker wrote and did not report.
 
         Files that cannot be removed now are removed at the next attempt, or when the run is opened again.
         """
-        if trial.custom_dirname is not None:
+        if trial.custom_dirname is not None and not self.in_memory:
             with contextlib.suppress(OSError):
                 self._clean(trial)
 
@@ -251,11 +251,11 @@ class Recorder:
         self.note_changes(trial)
         self._recorded_config(trial)  # in a resumed run its large values may not have been stored yet
         checkpoint = trial.checkpoints[-1].record.number if trial.checkpoints else None
-        self._journal.add(records.start(trial.trial_id, trial.attempt, checkpoint, trial.custom_dirname or ""))
+        self._add(records.start(trial.trial_id, trial.attempt, checkpoint, trial.custom_dirname or ""))
 
     def rolls_back(self, trial: Trial, number: int) -> None:
         """Record that the next attempt continues after report `number`, so that later reports no longer count."""
-        self._journal.add(records.rollback(trial.trial_id, trial.attempt + 1, number))
+        self._add(records.rollback(trial.trial_id, trial.attempt + 1, number))
 
     def status(self, trial: Trial, cause: str) -> None:
         """Record the new public status of the trial."""
@@ -266,7 +266,7 @@ class Recorder:
         total = trial.sum_up() if is_worth_a_sum and trial.is_finished() else None
         if total is not None and CONFIG in total["last"]:
             total["last"] = {**total["last"], CONFIG: None}
-        self._journal.add(records.status(trial.trial_id, trial.status, cause, total, trial.stopped_by))
+        self._add(records.status(trial.trial_id, trial.status, cause, total, trial.stopped_by))
 
     def result(
         self, trial: Trial, result: dict[str, Any], decision: Decision, checkpoint: CheckpointRecord | None
@@ -275,7 +275,7 @@ class Recorder:
         metrics = {**result, CONFIG: None} if CONFIG in result else result
         if checkpoint is not None and self._is_strict:
             self._settle(trial, checkpoint)
-        self._journal.add(
+        self._add(
             records.result(
                 trial.trial_id,
                 trial.attempt,
@@ -293,6 +293,8 @@ class Recorder:
 
         If the directory cannot be written, which may be the cause of the failure, this is only logged.
         """
+        if self.in_memory:
+            return
         with _told("the failure of trial %s could not be written to its directory: %s", trial):
             if trial.custom_dirname is None:
                 self.prepare_directory(trial)
@@ -300,7 +302,7 @@ class Recorder:
 
     def trial_ends(self, trial: Trial) -> None:
         """Clean up after a trial has ended. If a retry succeeded, remove the `error.pkl` of the earlier failure."""
-        if trial.attempt > 1 and trial.error is None:
+        if trial.attempt > 1 and trial.error is None and not self.in_memory:
             with _told("error.pkl of trial %s could not be removed: %s", trial):
                 remove_error_pickle(trial.local_path)
         self._known.pop(trial.trial_id, None)
@@ -331,7 +333,7 @@ class Recorder:
         if not reported:
             if self._is_strict:
                 self._settle(trial, kept.record)
-            self._journal.add(records.checkpoint(trial.trial_id, trial.attempt, kept.report_number, kept.record))
+            self._add(records.checkpoint(trial.trial_id, trial.attempt, kept.report_number, kept.record))
         self._drop(self._checkpoints.add(trial, kept))
 
     def _settle(self, trial: Trial, record: CheckpointRecord) -> None:
@@ -366,17 +368,17 @@ class Recorder:
     def _drop(self, surplus: list[Surplus]) -> None:
         """Remove surplus checkpoints: write the `drop` record first, then remove the files."""
         for item in surplus:
-            self._journal.add(records.drop(item.trial.trial_id, item.record.number))
+            self._add(records.drop(item.trial.trial_id, item.record.number))
             self.write()
-            self._checkpoints.remove(item)
+            if not self.in_memory:
+                self._checkpoints.remove(item)
 
     def exploit(
         self, trial: Trial, donor: Trial, record: CheckpointRecord, config: dict[str, Any], reason: str = ""
     ) -> None:
         """Record that a trial continues from a checkpoint of another trial with a new configuration."""
-        self._journal.add(
-            self._journal.by_reference(records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason))
-        )
+        fields = records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason)
+        self._add(self._by_reference(fields))
         self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)
 
 
