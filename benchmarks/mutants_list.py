@@ -784,7 +784,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/record/recorder.py",
-        "            self.write()\n            self._checkpoints.remove(item)\n",
+        "            self.write()\n"
+        "            if not self.in_memory:\n                self._checkpoints.remove(item)\n",
         "            self._checkpoints.remove(item)\n            self.write()\n",
         "tests/controller/test_driver_disk.py::test_a_checkpoint_leaves_the_record_before_it_leaves_the_disk",
     ),
@@ -796,7 +797,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/record/recorder.py",
-        "        if trial.attempt > 1 and trial.error is None:\n",
+        "        if trial.attempt > 1 and trial.error is None and not self.in_memory:\n",
         "        if False:\n",
         "tests/controller/test_driver_disk.py::test_errors_are_appended_and_the_pickle_goes_with_the_last_failure",
     ),
