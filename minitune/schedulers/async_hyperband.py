@@ -6,7 +6,7 @@ best 1/eta when it reaches a level, and the others continue without a pause.
 
 A level ranks entries: one value of each trial that has reached it. It does not know the run. HyperBand and population
 based training rank the same entries. The share 1/eta is computed from the factor as the user wrote it (`exact`). With a
-rounded factor, a trial could fall on the wrong side of the cut.
+rounded factor, a trial could fall on the wrong side of the cut. `HalvingScheduler` is what ASHA and HyperBand share.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import logging
 import math
 import random
 from bisect import bisect_left, bisect_right, insort
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -84,22 +84,21 @@ def bracket_size(brackets: int, place: int, factor: int | Fraction) -> int:
     return math.ceil(Fraction(brackets, brackets - place) * Fraction(factor) ** (brackets - 1 - place))
 
 
+@dataclass(slots=True)
 class Level:
-    """The values recorded at one milestone, best first.
+    """The values recorded at one milestone. All lists are sorted from best to worst.
 
-    Args:
+    Attributes:
         milestone: The time of the level.
+        ranked: The entries of all trials that have reached the level.
+        waiting: Only with promotion: the entries of trials that are paused here and not promoted yet.
+        lost: Only with promotion: the entries of trials that failed for good, which cannot be promoted any more.
     """
 
-    __slots__ = ("lost", "milestone", "ranked", "waiting")
-
-    def __init__(self, milestone: float):
-        self.milestone = milestone
-        self.ranked: list[Entry] = []
-        # Only with promotion: entries of trials that are paused here and not promoted yet, and entries of trials that
-        # failed for good, which cannot be promoted any more.
-        self.waiting: list[Entry] = []
-        self.lost: list[Entry] = []
+    milestone: float
+    ranked: list[Entry] = field(default_factory=list)
+    waiting: list[Entry] = field(default_factory=list)
+    lost: list[Entry] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.ranked)
@@ -114,18 +113,41 @@ class Level:
         if place < len(self.waiting) and self.waiting[place] == entry:
             del self.waiting[place]
 
-    def get_state(self) -> dict[str, Any]:
-        """The level as plain data."""
-        lists = {name: [tuple(entry) for entry in getattr(self, name)] for name in ("ranked", "waiting", "lost")}
-        return {"milestone": self.milestone, **lists}
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Take over what `get_state` returned."""
-        for name in ("ranked", "waiting", "lost"):
-            setattr(self, name, [Entry(*entry) for entry in state[name]])
+# -- schedulers -------------------------------------------------------------------------------------------------------
 
 
-# -- scheduler --------------------------------------------------------------------------------------------------------
+class HalvingScheduler(MetricScheduler):
+    """A scheduler that compares trials at levels below `max_t`. See its subclasses for the arguments."""
+
+    def __init__(
+        self,
+        time_attr: str,
+        metric: str | None,
+        mode: str | None,
+        max_t: float,
+        reduction_factor: float,
+        stop_last_trials: bool,
+        reward_attr: str | None,
+    ):
+        super().__init__(time_attr, metric, mode, reward_attr)
+        require_flag("stop_last_trials", stop_last_trials)
+        self._max_t = number_above("max_t", max_t, 0)
+        self._reduction_factor = number_above("reduction_factor", reduction_factor, 1)
+        self._eta = exact(self._reduction_factor)
+        self._stop_last_trials = bool(stop_last_trials)
+        self._arrivals = 0
+        self._num_stopped = 0  # before `max_t`
+
+    def _new_entry(self, trial: Trial, result: dict[str, Any]) -> Entry:
+        entry = Entry(-self._score_of(result), self._arrivals, trial.trial_id)
+        self._arrivals += 1
+        return entry
+
+    def _end(self, at: float, **facts: Any) -> Decision:
+        """Stop a trial that has trained for its full time. It does not count as stopped."""
+        reason = f"{self._time_attr} {number_text(at)} {REACHES_MAX_T}{number_text(self._max_t)}"
+        return Decision(decision.STOP, reason, facts={"rule": self._rule, "time": at, "rung": self._max_t, **facts})
 
 
 @dataclass(slots=True)
@@ -145,7 +167,7 @@ class _Standing:
     promoted: bool = True
 
 
-class AsyncHyperBandScheduler(MetricScheduler):
+class AsyncHyperBandScheduler(HalvingScheduler):
     """Compares trials at levels `r, r * eta, r * eta^2, ...` and lets about the best 1/eta of each level continue.
 
     A value that is NaN or no number ranks below every other. Of equal values the one that arrived first ranks better.
@@ -170,6 +192,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
     """
 
     _short_name = "ASHA"
+    _rule = "asha"
 
     def __init__(
         self,
@@ -184,28 +207,18 @@ class AsyncHyperBandScheduler(MetricScheduler):
         variant: str = "stop",
         reward_attr: str | None = None,
     ):
-        super().__init__(time_attr, metric, mode, reward_attr)
-        require_flag("stop_last_trials", stop_last_trials)
-        max_t, grace_period = number_above("max_t", max_t, 0), number_above("grace_period", grace_period, 0)
-        reduction_factor = number_above("reduction_factor", reduction_factor, 1)
-        if grace_period > max_t:
+        super().__init__(time_attr, metric, mode, max_t, reduction_factor, stop_last_trials, reward_attr)
+        grace_period = number_above("grace_period", grace_period, 0)
+        if grace_period > self._max_t:
             raise ValueError(f"expected grace_period <= max_t, but got grace_period={grace_period}, max_t={max_t}")
         require(is_whole(brackets) and brackets >= 1, "brackets: an int >= 1", brackets)
         if variant not in ("stop", "promote"):
             raise ValueError(f"variant must be 'stop' or 'promote', but got {variant!r}")
-        self._max_t = max_t
-        self._eta = exact(reduction_factor)
-        self._stop_last_trials = stop_last_trials
         self._promotes = variant == "promote"
-        self._brackets = _make_brackets(brackets, grace_period, max_t, reduction_factor)
+        self._set_brackets(_make_brackets(brackets, grace_period, self._max_t, self._reduction_factor))
         self._times = [[level.milestone for level in levels] for levels in self._brackets]
         self._shares = [bracket_size(len(self._brackets), place, self._eta) for place in range(len(self._brackets))]
-        self._from_the_top = sorted(
-            (level for levels in self._brackets for level in levels), key=lambda level: -level.milestone
-        )
         self._rng = random.Random(0)
-        self._arrivals = 0
-        self._num_stopped = 0  # before `max_t`
         self._left_behind: set[str] = set()  # those stopped since no trial is left to promote
         self._standings: dict[str, _Standing] = {}
         # The trial that was found running last. While it runs, the others need not be checked.
@@ -223,27 +236,14 @@ class AsyncHyperBandScheduler(MetricScheduler):
         self._standing_of(trial)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """Record the result if the trial has reached a level, and decide. O(log n) comparisons.
-
-        Args:
-            tune_controller: The context.
-            trial: The trial that reported.
-            result: Its result, flattened.
-
-        Returns:
-            The decision, with rank and cutoff as its reason.
-        """
+        """Record the result if the trial has reached a level, and decide. O(log n) comparisons."""
         at = self._time_of(result)
         if at is None:
             return CONTINUE
         if at >= self._max_t:
-            if not self._stop_last_trials:
-                return CONTINUE
-            # It has trained for its full time, so it does not count as stopped.
-            reason = f"{self._time_attr} {number_text(at)} {REACHES_MAX_T}{number_text(self._max_t)}"
-            return Decision(decision.STOP, reason, facts={"rule": "asha", "time": at, "rung": self._max_t})
+            return self._end(at) if self._stop_last_trials else CONTINUE
         standing = self._standing_of(trial)
-        recorded = self._record(trial.trial_id, standing, at, result)
+        recorded = self._record(trial, standing, at, result)
         if recorded is not None:
             return self._decide(standing, *recorded, at)
         if standing.promoted or at < self._times[standing.bracket][standing.level]:
@@ -255,7 +255,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         """Record the last result at its level, if that was not done yet, and forget the trial."""
         at = self._time_of(result or {})
         if at is not None and at < self._max_t:
-            self._record(trial.trial_id, self._standing_of(trial), at, result)
+            self._record(trial, self._standing_of(trial), at, result)
         self._forget(trial)
 
     def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
@@ -320,11 +320,8 @@ class AsyncHyperBandScheduler(MetricScheduler):
     def get_state(self) -> dict[str, Any]:
         """See `TrialScheduler.get_state`. It does not contain the arguments."""
         return {
-            "brackets": [[level.get_state() for level in levels] for levels in self._brackets],
-            "standings": {
-                trial_id: (known.bracket, known.level, known.entry and tuple(known.entry), known.promoted)
-                for trial_id, known in self._standings.items()
-            },
+            "brackets": [[asdict(level) for level in levels] for levels in self._brackets],
+            "standings": {trial_id: astuple(standing) for trial_id, standing in self._standings.items()},
             "rng": self._rng.getstate(),
             "arrivals": self._arrivals,
             "num_stopped": self._num_stopped,
@@ -338,17 +335,15 @@ class AsyncHyperBandScheduler(MetricScheduler):
                 f"the saved levels {saved} must be those of this scheduler, but it has {self._times}; "
                 "use the same max_t, grace_period, reduction_factor and brackets as before"
             )
-        for levels, level_states in zip(self._brackets, state["brackets"], strict=True):
-            for level, level_state in zip(levels, level_states, strict=True):
-                level.set_state(level_state)
-        self._standings = {
-            trial_id: _Standing(bracket, level, Entry(*entry) if entry else None, promoted)
-            for trial_id, (bracket, level, entry, promoted) in state["standings"].items()
-        }
-        version, numbers, gauss = state["rng"]
-        self._rng.setstate((version, tuple(numbers), gauss))
+        self._set_brackets([[Level(**level) for level in levels] for levels in state["brackets"]])
+        self._standings = {trial_id: _Standing(*standing) for trial_id, standing in state["standings"].items()}
+        self._rng.setstate(state["rng"])
         self._arrivals = state["arrivals"]
         self._num_stopped = state["num_stopped"]
+
+    def _set_brackets(self, brackets: list[list[Level]]) -> None:
+        self._brackets = brackets
+        self._from_the_top = sorted((each for levels in brackets for each in levels), key=lambda each: -each.milestone)
 
     # -- the rule ------------------------------------------------------------------------------------------------
 
@@ -363,7 +358,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         return standing
 
     def _record(
-        self, trial_id: str, standing: _Standing, at: float, result: dict[str, Any]
+        self, trial: Trial, standing: _Standing, at: float, result: dict[str, Any]
     ) -> tuple[Level, Entry] | None:
         """Record the result at the highest level passed, unless the trial was recorded there or higher.
 
@@ -378,9 +373,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         if standing.entry is not None:
             self._brackets[standing.bracket][standing.level].discard_waiting(standing.entry)
         level = self._brackets[standing.bracket][index]
-        entry = Entry(-self._score_of(result), self._arrivals, trial_id)
-        self._arrivals += 1
-        standing.level, standing.entry = index, entry
+        standing.level, standing.entry = index, (entry := self._new_entry(trial, result))
         insort(level.ranked, entry)
         return level, entry
 
@@ -393,16 +386,8 @@ class AsyncHyperBandScheduler(MetricScheduler):
         size, rank = len(level), level.rank(entry)
         reason = f"rank {rank} of {size} at {self._time_attr} {number_text(level.milestone)}"
         value = f"{self._metric}={self._shown(-entry.loss)}"
-        facts = {
-            "rule": "asha",
-            "metric": self._metric,
-            "value": self._value(-entry.loss),
-            "time": at,
-            "rung": level.milestone,
-            "bracket": standing.bracket,
-            "rank": rank,
-            "of": size,
-        }
+        place = {"rung": level.milestone, "bracket": standing.bracket, "rank": rank, "of": size}
+        facts = self._facts(-entry.loss, at, **place)
         if self._promotes:
             standing.promoted = False
             insort(level.waiting, entry)

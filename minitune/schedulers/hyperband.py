@@ -13,23 +13,19 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from minitune import decision
-from minitune.base.checks import require_flag
 from minitune.decision import Decision
 from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
-from minitune.schedulers.async_hyperband import Entry, bracket_size, exact
+from minitune.schedulers.async_hyperband import Entry, HalvingScheduler, bracket_size
 from minitune.schedulers.trial_scheduler import (
     CONTINUE,
-    REACHES_MAX_T,
-    MetricScheduler,
     SchedulerContext,
     has_failed_for_good,
-    number_above,
     number_text,
     supply_of,
 )
@@ -81,20 +77,19 @@ class Closing(NamedTuple):
         return place + 1 if place < len(self.kept) else place + bisect_left(self.dropped, entry) + 1
 
 
+@dataclass
 class Bracket:
     """Some trials, of which each level keeps the best 1/eta.
 
     A level closes when all members that are still in the bracket have arrived, and no more will come. Trials that left
     the bracket in another way count as members of the level, but cannot be kept.
 
-    Args:
+    Attributes:
         index: s: how often the trials are cut.
         band: The number of its band.
         capacity: n: how many trials it takes.
         times: Its levels, ascending; the last one is the end.
         eta: One part in so many is kept.
-
-    Attributes:
         is_open: Whether more trials may come.
         members: The trials that have not ended and were not dropped, by id.
         rung: Index of the level at which the trials are compared next.
@@ -102,29 +97,29 @@ class Bracket:
         leaving: The trials that were dropped and have not ended yet.
         ended: The number of ended trials by status.
         entered: The number of trials that the present level compares, with those that have left since.
+        arrived: The number of members that have arrived at their level.
     """
 
-    def __init__(self, index: int, band: int, capacity: int, times: list[float], eta: int | Fraction):
-        self.index = index
-        self.band = band
-        self.times = times
-        self.capacity = capacity
-        self.is_open = True
-        self.members: dict[str, Member] = {}
-        self.rung = 0
-        self.ready: dict[str, None] = {}
-        self.leaving: dict[str, None] = {}
-        self.ended: dict[str, int] = {}
-        self._eta = eta
-        self.entered = 0
-        self._arrived = 0
+    index: int
+    band: int
+    capacity: int
+    times: list[float]
+    eta: int | Fraction
+    is_open: bool = True
+    members: dict[str, Member] = field(default_factory=dict)
+    rung: int = 0
+    ready: dict[str, None] = field(default_factory=dict)
+    leaving: dict[str, None] = field(default_factory=dict)
+    ended: dict[str, int] = field(default_factory=dict)
+    entered: int = 0
+    arrived: int = 0
 
     # -- members ---------------------------------------------------------------------------------------------------
 
     @property
     def num_moving(self) -> int:
         """How many members train towards a level."""
-        return len(self.members) - self._arrived
+        return len(self.members) - self.arrived
 
     @property
     def is_over(self) -> bool:
@@ -158,7 +153,7 @@ class Bracket:
         member = self.members.pop(trial_id, None)
         self.ready.pop(trial_id, None)
         self.leaving.pop(trial_id, None)
-        self._arrived -= member is not None and member.entry is not None
+        self.arrived -= member is not None and member.entry is not None
         self.ended[status] = self.ended.get(status, 0) + 1
 
     # -- levels ----------------------------------------------------------------------------------------------------
@@ -166,7 +161,7 @@ class Bracket:
     def arrive(self, member: Member, time: float, entry: Entry) -> None:
         """A member has reached its level."""
         member.time, member.entry = time, entry
-        self._arrived += 1
+        self.arrived += 1
 
     def close(self) -> list[Closing]:
         """Close every level that can be closed, one after the other: a trial may have passed several at once.
@@ -176,16 +171,16 @@ class Bracket:
         closings = []
         while not self.is_open and self.members and self.num_moving == 0 and not self.is_at_end:
             arrived = sorted(member.entry for member in self.members.values() if member.entry is not None)
-            quota = max(1, self.entered // self._eta)
+            quota = max(1, self.entered // self.eta)
             kept = [entry for entry in arrived[:quota] if entry.loss < math.inf]
             closings.append(Closing(self.milestone, self.entered, kept, arrived[len(kept) :]))
             self.rung += 1
-            self.entered, self._arrived = len(kept), 0
+            self.entered, self.arrived = len(kept), 0
             for entry in kept:  # they train towards the next level, or have passed it already
                 member = self.members[entry.trial_id]
                 member.rung = self.rung
                 if member.time >= self.milestone:
-                    self._arrived += 1
+                    self.arrived += 1
                 else:
                     member.entry = None
             for entry in arrived[len(kept) :]:
@@ -199,38 +194,11 @@ class Bracket:
             )
         return closings
 
-    # -- state -----------------------------------------------------------------------------------------------------
-
-    def get_state(self) -> dict[str, Any]:
-        """The bracket as plain data."""
-        return {
-            "index": self.index,
-            "band": self.band,
-            "capacity": self.capacity,
-            "times": list(self.times),
-            "is_open": self.is_open,
-            "rung": self.rung,
-            "entered": self.entered,
-            "members": {
-                trial_id: (member.rung, member.time, member.entry and tuple(member.entry))
-                for trial_id, member in self.members.items()
-            },
-            "ready": list(self.ready),
-            "leaving": list(self.leaving),
-            "ended": dict(self.ended),
-        }
-
     @classmethod
-    def of(cls, state: dict[str, Any], eta: int | Fraction) -> Bracket:
-        """The bracket that `get_state` described."""
-        bracket = cls(state["index"], state["band"], state["capacity"], list(state["times"]), eta)
-        bracket.is_open, bracket.rung, bracket.entered = state["is_open"], state["rung"], state["entered"]
-        for trial_id, (rung, time, entry) in state["members"].items():
-            bracket.members[trial_id] = Member(rung, time, Entry(*entry) if entry else None)
-        bracket._arrived = sum(member.entry is not None for member in bracket.members.values())
-        bracket.ready, bracket.leaving = dict.fromkeys(state["ready"]), dict.fromkeys(state["leaving"])
-        bracket.ended = dict(state["ended"])
-        return bracket
+    def of(cls, state: dict[str, Any]) -> Bracket:
+        """The bracket that `asdict` has described."""
+        members = {trial_id: Member(**member) for trial_id, member in state["members"].items()}
+        return cls(**{**state, "members": members})
 
 
 def levels(max_t: float, eta: float, index: int) -> list[float]:
@@ -251,7 +219,7 @@ def levels(max_t: float, eta: float, index: int) -> list[float]:
 # -- schedulers -------------------------------------------------------------------------------------------------------
 
 
-class HyperBandScheduler(MetricScheduler):
+class HyperBandScheduler(HalvingScheduler):
     """Pauses each trial at the levels of its bracket until all have reached the level, and resumes the best 1/eta.
 
     Bracket s, from the largest s with eta^s <= `max_t` down to 0, takes `ceil((s_max + 1) / (s + 1) * eta^s)` trials
@@ -276,7 +244,7 @@ class HyperBandScheduler(MetricScheduler):
     """
 
     _short_name = "HyperBand"
-
+    _rule = "hyperband"
     _supports_buffered_results = False
 
     def __init__(
@@ -289,12 +257,7 @@ class HyperBandScheduler(MetricScheduler):
         stop_last_trials: bool = True,
         reward_attr: str | None = None,
     ):
-        super().__init__(time_attr, metric, mode, reward_attr)
-        require_flag("stop_last_trials", stop_last_trials)
-        self._max_t = number_above("max_t", max_t, 0)
-        self._reduction_factor = number_above("reduction_factor", reduction_factor, 1)
-        self._eta = exact(self._reduction_factor)
-        self._stop_last_trials = bool(stop_last_trials)
+        super().__init__(time_attr, metric, mode, max_t, reduction_factor, stop_last_trials, reward_attr)
         self._largest = 0  # s, by multiplication: the largest for which eta^s <= max_t
         power = self._reduction_factor
         while power <= self._max_t:
@@ -302,8 +265,6 @@ class HyperBandScheduler(MetricScheduler):
         self._brackets: list[Bracket] = []
         self._homes: dict[str, Bracket] = {}
         self._num_brackets = 0
-        self._num_stopped = 0
-        self._arrivals = 0
 
     # -- hooks ---------------------------------------------------------------------------------------------------
 
@@ -315,13 +276,7 @@ class HyperBandScheduler(MetricScheduler):
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
         """Record the result if the trial has reached its level, and close the level if it was the last trial.
 
-        Args:
-            tune_controller: The context.
-            trial: The trial that reported.
-            result: Its result, flattened.
-
-        Returns:
-            The decision. Other trials are resumed by `choose_trial_to_run`, or stopped through the context.
+        `choose_trial_to_run` resumes the others that were kept. The context stops those that were dropped.
         """
         at = self._time_of(result)
         if at is None:
@@ -336,15 +291,12 @@ class HyperBandScheduler(MetricScheduler):
             return CONTINUE
         self._at_milestone(result, bracket.times[member.rung])
         if at >= self._max_t and self._stop_last_trials:
-            reason = f"{self._time_attr} {number_text(at)} {REACHES_MAX_T}{number_text(self._max_t)}"
-            facts = {"time": at, "rung": self._max_t, "bracket": bracket.index, "band": bracket.band}
-            return Decision(decision.STOP, reason, facts={"rule": "hyperband", **facts})
+            return self._end(at, bracket=bracket.index, band=bracket.band)
         if at >= self._max_t and bracket.is_at_end:
             return CONTINUE
         if member.entry is not None:
             return Decision(decision.PAUSE, "paused again at the level where it waits for the others")
-        entry = Entry(-self._score_of(result), self._arrivals, trial.trial_id)
-        self._arrivals += 1
+        entry = self._new_entry(trial, result)
         bracket.arrive(member, at, entry)
         closings = self._close(tune_controller, bracket, reporting=trial)
         return self._answer(bracket, member, entry, at, closings)
@@ -401,7 +353,7 @@ class HyperBandScheduler(MetricScheduler):
         return {
             "max_t": self._max_t,
             "reduction_factor": self._reduction_factor,
-            "brackets": [bracket.get_state() for bracket in self._brackets],
+            "brackets": [asdict(bracket) for bracket in self._brackets],
             "num_brackets": self._num_brackets,
             "num_stopped": self._num_stopped,
             "arrivals": self._arrivals,
@@ -415,7 +367,7 @@ class HyperBandScheduler(MetricScheduler):
                 f"the saved brackets belong to max_t={saved[0]}, reduction_factor={saved[1]}, but this scheduler has "
                 f"max_t={own[0]}, reduction_factor={own[1]}; use the same as before"
             )
-        self._brackets = [Bracket.of(saved_bracket, self._eta) for saved_bracket in state["brackets"]]
+        self._brackets = [Bracket.of(bracket) for bracket in state["brackets"]]
         self._homes = {
             trial_id: bracket for bracket in self._brackets for trial_id in (*bracket.members, *bracket.leaving)
         }
@@ -495,14 +447,7 @@ class HyperBandScheduler(MetricScheduler):
 
     def _answer(self, bracket: Bracket, member: Member, entry: Entry, at: float, closings: list[Closing]) -> Decision:
         """The decision about a trial that has just reached its level."""
-        facts = {
-            "rule": "hyperband",
-            "metric": self._metric,
-            "value": self._value(-entry.loss),
-            "time": at,
-            "bracket": bracket.index,
-            "band": bracket.band,
-        }
+        facts = self._facts(-entry.loss, at, bracket=bracket.index, band=bracket.band)
         if not closings:
             facts |= {"rung": bracket.milestone, "of": bracket.size}
             reason = (
@@ -537,8 +482,7 @@ class HyperBandScheduler(MetricScheduler):
             if trial_id in self._trials
         )
         counts = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
-        arrived = sum(member.entry is not None for member in bracket.members.values())
-        done = (bracket.rung + arrived / max(1, bracket.entered) / 2) / len(bracket.times)
+        done = (bracket.rung + bracket.arrived / max(1, bracket.entered) / 2) / len(bracket.times)
         return (
             f"Bracket(Max Size (n)={bracket.size}, Milestone (r)={number_text(bracket.milestone)}, "
             f"completed={1.0 if bracket.is_over else done:.1%}): {{{counts}}}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
+from dataclasses import dataclass, field
 from typing import Any
 
 from minitune import decision
@@ -38,6 +39,7 @@ other times the comparison uses an earlier known time, if that is at most 5 % ea
 differ, cost no more than iterations."""
 
 
+@dataclass(slots=True)
 class _Curve:
     """The reports of one trial, which give its mean at any time.
 
@@ -48,13 +50,10 @@ class _Curve:
         best: Its best finite score so far; `WORST` if it has none.
     """
 
-    __slots__ = ("best", "counts", "sums", "times")
-
-    def __init__(self) -> None:
-        self.times: list[float] = []
-        self.sums: list[float] = []
-        self.counts: list[int] = []
-        self.best = WORST
+    times: list[float] = field(default_factory=list)
+    sums: list[float] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    best: float = WORST
 
     def mean(self, time: float) -> float | None:
         """The mean of the scores up to `time`; None if there are none, or the trial has not reached it. O(log n)."""
@@ -89,6 +88,7 @@ class MedianStoppingRule(MetricScheduler):
     """
 
     _short_name = "median rule"
+    _rule = "median"
 
     def __init__(
         self,
@@ -121,16 +121,7 @@ class MedianStoppingRule(MetricScheduler):
     # -- hooks ---------------------------------------------------------------------------------------------------
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """Record the result and compare the trial. O(log n) for each time of comparison that the trial passes.
-
-        Args:
-            tune_controller: The context.
-            trial: The trial that reported.
-            result: Its result, flattened.
-
-        Returns:
-            The decision.
-        """
+        """Record the result and compare the trial. O(log n) for each time of comparison that the trial passes."""
         at = self._time_of(result)
         if at is None:
             return CONTINUE
@@ -193,10 +184,10 @@ class MedianStoppingRule(MetricScheduler):
 
     def set_state(self, state: dict[str, Any]) -> None:
         """See `TrialScheduler.set_state`."""
-        self._curves = {}
-        for trial_id, (times, sums, counts, best) in state["curves"].items():
-            curve = self._curves[trial_id] = _Curve()
-            curve.times, curve.sums, curve.counts, curve.best = list(times), list(sums), list(counts), best
+        self._curves = {
+            trial_id: _Curve(list(times), list(sums), list(counts), best)
+            for trial_id, (times, sums, counts, best) in state["curves"].items()
+        }
         self._moments = list(state["moments"])
         self._means = [self._means_at(moment) for moment in self._moments]
         self._spared, self._slices = set(state["spared"]), dict(state["slices"])
@@ -251,14 +242,7 @@ class MedianStoppingRule(MetricScheduler):
 
     def _reject(self, trial: Trial, at: float, curve: _Curve, median: float, others: int) -> Decision:
         self._num_stopped += 1
-        facts = {
-            "rule": "median",
-            "metric": self._metric,
-            "value": self._value(curve.best),
-            "time": at,
-            "cutoff": self._value(median),
-            "of": others,
-        }
+        facts = self._facts(curve.best, at, cutoff=self._value(median), of=others)
         reason = (
             f"its best {self._metric} so far, {self._shown(curve.best)}, is worse than the median of the means of "
             f"{others} others at {self._time_attr} {number_text(at)}, {self._shown(median)}"
@@ -279,7 +263,7 @@ class MedianStoppingRule(MetricScheduler):
             decision.PAUSE,
             f"at {self._time_attr} {number_text(at)} it makes room for other trials: there are too few to compare it "
             "with",
-            facts={"rule": "median", "metric": self._metric, "time": at},
+            facts={"rule": self._rule, "metric": self._metric, "time": at},
         )
 
     def _forget(self, trial: Trial) -> None:

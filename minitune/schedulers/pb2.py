@@ -23,8 +23,9 @@ from typing import Any
 from minitune.base.checks import is_real, is_whole, shown
 from minitune.error import InvalidArgumentError
 from minitune.schedulers.pbt import PopulationBasedTraining
-from minitune.schedulers.population import Changes, Member, copied, look_up, snapped
+from minitune.schedulers.population import Changes, Member, look_up, snapped
 from minitune.space.domains import Domain, Float, Integer, LogUniform, sampler_and_step
+from minitune.space.tree import copy_tree
 
 Point = Sequence[float]
 """The time, then the inputs. All coordinates should lie within about [0, 1]."""
@@ -359,7 +360,7 @@ class PB2(PopulationBasedTraining):
         place = self._best_place(donor)
         how = "drawn uniformly" if place is None else "best prospects"
         shares = place if place is not None else [self._rng.random() for _ in self._axes]
-        config, changes = copied(donor_config), Changes()
+        config, changes = copy_tree(donor_config), Changes()
         for axis, share in zip(self._axes, shares, strict=True):
             old = look_up(donor_config, axis.path)
             new = axis.value(share, old)

@@ -39,7 +39,6 @@ from minitune.schedulers.population import (
     Member,
     Population,
     check_mutations,
-    copied,
     describe,
     fill,
     look_up,
@@ -53,7 +52,7 @@ from minitune.schedulers.trial_scheduler import (
     number_above,
     number_text,
 )
-from minitune.space.tree import format_vars
+from minitune.space.tree import copy_tree, format_vars
 
 logger = logging.getLogger("minitune")
 
@@ -222,11 +221,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         trial.set_config(self.config)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """Change the configuration if the trial has reached a change. If it has passed several, the last one counts.
-
-        Returns:
-            The decision, with the change as its reason.
-        """
+        """Change the configuration if the trial has reached a change. If it has passed several, the last one counts."""
         step = as_number(result.get(TRAINING_ITERATION))
         if step is None:
             return CONTINUE
@@ -241,7 +236,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         return Decision(
             decision.PAUSE,
             f"the schedule changes at {TRAINING_ITERATION} {at} to {shown(self.config)}",
-            exploit=(trial, copied(self.config)),
+            exploit=(trial, copy_tree(self.config)),
             save=True,
             facts={"rule": "pbt replay", "time": step, "donor": trial.trial_id},
         )
@@ -299,7 +294,6 @@ class PopulationBasedTraining(MetricScheduler):
     """
 
     _short_name = "PBT"
-
     _rule = "pbt"
 
     def __init__(
@@ -413,14 +407,6 @@ class PopulationBasedTraining(MetricScheduler):
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
         """Give the trial its turn if the time has come. O(log n) comparisons, unless there is an exploit.
 
-        Args:
-            tune_controller: The context.
-            trial: The trial that reported.
-            result: Its result, flattened.
-
-        Returns:
-            The decision, with the rank as its reason.
-
         Raises:
             RuntimeError: If metric or time are missing in spite of `require_attrs`. A run refuses such a result before.
         """
@@ -487,11 +473,9 @@ class PopulationBasedTraining(MetricScheduler):
     def set_state(self, state: dict[str, Any]) -> None:
         """See `TrialScheduler.set_state`."""
         self._population.set_state(state["population"], not_in_line=state["arrived"])
-        self._trials = {}
         self._failed, self._arrived = set(state["failed"]), set(state["arrived"])
         self._turn = state["turn"]
-        version, numbers, gauss = state["rng"]
-        self._rng.setstate((version, tuple(numbers), gauss))
+        self._rng.setstate(state["rng"])
         self._num_checkpoints = state["num_checkpoints"]
         self._num_perturbations = state["num_perturbations"]
 
@@ -499,7 +483,7 @@ class PopulationBasedTraining(MetricScheduler):
 
     def _take_turn(self, context: SchedulerContext, member: Member) -> Decision:
         """The turn of one member, independent of the others."""
-        facts = self._facts(member)
+        facts = self._rank_facts(member)
         if self._population.is_low(member):
             donor = self._draw_donor(context, member)
             if donor is not None:
@@ -519,7 +503,7 @@ class PopulationBasedTraining(MetricScheduler):
             return CONTINUE
         self._record(member, at, result)
         self._arrived.add(member.trial_id)
-        facts = self._facts(member)
+        facts = self._rank_facts(member)
         reason = f"{self._standing(facts)}: waits until all trials have reached turn {self._turn}"
         return Decision(decision.PAUSE, reason, facts=facts)
 
@@ -536,7 +520,7 @@ class PopulationBasedTraining(MetricScheduler):
         for member in self._population.lower():
             donor = self._draw_donor(context, member)
             if donor is not None:
-                exploit, reason = self._clone(context, member, donor, self._facts(member))
+                exploit, reason = self._clone(context, member, donor, self._rank_facts(member))
                 context.exploit_trial(self._trials[member.trial_id], *exploit, reason)
         self._begin_turn()
 
@@ -676,16 +660,11 @@ class PopulationBasedTraining(MetricScheduler):
         warn_once(f"{text}; the trial continues (logged once)", f"pbt lacks {missing}")
         return None
 
-    def _facts(self, member: Member) -> dict[str, Any]:
+    def _rank_facts(self, member: Member) -> dict[str, Any]:
         """The facts of a decision about a member. The value is the one that was compared, not the latest."""
-        return {
-            "rule": self._rule,
-            "metric": self._metric,
-            "value": self._value(member.score),
-            "time": self._population.time_of_rank(member),
-            "rank": self._population.rank(member),
-            "of": len(self._population),
-        }
+        population = self._population
+        rank, of = population.rank(member), len(population)
+        return self._facts(member.score, population.time_of_rank(member), rank=rank, of=of)
 
     def _standing(self, facts: Mapping[str, Any]) -> str:
         if "rank" not in facts:

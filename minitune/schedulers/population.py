@@ -36,6 +36,8 @@ from minitune.space.domains import (
     is_same,
     sampler_and_step,
 )
+from minitune.space.tree import copy_tree
+from minitune.space.variants import complete
 
 Changes = dict[tuple[str, ...], tuple[Any, Any, str]]
 """By path: the old value, the new one, and how it was changed."""
@@ -257,10 +259,7 @@ class Population:
 
     def get_state(self) -> dict[str, Any]:
         """The population as plain data."""
-        members = [
-            {**asdict(member), "entry": None if member.entry is None else tuple(member.entry)}
-            for member in self.members.values()
-        ]
+        members = [asdict(member) for member in self.members.values()]
         return {"members": members, "arrivals": self._arrivals, "common": self._common}
 
     def set_state(self, state: dict[str, Any], not_in_line: Collection[str] = ()) -> None:
@@ -271,8 +270,6 @@ class Population:
             not_in_line: The members that wait for other members, not for room.
         """
         known = [Member(**fields) for fields in state["members"]]
-        for member in known:
-            member.entry = None if member.entry is None else Entry(*member.entry)
         self.members = {member.trial_id: member for member in known}
         self._ranked = sorted(member.entry for member in known if member.entry is not None)
         self._times = sorted((member.history[-1][0], member.trial_id) for member in known if member.history)
@@ -321,7 +318,7 @@ class Explorer:
         changes: Changes,
         rng: random.Random,
     ) -> dict[str, Any]:
-        new: dict[str, Any] = copied(config)
+        new: dict[str, Any] = copy_tree(config)
         for name, mutation in mutations.items():
             path, old = (*prefix, name), config.get(name)
             if isinstance(mutation, Mapping) and isinstance(old, Mapping):
@@ -435,13 +432,6 @@ def perturb(mutation: Any, value: Any, factors: Sequence[float], rng: random.Ran
     return draw(mutation, rng), RESAMPLED
 
 
-def copied(value: Any) -> Any:
-    """Copy dicts and lists at all depths. Other objects stay the same."""
-    if isinstance(value, Mapping):
-        return {name: copied(inner) for name, inner in value.items()}
-    return [copied(inner) for inner in value] if type(value) is list else value
-
-
 def look_up(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     """The value at a path, or None if there is none."""
     value: Any = config
@@ -462,11 +452,7 @@ def _short(value: Any) -> str:
 
 def _resolved(value: Any, rng: random.Random) -> Any:
     """Draw from a domain, and from the domains within the drawn value."""
-    if isinstance(value, Domain):
-        return _resolved(value.sample(random_state=rng), rng)
-    if isinstance(value, dict):
-        return {name: _resolved(inner, rng) for name, inner in value.items()}
-    return [_resolved(inner, rng) for inner in value] if type(value) is list else value
+    return complete({"": value}, rng)[""]
 
 
 def _place(values: Sequence[Any], value: Any) -> int | None:

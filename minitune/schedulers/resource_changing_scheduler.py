@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from minitune import decision
@@ -50,31 +49,6 @@ def _amounts(name: str, amounts: Any) -> dict[str, float]:
     return clean
 
 
-@dataclass(frozen=True)
-class _Situation:
-    """The facts that decide a trial's share of the machine.
-
-    Attributes:
-        trial: The trial that reported.
-        result: Its result, flattened.
-        scheduler: The scheduler that asks.
-        trials: All live trials.
-        planned: The resources of each of them, by trial id.
-        base: The resources that each of them had at its start.
-        unit: A trial grows by these resources at a time.
-        pool: The resources for all trials together.
-    """
-
-    trial: Trial
-    result: Mapping[str, Any]
-    scheduler: ResourceChangingScheduler
-    trials: Sequence[Trial]
-    planned: Mapping[str, Resources]
-    base: Resources
-    unit: Mapping[str, float]
-    pool: Mapping[str, float]
-
-
 class DistributeResources:
     """Gives the CPUs and GPUs that are left to the live trials in equal shares.
 
@@ -113,16 +87,7 @@ class DistributeResources:
         result: dict[str, Any],
         scheduler: ResourceChangingScheduler,
     ) -> Resources | None:
-        """The resources of the trial from now on.
-
-        Args:
-            tune_controller: The context of the run.
-            trial: The trial that reported.
-            result: Its result, flattened.
-            scheduler: The scheduler, which knows the resources of the trials at their start.
-
-        Returns:
-            The request, even if it is unchanged; None before the trial's first iteration.
+        """The resources of the trial from now on, even if they are unchanged; None before its first iteration.
 
         Raises:
             ValueError: If trials have several bundles and `add_bundles` is False, or a metric is needed and not known.
@@ -141,18 +106,18 @@ class DistributeResources:
         elif self.add_bundles:
             last = {name: amount for name, amount in base.bundles[-1].items() if name in _HANDED_OUT}
             unit = last or {CPU: 1}
-        trials = tune_controller.get_live_trials()
-        planned = {other.trial_id: scheduler.planned_resources(other) for other in trials}
+        planned = {other: scheduler.planned_resources(other) for other in tune_controller.get_live_trials()}
+        units = {other: self._units(request, base, unit) for other, request in planned.items()}
         totals = tune_controller._resource_updater
         pool = {CPU: float(totals.get_num_cpus()), GPU: float(totals.get_num_gpus())}
-        free_amounts = {}
+        free_amounts, beyond_bases = {}, {}
         for name in _HANDED_OUT:
             pool[name] -= self.reserve_resources.get(name, 0)
             used = (request.required_resources.get(name, 0) for request in planned.values())
             free_amounts[name] = pool[name] - sum(used)
-        free = _count(unit, free_amounts)
-        mine = self._units(planned[trial.trial_id], base, unit)
-        limit = self._limit(_Situation(trial, result, scheduler, trials, planned, base, unit, pool))
+            beyond_bases[name] = pool[name] - base.required_resources.get(name, 0) * len(planned)
+        free, mine = _count(unit, free_amounts), units[trial]
+        limit = self._limit(trial, result, scheduler, units, max(0, _count(unit, beyond_bases)))
         grown = min(max(mine, limit), mine + free) if free >= 0 else max(0, mine + free)
         if self.add_bundles:
             return Resources([*base.bundles, *([dict(unit)] * grown)], base.strategy)
@@ -161,12 +126,25 @@ class DistributeResources:
             bundle[name] = bundle.get(name, 0) + amount * grown
         return Resources([bundle], base.strategy)
 
-    def _limit(self, at: _Situation) -> int:
-        """How many units a trial may have. The units that the bases leave are dealt out one by one."""
-        needed, places = at.base.required_resources, [other.trial_id for other in at.trials]
-        rest = {name: at.pool[name] - needed.get(name, 0) * len(places) for name in _HANDED_OUT}
-        share, left = divmod(max(0, _count(at.unit, rest)), len(places))
-        place = places.index(at.trial.trial_id)
+    def _limit(
+        self,
+        trial: Trial,
+        result: dict[str, Any],
+        scheduler: ResourceChangingScheduler,
+        units: Mapping[Trial, int],
+        all_units: int,
+    ) -> int:
+        """How many units a trial may have. The units are dealt out one by one.
+
+        Args:
+            trial: The trial that reported.
+            result: Its result, flattened.
+            scheduler: The scheduler that asks.
+            units: The units of each live trial.
+            all_units: How many units there are, beyond the resources that the trials had at their start.
+        """
+        share, left = divmod(all_units, len(units))
+        place = list(units).index(trial)
         return min(share + (place < left), self._cap())
 
     def _cap(self) -> int:
@@ -229,17 +207,24 @@ class DistributeResourcesToTopJob(DistributeResources):
             )
         return metric, mode
 
-    def _limit(self, at: _Situation) -> int:
+    def _limit(
+        self,
+        trial: Trial,
+        result: dict[str, Any],
+        scheduler: ResourceChangingScheduler,
+        units: Mapping[Trial, int],
+        all_units: int,
+    ) -> int:
         """All units for the best trial that is below the cap; no more for the others."""
-        metric, mode = self.objective(at.scheduler)
+        metric, mode = self.objective(scheduler)
 
-        def standing(trial: Trial) -> float:
-            last = at.result if trial is at.trial else flatten(trial.last_result)
+        def standing(other: Trial) -> float:
+            last = result if other is trial else flatten(other.last_result)
             return score(last.get(metric), mode)
 
         cap = self._cap()
-        growing = [other for other in at.trials if self._units(at.planned[other.trial_id], at.base, at.unit) < cap]
-        return cap if max(growing, key=standing, default=None) is at.trial else 0
+        growing = [other for other, count in units.items() if count < cap]
+        return cap if max(growing, key=standing, default=None) is trial else 0
 
 
 class ResourceChangingScheduler(TrialScheduler):

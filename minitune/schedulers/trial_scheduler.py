@@ -9,12 +9,12 @@ resumed run tells the scheduler the last events again, and must get the same dec
 from __future__ import annotations
 
 import math
-import os
 import pickle
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from minitune import decision
+from minitune.base import files
 from minitune.base.checks import is_real, is_whole, require, require_metric, shown
 from minitune.base.text import warn_once
 from minitune.decision import Decision
@@ -236,10 +236,7 @@ class TrialScheduler:
         # Imported here because only a save needs it. The state of a user's subclass may hold lambdas.
         import cloudpickle
 
-        temporary = f"{checkpoint_path}.tmp"
-        with open(temporary, "wb") as file:
-            cloudpickle.dump(self.get_state(), file)
-        os.replace(temporary, checkpoint_path)
+        files.atomic_write(checkpoint_path, cloudpickle.dumps(self.get_state()))
 
     def restore(self, checkpoint_path: str) -> None:
         """Read the state from a file that `save` wrote.
@@ -272,6 +269,9 @@ class MetricScheduler(FIFOScheduler):
     Raises:
         ValueError: If an argument is of the wrong kind.
     """
+
+    _rule = ""
+    """The name of the scheduler's rule in the facts of its decisions."""
 
     def __init__(self, time_attr: str, metric: str | None, mode: str | None, reward_attr: str | None = None):
         if reward_attr is not None:
@@ -360,6 +360,10 @@ class MetricScheduler(FIFOScheduler):
         """A score as the user's metric, as text."""
         value = self._value(scored)
         return "no number" if value is None else number_text(value)
+
+    def _facts(self, scored: float, at: float, **more: Any) -> dict[str, Any]:
+        """The facts of a decision about a trial that had a score at a time."""
+        return {"rule": self._rule, "metric": self._metric, "value": self._value(scored), "time": at, **more}
 
 
 def has_failed_for_good(trial: Trial) -> bool:
