@@ -1,4 +1,4 @@
-"""Checks of arguments: each refuses a bad one at once, with its name, the rule and the value."""
+"""Checks of arguments. An error names the argument, the rule and the value."""
 
 from __future__ import annotations
 
@@ -16,25 +16,22 @@ _REPR = ShortRepr(level=3)
 
 
 def shown(value: object) -> str:
-    """`value` as an error text shows it, shortened."""
+    """A short text of `value` for an error."""
     return _REPR.repr(value)
 
 
 def of_class(value: object) -> str:
-    """The way out where a class was passed for an object of it; empty for anything else."""
+    """The hint for an error if `value` is a class in place of an object; else empty."""
     return f"; make an object of it: {value.__name__}(...)" if isinstance(value, type) else ""
 
 
 def require(condition: bool, rule: str, got: object) -> None:
-    """Refuse a bad argument.
+    """Raise a ValueError that names the rule and the value, if `condition` is false.
 
     Args:
-        condition: Must be true.
+        condition: Whether the argument is valid.
         rule: The argument's name, a colon, and the rule.
-        got: The offending value.
-
-    Raises:
-        ValueError: If `condition` is false, with the rule and the value.
+        got: The value.
     """
     if not condition:
         name, _, what = rule.partition(": ")
@@ -52,7 +49,7 @@ def is_real(value: object) -> TypeGuard[float]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The part of an error that proposes the known name most like a wrong one; empty if none is like it."""
+    """The hint for an error: the known name that is most similar to `name`; empty if none is similar."""
     from difflib import get_close_matches
 
     close = get_close_matches(name, list(known), 1)
@@ -60,7 +57,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def made_with(kind: Callable[..., _Made], arguments: Mapping[str, Any]) -> _Made:
-    """Call a class with those of the arguments that it takes. A warning names the others, once."""
+    """Call a class with the arguments that it takes. A warning names the others, once."""
     import inspect  # here, because it takes milliseconds and workers do not need it
 
     known = inspect.signature(kind).parameters
@@ -73,19 +70,19 @@ def made_with(kind: Callable[..., _Made], arguments: Mapping[str, Any]) -> _Made
 
 
 def require_flag(name: str, value: object) -> None:
-    """Refuse a value that is not a bool: text such as `"no"` would count as true.
+    """Require a bool. Text such as `"no"` would count as true.
 
     Raises:
-        ValueError: If it is text, a container or another object; numbers, numpy's bools and None are accepted.
+        ValueError: If the value is text, a container or another object. Numbers, numpy's bools and None are valid.
     """
     require(hasattr(type(value), "__bool__"), f"{name}: True or False", value)
 
 
 def require_texts(name: str, values: Any) -> None:
-    """Refuse a value that is not a list of texts.
+    """Require a list of texts.
 
     Raises:
-        TypeError: If it is not, with the first value that is not text.
+        TypeError: If it is not a list, or contains anything but text.
     """
     if not isinstance(values, (list, tuple)):
         raise TypeError(f"{name} must be a list of texts, but it is {shown(values)}")
@@ -95,11 +92,7 @@ def require_texts(name: str, values: Any) -> None:
 
 
 def instance_of(name: str, value: Any, kind: type) -> Any:
-    """`value`, or a new object of its kind for None.
-
-    Raises:
-        TypeError: If it is of another kind.
-    """
+    """Return `value`, or a new object of `kind` for None. A value of another class raises a TypeError."""
     if value is None:
         return kind()
     if not isinstance(value, kind):
@@ -108,20 +101,12 @@ def instance_of(name: str, value: Any, kind: type) -> Any:
 
 
 def require_metric(name: str, metric: object) -> None:
-    """Refuse what is no metric's name.
-
-    Raises:
-        ValueError: If it is neither None nor text.
-    """
+    """Require None or text; otherwise raise a ValueError."""
     require(metric is None or isinstance(metric, str), f"{name}: None or the metric's name", metric)
 
 
 def check_num_samples(num_samples: Any) -> int:
-    """Return `num_samples` as an int.
-
-    Raises:
-        ValueError: If it is neither an int >= 1 nor -1.
-    """
+    """Return `num_samples` as an int. Raise a ValueError if it is neither >= 1 nor -1."""
     good = is_whole(num_samples) and (num_samples >= 1 or num_samples == -1)
     require(good, "num_samples: an int >= 1, or -1 for no end", num_samples)
     return int(num_samples)
@@ -131,11 +116,8 @@ def duration_s(duration: float | datetime.timedelta | None, name: str) -> float 
     """Return a duration in seconds.
 
     Args:
-        duration: Seconds, or a timedelta; None and 0 mean no limit.
-        name: Name of the argument, for the error text.
-
-    Returns:
-        None for no limit.
+        duration: Seconds, or a timedelta. None and 0 mean no limit, for which the result is None.
+        name: The name of the argument, for the error text.
 
     Raises:
         ValueError: If it is not a duration, or negative.
@@ -147,10 +129,6 @@ def duration_s(duration: float | datetime.timedelta | None, name: str) -> float 
 
 
 def require_creator(creator: _Creator, name: str) -> _Creator:
-    """`creator`, if it is None or can be called.
-
-    Raises:
-        ValueError: If it is neither.
-    """
+    """Return `creator` if it is None or callable; otherwise raise a ValueError."""
     require(creator is None or callable(creator), f"{name}: None or a function of the trial", creator)
     return creator

@@ -1,8 +1,8 @@
 """JSON: fast functions to encode and decode it, and strict JSON from any value that a trial reports.
 
-`dumps` never fails: it turns each value that JSON cannot hold into the nearest one that it can. NaN becomes `null`, an
-infinity `"Infinity"` or `"-Infinity"`, a scalar of numpy's a number, an array a list unless it is large, a key text,
-and everything else a short text. It catches what an object's own methods raise.
+`dumps` never fails. It replaces each value that JSON cannot represent: NaN becomes `null`, an infinity becomes
+`"Infinity"` or `"-Infinity"`, a numpy scalar becomes a number, and a small array becomes a list. Keys and all other
+values become short texts. Errors of an object's own methods are caught.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 from minitune.base.text import ShortRepr, is_long
 
 MAX_DEPTH = 100
-"""Deeper nesting becomes text: readers of JSON recurse, too, and each has its own limit."""
+"""Deeper values become text, because each reader of JSON has a recursion limit."""
 MAX_TEXT = 200
-"""Characters of the text that replaces an object."""
+"""The maximum number of characters of the text that replaces an object."""
 MAX_ITEMS = 10_000
-"""An array of more items becomes text: a line is written with every report."""
+"""A larger array becomes text, because each report writes a line."""
 _LONG = ShortRepr(MAX_TEXT)
 _SCALARS = (str, int, float, bool, type(None))
 _PLAIN, _TEXT = frozenset(_SCALARS), frozenset((str,))
@@ -31,17 +31,17 @@ _PLAIN, _TEXT = frozenset(_SCALARS), frozenset((str,))
 def json_chunks(
     default: Callable[[Any], Any] | None = None, separators: tuple[str, str] = (", ", ": ")
 ) -> Callable[[Any, int], Iterable[str]]:
-    """Make a function from a value, and a 0, to the pieces of its JSON, ASCII only.
+    """Make a function that returns the pieces of a value's JSON, in ASCII.
 
-    It is the standard library's encoder in C, without the set-up that `json.dumps` repeats with each call.
+    It is the standard library's encoder in C, without the set-up that `json.dumps` repeats in each call.
 
     Args:
-        default: Replaces a value that JSON cannot hold; without it such a value raises a TypeError.
-        separators: The texts between items and behind keys.
+        default: Replaces a value that JSON cannot represent. Without it, such a value raises a TypeError.
+        separators: The texts between items and after keys.
 
     Returns:
-        The function. It raises ValueError for NaN and infinities, and RecursionError for a value that contains itself.
-        Its second argument, 0, is the depth of the value.
+        The function of a value and its depth, 0. It raises ValueError for NaN and infinities, and RecursionError for a
+        value that contains itself.
     """
     plain = json.JSONEncoder(default=default, separators=separators, allow_nan=False, check_circular=False)
     make = getattr(json.encoder, "c_make_encoder", None)
@@ -55,12 +55,9 @@ def json_chunks(
 
 
 def json_decoder() -> Callable[[str], Any]:
-    """Make a function from JSON, without blanks around it, to its value.
+    """Make a function that decodes JSON without surrounding spaces. It is faster than `json.loads`.
 
-    `json.loads` takes longer, since it allows more.
-
-    Returns:
-        The function. It raises json.JSONDecodeError for anything else.
+    The function raises json.JSONDecodeError for any other text.
     """
     decoder: Any = json.JSONDecoder()
     scan = decoder.scan_once  # not in the stubs
@@ -78,33 +75,27 @@ def json_decoder() -> Callable[[str], Any]:
 
 
 _indented_items = json_chunks(separators=(",\n  ", ": "))
-"""The standard library indents in Python, which takes ten times as long."""
+"""The standard library's own indentation is in Python, and ten times as slow."""
 
 
 # -- any value as strict JSON ------------------------------------------------------------------------------------------
 def dumps(value: Any) -> str:
-    """`value` as one line of strict JSON, ASCII only.
+    """Any `value` as one line of strict ASCII JSON, which every parser reads.
 
-    Plain values take the standard library's encoder in C; only where it refuses, or where nesting may be deep, are
-    they cleaned first.
-
-    Args:
-        value: Anything; usually a nested dict.
-
-    Returns:
-        JSON that every parser reads.
+    The encoder in C gets the value as it is. Only if it refuses the value, or if the nesting may be deep, the value is
+    cleaned first.
     """
     try:
         line = "".join(try_chunks(value, 0))
         if line.count("[") + line.count("{") <= MAX_DEPTH:
             return line
-    except Exception:  # also whatever an object's methods raise, and RecursionError
+    except Exception:  # an object's methods may raise anything; also RecursionError
         pass
     return "".join(try_chunks(clean(value), 0))
 
 
 def dumps_pretty(value: Any) -> str:
-    """`value` as strict JSON for people: indented by 2, keys sorted."""
+    """`value` as strict JSON for people, with indentation and sorted keys."""
     if type(value) is dict and _TEXT.issuperset(map(type, value)) and _PLAIN.issuperset(map(type, value.values())):
         with contextlib.suppress(ValueError):  # NaN, an infinity, or an int that Python does not print
             line = "".join(_indented_items(dict(sorted(value.items())), 0))
@@ -113,7 +104,7 @@ def dumps_pretty(value: Any) -> str:
 
 
 def clean(value: Any) -> Any:
-    """`value` as new plain data that any JSON encoder accepts: dicts with text keys, lists, text, numbers, None."""
+    """A copy of `value` that any JSON encoder accepts: dicts with text keys, lists, text, numbers, None."""
     return _clean(value, 0, set())
 
 
@@ -149,7 +140,7 @@ def _list_of(value: Any) -> list[Any] | None:
 
 
 def _simple(value: Any) -> Any:
-    """A plain value in place of `value`, for the encoder in C. If it is a number that JSON lacks, `dumps` cleans it."""
+    """Replace a value for the encoder in C. If the result is NaN or an infinity, `dumps` cleans it."""
     number = scalar_of(value)
     if number is not None:
         return number
@@ -160,7 +151,7 @@ def _simple(value: Any) -> Any:
 
 
 try_chunks = json_chunks(_simple)
-"""Most of `dumps`: it raises where that cleans the value, which also may be nested more than `MAX_DEPTH` deep here."""
+"""The fast part of `dumps`. It raises an error if the value must be cleaned, but accepts any depth."""
 
 
 def _clean(value: Any, depth: int, parents: set[int]) -> Any:
@@ -173,7 +164,7 @@ def _clean(value: Any, depth: int, parents: set[int]) -> Any:
         items = _list_of(value)
         if items is not None or isinstance(value, (Mapping, list, tuple)):
             return _clean_container(value if items is None else items, depth, parents)
-    except Exception:  # whatever an object's methods raise, its claims about its class included
+    except Exception:  # an object's methods may raise anything, also `__class__`
         pass
     return short_text(value)
 
@@ -191,7 +182,7 @@ def _clean_container(value: Any, depth: int, parents: set[int]) -> Any:
 
 
 def _clean_scalar(value: Any) -> Any:
-    """A number, text, bool or None without what JSON does not know."""
+    """A number, text, bool or None as JSON can represent it."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, float):

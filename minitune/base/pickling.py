@@ -41,7 +41,7 @@ def dumps(value: Any, what: str) -> bytes:
         what: The name of the value, for the error text: `the trainable`.
 
     Returns:
-        The bytes, for `pickle.loads`.
+        The bytes, for `load_value` and `pickle.loads`.
 
     Raises:
         TypeError: If `value` cannot be pickled. The text names the path to the part that causes this.
@@ -165,58 +165,49 @@ class _Limited:
         return True
 
 
-def require_picklable(value: Any, what: str) -> None:
-    """Check that `value` can be pickled, without copying large buffers.
-
-    Raises:
-        TypeError: If it cannot. The text names the path to the part that causes this.
-    """
-    dump(value, _Nowhere(), what, lambda buffer: False)
-
-
-class _Nowhere:
-    """A file that discards everything."""
-
-    def write(self, data: Any) -> int:
-        return len(data)
-
-
-class SmallPickle:
-    """A pickle that is kept only if it is small. Trying this does not copy large buffers.
+def require_picklable(value: Any, what: str, keep_bytes: int = 0) -> tuple[bytes, list[bytes]] | None:
+    """Pickle the whole `value`, but keep the pickle only if it is small. Large buffers are not copied.
 
     Args:
         value: Any object.
         what: The name of the value, for the error text.
-        limit_bytes: The maximum size of the pickle.
+        keep_bytes: The maximum size of a pickle with its buffers that is kept.
+
+    Returns:
+        The pickle and its buffers, for `load`; None if they are too large.
 
     Raises:
         TypeError: If `value` cannot be pickled. The text names the path to the part that causes this.
     """
+    file = _Kept(keep_bytes)
+    dump(value, file, what, file.take)
+    if file.size_bytes > keep_bytes:
+        return None
+    return b"".join(file.parts), [bytes(buffer.raw()) for buffer in file.buffers]
 
-    def __init__(self, value: Any, what: str, limit_bytes: int):
-        self._limit_bytes = limit_bytes
-        self._size_bytes = 0
-        self._parts: list[bytes] = []
-        self._buffers: list[pickle.PickleBuffer] = []
-        dump(value, self, what, self._take_buffer)
+
+class _Kept:
+    """A file in memory that counts all bytes of a pickle, but keeps only the first ones."""
+
+    def __init__(self, keep_bytes: int) -> None:
+        self.size_bytes = 0
+        self.parts: list[bytes] = []
+        self.buffers: list[pickle.PickleBuffer] = []
+        self._keep_bytes = keep_bytes
 
     def write(self, data: Any) -> int:
         """Add a part of the pickle."""
-        self._size_bytes += len(data)
-        if self._size_bytes <= self._limit_bytes:
-            self._parts.append(bytes(data))
+        self.size_bytes += len(data)
+        if self.size_bytes <= self._keep_bytes:
+            self.parts.append(bytes(data))
         return len(data)
 
-    def _take_buffer(self, buffer: pickle.PickleBuffer) -> bool:
-        self._size_bytes += buffer.raw().nbytes
-        self._buffers.append(buffer)
+    def take(self, buffer: pickle.PickleBuffer) -> bool:
+        """Keep a buffer outside the pickle."""
+        self.size_bytes += buffer.raw().nbytes
+        if self.size_bytes <= self._keep_bytes:
+            self.buffers.append(buffer)
         return False
-
-    def content(self) -> tuple[bytes, list[bytes]] | None:
-        """The pickle and its buffers, for `load`; None if it is too large."""
-        if self._size_bytes > self._limit_bytes:
-            return None
-        return b"".join(self._parts), [bytes(buffer.raw()) for buffer in self._buffers]
 
 
 # -- for a later process -----------------------------------------------------------------------------------------------
@@ -393,10 +384,8 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         if isinstance(value, kind):
             yield from parts(value)
             return
-    if type(value).__module__.partition(".")[0] in sys.stdlib_module_names - {"__main__"}:
-        return  # "a threading.Thread" says more than the lock inside it
-    for name, part in _attributes(value):
-        yield f"attribute {name!r}", part
+    if type(value).__module__.partition(".")[0] not in sys.stdlib_module_names - {"__main__"}:
+        yield from _object_parts(value)  # but "a threading.Thread" says more than the lock inside it
 
 
 def _function_parts(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
@@ -466,11 +455,19 @@ def _sequence_parts(sequence: Any) -> Iterator[tuple[str, Any]]:
         yield f"item {position}", part
 
 
-def _exception_parts(error: BaseException) -> Iterator[tuple[str, Any]]:
-    for position, part in enumerate(error.args):
+def _object_parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """The arguments of an exception; the state of any instance: its `__dict__` and its slots."""
+    for position, part in enumerate(value.args if isinstance(value, BaseException) else ()):
         yield f"argument {position}", part
-    for name, part in _attributes(error):
+    for name, part in list(getattr(value, "__dict__", {}).items()):
         yield f"attribute {name!r}", part
+    for kind in type(value).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                yield f"attribute {name!r}", getattr(value, name)
+    if type(value).__module__ == "__main__" or "<locals>" in type(value).__qualname__:
+        yield "attribute '__class__'", type(value)
 
 
 _PARTS: tuple[tuple[Any, Callable[[Any], Iterator[tuple[str, Any]]]], ...] = (
@@ -480,20 +477,8 @@ _PARTS: tuple[tuple[Any, Callable[[Any], Iterator[tuple[str, Any]]]], ...] = (
     (type, _class_parts),
     ((dict, types.MappingProxyType), _mapping_parts),
     ((list, tuple, set, frozenset), _sequence_parts),
-    (BaseException, _exception_parts),
+    (BaseException, _object_parts),
 )
-
-
-def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """The state of an instance: its `__dict__` and its slots."""
-    yield from list(getattr(value, "__dict__", {}).items())
-    for kind in type(value).__mro__:
-        slots = vars(kind).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                yield name, getattr(value, name)
-    if type(value).__module__ == "__main__" or "<locals>" in type(value).__qualname__:
-        yield "__class__", type(value)
 
 
 def _describe(value: Any) -> str:
@@ -520,6 +505,20 @@ def load(file: IO[bytes], buffers: Iterable[memoryview] | None = None) -> Any:
     return _EnteringUnpickler(file, buffers=buffers).load()
 
 
+def load_value(data: bytes) -> Any:
+    """In a worker, unpickle a value that the driver has pickled. May run user code and import modules.
+
+    Unlike `load`, it replaces existing names in `__main__`, because that module belongs to the worker, and the newest
+    pickle has the present class.
+
+    Raises:
+        Exception: Any error that the object raises while it is loaded.
+    """
+    unpickler = _EnteringUnpickler(io.BytesIO(data))
+    unpickler.replaces = True
+    return unpickler.load()
+
+
 class _EnteringUnpickler(pickle.Unpickler):
     """Enters classes and functions that were pickled by value into the `__main__` of this process.
 
@@ -527,8 +526,7 @@ class _EnteringUnpickler(pickle.Unpickler):
     replaces these setters.
     """
 
-    replaces = False
-    """Whether a new object replaces an existing one of the same name."""
+    replaces = False  # existing objects of the same names
 
     def find_class(self, module: str, name: str) -> Any:
         found = super().find_class(module, name)
@@ -547,15 +545,8 @@ def _fill_and_enter(fill: Callable[[Any, Any], Any], replaces: bool, made: Any, 
     return result
 
 
-# -- in a worker -------------------------------------------------------------------------------------------------------
 class UserCodeNeededError(Exception):
     """The pickle names a class or function from outside this package, so loading it may run user code."""
-
-
-class _WorkerUnpickler(_EnteringUnpickler):
-    """Also replaces existing names: `__main__` belongs to the worker, and the newest pickle has the present class."""
-
-    replaces = True
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -567,21 +558,6 @@ class _PlainUnpickler(pickle.Unpickler):
         raise UserCodeNeededError(f"{module}.{name}")
 
 
-def load_value(data: bytes) -> Any:
-    """In a worker, unpickle a value that the driver has pickled. May run user code and import modules.
-
-    Args:
-        data: The pickle.
-
-    Returns:
-        The object.
-
-    Raises:
-        Exception: Any error that the object raises while it is loaded.
-    """
-    return _WorkerUnpickler(io.BytesIO(data)).load()
-
-
 def load_plain(data: bytes) -> Any:
     """Unpickle numbers, strings, built-in containers and objects of this package, without running user code.
 
@@ -591,6 +567,7 @@ def load_plain(data: bytes) -> Any:
     return _PlainUnpickler(io.BytesIO(data)).load()
 
 
+# -- in a worker -------------------------------------------------------------------------------------------------------
 class _WaryPickler(pickle.Pickler):
     """Records whether the value contains anything but numbers, strings, built-in containers and our own objects."""
 

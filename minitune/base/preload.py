@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from types import CodeType
 from typing import Any
@@ -18,28 +19,9 @@ _WRAPPED = ("function", "func", "__func__", "__wrapped__")
 """The attributes in which wrappers keep their function: ours, `functools.partial`, methods, decorators."""
 _METHODS = ("__init__", "setup", "step")
 """The methods of a class trainable, in the order of their calls. The base class's own methods have no imports."""
-_OF_IMPORTS = frozenset(
-    [
-        "RESUME",
-        "GEN_START",
-        "RETURN_GENERATOR",
-        "NOP",
-        "CACHE",
-        "EXTENDED_ARG",
-        "MAKE_CELL",
-        "COPY_FREE_VARS",
-        "LOAD_CONST",
-        "LOAD_SMALL_INT",
-        "IMPORT_NAME",
-        "IMPORT_FROM",
-        "STORE_FAST",
-        "STORE_DEREF",
-        "STORE_GLOBAL",
-        "POP_TOP",
-        "ROT_TWO",
-        "SWAP",
-        "NOT_TAKEN",
-    ]
+_OF_IMPORTS = re.compile(
+    "RESUME|GEN_START|RETURN_GENERATOR|NOP|CACHE|EXTENDED_ARG|MAKE_CELL|COPY_FREE_VARS|LOAD_CONST|LOAD_SMALL_INT|"
+    "IMPORT_NAME|IMPORT_FROM|STORE_FAST|STORE_DEREF|STORE_GLOBAL|POP_TOP|ROT_TWO|SWAP|NOT_TAKEN"
 )
 """The bytecode instructions of imports and of a function's beginning, in all supported versions of Python."""
 _DEPTH_LIMIT = 10
@@ -81,7 +63,7 @@ def first_imports(function: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
 
     constants: list[Any] = [None, None]
     for instruction in dis.get_instructions(code):
-        if instruction.opname not in _OF_IMPORTS:
+        if not _OF_IMPORTS.fullmatch(instruction.opname):
             return
         if instruction.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
             constants.append(instruction.argval)
@@ -122,10 +104,8 @@ def _is_installed(package: str) -> bool:
     if spec.origin in ("built-in", "frozen"):
         return True
     places = [spec.origin] if spec.origin is not None else list(spec.submodule_search_locations or ())
-    return bool(places) and all(map(_is_place_of_packages, places))
-
-
-def _is_place_of_packages(path: str) -> bool:
-    path = os.path.realpath(path)
-    library = os.path.dirname(os.path.realpath(os.__file__))
-    return path.startswith(library + os.sep) or not _INSTALLED.isdisjoint(path.split(os.sep))
+    library = os.path.join(os.path.dirname(os.path.realpath(os.__file__)), "")
+    paths = map(os.path.realpath, places)
+    return bool(places) and all(
+        path.startswith(library) or not _INSTALLED.isdisjoint(path.split(os.sep)) for path in paths
+    )

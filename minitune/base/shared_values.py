@@ -41,6 +41,7 @@ _ALIGNMENT_BYTES = 64
 _OWN_BUFFER_BYTES = 64 * 1024
 """Smaller buffers stay in the pickle."""
 _PROCESSES = "/proc/"
+"""Here, a file without a name can be opened through the process that keeps it open."""
 _MAP_BYTES = 1 << 20
 """If all buffers together are smaller than this, they are read, because a mapping needs a descriptor."""
 Dump = Callable[[Any, Any, str, Callable[[pickle.PickleBuffer], Any]], None]
@@ -60,8 +61,8 @@ class Spot:
     Attributes:
         path: The file.
         offset: The value's offset in the file, in bytes.
-        token: The token in the value's header. It detects that the path now belongs to another file. Empty accepts any
-            token.
+        token: The token in the value's header, which shows whether the path still belongs to the same file. The empty
+            one accepts any token.
     """
 
     path: str
@@ -190,7 +191,11 @@ def read_value(spot: Spot, maps: bool = True) -> tuple[Any, bool]:
         begin = file.tell()
         file.seek(begin + pickle_bytes)
         sizes = struct.unpack(f"<{count}Q", file.read(8 * count))
-        places = _places(file.tell(), sizes)
+        places, end = [], file.tell()
+        for size in sizes:
+            start = _aligned(end, _ALIGNMENT_BYTES)
+            end = start + size
+            places.append((start, end))
         content, base = _content(file, spot.offset, places, maps)
         file.seek(begin)
         view = memoryview(content)
@@ -236,16 +241,6 @@ def _stays_in_pickle(buffer: pickle.PickleBuffer, taken: list[memoryview]) -> bo
         return True
     taken.append(view)
     return False
-
-
-def _places(begin: int, sizes: tuple[int, ...]) -> list[tuple[int, int]]:
-    """The (begin, end) offsets of buffers with these sizes; the first one is at `begin` or after it."""
-    places = []
-    for size in sizes:
-        begin = _aligned(begin, _ALIGNMENT_BYTES)
-        places.append((begin, begin + size))
-        begin += size
-    return places
 
 
 def _content(
@@ -322,7 +317,7 @@ def _open_in(directory: str, has_name: bool) -> tuple[int, str]:
     files.make_directory(directory, 0o700, within=os.path.dirname(directory))
     path = os.path.join(directory, f"values-{os.urandom(8).hex()}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags, 0o600)
+    descriptor = os.open(path, flags, files.BLOB_MODE)
     if sys.platform != "linux" or has_name:
         return descriptor, path
     link = f"{_PROCESSES}{os.getpid()}/fd/{descriptor}"
@@ -336,8 +331,7 @@ def _open_in(directory: str, has_name: bool) -> tuple[int, str]:
     except OSError:  # the file system does not keep a file without a name
         pass
     os.close(descriptor)
-    files.make_directory(directory, 0o700, within=os.path.dirname(directory))
-    return os.open(path, flags, 0o600), path
+    return _open_in(directory, has_name=True)
 
 
 def _release(owner_pid: int, descriptor: int, path: str, directory: str) -> None:
@@ -511,19 +505,10 @@ def store(value: Any, path: str | os.PathLike[str], what: str = "the value") -> 
 
     Raises:
         TypeError: If the value cannot be pickled. The text names the path to the part that causes this.
+        LinkError: If `path` is a link.
         OSError: If the file cannot be written.
     """
-    target = os.path.abspath(os.fspath(path))
-    temporary = f"{target}.tmp-{os.getpid()}-{threading.get_ident()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, 0o600)
-    try:
-        try:
-            token, _ = write_value(descriptor, 0, value, what)
-        finally:
-            os.close(descriptor)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    target = os.path.abspath(path)
+    with files.new_file(target, files.BLOB_MODE) as file:
+        token, _ = write_value(file.fileno(), 0, value, what)
     return SharedFile(target, token=token)

@@ -1,8 +1,8 @@
-"""Tables and other parts of views, as text for terminals and as HTML for notebooks: the same columns, the same cells.
+"""Tables and other parts of views: as text for terminals, and as HTML with the same columns and cells for notebooks.
 
-The cells hold values of users, so each is formatted with a bound: on its length, and against a `__str__` that raises.
-HTML in them is shown as text. The HTML needs nothing from elsewhere, and takes its colours from the page around it, so
-that it can be read on light and dark ones.
+Cells hold users' values, so their length is limited, and a `__str__` that raises does no harm. HTML in a value is
+escaped. The HTML loads nothing from elsewhere. It takes its colours from the surrounding page, so it is readable on
+light and dark pages.
 """
 
 from __future__ import annotations
@@ -17,19 +17,15 @@ from typing import Any, TypeAlias
 from minitune.base.text import ShortRepr, is_long, one_line, width_of
 
 _MAX_CELL = 100_000
-"""The number of characters, from the end of a text, that a cell is made of."""
-
+"""A cell looks at only so many characters, at the end of a text."""
 _EXACT_LENGTH = 8
-"""Floats with more characters are rounded where a value is shown rounded."""
-
+"""Only floats with more characters are rounded."""
 MAX_ROWS = 100
-"""Rows of a table in a notebook; a line shows how many more there are."""
-
+"""The maximum number of rows of a table in a notebook. A line below shows how many are left out."""
 _MAX_DOTS = 500
-"""Values that a curve shows; of more, these many evenly."""
-
+"""The maximum number of values in a curve, evenly chosen."""
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 520, 150, 70, 18
-"""Of a curve, in pixels; left and bottom are the places of its scales."""
+"""The size of a curve, and the space for its scales, in pixels."""
 
 _STYLE = (
     "<style>"
@@ -53,11 +49,11 @@ Part: TypeAlias = "str | Table"
 
 
 def format_cell(value: Any, max_length: int) -> str:
-    """A value as one short line: floats with six digits, long text with its end.
+    """A value as one short line: floats with six digits, and only the end of a long text.
 
     Args:
-        value: Anything; None is empty.
-        max_length: Characters; numbers are never cut.
+        value: Any value; the text of None is empty.
+        max_length: The maximum number of characters; numbers are never cut.
     """
     if value is None:
         return ""
@@ -76,30 +72,21 @@ def format_cell(value: Any, max_length: int) -> str:
     return text if len(text) <= max_length or isinstance(value, int) else "..." + text[3 - max_length :]
 
 
-class _Repr(ShortRepr):
-    """The `ShortRepr` of tables.
-
-    Args:
-        shortens: Whether floats of many digits are rounded to six.
-    """
-
-    def __init__(self, shortens: bool):
-        super().__init__(members=20)
-        self._shortens = shortens
+class _Rounded(ShortRepr):
+    """Rounds floats of many digits to six."""
 
     def repr_float(self, value: float, level: int) -> str:
-        """The text of a float; `reprlib` calls this."""
+        """Called by `reprlib` for a float."""
         text = repr(value)
-        return f"{value:.6g}" if self._shortens and len(text) > _EXACT_LENGTH else text
+        return f"{value:.6g}" if len(text) > _EXACT_LENGTH else text
 
 
-_CELL = ShortRepr()
-_REPR, _SHORT_REPR = _Repr(shortens=False), _Repr(shortens=True)
+_CELL, _EXACT, _ROUNDED = ShortRepr(), ShortRepr(members=20), _Rounded(members=20)
 
 
 def short_repr(value: Any, *, rounds: bool = False) -> str:
-    """A value as its code on one line, cut where it is large; with `rounds`, floats of many digits are rounded."""
-    return " ".join((_SHORT_REPR if rounds else _REPR).repr(value).split())
+    """The `repr` of a value on one line, shortened if it is large. With `rounds`, long floats have six digits."""
+    return " ".join((_ROUNDED if rounds else _EXACT).repr(value).split())
 
 
 @dataclass(frozen=True)
@@ -107,11 +94,11 @@ class Column:
     """A column of a table.
 
     Attributes:
-        header: What stands above it.
+        header: The text above it.
         values: One for each row.
-        max_length: Characters of a cell; longer text is cut, but not below the length of the header.
-        least: Columns of the terminal that it takes at least, so that it stays as it is while digits change.
-        brief: Takes its place where there is no space for all columns of the table.
+        max_length: The maximum number of characters of a cell; never less than those of the header.
+        least: The minimum width in a terminal, so that the column keeps its width while digits change.
+        brief: Replaces this column if the terminal is too narrow for all columns of the table.
     """
 
     header: str
@@ -128,16 +115,14 @@ class Column:
 
     @cached_property
     def width(self) -> int:
-        """Columns of the terminal that it takes."""
+        """The width in a terminal."""
         return max(self.least, *map(width_of, self.texts))
 
     @cached_property
     def is_number(self) -> bool:
-        """Whether it has no values but numbers, those of NumPy included."""
-        numbers = (
-            isinstance(value, Real) and not isinstance(value, bool) for value in self.values if value is not None
-        )
-        return all(numbers)
+        """Whether all values are numbers; NumPy's count as well."""
+        values = [value for value in self.values if value is not None]
+        return all(isinstance(value, Real) and not isinstance(value, bool) for value in values)
 
     def padded(self, aligns_right: bool) -> list[str]:
         """The texts, all of the same width."""
@@ -148,14 +133,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under headers; the same columns and cells for a terminal, a file and a notebook.
+    """Rows under headers, for a terminal, a file or a notebook.
 
     Attributes:
         columns: From left to right.
-        ranking: The positions of the columns, the most important first: where there is no space for all, the last ones
-            are dropped. Empty: none is.
+        ranking: The positions of the columns, the most important first. A narrow terminal lacks the last ones. If it is
+            empty, no column is left out.
         titles: Texts above rows, by the position of the row.
-        is_framed: Whether it has a frame, with numbers to the right.
+        is_framed: Whether the table has a frame, and numbers are aligned right.
     """
 
     columns: Sequence[Column]
@@ -164,13 +149,13 @@ class Table:
     is_framed: bool = True
 
     def narrowed(self, width: int | None) -> tuple[Table, list[str]]:
-        """The table with as many of its columns as fit, and the headers of those that are left out.
+        """Return the table with the columns that fit, and the headers of those that do not.
 
-        If not all fit, columns become brief. Those for which there is space in the end stay as they are, the least
-        important ones first.
+        If not all fit, the columns become brief. The remaining space then goes to the full columns, the least important
+        first.
 
         Args:
-            width: Columns of the terminal; None: there is no limit.
+            width: The width of the terminal; None means no limit.
         """
         space, left = (3, (width or 0) - 1) if self.is_framed else (2, (width or 0) + 2)
         if width is None or not self.ranking or sum(column.width + space for column in self.columns) <= left:
@@ -194,7 +179,7 @@ class Table:
         """The table as text.
 
         Args:
-            width: How wide it may be. A table that is wider has no frame.
+            width: The maximum width; a wider table gets no frame. None means no limit.
         """
         if self.is_framed and width is not None and sum(column.width + 3 for column in self.columns) + 1 > width:
             rows = zip(*(column.texts for column in self.columns), strict=True)
@@ -224,7 +209,7 @@ class Table:
 
 
 def facts(header: str, values: Mapping[str, Any]) -> list[Part]:
-    """A table of names and values, with one row for each, and a line on those that have none; empty without values."""
+    """A table of names and values, and a line about those left out; empty without values."""
     names = list(values)[:MAX_ROWS]
     if not names:
         return []
@@ -234,12 +219,12 @@ def facts(header: str, values: Mapping[str, Any]) -> list[Part]:
 
 
 def left_out_line(count: int, where: str = "") -> list[Part]:
-    """Return a line that shows how many rows are left out, and where they are; empty if there are none."""
+    """A line that shows how many rows are left out, and where they are; empty if none are."""
     return [f"... {count:,} more{f': {where}' if where else ''}"] if count > 0 else []
 
 
 def as_text(parts: Iterable[Part], width: int | None = None) -> str:
-    """A status block as lines of text; `width` is how wide tables may be."""
+    """A view as text. `width` is the maximum width of its tables; None means no limit."""
     lines: list[str] = []
     for part in parts:
         if isinstance(part, Table):
@@ -252,7 +237,7 @@ def as_text(parts: Iterable[Part], width: int | None = None) -> str:
 
 
 def as_html(parts: Iterable[Part], *more: str) -> str:
-    """A view as HTML: each line escaped, with its spaces; tables; and `more`, which is HTML already."""
+    """A view as HTML, followed by `more`, which is HTML already. Lines are escaped and keep their spaces."""
     shown = (part.html() if isinstance(part, Table) else line_as_html(part) for part in parts)
     return f'{_STYLE}<div class="minitune">{"".join(shown)}{"".join(more)}</div>'
 
@@ -264,24 +249,24 @@ def _escaped(text: str) -> str:
 
 
 def line_as_html(text: str, kind: str = "line") -> str:
-    """A line, or several, as HTML: a `line`, a `head` or an `error`."""
+    """One or more lines as HTML. The kind is `line`, `head` or `error`."""
     return f'<div class="{kind}">{_escaped(text)}</div>'
 
 
 def bar(part: float) -> str:
-    """A progress bar as HTML; `part` is what is done, 0 to 1."""
+    """A progress bar as HTML. `part` is the part that is done, from 0 to 1."""
     return f'<div class="bar"><div style="width:{100 * min(1.0, max(0.0, part)):.1f}%"></div></div>'
 
 
 def curve(values: Sequence[tuple[float, float]], mode: str, title: str) -> str:
-    """The values of trials as dots, and a line of the best one so far, as an SVG picture within HTML.
+    """An SVG picture, as HTML: a dot for the value of each trial, and a line for the best value so far.
 
-    Values that are far worse than most are drawn at the edge: they would leave no space for the others.
+    Values that are much worse than most are drawn at the edge, because they would leave no space for the others.
 
     Args:
         values: Pairs of a trial's number and its value, in the order of the numbers.
         mode: `min` or `max`.
-        title: A line above it.
+        title: The line above the picture.
 
     Returns:
         HTML; empty if fewer than two of the values are finite.

@@ -1,7 +1,7 @@
-"""Text for people: short texts of values, text that fits a terminal, standard output, warnings said once.
+"""Text for people: short texts of values, text that fits a terminal, standard output, warnings logged once.
 
-Any value of the user's may be shown, a huge list as well as an object with a failing `__repr__`. So the time that a
-short text takes does not depend on how large the value is.
+Users' values may be anything: a huge list, or an object whose `__repr__` fails. So the time for a short text does not
+depend on the size of the value.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from typing import Any
 logger = logging.getLogger("minitune")
 
 _LONG = 10_000
-"""A text, or bytes, of more than this takes a while to show if there are many such values."""
+"""Longer texts and bytes take noticeable time to format if there are many of them."""
 _MANY = 1_000
-"""The same for the members of a container."""
+"""The same for containers: their number of members."""
 _CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _MOVES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-ln-~]"  # control sequences but for those that end in m, which set colours
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[^\[\]]"  # titles and the like, other escapes
     r"|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]"
 )
-_NO_COLUMN = frozenset(("Mn", "Me", "Cf"))  # accents, joiners, variation selectors: part of the character before
+_NO_COLUMN = frozenset(("Mn", "Me", "Cf"))  # accents, joiners, variation selectors: they join the previous character
 _said: set[str] = set()
 
 
@@ -52,28 +52,29 @@ class ShortRepr(reprlib.Repr):
             self.maxlevel = level
 
     def repr_bytes(self, value: bytes, level: int) -> str:
-        """Called by `reprlib` for bytes: its own version would make the whole text first."""
+        """Called by `reprlib` for bytes. Its own version would first make the whole text."""
         if len(value) <= self.maxstring:
             return self.repr_instance(value, level)
         return f"{value[: self.maxstring // 2]!r}...<{len(value)} bytes>"
 
     repr_bytearray = repr_bytes
 
+    # The versions of `reprlib` would sort all members of these.
     def repr_dict(self, value: dict[Any, Any], level: int) -> str:
-        """Called by `reprlib` for a dict: its own version would sort all keys."""
+        """Called by `reprlib` for a dict."""
         return super().repr_dict(value if len(value) <= _MANY else dict(islice(value.items(), _MANY)), level)
 
     def repr_set(self, value: set[Any], level: int) -> str:
-        """Called by `reprlib` for a set: its own version would sort all members."""
+        """Called by `reprlib` for a set."""
         return super().repr_set(value if len(value) <= _MANY else set(islice(value, _MANY)), level)
 
     def repr_frozenset(self, value: frozenset[Any], level: int) -> str:
-        """Called by `reprlib` for a frozenset: its own version would sort all members."""
+        """Called by `reprlib` for a frozenset."""
         return super().repr_frozenset(value if len(value) <= _MANY else frozenset(islice(value, _MANY)), level)
 
 
 def is_long(value: Any) -> bool:
-    """Whether the text of a value of built-in types would be long: then there is `ShortRepr` for it."""
+    """Whether `str` of a value of built-in types would be long, so that `ShortRepr` should format it."""
     left, waiting = _MANY, [value]
     while waiting:
         one = waiting.pop()
@@ -105,7 +106,7 @@ def _width_of_character(character: str) -> int:
 
 
 def one_line(text: str) -> str:
-    """`text` as one line that does nothing to a terminal: spaces joined, escape and control characters as `?`."""
+    """`text` as one line that is safe to print: single spaces, and `?` for each control character."""
     text = " ".join(text.split())
     if text.isascii() and text.isprintable():
         return text
@@ -118,12 +119,12 @@ def without_codes(text: str) -> str:
 
 
 def without_moves(text: str) -> str:
-    """`text` without what moves a terminal's cursor or rings its bell; colours stay, and so do tabs and line ends."""
+    """`text` without codes that move a terminal's cursor or ring its bell. Colours, tabs and line ends stay."""
     return _MOVES.sub("", text)
 
 
 def cut(text: str, columns: int) -> str:
-    """The beginning of `text` in at most `columns` columns, with an ellipsis where something is missing."""
+    """The beginning of `text` in at most `columns` columns, with an ellipsis at the end if it is cut."""
     if width_of(text) <= columns:
         return text
     kept, left = [], columns - 3
@@ -148,20 +149,12 @@ def broken(text: str, columns: int) -> list[str]:
 
 
 def cut_front(text: str, columns: int) -> str:
-    """Return the end of `text` in at most `columns` columns: the end of a name distinguishes it from others."""
-    if width_of(text) <= columns:
-        return text
-    kept, left = [], columns - 3
-    for character in reversed(text):
-        left -= _width_of_character(character)
-        if left < 0:
-            break
-        kept.append(character)
-    return "..."[: max(0, columns)] + "".join(reversed(kept))
+    """The end of `text` in at most `columns` columns. Long names usually differ in their ends."""
+    return cut(text[::-1], columns)[::-1]
 
 
 def duration(seconds: float) -> str:
-    """A length of time as people say it, in two units at most: `8 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`."""
+    """A length of time in at most two units, such as `8 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`."""
     whole = round(max(0.0, seconds))
     for unit, size, lower, lower_size in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
         if whole >= size:
@@ -170,12 +163,17 @@ def duration(seconds: float) -> str:
     return f"{whole} s"
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun, such as `1 trial` and `2 trials`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 # -- output and warnings -----------------------------------------------------------------------------------------------
 class Console:
-    """The one way to standard output. Once a write fails (closed, broken pipe, full disk), it stays silent.
+    """Writes to standard output. After a failed write (closed stream, broken pipe, full disk), it writes nothing more.
 
     Args:
-        stream: A stream to write to instead; by default what `sys.stdout` is at the time.
+        stream: Another stream to write to. By default, the `sys.stdout` of the moment.
     """
 
     def __init__(self, stream: Any = None) -> None:
@@ -187,7 +185,7 @@ class Console:
         return is_terminal(self._stream or sys.stdout)
 
     def columns(self) -> int | None:
-        """How wide a line may be on the terminal, the last column left free; None where it may be as long as it is."""
+        """The maximum width of a line, which leaves the terminal's last column free; None without a terminal."""
         if not self.is_terminal():
             return None
         try:
@@ -196,14 +194,14 @@ class Console:
             return None
 
     def write(self, text: str) -> None:
-        """Write `text`; the first failure is logged, and nothing is written any more. May block as printing does."""
+        """Write `text`. The first failure is logged and ends all output. May block, as printing does."""
         if self.is_off:
             return
         try:
             stream = self._stream or sys.stdout
             if stream is None:
                 raise ValueError("there is no standard output")
-            # Writing with the stream's own method lets a live view make room for the text.
+            # A live view replaces the stream's own method, to make room for the text.
             _write(stream, text, to_file=self._stream is not None or "write" not in getattr(stream, "__dict__", ()))
         except Exception as error:
             self.is_off = True
@@ -213,7 +211,7 @@ class Console:
 
 
 def is_terminal(stream: Any) -> bool:
-    """Whether a stream leads to a terminal; one that is closed or missing does not."""
+    """Whether a stream is a terminal; False for a closed or missing one."""
     try:
         return bool(stream.isatty())
     except Exception:
@@ -222,8 +220,8 @@ def is_terminal(stream: Any) -> bool:
 
 def _write(stream: Any, text: str, to_file: bool) -> None:
     if to_file and type(stream) is io.TextIOWrapper and isinstance(getattr(stream.buffer, "raw", None), io.FileIO):
-        # Past the stream's buffer: what a failed flush leaves in there would fail again at exit, and turn the script's
-        # exit status into 120.
+        # Write past the stream's buffer. After a failed flush, the buffer would be flushed again at exit, fail again,
+        # and turn the script's exit status into 120.
         stream.flush()
         data = memoryview(text.replace("\n", os.linesep).encode(stream.encoding, "replace"))
         while data:
@@ -237,7 +235,7 @@ def _write(stream: Any, text: str, to_file: bool) -> None:
 
 
 def warn_once(text: str, about: str | None = None) -> None:
-    """Log a warning the first time that this process calls this function with it.
+    """Log a warning, but only once in this process.
 
     Args:
         text: The warning.

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 from minitune.base.files import BLOB_MODE, atomic_write, new_file, remove_file, search_path
-from minitune.base.pickling import SmallPickle, dumps_for_later, load, loads_referring, require_picklable
+from minitune.base.pickling import dumps_for_later, load, loads_referring, require_picklable
 from minitune.base.shared_values import SharedObject
 from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, RunConfig
@@ -283,7 +283,7 @@ def dump_trainables(experiments: Sequence[Experiment]) -> bytes:
     kept: list[tuple[bytes, list[bytes]] | str] = []
     for experiment in experiments:
         bare = bind_parameters(experiment.trainable, _checked)
-        content = SmallPickle(bare, "the trainable", _LIMIT_BYTES).content()
+        content = require_picklable(bare, "the trainable", _LIMIT_BYTES)
         kept.append(_BOUND if bare is not experiment.trainable else content or _TOO_LARGE)
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     paths = search_path()  # the first path is the directory of the script

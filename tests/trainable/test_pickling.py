@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from minitune.base.pickling import SmallPickle, dumps, dumps_for_later, find_unpicklable
+from minitune.base.pickling import dumps, dumps_for_later, find_unpicklable, require_picklable
 from minitune.base.shared_values import SharedFile, SharedObject, store
 
 LOCK = threading.Lock()
@@ -144,8 +144,8 @@ class Block:
 
 
 def test_a_pickle_is_small_only_if_its_buffers_are() -> None:
-    assert SmallPickle(Block(b"." * 100), "it", 1_000).content() is not None
-    assert SmallPickle(Block(b"." * 10_000), "it", 1_000).content() is None
+    assert require_picklable(Block(b"." * 100), "it", 1_000) is not None
+    assert require_picklable(Block(b"." * 10_000), "it", 1_000) is None
 
 
 def test_what_is_kept_for_later_gets_the_class_that_the_script_has_then(monkeypatch: pytest.MonkeyPatch) -> None:
