@@ -95,8 +95,16 @@ A row `a.*` applies to each module directly below `a`. A star on the right is re
 star on the right, `a` is a package in Ray and one file here, and all modules below it are aliases of that file.
 """
 
-_FILES_FOR_PACKAGES = {real for path, real in MOVED.items() if path.endswith(".*") and not real.endswith(".*")}
-"""Files here that are packages in Ray. They must look like packages, so that the modules below them are found."""
+_FILES_FOR_PACKAGES = {real for path, real in MOVED.items() if path.endswith(".*") and not real.endswith(".*")} | {
+    "minitune.integration.wandb",
+    "minitune.legacy.torch_checkpoint",
+    "minitune.registry",
+}
+"""Files here that must look like packages.
+
+Some are packages in Ray, so the modules below them must be found. The others lack a name that `NOT_HERE` has: the
+import system asks this finder for a missing name only if the module is a package, and the finder says what to do.
+"""
 
 OLD_NAMES = {
     "minitune": {
@@ -149,12 +157,15 @@ NOT_HERE = {
     "integration.mxnet": "call report() in a callback of your own",
     "integration.tensorflow": _ALONE,
     "integration.torch": _ALONE,
+    "integration.wandb.WandbLogger": "pass callbacks=[WandbLoggerCallback(project=...)]",
     "kill": f"{_NO_TASKS}: a trial ends when it reports done=True or a stopper says so",
+    "legacy.torch_checkpoint": _ALONE,
     "lightgbm": "use minitune.integration.lightgbm",
     "lightning": "use minitune.integration.pytorch_lightning",
     "logger.MLFLowLogger": "pass MLflowLoggerCallback(...) in callbacks",
     "method": f"{_NO_TASKS}: use threads or processes inside a trial",
     "nodes": f"{_NO_CLUSTER}: see cluster_resources()",
+    "registry.register_input": "minitune has no reinforcement learning: read the input in the trainable",
     "remote": f"{_NO_TASKS}: use concurrent.futures, or make it a trial of Tuner",
     "rllib": "minitune has no reinforcement learning: make the training loop a trainable",
     "search.dragonfly": _SUBCLASS,
@@ -326,12 +337,13 @@ def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable
         old = OLD_NAMES.get(package, {}).get(name)
         if old is not None:
             return getattr(importlib.import_module(f"{PACKAGE}.legacy.{old}"), name)
-        instead = left_out(f"{package}.{name}")
+        path = f"{package}.{name}"
+        instead = left_out(path) if real_name(path) is None else None
         if instead is None and not name.startswith("_"):
             try:
-                return importlib.import_module(f"{package}.{name}")
+                return importlib.import_module(path)
             except ModuleNotFoundError as error:
-                if error.name != f"{package}.{name}":
+                if error.name != path:
                     raise
         raise AttributeError(f"module {package!r} has no attribute {name!r}" + (f": {instead}" if instead else ""))
 

@@ -244,7 +244,7 @@ def run_experiments(
 
     Args:
         experiments: An `Experiment`, a list of these, or a dict with a spec for each name. The keys of a spec are the
-            arguments of `Experiment`.
+            arguments of `Experiment`. A function in `config` whose only argument is `spec` is called for each trial.
         scheduler: See `run`.
         verbose: See `run`.
         progress_reporter: See `run`.
@@ -265,7 +265,11 @@ def run_experiments(
         TuneError: In the same cases as `run`; also if there are no experiments, or a spec is invalid.
     """
     require_flag("concurrent", concurrent)
+    from minitune.legacy.keywords import with_called_functions
+
     found = convert_to_experiments(experiments)
+    for experiment in found:
+        experiment.param_space = with_called_functions(experiment.param_space)
     return [
         trial
         for together in ([found] if concurrent else [[one] for one in found])

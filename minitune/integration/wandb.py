@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from minitune._alias import LeftOutError
+from minitune._alias import submodules
 from minitune.base.checks import require
 from minitune.integration._tracking import (
     End,
@@ -28,6 +28,8 @@ from minitune.integration._tracking import (
 )
 from minitune.result import DONE, unflatten
 from minitune.trainable.session import current_session
+
+__getattr__ = submodules(__name__)
 
 _EXTRA = "wandb"
 _PROJECT, _GROUP = "WANDB_PROJECT_NAME", "WANDB_GROUP_NAME"
@@ -250,9 +252,3 @@ def _run(wandb: Any, arguments: dict[str, Any], key: str | None, settings: dict[
                 "no API key was found: run `wandb login`, set WANDB_API_KEY, pass api_key, or set WANDB_MODE=offline"
             )
     return wandb.init(**{**arguments, "settings": given})
-
-
-def __getattr__(name: str) -> Any:
-    if name == "WandbLogger":  # of Ray before 1.2; the text of an AttributeError would be lost in an import
-        raise LeftOutError(f"{__name__} has no {name}: pass callbacks=[WandbLoggerCallback(project=...)]")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,10 +5,12 @@ Also small functions and classes that later versions of Ray Tune dropped.
 
 from __future__ import annotations
 
+import inspect
 import json
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import FunctionType
 from typing import Any
 
 from minitune.base.checks import require_flag, require_metric
@@ -17,6 +19,8 @@ from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, as_config, default_storage_path
 from minitune.resources import Resources
 from minitune.runtime import get, put
+from minitune.space.domains import sample_from
+from minitune.space.tree import assign_value, copy_tree, find_constants, path_text
 from minitune.trainable.trainable import Trainable
 
 DEFAULT_RESULTS_DIR = default_storage_path()
@@ -123,6 +127,21 @@ def with_checkpoint_keywords(
 def _warn_checkpoint_keyword(name: str, field: str) -> None:
     text = f"{name} is deprecated: pass {field} in run(..., checkpoint_config=CheckpointConfig(...))"
     warnings.warn(text, DeprecationWarning, stacklevel=4)
+
+
+def with_called_functions(space: Any) -> Any:
+    """A search space with `sample_from` around each `lambda spec: ...`, as Ray called these until version 0.6.
+
+    Args:
+        space: The search space of an experiment. It stays as it is.
+    """
+    space = copy_tree(space)
+    for path, value in list(find_constants(space)):
+        if isinstance(value, FunctionType) and list(inspect.signature(value).parameters) == ["spec"]:
+            space = assign_value(space, path, sample_from(value))
+            text = f"config[{path_text(path)!r}] is a function of spec, and each trial calls it: write sample_from(...)"
+            warn_once(text, "functions of spec")
+    return space
 
 
 class RuntimeEnv(dict[str, Any]):

@@ -6,11 +6,13 @@ import os
 import tempfile
 from typing import Any
 
-from minitune._alias import NOT_HERE, LeftOutError
+from minitune._alias import submodules
 from minitune.base import files
 from minitune.checkpoint import Checkpoint
 
 _MODEL_FILE = "model.pt"
+
+__getattr__ = submodules(__name__)
 
 
 class TorchCheckpoint(Checkpoint):
@@ -69,10 +71,3 @@ class TorchCheckpoint(Checkpoint):
             raise ValueError("model must be given: this checkpoint holds weights, which need a module")
         model.load_state_dict(held)
         return model
-
-
-def __getattr__(name: str) -> Any:
-    """Say that the rest of `ray.train.torch` is not here; an AttributeError's text would be lost in an import."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise LeftOutError(f"minitune.train.torch has no {name}: {NOT_HERE['torch']}")

@@ -270,6 +270,17 @@ def test_keywords_of_old_are_translated_or_named(caplog: pytest.LogCaptureFixtur
         run(train, samples=2)
 
 
+def test_functions_of_spec_are_called_in_run_experiments(caplog: pytest.LogCaptureFixture) -> None:
+    def train(config: dict[str, Any]) -> dict[str, Any]:
+        return {"n": config["inner"]["double"], "kept": config["kept"](1)}
+
+    space = {"x": tune.grid_search([2, 3]), "inner": {"double": lambda spec: 2 * spec.config.x}, "kept": lambda x: -x}
+    trials = tune.run_experiments({"e": {"run": train, "config": space}}, verbose=0)
+    assert [(trial.last_result["n"], trial.last_result["kept"]) for trial in trials] == [(4, -1), (6, -1)]
+    said = [text for text in caplog.messages if "function of spec" in text]
+    assert said == ["config['inner/double'] is a function of spec, and each trial calls it: write sample_from(...)"]
+
+
 def test_reward_attr_is_a_metric_to_maximise() -> None:
     scheduler = tune.schedulers.AsyncHyperBandScheduler(reward_attr="reward")
     assert not scheduler.set_search_properties("other", "min")

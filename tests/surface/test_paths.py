@@ -196,14 +196,27 @@ def test_an_import_of_something_left_out_says_what_to_do(path: str) -> None:
     assert all(": " in text for text in texts), texts
 
 
-def test_what_is_left_out_beside_the_torch_checkpoint_says_what_to_do() -> None:
-    with pytest.raises(ModuleNotFoundError, match="no TorchTrainer: minitune has no distributed training"):
-        from minitune.train.torch import TorchTrainer  # type: ignore[import-not-found]  # noqa: F401
+@pytest.mark.parametrize(
+    ("path", "name", "instead"),
+    [
+        ("minitune.train.torch", "TorchTrainer", "minitune has no distributed training"),
+        ("minitune.tune.integration.wandb", "WandbLogger", r"pass callbacks=\["),
+        ("minitune.tune.registry", "register_input", "minitune has no reinforcement learning"),
+    ],
+)
+def test_a_name_that_a_module_lacks_says_what_to_do(path: str, name: str, instead: str) -> None:
+    with pytest.raises(ModuleNotFoundError, match=f"{name}': {instead}"):
+        exec(f"from {path} import {name}", {})
+    module = importlib.import_module(path)
+    with pytest.raises(AttributeError, match=f"{name}': {instead}"):
+        getattr(module, name)
+    assert getattr(module, name, 5) == 5
+    with pytest.raises(ImportError, match="cannot import name 'nonsense'"):
+        exec(f"from {path.replace('torch', 'registry')} import nonsense", {})
 
 
-def test_the_first_logger_for_wandb_says_what_to_do() -> None:
-    with pytest.raises(ModuleNotFoundError, match="no WandbLogger: pass callbacks="):
-        from minitune.tune.integration.wandb import WandbLogger  # type: ignore[import-not-found]  # noqa: F401
+def test_a_module_with_another_home_is_an_attribute_too() -> None:
+    assert minitune.train.torch.TorchCheckpoint.__name__ == "TorchCheckpoint"
 
 
 def test_a_left_out_name_is_no_attribute() -> None:

@@ -19,8 +19,13 @@ from minitune.integration.aim import AimLoggerCallback
 
 @pytest.fixture(autouse=True)
 def collected() -> Iterator[None]:
-    """Aim's files are closed when its objects are collected, and these are in cycles."""
+    """Aim closes a repository's files when its objects are collected.
+
+    They are in cycles. When a run is opened again, a cache of results holds its repository until the next such call.
+    """
     yield
+    if "aim.sdk.repo" in sys.modules:
+        sys.modules["aim.sdk.repo"].Repo._all_run_hashes.cache_clear()
     gc.collect()
 
 
