@@ -318,8 +318,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     # -- actor ---------------------------------------------------------------------------------------------------------
     (
         "minitune/actor/messages.py",
-        "    if size_bytes > limit_bytes:\n        raise ValueError(",
-        "    if size_bytes > 2 * limit_bytes:\n        raise ValueError(",
+        "    if length > MESSAGE_BYTES:\n        raise ValueError(",
+        "    if length > 2 * MESSAGE_BYTES:\n        raise ValueError(",
         "tests/actor/test_frames_properties.py::test_a_body_above_the_limit_is_refused_at_its_header",
     ),
     (

@@ -52,12 +52,14 @@ class ChannelClosedError(Exception):
         self.is_ours = is_ours
 
     @classmethod
-    def of(cls, error: OSError) -> ChannelClosedError:
+    def of(cls, error: OSError | ChannelClosedError) -> ChannelClosedError:
         """Make the error from an OSError; its number says which end is at fault.
 
         Raises:
             OSError: `error` itself, if it has no number: a signal handler has raised it, such as `TimeoutError()`.
         """
+        if isinstance(error, ChannelClosedError):
+            return error
         if error.errno is None:
             raise error
         return cls(str(error), is_ours=error.errno in (errno.EBADF, errno.ENOTSOCK))
@@ -104,15 +106,10 @@ class _Unread(FrameReader):
 
 
 class DriverEnd:
-    """The driver's end of a channel. No method blocks.
+    """The driver's end of a channel. No method blocks."""
 
-    Args:
-        limit_bytes: The longest body in either direction.
-    """
-
-    def __init__(self, limit_bytes: int):
-        self.limit_bytes = limit_bytes
-        self._reader = FrameReader(limit_bytes)
+    def __init__(self) -> None:
+        self._reader = FrameReader()
 
     def watch(self, loop: Loop, handle: Handle, on_broken: OnBroken) -> None:
         """Start to handle messages on the loop, and send the messages that are queued.
@@ -151,11 +148,10 @@ class Channel(DriverEnd):
 
     Args:
         end: A connected socket; this object closes it.
-        limit_bytes: The longest body in either direction.
     """
 
-    def __init__(self, end: socket.socket, limit_bytes: int = MESSAGE_BYTES):
-        super().__init__(limit_bytes)
+    def __init__(self, end: socket.socket):
+        super().__init__()
         self._socket = end
         self._unsent: deque[memoryview] = deque()
         self._loop: Loop | None = None
@@ -245,49 +241,65 @@ class Channel(DriverEnd):
         self._socket.close()
 
 
-class End(Protocol):
+class End:
     """One end of a byte connection, as a worker uses it. Its methods block, and raise OSError if the connection is
     broken.
 
-    A signal handler of the user may raise in the main thread between any two Python instructions. The return values of
-    `send` and `receive` must not be lost then. So on systems with signals these two are C functions: `list.extend` over
-    `map` calls them and stores their results without a Python instruction in between.
+    On systems with signals, `receive` and `send` are C functions, whose results `list.extend` over `map` can store; see
+    `main_thread`.
+
+    Args:
+        fileno: Returns the descriptor or handle; raises OSError if the connection was closed.
+
+    Attributes:
+        receive: Returns the next bytes, at most so many; empty at the end of file.
+        send: Sends bytes with the flags of a socket; returns how many were sent.
+        wait: Waits until there are bytes to receive.
     """
 
-    def receive(self, limit_bytes: int, /) -> bytes:
-        """Return the next bytes, at most this many; empty at the end of file."""
-        ...
+    receive: Callable[[int], bytes]
+    send: Callable[[bytes | memoryview, int], int]
+    wait: Callable[[], object]
 
-    def send(self, data: bytes | memoryview, flags: int, /) -> int:
-        """Send bytes with the flags of a socket; return how many were sent."""
-        ...
+    def __init__(self, fileno: Callable[[], int]):
+        self._fileno = fileno
+        self._identity = self._look()
 
-    def wait(self) -> object:
-        """Wait until there are bytes to receive."""
-        ...
+    def _look(self) -> int:
+        """Return a number that distinguishes this connection from another file that gets its descriptor later."""
+        return self._fileno() if os.name == "nt" else os.fstat(self._fileno()).st_ino
 
-    def identity(self) -> int:
-        """Return a number that distinguishes this connection from any other file that gets its descriptor later."""
-        ...
+    def check(self) -> None:
+        """Check that user code has not closed the descriptor; otherwise its number may belong to another file now.
+
+        Raises:
+            ChannelClosedError: If user code has closed it.
+        """
+        try:
+            found = self._look()
+        except OSError as error:
+            raise ChannelClosedError.of(error) from error
+        if found != self._identity:
+            raise ChannelClosedError("its descriptor number now belongs to another file", is_ours=True)
 
 
-class SocketEnd:
-    """A socket as an `End`."""
+class SocketEnd(End):
+    """A socket as an `End`.
+
+    Args:
+        end: A connected socket.
+    """
 
     def __init__(self, end: socket.socket):
+        super().__init__(end.fileno)
         end.setblocking(True)
-        self._socket = end
-        self.receive: Callable[[int], bytes] = end.recv
-        self.send: Callable[[bytes | memoryview, int], int] = end.send
-        self.wait: Callable[[], object] = lambda: None
+        self.receive = end.recv
+        self.send = end.send
+        self.wait = lambda: None
         if sys.platform == "linux":  # `recv` would wake up whenever the driver reads bytes that we have sent
             poll = select.poll()
             poll.register(end.fileno(), select.POLLIN)
             self.wait = poll.poll
-
-    def identity(self) -> int:
-        """See `End.identity`."""
-        return os.fstat(self._socket.fileno()).st_ino
 
 
 class Outgoing:
@@ -295,14 +307,13 @@ class Outgoing:
 
     Args:
         message: The message to send.
-        limit_bytes: The longest body allowed.
 
     Raises:
         ValueError: If it is too long.
     """
 
-    def __init__(self, message: Message, limit_bytes: int):
-        self._data = b"".join(encode(message, limit_bytes))
+    def __init__(self, message: Message):
+        self._data = b"".join(encode(message))
         self._sent: list[int] = []
 
     @property
@@ -314,7 +325,7 @@ class Outgoing:
         """Send the rest of the frame. Blocks."""
         while (begin := sum(self._sent)) < len(self._data):
             rest = memoryview(self._data)[begin:] if begin else self._data
-            self._sent.extend(map(end.send, (rest,), (_NO_SIGNAL,)))  # see `End`
+            self._sent.extend(map(end.send, (rest,), (_NO_SIGNAL,)))  # see `main_thread`
 
 
 class WorkerChannel:
@@ -322,16 +333,13 @@ class WorkerChannel:
 
     Args:
         end: The connection, used in blocking mode.
-        limit_bytes: The longest body that is accepted. `Boot` sets the limit for sending.
     """
 
-    def __init__(self, end: End, limit_bytes: int = MESSAGE_BYTES):
-        self.send_limit_bytes = limit_bytes
+    def __init__(self, end: End):
         self._end = end
-        self._reader = FrameReader(limit_bytes)
+        self._reader = FrameReader()
         self._outgoing: deque[Outgoing] = deque()
         self._lock = threading.RLock()
-        self._identity = end.identity()
 
     def receive(self, handle: Callable[[Message], object]) -> None:
         """Wait for the next bytes, and handle each message that they complete. Blocks.
@@ -350,23 +358,16 @@ class WorkerChannel:
         self._reader.feed(data, handle)
 
     def send(self, message: Message) -> None:
-        """Send a message. Blocks until it is sent. Not for a process that was forked from the worker.
+        """Send a message, and what remains in the queue after a signal handler has raised. Blocks until it is sent.
 
-        If a signal handler raises meanwhile, the message may or may not be in the queue; `flush` sends the queue.
+        Not for a process that was forked from the worker. If a signal handler raises meanwhile, the message may or may
+        not be in the queue.
 
         Raises:
             ValueError: If the message is too long; nothing was sent.
             ChannelClosedError: If the driver has ended or the descriptor was closed.
         """
-        self._outgoing.append(Outgoing(message, self.send_limit_bytes))
-        self.flush()
-
-    def flush(self) -> None:
-        """Send the messages that remain in the queue after a signal handler has raised. Blocks.
-
-        Raises:
-            ChannelClosedError: If the driver has ended or the descriptor was closed.
-        """
+        self._outgoing.append(Outgoing(message))
         self.check()
         try:
             with self._lock:
@@ -377,7 +378,7 @@ class WorkerChannel:
             raise ChannelClosedError.of(error) from error
 
     def let_go(self) -> None:
-        """Release the lock of `flush` if an exception of a signal handler has prevented that.
+        """Release the lock of `send` if an exception of a signal handler has prevented that.
 
         CPython may run signal handlers between the last line of a `with` block and the release.
         """
@@ -386,30 +387,8 @@ class WorkerChannel:
                 self._lock.release()
 
     def check(self) -> None:
-        """Check that user code has not closed the descriptor; otherwise its number may belong to another file now.
-
-        Raises:
-            ChannelClosedError: If user code has closed it.
-        """
-        check_identity(self._end, self._identity)
-
-
-def check_identity(end: End, identity: int) -> None:
-    """See `WorkerChannel.check`.
-
-    Args:
-        end: The end to check.
-        identity: The value of `end.identity()` at the start.
-
-    Raises:
-        ChannelClosedError: If the descriptor is closed or belongs to another file.
-    """
-    try:
-        found = end.identity()
-    except OSError as error:
-        raise ChannelClosedError.of(error) from error
-    if found != identity:
-        raise ChannelClosedError("its descriptor number now belongs to another file", is_ours=True)
+        """See `End.check`."""
+        self._end.check()
 
 
 # -- over a connection -------------------------------------------------------------------------------------------------
@@ -442,11 +421,10 @@ class PumpedChannel(DriverEnd):
 
     Args:
         end: The connection; this object closes it.
-        limit_bytes: The longest body in either direction.
     """
 
-    def __init__(self, end: Connection, limit_bytes: int = MESSAGE_BYTES):
-        super().__init__(limit_bytes)
+    def __init__(self, end: Connection):
+        super().__init__()
         self._connection = end
         self._inbox: deque[bytes | None] = deque()
         self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
@@ -501,7 +479,7 @@ class PumpedChannel(DriverEnd):
         try:
             while not self._is_closed:
                 if self._connection.poll(DRIVER_CHECK_S):
-                    self._hand_over(self._connection.recv_bytes(self.limit_bytes + HEADER_BYTES))
+                    self._hand_over(self._connection.recv_bytes(MESSAGE_BYTES + HEADER_BYTES))
         except (EOFError, OSError):
             self._hand_over(None)
 
@@ -522,29 +500,27 @@ class PumpedChannel(DriverEnd):
         self._connection.close()
 
 
-class ConnectionEnd:
-    """A worker's end over a `multiprocessing` connection: an `End` for systems where no signal interrupts the main
-    thread.
+class ConnectionEnd(End):
+    """A `multiprocessing` connection as an `End`, for systems where no signal interrupts the main thread.
+
+    Args:
+        end: The connection.
     """
 
     def __init__(self, end: Connection):
+        super().__init__(end.fileno)
+        self.wait = lambda: None  # `receive` waits
+        self.receive = self._receive
+        self.send = self._send
         self._connection = end
 
-    def wait(self) -> None:
-        """See `End.wait`: `receive` waits."""
-
-    def receive(self, limit_bytes: int, /) -> bytes:
-        """See `End.receive`; a message is received as a whole."""
+    def _receive(self, limit_bytes: int) -> bytes:
+        """Receive a message, always as a whole."""
         try:
             return self._connection.recv_bytes()
         except EOFError:
             return b""
 
-    def send(self, data: bytes | memoryview, flags: int, /) -> int:
-        """See `End.send`."""
+    def _send(self, data: bytes | memoryview, flags: int) -> int:
         self._connection.send_bytes(data)
         return len(data)
-
-    def identity(self) -> int:
-        """See `End.identity`."""
-        return self._connection.fileno() if os.name == "nt" else os.fstat(self._connection.fileno()).st_ino

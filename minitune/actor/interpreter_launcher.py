@@ -53,7 +53,6 @@ class InterpreterLauncher:
         loop: The driver's loop.
         run_id: Identifies the group.
         keep_descendants: See `make_launcher`.
-        limit_bytes: The longest message.
         tokens: The source of the workers' names, shared with another launcher of the same group.
     """
 
@@ -65,13 +64,11 @@ class InterpreterLauncher:
         loop: Loop,
         run_id: str,
         keep_descendants: bool,
-        limit_bytes: int,
         tokens: Iterator[str] | None = None,
     ):
         self._loop = loop
         self._run_id = run_id
         self._keep_descendants = keep_descendants
-        self._limit_bytes = limit_bytes
         self._launched: dict[str, _Launched] = {}
         self._tokens = tokens or map(str, itertools.count(1))
         self._survivors: list[_Launched] = []
@@ -88,14 +85,14 @@ class InterpreterLauncher:
             from multiprocessing import Pipe
 
             (first, theirs), (second, their_reports) = Pipe(), Pipe()
-            pumped, reports = PumpedChannel(first, self._limit_bytes), PumpedChannel(second, self._limit_bytes)
+            pumped, reports = PumpedChannel(first), PumpedChannel(second)
             self._threads = [thread for thread in self._threads if thread.ident is None or thread.is_alive()]
             self._threads += pumped.threads + reports.threads
             self._loop.call_later(0.0, partial(self._start, token, listener, (theirs, their_reports)))
             return token, pumped, reports
         ours, worker_ends = worker_sockets()
         self._loop.call_later(0.0, partial(self._start, token, listener, worker_ends))
-        return token, Channel(ours[0], self._limit_bytes), Channel(ours[1], self._limit_bytes)
+        return token, Channel(ours[0]), Channel(ours[1])
 
     def adopt(self, token: str, listener: Listener, ends: Sequence[socket.socket]) -> None:
         """Start a worker that another launcher of the group has named but could not start.
@@ -173,7 +170,7 @@ class InterpreterLauncher:
         self._watch(launched)
 
     def _open_process(self, token: str, handles: list[int]) -> subprocess.Popen[bytes]:
-        command = interpreter_command("minitune.actor.interpreter", *handles, self._is_pumped)
+        command = interpreter_command("minitune.actor.worker", *handles, self._is_pumped)
         env = worker_environment(self._run_id, token)
         if sys.platform == "win32":
             for handle in handles:

@@ -83,7 +83,7 @@ CLOSE_S = 2.0
 DRIVER_CHECK_S = 0.25
 """Interval in seconds at which processes check that the driver lives, if the system cannot tell them."""
 MESSAGE_BYTES = 64 * 1024 * 1024
-"""The longest body of a message."""
+"""The longest body of a message. Both ends check it."""
 LAST_LINES = 20
 """Lines of a dead worker's output that go into its end event."""
 DUMP_LINES = 100
@@ -160,7 +160,6 @@ class Boot(NamedTuple):
         factory: Pickled callable: `factory(executor)` makes the object.
         sys_path: The driver's `sys.path`, absolute.
         argv: The driver's `sys.argv`.
-        limit_bytes: The longest body that the worker may send.
         is_reusable: Whether the worker may be parked. If so, it sends Finished after a function has returned, if it is
             clean.
     """
@@ -169,7 +168,6 @@ class Boot(NamedTuple):
     factory: bytes
     sys_path: tuple[str, ...] = ()
     argv: tuple[str, ...] = ()
-    limit_bytes: int = 0
     is_reusable: bool = False
 
 
@@ -414,14 +412,14 @@ def _to_call(number: int, body: bytes) -> Call:
 
 
 def _from_boot(boot: Boot) -> _Body:
-    head = _plain(boot.place), boot.sys_path, boot.argv, boot.limit_bytes, boot.is_reusable
+    head = _plain(boot.place), boot.sys_path, boot.argv, boot.is_reusable
     return _with_head(head, boot.factory)
 
 
 def _to_boot(number: int, body: bytes) -> Boot:
     head, factory = _split_size(body)
-    place, sys_path, argv, limit_bytes, is_reusable = _from_json(head.decode("ascii"))
-    return Boot(Place(*place), factory, tuple(sys_path), tuple(argv), limit_bytes, is_reusable)
+    place, sys_path, argv, is_reusable = _from_json(head.decode("ascii"))
+    return Boot(Place(*place), factory, tuple(sys_path), tuple(argv), is_reusable)
 
 
 def _to_move(number: int, body: bytes) -> Move:
@@ -462,37 +460,23 @@ _DECODERS = {kind: to_message for kind, (_, _, to_message) in enumerate(_KINDS, 
 
 
 # -- frames ------------------------------------------------------------------------------------------------------------
-def check_size(size_bytes: int, limit_bytes: int) -> None:
-    """Refuse a message that the receiver would refuse.
-
-    Raises:
-        ValueError: If `size_bytes` is above `limit_bytes`.
-    """
-    if size_bytes > limit_bytes:
-        raise ValueError(
-            f"a message must not be longer than {limit_bytes} bytes, but this one has {size_bytes}: "
-            "write large data to a file, such as a checkpoint, and send its path"
-        )
-
-
-def encode(message: Message, limit_bytes: int = MESSAGE_BYTES) -> list[bytes]:
+def encode(message: Message) -> list[bytes]:
     """Make the frame of a message.
-
-    Args:
-        message: Any message.
-        limit_bytes: The longest body allowed.
 
     Returns:
         The frame; in two parts if it is long, so that a large payload is not copied.
 
     Raises:
-        ValueError: If the body is longer than `limit_bytes`.
+        ValueError: If the body is longer than `MESSAGE_BYTES`; the receiver would refuse it.
     """
     kind, from_message = _ENCODERS[type(message)]
     body, payload = from_message(message)
     length = len(body) + len(payload)
-    if length > limit_bytes:
-        check_size(length, limit_bytes)
+    if length > MESSAGE_BYTES:
+        raise ValueError(
+            f"a message must not be longer than {MESSAGE_BYTES} bytes, but this one has {length}: "
+            "write large data to a file, such as a checkpoint, and send its path"
+        )
     head = _HEAD.pack(_MAGIC, _VERSION, kind, getattr(message, "number", 0), length)
     if HEADER_BYTES + length <= ATOMIC_BYTES or not payload:
         body += payload
@@ -510,12 +494,10 @@ def go_on(number: int) -> bytes:
 class FrameReader:
     """Assembles frames from pieces of any size.
 
-    Args:
-        limit_bytes: A longer body is refused as soon as its header has arrived, before memory is allocated for it.
+    A body longer than `MESSAGE_BYTES` is refused as soon as its header has arrived, before memory is allocated for it.
     """
 
-    def __init__(self, limit_bytes: int = MESSAGE_BYTES):
-        self.limit_bytes = limit_bytes
+    def __init__(self) -> None:
         self._buffer = bytearray()
         self._needed = HEADER_BYTES
 
@@ -541,8 +523,8 @@ class FrameReader:
             if magic != _MAGIC or version != _VERSION:
                 begins = bytes(whole[start : start + 3])
                 raise ProtocolError(f"a frame begins with {begins!r} instead of {_MAGIC + b'%c' % _VERSION!r}")
-            if length > self.limit_bytes:
-                raise ProtocolError(f"a body of {length} bytes is announced; the limit is {self.limit_bytes}")
+            if length > MESSAGE_BYTES:
+                raise ProtocolError(f"a body of {length} bytes is announced; the limit is {MESSAGE_BYTES}")
             needed = HEADER_BYTES + length
             end = start + needed
             if end > size:
@@ -561,8 +543,3 @@ class FrameReader:
         if start < size:
             self._buffer += whole[start:]
         self._needed = needed
-
-    @property
-    def is_between_frames(self) -> bool:
-        """Whether no incomplete frame is waiting for the rest of its bytes."""
-        return not self._buffer

@@ -27,7 +27,6 @@ from minitune.actor.messages import (
     KILL_CONFIRM_S,
     LAST_LINES,
     LAST_LINES_BYTES,
-    MESSAGE_BYTES,
     NO_THREAD_EXIT,
     SHOW_S,
     STOP_SWALLOWED_EXIT,
@@ -175,7 +174,7 @@ class ActorProcess:
         Raises:
             ValueError: If the factory is too large.
         """
-        frames = encode(boot, boot.limit_bytes)
+        frames = encode(boot)
         hello_s = self.launcher.hello_s
         self.actor_id, self._started, self._place = started.actor_id, started, boot.place
         if instead is not None:
@@ -302,17 +301,17 @@ class ActorProcess:
         self._set_timer(EXIT_STATUS_S, self._force)
 
     def _send(self, message: Call | Quit) -> None:
-        self._channel.send(*encode(message, self._channel.limit_bytes))
+        self._channel.send(*encode(message))
         self._number = message.number
 
     def _send_move(self) -> None:
         """Send the move to the next actor, and its first call if there is one, in one piece."""
         self._number = self._move.number
-        frames = encode(self._move, self._channel.limit_bytes)
+        frames = encode(self._move)
         if self._first is not None:
             self._number += 1
             self._method = self._first[0]
-            frames += encode(Call(self._number, *self._first), self._channel.limit_bytes)
+            frames += encode(Call(self._number, *self._first))
         self._channel.send(b"".join(frames))
         self._is_clean = False
         self.phase = Phase.MOVING
@@ -610,7 +609,6 @@ def make_launcher(
     loop: Loop,
     run_id: str,
     keep_descendants: bool,
-    limit_bytes: int = MESSAGE_BYTES,
     needed: Sequence[str] = (),
     ahead: Template | None = None,
 ) -> Launcher:
@@ -620,7 +618,6 @@ def make_launcher(
         loop: The driver's loop.
         run_id: Identifies the driver's workers; 16 hexadecimal digits.
         keep_descendants: Whether the descendants of a worker may stay after the worker's normal end.
-        limit_bytes: The longest message.
         needed: Modules that all workers need: a template process imports them once for the workers that it forks.
         ahead: The template process that forks the first workers; the launcher closes it.
 
@@ -632,7 +629,7 @@ def make_launcher(
     if method == "zygote":
         from minitune.actor.zygote_launcher import ZygoteLauncher
 
-        return ZygoteLauncher(loop, run_id, keep_descendants, limit_bytes, needed, ahead)
+        return ZygoteLauncher(loop, run_id, keep_descendants, needed, ahead)
     from minitune.actor.interpreter_launcher import InterpreterLauncher
 
-    return InterpreterLauncher(loop, run_id, keep_descendants, limit_bytes)
+    return InterpreterLauncher(loop, run_id, keep_descendants)

@@ -37,7 +37,6 @@ from minitune.actor.messages import (
     EOF_S,
     INTERPRETER_HELLO_S,
     KILL_CONFIRM_S,
-    MESSAGE_BYTES,
     PRELOAD_S,
     ProtocolError,
     as_text,
@@ -188,7 +187,7 @@ class _Relay:
         self.is_over = False
         self._loop = loop
         self._link = Link(loop, end, self._on_packet, lambda reason: self._leave())
-        self._launcher = make_launcher(loop, new_run_id(), keep_descendants, MESSAGE_BYTES, needed)
+        self._launcher = make_launcher(loop, new_run_id(), keep_descendants, needed)
         self._workers: dict[int, _Carried] = {}
         self._memory_kills = MemoryKills()
 
@@ -398,12 +397,11 @@ class _RelayedEnd(DriverEnd):
     """The driver's end of a channel whose other end is at a relay's worker.
 
     Args:
-        send: Sends what it is given to the worker.
-        limit_bytes: See `DriverEnd`.
+        send: Sends bytes to the worker.
     """
 
-    def __init__(self, send: Callable[..., object], limit_bytes: int):
-        super().__init__(limit_bytes)
+    def __init__(self, send: Callable[..., object]):
+        super().__init__()
         self._send = send
         self._handle: Handle | None = None
         self._on_broken: OnBroken  # given by `watch`
@@ -449,7 +447,6 @@ class RelayLauncher:
 
     Args:
         loop: The driver's loop.
-        limit_bytes: The longest message.
         on_free: Called when its last worker is gone, by itself or with the relay.
 
     Attributes:
@@ -460,10 +457,10 @@ class RelayLauncher:
 
     importing = ""
 
-    def __init__(self, loop: Loop, limit_bytes: int, on_free: Callable[[RelayLauncher], object]):
+    def __init__(self, loop: Loop, on_free: Callable[[RelayLauncher], object]):
         self.greeting: Greeting | None = None
         self.is_lost = False
-        self._loop, self._limit_bytes, self._on_free = loop, limit_bytes, on_free
+        self._loop, self._on_free = loop, on_free
         self._link: Link | None = None
         self._listeners: dict[int, tuple[Listener, _RelayedEnd, _RelayedEnd]] = {}
         self._numbers: Iterator[int] = iter(range(1, 2**32))
@@ -524,8 +521,8 @@ class RelayLauncher:
     def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd, DriverEnd]:
         """See `Launcher.launch`. A worker of a lost relay is told so."""
         number = next(self._numbers)
-        control = _RelayedEnd(self._sender(_CONTROL, number), self._limit_bytes)
-        reports = _RelayedEnd(self._sender(_REPORTS, number), self._limit_bytes)
+        control = _RelayedEnd(self._sender(_CONTROL, number))
+        reports = _RelayedEnd(self._sender(_REPORTS, number))
         self._listeners[number] = (listener, control, reports)
         self._send(_LAUNCH, number, join_fields(["preload" if preload else "", "alone" if alone else ""]))
         if self.is_lost and (self._timer is None or self._timer.callback is None):

@@ -1,8 +1,24 @@
-"""A worker's process: one thread communicates with the driver, one runs user code.
+"""A worker: the process of one actor. One thread communicates with the driver, the main thread runs user code.
 
-The control thread always reads the channel, so a stop arrives while user code runs. The main thread belongs to the
-user. The object's methods are called on the control thread, or on the user's thread when it is free, if loading the
-arguments may run user code. They must not block, and return a value or a Future.
+The *control thread* always reads the control channel, so a stop arrives while user code runs. The *main thread* belongs
+to user code; `main_thread` has the rules for our own code on it. The actor's methods are called on the control thread,
+or on the main thread if loading their arguments may run user code. They must not block: they return a value, a Future,
+or the report pipe.
+
+The report pipe
+---------------
+A function that reports holds the main thread. Each `report()` is one exchange on a second channel, the report pipe: the
+reporting thread writes the report, reads the answer and continues. The control thread takes no part, so neither thread
+has to wake the other. The driver answers each report; with Quit if the function has to stop. Each step of an exchange
+can be repeated, because a signal handler may raise between any two instructions:
+
+- A report counts once its whole frame is sent. `Outgoing` knows how much of a frame is sent. The next user of the pipe,
+  another report or the end of the function, sends the rest. If nothing of a frame was sent, it is dropped, as if
+  `report()` had not been called.
+- If the answer to a report was not read, the report stays open, and the next user of the pipe reads that answer first.
+  So reports and answers alternate, none comes twice, and no answer is taken for the answer to another report.
+- The bytes that were read are kept until the exchange is over.
+- The end of the function is a `Step` behind the function, which is repeated until it is done.
 """
 
 from __future__ import annotations
@@ -10,22 +26,30 @@ from __future__ import annotations
 import _thread
 import os
 import signal
+import socket
 import sys
 import threading
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import starmap
-from queue import SimpleQueue
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
 from minitune.actor import process_tree
-from minitune.actor.channel import ChannelClosedError, End, WorkerChannel
+from minitune.actor.channel import (
+    CHUNK_BYTES,
+    ChannelClosedError,
+    ConnectionEnd,
+    End,
+    Outgoing,
+    SocketEnd,
+    WorkerChannel,
+)
+from minitune.actor.main_thread import MainThreadExecutor, Step, Task
 from minitune.actor.messages import (
     CHANNEL_LOST_EXIT,
     NO_THREAD_EXIT,
@@ -35,201 +59,28 @@ from minitune.actor.messages import (
     Boot,
     Call,
     Finished,
+    FrameReader,
+    GoOn,
     Hello,
     Message,
     Move,
     ProtocolError,
     Quit,
     Raised,
+    Reported,
     Returned,
     Show,
 )
-from minitune.actor.reports import ReportPipe, pickled
-from minitune.actor.surroundings import Surroundings, arm_stack_dump, dump_stacks
-from minitune.base.pickling import UserCodeNeededError, load_plain, load_value
-from minitune.error import RemoteError, TrialStopped
+from minitune.actor.surroundings import Surroundings, arm_stack_dump, dump_stacks, line_buffer_c_output, move_high
+from minitune.base.pickling import UserCodeNeededError, dump_value, load_plain, load_value
+from minitune.error import RemoteError
 
 _T = TypeVar("_T")
-_MOST_ATTEMPTS = 1000
-"""Attempts for a short piece of our own work: if it raises so often, the work fails, and not a signal handler."""
+_ATTEMPTS = 3
+"""Attempts to pickle an answer. Signal handlers may have raised the first errors; the last one counts."""
 
 
-# -- the user's thread -------------------------------------------------------------------------------------------------
-class _Task(Future[Any]):
-    """A call of user code, and the Future of its outcome.
-
-    A signal handler of the user may raise while the main thread holds the Future's lock, and leave it locked for all
-    other threads. So in a worker only the main thread uses the Future; the control thread queues a step behind it
-    instead.
-
-    Attributes:
-        function: The function to call.
-        is_begun: Whether it was called.
-        returned: Its value once it has returned. A list, because only C code can store the value of a call without a
-            Python instruction in between, where a signal handler might raise.
-    """
-
-    def __init__(self, function: Callable[[], Any]):
-        super().__init__()
-        self.function = function
-        self.is_begun = False
-        self.returned: list[Any] = []
-
-
-class _Step:
-    """A call of our own code. It is repeated until it returns, because an exception comes from a signal handler.
-
-    Attributes:
-        function: The function to call.
-        is_done: Whether it has returned, or is not to be called any more.
-        attempts: How often it was called.
-    """
-
-    __slots__ = ("attempts", "function", "is_done")
-
-    def __init__(self, function: Callable[[], Any]):
-        self.function = function
-        self.is_done = False
-        self.attempts = 0
-
-
-class MainThreadExecutor(Executor):
-    """Runs the tasks that are submitted, in order, on the thread that calls `run`: the main thread of a worker.
-
-    So `signal`, `asyncio` and libraries that need the main thread work in user code. If a signal handler raises while
-    no user code runs, the exception is dropped.
-
-    Attributes:
-        new_reports: Makes the report pipe of a function, if the worker has one.
-        let_go: Called on the main thread after a stray exception, to release the locks that it may still hold.
-    """
-
-    def __init__(self) -> None:
-        self.new_reports: Callable[[], ReportPipe] | None = None
-        self.let_go: Callable[[], object] = lambda: None
-        self._tasks: deque[_Task | _Step] = deque()
-        self._tokens: SimpleQueue[None] = SimpleQueue()
-        self._is_shut = False
-        self._is_interruptible = False
-
-    def submit(self, function: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
-        """Queue a call of user code. Never blocks.
-
-        Args:
-            function: The function to call on the user's thread.
-            args: Its arguments.
-            kwargs: Its keyword arguments.
-
-        Returns:
-            The Future of its value.
-
-        Raises:
-            RuntimeError: After `shutdown`.
-        """
-        if self._is_shut:
-            raise RuntimeError("the user's thread accepts no more calls: the worker is ending")
-        task = _Task(partial(function, *args, **kwargs) if args or kwargs else function)
-        self._put(task)
-        return task
-
-    def post(self, function: Callable[..., object], /, *args: Any) -> _Step:
-        """Queue a call of our own code."""
-        step = _Step(partial(function, *args) if args else function)
-        self._put(step)
-        return step
-
-    def _put(self, task: _Task | _Step) -> None:
-        self._tasks.append(task)
-        self._tokens.put(None)
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Make `run` return once the queued calls are done.
-
-        Args:
-            wait: Has no effect: the thread that runs cannot wait for itself, so this never blocks.
-            cancel_futures: Whether to cancel the calls that have not begun.
-        """
-        self._is_shut = True
-        if cancel_futures:
-            for task in list(self._tasks):
-                if isinstance(task, _Step):
-                    task.is_done = True
-                else:
-                    task.cancel()
-        self._tokens.put(None)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no task runs and no task is queued."""
-        return not self._tasks
-
-    def interrupt(self) -> None:
-        """Raise `TrialStopped` if user code runs. For signal handlers, which run on the main thread."""
-        if self._is_interruptible:
-            self._is_interruptible = False
-            raise TrialStopped("the actor was told to stop and its grace period is over")
-
-    def run(self, depth: int = 8) -> None:
-        """Run tasks until `shutdown`. Blocks. An exception of a signal handler between two tasks of user code is
-        dropped.
-
-        Args:
-            depth: How many loops are nested. A second exception may come while the first one is handled, where no `try`
-                catches it; the outer loop drops that one. On a busy machine an interval timer fires at each step.
-        """
-        while True:
-            try:
-                if depth:
-                    self.run(depth - 1)
-                else:
-                    self.let_go()
-                    self._serve()
-                return
-            except BaseException:
-                self._is_interruptible = False
-
-    def _serve(self) -> None:
-        """Run the loop. A task leaves the queue only when it is done, so a stray exception loses none."""
-        while True:
-            while self._tasks:
-                self._run_one(self._tasks[0])
-                self._tasks.popleft()
-            if self._is_shut:
-                return
-            self._tokens.get()
-
-    def _run_one(self, task: _Task | _Step) -> None:
-        """Run a task, or finish it after a stray exception."""
-        if isinstance(task, _Step):
-            if not task.is_done:
-                task.attempts += 1
-                if task.attempts > _MOST_ATTEMPTS:
-                    os._exit(1)
-                task.function()
-                task.is_done = True
-            return
-        if task.done():
-            return
-        error: BaseException = RuntimeError("the call was interrupted by a signal handler that raised")
-        if not task.is_begun:
-            task.is_begun = True
-            if not task.set_running_or_notify_cancel():
-                return
-            try:
-                self._is_interruptible = True
-                task.returned.extend(starmap(task.function, ((),)))
-                self._is_interruptible = False
-                error = StopIteration()  # otherwise the list would not be empty
-            except BaseException as raised:
-                self._is_interruptible = False
-                error = raised
-        if task.returned:
-            task.set_result(task.returned[0])
-        else:
-            task.set_exception(error)
-
-
-# -- the worker --------------------------------------------------------------------------------------------------------
+# -- the start ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Seat:
     """The descriptors and marks of a new worker.
@@ -247,7 +98,34 @@ class Seat:
     reaper_pid: int = 0
 
 
-def main(seat: Seat) -> NoReturn:
+def main(control: int, reports: int, is_pumped: bool) -> NoReturn:
+    """Run a worker in a new interpreter. Never returns.
+
+    Args:
+        control: The inherited end of the control channel: a descriptor, on Windows a handle.
+        reports: The inherited end of the report pipe.
+        is_pumped: Whether the driver uses a `PumpedChannel` for each.
+    """
+    line_buffer_c_output()
+    seat = Seat(_open(control, is_pumped), _open(reports, is_pumped), os.environ[process_tree.TRIAL_VARIABLE])
+    serve(seat)
+
+
+def _open(handle: int, is_pumped: bool) -> End:
+    if sys.platform == "win32":
+        from multiprocessing.connection import PipeConnection
+
+        return ConnectionEnd(PipeConnection(handle))
+    descriptor = move_high(handle)
+    os.close(handle)
+    if not is_pumped:
+        return SocketEnd(socket.socket(fileno=descriptor))
+    from multiprocessing.connection import Connection
+
+    return ConnectionEnd(Connection(descriptor))
+
+
+def serve(seat: Seat) -> NoReturn:
     """Serve the driver until it tells the worker to exit, on the main thread of a new process. Never returns."""
     try:
         Worker(seat).run()
@@ -265,24 +143,29 @@ def _die_of(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
+# -- the worker --------------------------------------------------------------------------------------------------------
 class Worker:
-    """One actor's process.
+    """The state of a worker.
 
     Args:
         seat: See `Seat`.
+
+    Attributes:
+        executor: Runs user code on the main thread.
+        last_call: The number of the last call on the control channel.
     """
 
     def __init__(self, seat: Seat):
+        self.executor = MainThreadExecutor()
+        self.last_call = 0
         self._seat = seat
         self._pid = os.getpid()
         self._channel = WorkerChannel(seat.end)
-        self._executor = MainThreadExecutor()
-        self._executor.let_go = self._channel.let_go
-        self._executor.new_reports = partial(ReportPipe, seat.reports, seat.reports.identity(), self)
+        self.executor.let_go = self._channel.let_go
+        self.executor.new_reports = partial(ReportPipe, self, seat.reports)
         self._object: Any = None
         self._surroundings: Surroundings | None = None
         self._is_asked_to_stop = False
-        self._last_call = 0
         self._is_reusable = False
         self._is_moving = False  # stays True if the move fails
         self._mask: Iterable[int] = ()
@@ -304,17 +187,16 @@ class Worker:
         first, *others = arrived
         if not isinstance(first, Boot):
             raise ProtocolError(f"the first message must be Boot, but got {type(first).__name__}")
-        self._executor.post(self._answer, 0, self._executor.submit(self._make, first))
+        self.executor.post(self._answer, 0, self.executor.submit(self._make, first))
         try:
             _thread.start_new_thread(self._control, (others,))  # half a millisecond faster than with `threading`
         except RuntimeError:  # the system cannot start a thread
             os._exit(NO_THREAD_EXIT)
-        self._executor.run()
-        self._leave()
+        self.executor.run()
+        self.leave()
 
     def _make(self, boot: Boot) -> None:
         """Take the place and make the object."""
-        self._channel.send_limit_bytes = boot.limit_bytes or self._channel.send_limit_bytes
         self._is_reusable = boot.is_reusable
         if boot.sys_path:
             sys.path[:] = boot.sys_path
@@ -324,7 +206,7 @@ class Worker:
         self._surroundings = Surroundings()
         self._surroundings.apply(boot.place)
         factory = load_value(boot.factory)
-        self._object = factory(self._executor)
+        self._object = factory(self.executor)
 
     def _arm_termination(self) -> None:
         """Make SIGTERM end user code by an exception, if the driver has asked for the end; otherwise SIGTERM has its
@@ -356,11 +238,11 @@ class Worker:
 
     def _on_terminate(self, number: int, frame: FrameType | None) -> None:
         if self._is_asked_to_stop and os.getpid() == self._pid:
-            self._executor.interrupt()
+            self.executor.interrupt()
         else:
             _die_of(number)
 
-    def _leave(self, exit_code: int = 0) -> NoReturn:
+    def leave(self, exit_code: int = 0) -> NoReturn:
         """Flush the streams and exit. The interpreter's own shutdown would wait for foreign threads and children."""
         try:
             for stream in (sys.stdout, sys.stderr):
@@ -376,7 +258,8 @@ class Worker:
     def _control(self, messages: list[Message]) -> None:
         """Handle messages until the channel ends: the driver has ended, or user code has closed the channel."""
         self._control_thread = threading.get_ident()
-        # a signal that this thread receives does not wake the main thread, which has to handle it
+        # The main thread has to handle these signals. The system must not send them to this thread: that would not wake
+        # the main thread.
         if sys.platform != "win32":
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
         try:
@@ -399,46 +282,37 @@ class Worker:
             dump_stacks()
         elif isinstance(message, Move):
             self._is_moving = True
-            self._executor.post(self._move, message)
+            self.executor.post(self._move, message)
         else:
             raise ProtocolError(f"a worker does not expect {type(message).__name__}")
 
     def _on_call(self, call: Call) -> None:
-        """Load plain arguments here: a call must arrive while user code blocks the main thread."""
-        self._last_call = call.number
+        self.last_call = call.number
         if self._is_moving:
-            self._executor.post(self._after_move, call)
-            return
-        try:
-            args = load_plain(call.payload) if call.payload else ()
-        except UserCodeNeededError:
-            self._executor.post(self._load_and_invoke, call)
-            return
-        except BaseException as error:
-            self._send(Raised(call.number, RemoteError.of(error)))
-            return
-        self._invoke(call, args)
+            self.executor.post(self._after_move, call)
+        else:
+            self._invoke(call, load_plain)
 
-    def _load_and_invoke(self, call: Call) -> None:
-        """Load the arguments and call the method on the user's thread."""
-        try:
-            args = load_value(call.payload) if call.payload else ()
-        except BaseException as error:
-            self._send(Raised(call.number, RemoteError.of(error)))
-            return
-        self._invoke(call, args)
+    def _invoke(self, call: Call, load: Callable[[bytes], Any]) -> None:
+        """Load the arguments and call the method.
 
-    def _invoke(self, call: Call, args: tuple[Any, ...]) -> None:
+        Plain arguments are loaded on the control thread, because a call must arrive while user code blocks the main
+        thread. If loading them may run user code, the main thread does both.
+        """
         try:
+            args = load(call.payload) if call.payload else ()
             value = getattr(self._object, call.method)(*args)
+        except UserCodeNeededError:
+            self.executor.post(self._invoke, call, load_value)
+            return
         except BaseException as error:
             self._send(Raised(call.number, RemoteError.of(error)))
             return
-        if isinstance(value, _Task):
-            self._executor.post(self._answer, call.number, value)
+        if isinstance(value, Task):
+            self.executor.post(self._answer, call.number, value)
         elif isinstance(value, Future):
             value.add_done_callback(partial(self._answer, call.number))
-        elif not isinstance(value, ReportPipe):  # a report pipe sends the answer itself
+        elif not isinstance(value, ReportPipe):  # the report pipe sends the answer itself
             self._answer_value(call.number, value)
 
     def _on_quit(self, message: Quit) -> None:
@@ -452,10 +326,10 @@ class Worker:
             traceback.print_exc()
             message = Quit(message.number)
             value = None
-        if isinstance(value, _Step):
-            self._executor.post(self._after_stop, message, None)
-        elif isinstance(value, _Task):
-            self._executor.post(self._after_stop, message, value)
+        if isinstance(value, Step):
+            self.executor.post(self._after_stop, message, None)
+        elif isinstance(value, Task):
+            self.executor.post(self._after_stop, message, value)
         elif isinstance(value, Future):
             value.add_done_callback(partial(self._after_stop, message))
         else:
@@ -469,17 +343,17 @@ class Worker:
         if error is not None:
             traceback.print_exception(type(error), error, error.__traceback__)
         if message.keep and error is None:
-            if threading.get_ident() == self._control_thread and self._executor.is_idle:
+            if threading.get_ident() == self._control_thread and self.executor.is_idle:
                 self._park(message)
             else:
-                self._executor.post(self._park, message)
+                self.executor.post(self._park, message)
         else:
-            self._executor.shutdown()
+            self.executor.shutdown()
 
     def _park(self, message: Quit) -> None:
         """Stay for another actor if nothing of this one is left; otherwise exit."""
         if self._has_leftovers():
-            self._executor.shutdown()
+            self.executor.shutdown()
             return
         self._is_asked_to_stop = False
         kind = Finished if getattr(self._object, "resets_at_once", False) else Returned
@@ -515,13 +389,13 @@ class Worker:
         except BaseException as error:
             self._send(Raised(message.number, RemoteError.of(error)))
             return
-        self._load_and_invoke(Call(message.number, "reset", message.payload))
+        self._invoke(Call(message.number, "reset", message.payload), load_value)
         self._is_moving = False  # not earlier: the control thread may have a call for the object that `reset` makes
 
     def _after_move(self, call: Call) -> None:
         """Make the call that was sent with a move; if the move has failed, there is no object to call."""
         if not self._is_moving:
-            self._load_and_invoke(call)
+            self._invoke(call, load_value)
 
     # -- answers -----------------------------------------------------------------------------------------------
 
@@ -534,7 +408,7 @@ class Worker:
 
     def _answer_value(self, number: int, value: Any) -> None:
         try:
-            payload = b"" if value is None else pickled(value)
+            payload = b"" if value is None else _repeated(lambda: dump_value(value))
         except MemoryError:
             self._send_no_memory(number)
             return
@@ -564,35 +438,21 @@ class Worker:
 
     # -- for the report pipe -----------------------------------------------------------------------------------
 
-    def run_function(self, run: Callable[[], object], end: Callable[[BaseException | None], object]) -> _Step:
-        """See `reports.Host`."""
-        running = self._executor.submit(run)
-        return self._executor.post(lambda: end(running.exception()))
-
-    def call_number(self) -> int:
-        """See `reports.Host`."""
-        return self._last_call
-
-    def check(self) -> int:
-        """See `reports.Host`."""
+    def check(self) -> None:
+        """End at once if user code has closed the control channel: no stop could arrive."""
         try:
             self._channel.check()
         except ChannelClosedError as error:
             self.on_channel_lost(error)
-        return self._channel.send_limit_bytes
 
     def may_be_kept(self) -> bool:
-        """See `reports.Host`."""
+        """Whether this process can be used again, and nothing that the function has started still runs."""
         return self._is_reusable and not self._has_leftovers()
 
     def leave_if_forked(self) -> None:
-        """See `reports.Host`: user code has forked, and the child process has returned into our code."""
+        """Exit if this process is a child that user code has forked, and that has returned into our code."""
         if os.getpid() != self._pid:
-            self._leave()
-
-    def leave_unheard(self) -> NoReturn:
-        """See `reports.Host`."""
-        self._leave(STOP_SWALLOWED_EXIT)
+            self.leave()
 
     def on_channel_lost(self, error: ChannelClosedError) -> NoReturn:
         """End at once. The driver has ended, so none of our processes may stay; or user code has closed our channel."""
@@ -605,6 +465,14 @@ class Worker:
         process_tree.Hunt().strike(process_tree.children(self._pid))
         process_tree.kill_group(self._pid)
         os._exit(1)
+
+
+def _repeated(make: Callable[[], _T]) -> _T:
+    """Call `make` until it returns, at most `_ATTEMPTS` times, because a signal handler may raise within it."""
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(BaseException):
+            return make()
+    return make()
 
 
 def _raise_oom_score() -> None:
@@ -623,3 +491,153 @@ def _raise_oom_score() -> None:
         pass
     finally:
         os.close(descriptor)
+
+
+# -- the report pipe ---------------------------------------------------------------------------------------------------
+class _Exchange:
+    """A report, and the answer to it.
+
+    Attributes:
+        frame: The frame of the report.
+        commit: Called when the frame is sent; any number of times.
+        received: The part of the answer that was read.
+    """
+
+    __slots__ = ("commit", "frame", "received")
+
+    def __init__(self, frame: Outgoing, commit: Callable[[], object]):
+        self.frame = frame
+        self.commit = commit
+        self.received: list[bytes] = []
+
+
+class ReportPipe:
+    """The reports of one function. Only one thread may use it at a time.
+
+    Args:
+        worker: The worker.
+        end: Its end of the report pipe.
+    """
+
+    def __init__(self, worker: Worker, end: End):
+        self._worker = worker
+        self._end = end
+        self._number = 0
+        self._goes_on = True
+        self._open: _Exchange | None = None
+        self._last: Outgoing | None = None
+
+    # -- on the control thread -------------------------------------------------------------------------------------
+
+    def start(self, run: Callable[[], object], end: Callable[[BaseException | None], object]) -> Step:
+        """Run the function as the call that came last: queue `run`, and behind it `end` with the exception of `run`.
+
+        Returns:
+            The step that calls `end`.
+        """
+        self._number = self._worker.last_call
+        running = self._worker.executor.submit(run)
+        return self._worker.executor.post(lambda: end(running.exception()))
+
+    def pull(self) -> ReportPipe:
+        """Return the result of a call whose answer comes through this pipe."""
+        return self
+
+    def stop(self) -> None:
+        """Do nothing: the driver answers the open report, which wakes the function."""
+
+    # -- on the threads of the function ------------------------------------------------------------------------------
+
+    def settle(self) -> bool:
+        """Finish an exchange that a signal handler has interrupted, if there is one. Blocks.
+
+        Returns:
+            Whether the function may continue.
+        """
+        if self._open is not None:
+            if self._open.frame.has_begun:
+                self._finish(self._open)
+            self._open = None
+        return self._goes_on
+
+    def exchange(self, report: Any, commit: Callable[[], object]) -> bool:
+        """Send a report and wait for the answer. Call `settle` first.
+
+        Args:
+            report: Any object that can be pickled.
+            commit: Called once the report counts; any number of times.
+
+        Returns:
+            Whether the function may continue.
+
+        Raises:
+            Exception: If the report cannot be pickled, or is too long; nothing was sent.
+        """
+        self._worker.check()
+        try:
+            frame = Outgoing(Reported(self._number, dump_value(report)))
+        except MemoryError as error:
+            raise MemoryError("not enough memory to send this to the driver") from error
+        self._open = exchange = _Exchange(frame, commit)
+        self._finish(exchange)
+        return self._goes_on
+
+    def end(self, last_word: Any) -> None:
+        """Send the outcome of the function, an exception or a value. If it is interrupted, it has to be repeated."""
+        self._worker.leave_if_forked()
+        if not self._goes_on:  # the driver does not wait for an outcome any more
+            return
+        if self._last is None:
+            self._last = self._frame_of(last_word)
+        try:
+            self._end.check()
+            self._last.send(self._end)
+        except (OSError, ChannelClosedError) as error:
+            self._worker.on_channel_lost(ChannelClosedError.of(error))
+
+    def abandon(self) -> None:
+        """End the process, because the function has caught the stop and continues."""
+        self._worker.leave(STOP_SWALLOWED_EXIT)
+
+    def _frame_of(self, last_word: Any) -> Outgoing:
+        """Return the frame of the outcome; if it cannot be sent, of the reason."""
+        self._worker.check()
+        if not isinstance(last_word, BaseException):
+            kind = Finished if self._worker.may_be_kept() else Returned
+            try:
+                return _repeated(lambda: Outgoing(kind(self._number, dump_value(last_word))))
+            except BaseException as error:
+                last_word = error
+        return Outgoing(Raised(self._number, RemoteError.of(last_word)))
+
+    def _finish(self, exchange: _Exchange) -> None:
+        """Send the rest of a report, and read the answer. Blocks."""
+        try:
+            self._end.check()
+            exchange.frame.send(self._end)
+            exchange.commit()
+            answer = self._answer_in(exchange.received)
+            while answer is None:
+                self._end.wait()
+                exchange.received.extend(map(self._end.receive, (CHUNK_BYTES,)))  # see `main_thread`
+                answer = self._answer_in(exchange.received)
+        except (OSError, ChannelClosedError) as error:
+            self._worker.on_channel_lost(ChannelClosedError.of(error))
+        if isinstance(answer, GoOn):
+            self._number = answer.number
+        elif isinstance(answer, Quit):
+            self._goes_on = False
+        else:
+            raise ProtocolError(f"a report cannot be answered by {type(answer).__name__}")
+        self._open = None
+
+    @staticmethod
+    def _answer_in(received: list[bytes]) -> Message | None:
+        """Return the answer, if it is complete."""
+        if not received:
+            return None
+        if not received[-1]:
+            raise ChannelClosedError("end of file")
+        answers: list[Message] = []
+        FrameReader().feed(b"".join(received), answers.append)
+        return answers[0] if answers else None

@@ -426,7 +426,7 @@ def main(descriptor: int, driver_pid: int) -> NoReturn:
         if error.errno not in FORBIDDEN:
             raise
         os._exit(FORBIDDEN_EXIT)
-    worker.main(zygote.serve())
+    worker.serve(zygote.serve())
 
 
 def _package_in_import(frame: FrameType | None) -> str:

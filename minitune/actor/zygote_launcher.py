@@ -79,7 +79,6 @@ class ZygoteLauncher:
         loop: The driver's loop.
         run_id: Identifies the group.
         keep_descendants: See `make_launcher`.
-        limit_bytes: The longest message.
         needed: See `make_launcher`.
         ahead: See `make_launcher`.
     """
@@ -89,14 +88,12 @@ class ZygoteLauncher:
         loop: Loop,
         run_id: str,
         keep_descendants: bool,
-        limit_bytes: int,
         needed: Sequence[str] = (),
         ahead: Template | None = None,
     ):
         self._loop = loop
         self._run_id = run_id
         self._keep_descendants = keep_descendants
-        self._limit_bytes = limit_bytes
         self._needed = needed
         self._ahead = ahead
         self._launched: dict[str, _Launched] = {}
@@ -140,7 +137,7 @@ class ZygoteLauncher:
                 self._loop.call_later(0.0, lambda: listener.on_started(launched.pid))
         if self._lives_are_short and not alone:
             self._loop.call_later(0.0, lambda: self._fork_ahead(preload))
-        return launched.token, Channel(ours[0], self._limit_bytes), Channel(ours[1], self._limit_bytes)
+        return launched.token, Channel(ours[0]), Channel(ours[1])
 
     def signal(self, token: str, number: int, whole_group: bool) -> None:
         """See `Launcher.signal`."""
@@ -454,9 +451,7 @@ class ZygoteLauncher:
             _log.warning(
                 "workers cannot be forked here (%s); each starts a new interpreter, which takes longer", reason
             )
-            self._interpreters = InterpreterLauncher(
-                self._loop, self._run_id, self._keep_descendants, self._limit_bytes, self._tokens
-            )
+            self._interpreters = InterpreterLauncher(self._loop, self._run_id, self._keep_descendants, self._tokens)
 
     def _finish(self, launched: _Launched, exit_code: int | None, peak_bytes: int, survivors: bool) -> None:
         if launched.token in self._launched:

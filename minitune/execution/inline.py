@@ -33,7 +33,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from minitune import clock as clocks
-from minitune.actor.worker import MainThreadExecutor as MainThreadExecutor
+from minitune.actor.main_thread import MainThreadExecutor as MainThreadExecutor
 from minitune.base.pickling import PROTOCOL, dump_value, dumps
 from minitune.base.randomness import GlobalDraws
 from minitune.base.shared_values import SharedObject

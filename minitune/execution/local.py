@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from minitune import clock as clocks
 from minitune.actor.launcher import nesting_depth, new_run_id
 from minitune.actor.loop import Loop
-from minitune.actor.messages import MESSAGE_BYTES, TERM_TO_KILL_S, THREAD_CAPS, Boot, NotReset, Place
+from minitune.actor.messages import TERM_TO_KILL_S, THREAD_CAPS, Boot, NotReset, Place
 from minitune.actor.process import ActorProcess, Phase, make_launcher
 from minitune.actor.process_tree import MemoryKills
 from minitune.base import descriptors
@@ -340,7 +340,7 @@ class ProcessExecutor:
         preload = actor.request.required_resources.get(GPU, 0) == 0 and _has_one_thread(place.env)
         alone = self._losses[_trial_of(actor.actor_id)] >= LOSSES_TOGETHER
         is_reusable = actor.reuse_key is not None
-        boot = Boot(place, self._pack(actor), tuple(search_path()), tuple(sys.argv), MESSAGE_BYTES, is_reusable)
+        boot = Boot(place, self._pack(actor), tuple(search_path()), tuple(sys.argv), is_reusable)
         actor.process.start(self._started(actor), boot, preload, alone, instead)
 
     def _started(self, actor: Actor) -> Started:
@@ -508,7 +508,7 @@ class LocalTrialExecutor(ProcessExecutor):
         if sys.platform == "linux" and ahead is not None:
             self.run_id = ahead.run_id
         loop = Loop()
-        self._launcher = make_launcher(loop, self.run_id, keep_descendants, MESSAGE_BYTES, needed, ahead)
+        self._launcher = make_launcher(loop, self.run_id, keep_descendants, needed, ahead)
         self._memory_kills = MemoryKills()
         super().__init__(
             Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus, cpu_limit=machine.cpu_limit),

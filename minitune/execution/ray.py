@@ -35,7 +35,7 @@ from typing import Any
 from minitune._version import __version__
 from minitune.actor.launcher import new_run_id
 from minitune.actor.loop import Loop, Timer
-from minitune.actor.messages import CLOSE_S, MESSAGE_BYTES, Exited, NotReset, Place, Started
+from minitune.actor.messages import CLOSE_S, Exited, NotReset, Place, Started
 from minitune.actor.process import ActorProcess
 from minitune.actor.relay import Greeting, Link, RelayLauncher, RelayListener
 from minitune.base.files import search_path
@@ -269,7 +269,7 @@ class _Place(RelayLauncher):
     """
 
     def __init__(self, name: str, request: Resources, loop: Loop, on_free: Callable[[RelayLauncher], object]):
-        super().__init__(loop, MESSAGE_BYTES, on_free)
+        super().__init__(loop, on_free)
         self.name, self.request = name, request
         self.on_ready: Callable[[], object] | None = None
         self.handle: Any = None

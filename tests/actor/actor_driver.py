@@ -65,7 +65,7 @@ class Group(LocalTrialExecutor):
             actor_id, process, _ONE, allocation, allocation, None, "key", _counter
         )
         data = factory if isinstance(factory, bytes) else dumps(factory, "the factory")
-        boot = Boot(place or Place(), data, tuple(search_path()), tuple(sys.argv), local.MESSAGE_BYTES)
+        boot = Boot(place or Place(), data, tuple(search_path()), tuple(sys.argv))
         try:
             process.start(self._started(actor), boot, preload, alone)
         except ValueError:

@@ -17,6 +17,7 @@ from actor_driver import Driver, Group, however_it_started
 from actor_samples import Brittle, Counter, Fatal, Hosted, NeedsTwo, Nester
 from kit import BOUND_S
 
+from minitune.actor import messages
 from minitune.actor.messages import CallRaised, CallReturned, Exited, Started
 
 
@@ -141,14 +142,19 @@ def test_no_actor_no_call_and_no_second_of_its_name(driver: Driver) -> None:
         driver.group.start_in("a", partial(Hosted, factory=Counter))
 
 
+def _limit_messages() -> None:
+    messages.MESSAGE_BYTES = 100_000
+
+
 @however_it_started
 def test_too_large_a_message_is_refused_with_size_limit_and_advice(
     start_method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minitune.execution.local.MESSAGE_BYTES", 100_000)
+    monkeypatch.setattr(messages, "MESSAGE_BYTES", 100_000)
     with Group() as group:
         driver = Driver(group)
         driver.start("a")
+        driver.call("a", "call", _limit_messages)
         with pytest.raises(ValueError, match=r"100000 bytes.*checkpoint"):
             group.call("a", "echo", b"x" * 200_000)
         group.call("a", "call", bytes, 200_000)

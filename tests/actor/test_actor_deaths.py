@@ -141,7 +141,7 @@ def test_ctrl_c_before_there_is_any_user_code_ends_a_worker_by_that_signal() -> 
         "from minitune.actor.channel import SocketEnd\n"
         "ours, theirs = socket.socketpair()\n"
         "print('here', flush=True)\n"
-        "worker.main(worker.Seat(SocketEnd(theirs), SocketEnd(socket.socketpair()[1]), 'marker'))\n"
+        "worker.serve(worker.Seat(SocketEnd(theirs), SocketEnd(socket.socketpair()[1]), 'marker'))\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -177,7 +177,7 @@ def test_a_worker_that_answers_what_it_was_not_asked_is_killed(driver: Driver) -
 
 def _answer_ahead() -> None:
     for descriptor in _channels():
-        os.write(descriptor, b"".join(encode(Returned(1000), 1_000_000)))
+        os.write(descriptor, b"".join(encode(Returned(1000))))
 
 
 def test_signals_never_go_to_whole_groups_by_accident() -> None:

@@ -13,7 +13,7 @@ from actor_samples import counter
 from kit import BOUND_S
 
 from minitune.actor.loop import Loop
-from minitune.actor.messages import MESSAGE_BYTES, Boot, CallReturned, Event, Exited, NotReset, Place, Started
+from minitune.actor.messages import Boot, CallReturned, Event, Exited, NotReset, Place, Started
 from minitune.actor.process import ActorProcess
 from minitune.actor.relay import Greeting, Link, RelayLauncher, RelayListener
 from minitune.base.files import search_path
@@ -33,7 +33,7 @@ class Driver:
         self.loop = Loop()
         self.told: list[Event | NotReset] = []
         self.freed: list[RelayLauncher] = []
-        self.launcher = RelayLauncher(self.loop, MESSAGE_BYTES, self.freed.append)
+        self.launcher = RelayLauncher(self.loop, self.freed.append)
         self.listener = RelayListener(self.loop, "127.0.0.1", self._attach)
         self.processes: set[ActorProcess] = set()
         self.process = ActorProcess(self.loop, self.launcher, self.told.append, self.processes, self.launcher)
@@ -83,7 +83,7 @@ def relay(driver: Driver) -> Iterator[subprocess.Popen[bytes]]:
     driver.launcher.preload(dumps(_load, "the action"))
     relay = driver.serve(driver.listener.secret)
     driver.until(lambda: driver.launcher.greeting)
-    boot = Boot(Place(), dumps(counter, "the factory"), search_path(), tuple(sys.argv), MESSAGE_BYTES)
+    boot = Boot(Place(), dumps(counter, "the factory"), search_path(), tuple(sys.argv))
     driver.process.start(Started("a", 0, "far", None), boot)
     assert isinstance(driver.next(), Started)
     yield relay
