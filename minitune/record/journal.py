@@ -28,7 +28,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
 
 from minitune.base import files
@@ -55,35 +54,54 @@ _T = TypeVar("_T")
 
 
 class Journal:
-    """The writer of a journal. Use `create` or `open` to make one. Only one thread may use it, except for `sync`.
+    """The writer of a journal. Only one thread may use it, except for `sync`.
 
     It has two locks. `_sync_guard` is held during a sync and the check after it, so that the descriptor is not closed
     meanwhile. `_writing` is held during one write, so that a copy of the file misses no record. A thread that needs
     both takes `_sync_guard` first.
+
+    Args:
+        path: The file.
+        durability: See the docstring of the module.
+        housekeeper: Syncs a `batched` journal. By default the journal has its own housekeeper with one thread.
+        disk: The run's disk. By default there is no reserve for a full disk.
+        lock: The run's lock. The journal takes it again if its file was removed.
+        is_new: Whether to create the file. If not, the file must exist. Then the constructor blocks while it checks the
+            whole file, and moves a torn end to a separate file.
 
     Attributes:
         path: The path of the file, absolute.
         durability: `process`, `batched` or `strict`.
         objects: The store of large objects.
         unwritten: The lines for the next `write`.
+
+    Raises:
+        ValueError: If `durability` is unknown.
+        JournalCorruptError: If there is a bad line before good lines.
+        TuneError: If the file cannot be created or opened, or was written by a newer version.
     """
 
     def __init__(
         self,
-        path: str,
-        descriptor: int,
-        durability: str,
-        housekeeper: Housekeeper | None,
-        disk: Disk | None,
-        lock: RunLock | None,
+        path: str | os.PathLike[str],
+        durability: str = "batched",
+        housekeeper: Housekeeper | None = None,
+        disk: Disk | None = None,
+        lock: RunLock | None = None,
+        *,
+        is_new: bool,
     ):
-        """Use `create` or `open` instead."""
-        self.path = path
+        require(durability in DURABILITIES, f"durability: one of {', '.join(DURABILITIES)}", durability)
+        self.path = os.path.abspath(path)
         self.durability = durability
-        self.objects = ObjectStore(_objects_directory(path), durability)
-        self.unwritten: list[bytes] = []
+        try:
+            descriptor = self._create() if is_new else self._open()
+        except OSError as error:
+            raise _os_error(self.path, "created" if is_new else "opened", error) from error
         self._descriptor: int | None = descriptor
-        self._disk = disk
+        self.objects = ObjectStore(_objects_directory(self.path), durability)
+        self.unwritten: list[bytes] = []
+        self._disk = disk or Disk(os.path.dirname(self.path))
         self._lock = lock
         self._next_look_s = 0.0
         self._missed_s: float | None = None  # when the journal or the lock was first found missing
@@ -98,76 +116,25 @@ class Journal:
         self._owns_housekeeper = durability == "batched" and housekeeper is None
         self._housekeeper = housekeeper or Housekeeper() if durability == "batched" else None
 
-    @classmethod
-    def create(
-        cls,
-        path: str | os.PathLike[str],
-        durability: str = "batched",
-        housekeeper: Housekeeper | None = None,
-        disk: Disk | None = None,
-        lock: RunLock | None = None,
-    ) -> Journal:
-        """Create a journal.
-
-        Args:
-            path: The file; it must not exist.
-            durability: See the docstring of the module.
-            housekeeper: Syncs a `batched` journal. By default the journal has its own housekeeper with one thread.
-            disk: The run's disk, which has a reserve for a full disk. By default there is no reserve.
-            lock: The run's lock. The journal takes it again if its file was removed.
-
-        Raises:
-            ValueError: If `durability` is unknown.
-            TuneError: If the file exists or cannot be created.
-        """
-        require(durability in DURABILITIES, f"durability: one of {', '.join(DURABILITIES)}", durability)
-        file = os.path.abspath(path)
+    def _create(self) -> int:
+        descriptor = _open_own(self.path, _FLAGS | os.O_CREAT | os.O_EXCL)
         try:
-            descriptor = _open_own(file, _FLAGS | os.O_CREAT | os.O_EXCL)
-        except OSError as error:
-            raise _os_error(file, "created", error) from error
-        try:
-            if durability != "process":
-                files.sync_directory(os.path.dirname(file))
-        except OSError as error:
+            if self.durability != "process":
+                files.sync_directory(os.path.dirname(self.path))
+        except OSError:
             os.close(descriptor)
-            raise _os_error(file, "created", error) from error
-        return cls(file, descriptor, durability, housekeeper, disk, lock)
+            raise
+        return descriptor
 
-    @classmethod
-    def open(
-        cls,
-        path: str | os.PathLike[str],
-        durability: str = "batched",
-        housekeeper: Housekeeper | None = None,
-        disk: Disk | None = None,
-        lock: RunLock | None = None,
-    ) -> Journal:
-        """Open an existing journal. First moves a torn end to a separate file. Blocks, since it checks the whole file.
-
-        Args:
-            path: The file.
-            durability: See the docstring of the module.
-            housekeeper: Syncs a `batched` journal. By default the journal has its own housekeeper with one thread.
-            disk: The run's disk, which has a reserve for a full disk. By default there is no reserve.
-            lock: The run's lock. The journal takes it again if its file was removed.
-
-        Raises:
-            ValueError: If `durability` is unknown.
-            JournalCorruptError: If there is a bad line before good lines.
-            TuneError: If the file cannot be opened, or was written by a newer version.
-        """
-        require(durability in DURABILITIES, f"durability: one of {', '.join(DURABILITIES)}", durability)
-        file = os.path.abspath(path)
-        try:
-            good_bytes = valid_bytes(file)
-            if good_bytes < os.path.getsize(file):
-                _cut(file, good_bytes)
-            _cut_before_torn(file)
-            descriptor = _open_own(file, _FLAGS)
-        except OSError as error:
-            raise _os_error(file, "opened", error) from error
-        return cls(file, descriptor, durability, housekeeper, disk, lock)
+    def _open(self) -> int:
+        with files.open_to_read(self.path) as file:
+            good_bytes, has_bad = _good_beginning(file, self.path)
+            if has_bad:
+                _require_torn(file, self.path, good_bytes)
+        if good_bytes < os.path.getsize(self.path):
+            _cut(self.path, good_bytes)
+        _cut_before_torn(self.path)
+        return _open_own(self.path, _FLAGS)
 
     @property
     def offset(self) -> int:
@@ -195,9 +162,8 @@ class Journal:
         Raises:
             TuneError: If an object could not be stored; the text has the path and the reason.
         """
-        has_store = self._disk is None or not self._disk.has_gone
         try:
-            line = codec.encode(record, self.objects if has_store else None)
+            line = codec.encode(record, None if self._disk.has_gone else self.objects)
         except OSError:  # an object could not be stored
             line = self._insist(lambda objects: codec.encode(record, objects))
         self.unwritten.append(line)
@@ -255,14 +221,12 @@ class Journal:
         Raises:
             TuneError: If `write` fails for another reason, or the reserve is used up.
         """
-        has_objects = self._disk is None or not self._disk.has_gone
         while True:
+            had_gone = self._disk.has_gone
             try:
-                return write(self.objects if has_objects else None)
+                return write(None if had_gone else self.objects)
             except OSError as error:
-                if has_objects and self._disk is not None and self._disk.is_gone():
-                    has_objects = False
-                elif self._disk is None or not self._disk.give_up_piece(error):
+                if (had_gone or not self._disk.is_gone()) and not self._disk.give_up_piece(error):
                     raise _os_error(self.path, "written", error) from error
 
     def sync(self, at_end: bool = False) -> None:
@@ -294,7 +258,7 @@ class Journal:
             self.objects.sync()
         except OSError as error:
             is_going = isinstance(error, FileNotFoundError) and not at_end
-            if not is_going and (self._disk is None or not self._disk.is_gone()):
+            if not is_going and not self._disk.is_gone():
                 raise
 
     def _sync_lines(self, descriptor: int, lines: bytes) -> None:
@@ -391,7 +355,7 @@ class Journal:
                         f"the journal {self.path} was changed by another program during the run: it has "
                         f"{length} bytes, but {self._end} were written; put back a copy, then resume the run"
                     )
-            if (is_here and is_locked) or (self._disk is not None and self._disk.is_gone()):
+            if (is_here and is_locked) or self._disk.is_gone():
                 self._missed_s = None
                 return
             if not at_end and not self._is_missed_for_long():
@@ -478,17 +442,14 @@ class Journal:
 # -- reading -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Repair:
-    """The result of `repair`.
-
-    Attributes:
-        kept_bytes: Length of the good beginning, which is the journal now.
-        aside: Path of the file with the rest, or None if there was no rest.
-    """
-
-    kept_bytes: int
-    aside: str | None
+@contextlib.contextmanager
+def _reading(path: str) -> Iterator[BinaryIO]:
+    """A journal as a file to read. An OSError of the `with` block becomes a TuneError."""
+    try:
+        with files.open_to_read(path) as file:
+            yield file
+    except OSError as error:
+        raise _os_error(path, "read", error) from error
 
 
 def read(path: str | os.PathLike[str], unpickle: bool = False) -> Iterator[dict[str, Any]]:
@@ -533,22 +494,19 @@ def scan(
     """
     file_path = os.path.abspath(path)
     objects = ObjectStore.to_read(_objects_directory(file_path))
-    try:
-        with files.open_to_read(file_path) as file:
-            for offset, line in _lines(file, begin):
-                try:
-                    if leaves_out is not None and leaves_out(offset, line):
-                        codec.check(line)
-                        continue
-                    record = codec.decode(line, unpickle, objects)
-                except ValueError:
-                    _require_torn(file, file_path, offset)
-                    return
-                if offset == 0:
-                    _check_schema(file_path, record)
-                yield offset, record
-    except OSError as error:
-        raise _os_error(file_path, "read", error) from error
+    with _reading(file_path) as file:
+        for offset, line in _lines(file, begin):
+            try:
+                if leaves_out is not None and leaves_out(offset, line):
+                    codec.check(line)
+                    continue
+                record = codec.decode(line, unpickle, objects)
+            except ValueError:
+                _require_torn(file, file_path, offset)
+                return
+            if offset == 0:
+                _check_schema(file_path, record)
+            yield offset, record
 
 
 def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
@@ -567,18 +525,15 @@ def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[dict[st
     """
     file_path = os.path.abspath(path)
     objects = ObjectStore.to_read(_objects_directory(file_path))
-    try:
-        with files.open_to_read(file_path) as file:
-            for offset in offsets:
-                file.seek(offset)
-                try:
-                    yield codec.decode(file.readline(), False, objects)
-                except ValueError as error:
-                    raise JournalCorruptError(
-                        f"{file_path} was changed while it was read: the record at byte {offset} is gone; read it again"
-                    ) from error
-    except OSError as error:
-        raise _os_error(file_path, "read", error) from error
+    with _reading(file_path) as file:
+        for offset in offsets:
+            file.seek(offset)
+            try:
+                yield codec.decode(file.readline(), False, objects)
+            except ValueError as error:
+                raise JournalCorruptError(
+                    f"{file_path} was changed while it was read: the record at byte {offset} is gone; read it again"
+                ) from error
 
 
 def of_kinds(path: str | os.PathLike[str], *kinds: str) -> Iterator[dict[str, Any]]:
@@ -609,23 +564,11 @@ def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"
     Raises:
         TuneError: See `read`.
     """
-    file_path = os.path.abspath(path)
     marks = tuple(b'{"%b":"%b",' % (records.KIND.encode(), kind.encode()) for kind in kinds)
-    offset = 0
-    try:
-        with files.open_to_read(file_path) as file:
-            while block := file.read(_CHUNK_BYTES):
-                block += file.readline()
-                # skip a whole block at once if possible: nearly all records are results
-                if holding not in block or not any(mark in block for mark in marks):
-                    offset += len(block)
-                    continue
-                for line in block.splitlines(keepends=True):
-                    if line.startswith(marks, codec.BODY) and holding in line and _is_good(line):
-                        yield offset, line
-                    offset += len(line)
-    except OSError as error:
-        raise _os_error(file_path, "read", error) from error
+    with _reading(os.path.abspath(path)) as file:
+        for offset, line in _lines(file, 0, (holding,) if holding else marks):
+            if line.startswith(marks, codec.BODY) and holding in line and _is_good(line):
+                yield offset, line
 
 
 def _is_good(line: bytes) -> bool:
@@ -636,30 +579,14 @@ def _is_good(line: bytes) -> bool:
     return True
 
 
-def valid_bytes(path: str | os.PathLike[str]) -> int:
-    """Length in bytes of a journal without its torn end. Blocks, since it checks the whole file.
-
-    Args:
-        path: The file.
-
-    Raises:
-        JournalCorruptError: If there is a bad line before good lines.
-        OSError: If the file cannot be read.
-        TuneError: If it was written by a newer version.
-    """
-    file_path = os.path.abspath(path)
-    with files.open_to_read(file_path) as file:
-        length, has_bad = _good_beginning(file, file_path)
-        if has_bad:
-            _require_torn(file, file_path, length)
-    return length
-
-
-def repair(path: str | os.PathLike[str]) -> Repair:
+def repair(path: str | os.PathLike[str]) -> str | None:
     """Keep the lines before the first bad line, and move the rest to a separate file. No driver may be running.
 
     Args:
         path: The journal.
+
+    Returns:
+        The path of the file with the rest, or None if there was no rest.
 
     Raises:
         TuneError: If the file cannot be read or written.
@@ -668,15 +595,20 @@ def repair(path: str | os.PathLike[str]) -> Repair:
     try:
         with files.open_to_read(file_path) as file:
             kept_bytes, _ = _good_beginning(file, file_path)
-        if kept_bytes == os.path.getsize(file_path):
-            return Repair(kept_bytes, None)
-        return Repair(kept_bytes, _cut(file_path, kept_bytes))
+        return None if kept_bytes == os.path.getsize(file_path) else _cut(file_path, kept_bytes)
     except OSError as error:
         raise _os_error(file_path, "repaired", error) from error
 
 
-def _lines(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, line) up to the present length of the file. Lines that are written later are left out."""
+def _lines(file: BinaryIO, begin: int, marks: tuple[bytes, ...] = ()) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, line) up to the present length of the file. Lines that are written later are left out.
+
+    Args:
+        file: The journal.
+        begin: Where the first line begins, in bytes.
+        marks: If given, lines without any of these texts may be left out. Most blocks are then skipped at once, because
+            nearly all records are results.
+    """
     left = os.fstat(file.fileno()).st_size - begin
     file.seek(begin)
     offset = begin
@@ -687,6 +619,9 @@ def _lines(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
         if not block.endswith(b"\n"):
             block += file.readline(left - len(block))
         left -= len(block)
+        if marks and not any(mark in block for mark in marks):
+            offset += len(block)
+            continue
         for line in block.splitlines(keepends=True):
             yield offset, line
             offset += len(line)

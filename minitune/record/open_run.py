@@ -85,8 +85,14 @@ class OpenRun:
         self._lock.acquire()
         try:
             self._prepare()
-            begin = Journal.create if self._is_new else Journal.open
-            self._journal = begin(self.run.journal, self._durability, self._housekeeper, self._disk, self._lock)
+            self._journal = Journal(
+                self.run.journal,
+                self._durability,
+                self._housekeeper,
+                self._disk,
+                self._lock,
+                is_new=self._is_new,
+            )
             if self.is_blank and self.run.has_trials():
                 raise self.run.lost_journal()
             self.recorder = Recorder(

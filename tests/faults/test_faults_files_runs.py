@@ -78,10 +78,10 @@ def test_a_damaged_journal_is_refused_and_its_beginning_can_be_kept() -> None:
         resume(counter, callbacks=())
     assert file.read_bytes() == b"".join([*lines[:place], damaged, *lines[place + 1 :]]), "nothing was touched"
 
-    repaired = journal.repair(file)
+    aside = journal.repair(file)
     assert file.read_bytes() == b"".join(lines[:place])
-    assert repaired.aside is not None
-    assert Path(repaired.aside).read_bytes() == b"".join([damaged, *lines[place + 1 :]])
+    assert aside is not None
+    assert Path(aside).read_bytes() == b"".join([damaged, *lines[place + 1 :]])
     grid = resume(counter, callbacks=())
     assert [result.metrics["n"] for result in grid] == [6, 6]
     assert STARTS[-2:] == [(1, 2), (2, 0)], "what stands after the bad line is not known any more"

@@ -130,7 +130,7 @@ def test_a_torn_end_and_unknown_records_are_passed_over(grid: ResultGrid) -> Non
     from minitune.record.journal import Journal
 
     journal = Path(grid.experiment_path, "journal")
-    with Journal.open(journal) as opened:
+    with Journal(journal, is_new=False) as opened:
         opened.append({"type": "of the future", "trial": grid[0].metrics["trial_id"]})
     before = read_run(grid.experiment_path)
     with open(journal, "ab") as file:
@@ -173,7 +173,7 @@ def test_a_record_of_a_trial_that_was_never_introduced_is_damage(grid: ResultGri
     from minitune.record.journal import Journal
 
     before = read_overview(grid.experiment_path)
-    with Journal.open(Path(grid.experiment_path, "journal")) as opened:
+    with Journal(Path(grid.experiment_path, "journal"), is_new=False) as opened:
         opened.append({"type": "status", "trial": "stranger", "status": "RUNNING", "cause": ""})
     for read in (read_run, read_decisions, ExperimentAnalysis):
         with pytest.raises(JournalCorruptError, match="'stranger', which it has not introduced"):

@@ -79,7 +79,7 @@ def test_a_trial_that_waited_for_its_retry_is_not_put_first() -> None:
 def lose_the_worker(trial_number: int) -> None:
     """Put on record, as the last thing that has happened, that a trial has lost its worker through no fault of it."""
     trials = {record["number"]: record["trial"] for record in journal_of() if record["type"] == "trial"}
-    with Journal.open(run_path() / "journal", "process") as journal:
+    with Journal(run_path() / "journal", "process", is_new=False) as journal:
         journal.append(records.status(trials[trial_number], "PENDING", f"{LOST}could not start a process"))
 
 

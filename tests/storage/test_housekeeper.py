@@ -221,7 +221,7 @@ def test_an_interpreter_that_ends_without_close_does_not_hang(tmp_path: Path) ->
 
     script = (
         "import sys; from minitune.record.journal import Journal; from minitune.record import records;"
-        "log = Journal.create(sys.argv[1], 'batched');"
+        "log = Journal(sys.argv[1], 'batched', is_new=True);"
         "log.append(records.run('n', metric=None, mode=None, seed=0, space_keys=[], trainable='t', versions={}))"
     )
     done = subprocess.run(

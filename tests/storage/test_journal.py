@@ -37,7 +37,7 @@ def result(number: int) -> dict[str, Any]:
 def write(path: Path, count: int = 5) -> list[dict[str, Any]]:
     """A journal with a run and `count` results."""
     written = [run_record(), *(result(number) for number in range(1, count + 1))]
-    with Journal.create(path, "process") as log:
+    with Journal(path, "process", is_new=True) as log:
         for record in written:
             log.append(record)
     return written
@@ -55,7 +55,7 @@ def test_what_was_appended_is_read(tmp_path: Path) -> None:
 
 def test_a_journal_is_continued(tmp_path: Path) -> None:
     written = write(tmp_path / "journal")
-    with Journal.open(tmp_path / "journal", "process") as log:
+    with Journal(tmp_path / "journal", "process", is_new=False) as log:
         log.append(result(6))
 
     assert [r.get("number") for r in journal.read(tmp_path / "journal")] == [None, 1, 2, 3, 4, 5, 6]
@@ -64,7 +64,7 @@ def test_a_journal_is_continued(tmp_path: Path) -> None:
 
 def test_positions_lead_back_to_the_records(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    with Journal.create(path, "process") as log:
+    with Journal(path, "process", is_new=True) as log:
         log.append(run_record())
         log.append(result(1))
         offset = log.offset
@@ -80,12 +80,12 @@ def test_an_existing_journal_is_not_begun_again(tmp_path: Path) -> None:
     write(tmp_path / "journal")
 
     with pytest.raises(TuneError, match="could not be created"):
-        Journal.create(tmp_path / "journal", "process")
+        Journal(tmp_path / "journal", "process", is_new=True)
 
 
 def test_a_missing_journal_is_an_error_and_not_a_new_one(tmp_path: Path) -> None:
     with pytest.raises(TuneError, match=r"could not be opened.*ENOENT"):
-        Journal.open(tmp_path / "journal", "process")
+        Journal(tmp_path / "journal", "process", is_new=False)
     with pytest.raises(TuneError, match="could not be read"):
         list(journal.read(tmp_path / "journal"))
     assert not (tmp_path / "journal").exists()
@@ -93,7 +93,7 @@ def test_a_missing_journal_is_an_error_and_not_a_new_one(tmp_path: Path) -> None
 
 def test_an_unknown_durability_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"process, batched, strict, but got 'fast'"):
-        Journal.create(tmp_path / "journal", "fast")
+        Journal(tmp_path / "journal", "fast", is_new=True)
 
 
 def test_a_journal_cut_at_any_byte_keeps_its_whole_lines_and_goes_on(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_journal_cut_at_any_byte_keeps_its_whole_lines_and_goes_on(tmp_path: P
         assert len(list(journal.read(cut))) == whole  # looking changes nothing
         assert cut.read_bytes() == data[:length]
 
-        with Journal.open(cut, "process") as log:
+        with Journal(cut, "process", is_new=False) as log:
             log.append(result(9) if whole else run_record())
 
         assert lines_of(cut)[:-1] == lines[:whole]
@@ -127,7 +127,7 @@ def test_torn_ends_are_numbered(tmp_path: Path, caplog: pytest.LogCaptureFixture
     for _ in range(2):
         with path.open("ab") as file:
             file.write(b"half a li")
-        Journal.open(path, "process").close()
+        Journal(path, "process", is_new=False).close()
 
     assert sorted(file.name for file in tmp_path.iterdir()) == ["journal", "journal.torn-1", "journal.torn-2"]
     assert "torn end" in caplog.text
@@ -165,24 +165,24 @@ def test_damage_before_good_lines_names_position_and_way_out(tmp_path: Path) -> 
     path.write_bytes(b"".join(lines).replace(lines[2], lines[2].replace(b"loss", b"lass")))
     before = path.read_bytes()
 
-    for use in (lambda: Journal.open(path, "process"), lambda: list(journal.read(path))):
+    for use in (lambda: Journal(path, "process", is_new=False), lambda: list(journal.read(path))):
         with pytest.raises(JournalCorruptError, match=rf"bad line at byte {position}, .*journal\.repair"):
             use()
 
     assert path.read_bytes() == before
-    repair = journal.repair(path)
-    assert repair.kept_bytes == position
-    assert repair.aside is not None
-    assert Path(repair.aside).read_bytes() == before[position:]
+    aside = journal.repair(path)
+    assert aside is not None
+    assert Path(aside).read_bytes() == before[position:]
+    assert path.read_bytes() == before[:position]
     assert len(list(journal.read(path))) == 2
-    assert journal.repair(path).aside is None
+    assert journal.repair(path) is None
 
 
 def test_a_newer_schema_is_refused_with_both_versions(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     path.write_bytes(codec.encode({**run_record(), "schema": 99}) + b"torn")
 
-    for use in (lambda: Journal.open(path, "process"), lambda: list(journal.read(path))):
+    for use in (lambda: Journal(path, "process", is_new=False), lambda: list(journal.read(path))):
         with pytest.raises(TuneError, match=r"schema 99, .* up to 1"):
             use()
     assert path.read_bytes().endswith(b"torn")  # what a newer version has written is not touched
@@ -193,7 +193,7 @@ def test_a_journal_without_its_beginning_is_refused(tmp_path: Path) -> None:
     write(path)
     path.write_bytes(b"".join(lines_of(path)[1:]))
 
-    for use in (lambda: Journal.open(path, "process"), lambda: list(journal.read(path))):
+    for use in (lambda: Journal(path, "process", is_new=False), lambda: list(journal.read(path))):
         with pytest.raises(JournalCorruptError, match="must begin with a record of kind 'run'"):
             use()
 
@@ -225,7 +225,7 @@ def test_a_record_in_the_making_is_not_read(tmp_path: Path) -> None:
     write(path, 2)
     reader = journal.read(path)
     next(reader)
-    with Journal.open(path, "process") as log:
+    with Journal(path, "process", is_new=False) as log:
         log.append(result(3))  # after the reader has begun: it reads what was there then
 
     assert len(list(reader)) == 2
@@ -238,7 +238,7 @@ def test_a_process_killed_at_any_time_loses_nothing_that_was_appended(tmp_path: 
         import os, sys
         from minitune.record import records
         from minitune.record.journal import Journal
-        log = Journal.create(sys.argv[1], sys.argv[2])
+        log = Journal(sys.argv[1], sys.argv[2], is_new=True)
         log.append(records.run("n", metric=None, mode=None, seed=0, space_keys=[], trainable="t", versions={}))
         number = 0
         while True:
@@ -272,7 +272,7 @@ def test_a_short_write_is_cut_back_and_tried_again(tmp_path: Path, monkeypatch: 
             return real_write(descriptor, data[:20])
         return real_write(descriptor, data)
 
-    with Journal.create(path, "process") as log:
+    with Journal(path, "process", is_new=True) as log:
         log.append(run_record())
         monkeypatch.setattr(os, "write", write_half)
         log.append(result(1))
@@ -295,7 +295,7 @@ def test_a_full_disk_leaves_a_valid_journal_and_can_be_waited_for(
         free_bytes[0] -= written
         return written
 
-    with Journal.create(path, "process") as log:
+    with Journal(path, "process", is_new=True) as log:
         log.append(run_record())
         valid = path.read_bytes()
         monkeypatch.setattr(os, "write", write_until_full)
@@ -318,7 +318,7 @@ def test_a_limit_on_the_size_of_files_is_survived(tmp_path: Path) -> None:
         from minitune.error import TuneError
         from minitune.record import records
         from minitune.record.journal import Journal
-        log = Journal.create(sys.argv[1], "process")
+        log = Journal(sys.argv[1], "process", is_new=True)
         log.append(records.run("n", metric=None, mode=None, seed=0, space_keys=[], trainable="t", versions={}))
         resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
         count = 0
@@ -355,7 +355,7 @@ def test_a_failed_background_sync_is_raised_by_the_next_append(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound_s: Callable[[float], float]
 ) -> None:
     with Housekeeper() as housekeeper:
-        log = Journal.create(tmp_path / "journal", "batched", housekeeper)
+        log = Journal(tmp_path / "journal", "batched", housekeeper, is_new=True)
         disk = BrokenDisk(monkeypatch)
         log.append(run_record())
         assert disk.failed.wait(bound_s(10))
@@ -386,7 +386,7 @@ def test_after_one_failed_sync_what_was_not_synced_is_written_again(
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         real(descriptor)
 
-    with Journal.create(path, durability) as log:
+    with Journal(path, durability, is_new=True) as log:
         log.append(run_record())
         log.sync()
         synced = log.offset
@@ -401,7 +401,7 @@ def test_after_one_failed_sync_what_was_not_synced_is_written_again(
 
 
 def test_a_failed_strict_sync_is_raised_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = Journal.create(tmp_path / "journal", "strict")
+    log = Journal(tmp_path / "journal", "strict", is_new=True)
     BrokenDisk(monkeypatch)
 
     with pytest.raises(TuneError, match="could not be synced"):
@@ -411,7 +411,7 @@ def test_a_failed_strict_sync_is_raised_at_once(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_failed_last_sync_is_raised_by_close(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = Journal.create(tmp_path / "journal", "batched")
+    log = Journal(tmp_path / "journal", "batched", is_new=True)
     log.append(run_record())
     BrokenDisk(monkeypatch)
 
@@ -439,7 +439,7 @@ class Syncs:
 
 def test_strict_syncs_each_record_before_append_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     syncs = Syncs(monkeypatch)
-    with Journal.create(tmp_path / "journal", "strict") as log:
+    with Journal(tmp_path / "journal", "strict", is_new=True) as log:
         for record in (run_record(), result(1)):
             log.append(record)
             assert syncs.sizes[-1] == log.offset
@@ -449,7 +449,7 @@ def test_batched_syncs_many_records_together_and_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound_s: Callable[[float], float]
 ) -> None:
     syncs = Syncs(monkeypatch)
-    log = Journal.create(tmp_path / "journal", "batched")
+    log = Journal(tmp_path / "journal", "batched", is_new=True)
     log.append(run_record())
     for number in range(1, 200):
         log.append(result(number))
@@ -464,7 +464,7 @@ def test_batched_syncs_many_records_together_and_the_end(
 
 def test_process_syncs_nothing_and_starts_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     syncs, threads = Syncs(monkeypatch), threading.active_count()
-    with Journal.create(tmp_path / "journal", "process") as log:
+    with Journal(tmp_path / "journal", "process", is_new=True) as log:
         log.append(run_record())
         assert threading.active_count() == threads
 
@@ -472,7 +472,7 @@ def test_process_syncs_nothing_and_starts_no_thread(tmp_path: Path, monkeypatch:
 
 
 def test_a_closed_journal_says_so(tmp_path: Path) -> None:
-    log = Journal.create(tmp_path / "journal", "process")
+    log = Journal(tmp_path / "journal", "process", is_new=True)
     log.close()
     log.close()
 
@@ -486,7 +486,7 @@ def test_large_objects_lie_beside_the_journal(tmp_path: Path) -> None:
     class Config:
         data = big
 
-    with Journal.create(path, "strict") as log:
+    with Journal(path, "strict", is_new=True) as log:
         log.append(run_record())
         log.append(records.trial("a", 0, {"c": Config}, seed=1, resources=Resources.of(None), name="n", directory="d"))
 
@@ -520,11 +520,11 @@ def test_a_large_object_is_on_the_disk_before_its_record_and_the_driver_does_not
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owners = Owners(monkeypatch)
-    with Journal.create(tmp_path / "journal", "strict") as log:
+    with Journal(tmp_path / "journal", "strict", is_new=True) as log:
         log.append(run_record())
         log.append(trial_with(b"x" * 2_000_000))
         assert owners.names[-2:] == ["prepared", "journal"]
-    with Journal.create(tmp_path / "other", "batched") as log:
+    with Journal(tmp_path / "other", "batched", is_new=True) as log:
         log.append(run_record())
         log.sync()
         owners.names.clear()
@@ -542,7 +542,7 @@ def test_after_a_power_cut_the_journal_ends_before_an_object_that_is_not_whole(
     tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "journal"
-    with Journal.create(path, "batched") as log:
+    with Journal(path, "batched", is_new=True) as log:
         log.append(run_record())
         log.append(result(1))
         monkeypatch.setattr(log, "sync", lambda at_end=False: None)  # there is no time for it
@@ -555,7 +555,7 @@ def test_after_a_power_cut_the_journal_ends_before_an_object_that_is_not_whole(
     elif damage != "none":
         os.truncate(stored, 0 if damage == "emptied" else 1_000_000)
 
-    Journal.open(path, "batched").close()
+    Journal(path, "batched", is_new=False).close()
 
     kept = [record["type"] for record in journal.read(path, unpickle=True)]
     assert kept == (["run", "result", "trial", "result"] if damage == "none" else ["run", "result"])
@@ -564,12 +564,12 @@ def test_after_a_power_cut_the_journal_ends_before_an_object_that_is_not_whole(
 
 
 def test_an_object_that_was_lost_later_is_an_error_and_no_torn_end(tmp_path: Path) -> None:
-    with Journal.create(tmp_path / "journal", "batched") as log:
+    with Journal(tmp_path / "journal", "batched", is_new=True) as log:
         log.append(run_record())
         log.append(trial_with(b"y" * 2_000_000))
     (stored,) = (tmp_path / "objects").iterdir()
     stored.unlink()
-    Journal.open(tmp_path / "journal", "batched").close()
+    Journal(tmp_path / "journal", "batched", is_new=False).close()
 
     with pytest.raises(TuneError, match="which the journal names, cannot be read"):
         list(journal.read(tmp_path / "journal", unpickle=True))
@@ -580,7 +580,7 @@ def test_a_link_in_the_journals_place_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "journal").symlink_to(tmp_path / "elsewhere")
 
     with pytest.raises(TuneError, match="could not be opened"):
-        Journal.open(tmp_path / "journal", "process")
+        Journal(tmp_path / "journal", "process", is_new=False)
 
 
 # -- records -------------------------------------------------------------------------------------------------------
@@ -589,7 +589,7 @@ def test_a_link_in_the_journals_place_is_not_followed(tmp_path: Path) -> None:
 def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
     checkpoint = CheckpointRecord(3, 2, 100, 12345)
     resources = Resources.of({"cpu": 2, "gpu": 0.5})
-    with clock.use(clock.VirtualClock(5.0)), Journal.create(tmp_path / "journal", "process") as log:
+    with clock.use(clock.VirtualClock(5.0)), Journal(tmp_path / "journal", "process", is_new=True) as log:
         for record in (
             run_record(),
             records.opened(12, 34.5, "boot", "host"),
@@ -663,7 +663,7 @@ def test_a_journal_that_goes_is_written_again_with_one_warning(
     path = tmp_path / "journal"
     (tmp_path / "outside").write_text("precious")
     with Housekeeper() as housekeeper:
-        log = Journal.create(path, durability, housekeeper)
+        log = Journal(path, durability, housekeeper, is_new=True)
         for record in (run_record(), *map(result, range(1, 4))):
             log.append(record)
         vanish(path, how)
@@ -689,7 +689,7 @@ def test_a_journal_that_goes_is_written_again_with_one_warning(
 
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_a_journal_that_goes_before_its_end_is_there_afterwards(tmp_path: Path, durability: str) -> None:
-    log = Journal.create(tmp_path / "journal", durability)
+    log = Journal(tmp_path / "journal", durability, is_new=True)
     log.append(run_record())
     log.append(result(1))
     (tmp_path / "journal").unlink()
@@ -703,7 +703,7 @@ def test_a_journal_is_missed_also_if_nothing_more_is_written(
 ) -> None:
     monkeypatch.setattr(journal, "LOOK_S", 0.01)
     with Housekeeper() as housekeeper:
-        log = Journal.create(tmp_path / "journal", "batched", housekeeper)
+        log = Journal(tmp_path / "journal", "batched", housekeeper, is_new=True)
         log.append(run_record())
         (tmp_path / "journal").unlink()
         log.append(result(1))
@@ -716,7 +716,7 @@ def test_what_is_appended_while_a_journal_is_written_again_is_in_it(
     tmp_path: Path, no_delay: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "journal"
-    log = Journal.create(path, "batched")
+    log = Journal(path, "batched", is_new=True)
     log.append(run_record())
     path.unlink()
     copy = Journal._copy
@@ -741,7 +741,7 @@ def test_a_journal_that_cannot_be_written_again_ends_the_run(
     tmp_path: Path, no_delay: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "journal"
-    log = Journal.create(path, "strict")
+    log = Journal(path, "strict", is_new=True)
     log.append(run_record())
     path.unlink()
 
@@ -762,7 +762,7 @@ def test_a_journal_that_others_have_changed_ends_the_run(
 ) -> None:
     path = tmp_path / "journal"
     with Housekeeper() as housekeeper:
-        log = Journal.create(path, durability, housekeeper)
+        log = Journal(path, durability, housekeeper, is_new=True)
         log.append(run_record())
         log.append(result(1))
         if how == "written to":
@@ -788,7 +788,7 @@ def test_a_journal_whose_directory_has_gone_stays_where_it_is(tmp_path: Path, no
     run.mkdir()
     disk = Disk(str(run))
     disk.hold()
-    log = Journal.create(run / "journal", "strict", disk=disk)
+    log = Journal(run / "journal", "strict", disk=disk, is_new=True)
     log.append(run_record())
     run.rename(tmp_path / "moved")
     log.append(result(1))
