@@ -493,7 +493,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/commands/health.py",
-        "        if seen.is_unfinished and state_of(path, seen.close_reason).can_go_on:\n",
+        "        if seen.is_unfinished and state_of(seen).can_go_on:\n",
         "        if seen.is_unfinished:\n",
         "tests/commands/test_doctor.py::test_a_living_run_is_no_leftover_and_a_killed_one_is",
     ),
@@ -846,10 +846,10 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "tests/simulation/test_simulation.py::test_a_saved_state_stays_what_it_was_although_the_trial_goes_on_with_it",
     ),
     (
-        "minitune/record/layout.py",
-        "self.state_files(component)[STATES_KEPT:]",
-        "self.state_files(component)[STATES_KEPT + 1 :]",
-        "tests/storage/test_storage.py::test_the_two_newest_state_files_are_kept_by_offset",
+        "minitune/record/plugin_states.py",
+        "while len(kept) > STATES_KEPT:",
+        "while len(kept) > STATES_KEPT + 1:",
+        "tests/resume/test_plugin_states.py::test_only_two_states_of_a_component_are_kept",
     ),
     (
         "minitune/record/layout.py",

@@ -79,7 +79,7 @@ from minitune.clock import VirtualClock
 from minitune.execution.devices import Machine
 from minitune.execution.inline import InlineTrialExecutor
 from minitune.experiment.lifecycle import PAUSED, PENDING, Step
-from minitune.experiment.trial import TrialInfo, TrialMaker
+from minitune.experiment.trial import TrialIds, TrialInfo, TrialMaker
 from minitune.record import journal
 from minitune.resources import Allocation, Resources
 from minitune.result import Report
@@ -570,7 +570,7 @@ class FakeExperiment:
     def __init__(self, param_space: dict[str, Any] | None = None, num_samples: int = 1, prefix: str = "abcde"):
         self.param_space = param_space or {}
         self.num_samples = num_samples
-        self.maker = TrialMaker("train", prefix=prefix)
+        self.maker = TrialMaker("train", ids=TrialIds(prefix))
 
 
 class Recording(Searcher):

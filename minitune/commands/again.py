@@ -52,7 +52,7 @@ from minitune.output.table import metrics_of
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import check_trusted
 from minitune.record.run_files import load_trainable, plan_of_script
-from minitune.record.standing import RUNNING, read_standing, state_of_run
+from minitune.record.standing import RUNNING, read_standing, state_of
 from minitune.record.story import BEGINNING, Origin, Story, read_decisions, read_run
 from minitune.resources import GPU, Allocation
 from minitune.result import TRAINING_ITERATION, Report
@@ -416,7 +416,7 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
     if options.force:
         raise ValueError("--force is for scripts: a run keeps its own search space")
     run = read_run(path)
-    state = state_of_run(run)
+    state = state_of(run)
     if state.name == RUNNING:
         raise ValueError(f"{path} is {state.text}; `minitune watch {path}` shows it")
     if any(trial.experiment_number for trial in run.trials):

@@ -278,7 +278,7 @@ def _leftovers(found: _Findings) -> None:
         except TuneError:
             found.warnings.append(f"the record of {path} is damaged: `minitune ls {path}` shows how")
             continue
-        if seen.is_unfinished and state_of(path, seen.close_reason).can_go_on:
+        if seen.is_unfinished and state_of(seen).can_go_on:
             unfinished.append(path)
             left += [shared] if os.path.isdir(shared := RunDirectory(path).shared) else []
     found.tell("unfinished", unfinished, ", ".join(unfinished))

@@ -271,7 +271,7 @@ def _experiments(where: str | None) -> _Listing:
             dated.append((0.0, {**row, "state": DAMAGED, "why": str(damage), "path": path}))
             continue
         counts = seen.counts()
-        row |= {"state": state_of(path, seen.close_reason).name, "total_trials": len(seen.trials)}
+        row |= {"state": state_of(seen).name, "total_trials": len(seen.trials)}
         row |= {status.lower(): counts[status] for status in (TERMINATED, ERROR)}
         row["not_started"] = counts[NOT_STARTED]
         row["left"] = sum(count for status, count in counts.items() if status not in _ENDED_STATUSES)

@@ -15,7 +15,7 @@ from minitune.base import files
 from minitune.commands import Commands
 from minitune.commands.selecting import LAST, RUN_HELP, TRIAL_HELP, existing_run, exit_status, find_trial, run_and_trial
 from minitune.experiment.trial import Trial
-from minitune.record.standing import RUNNING, RunState, put_back, state_of_run
+from minitune.record.standing import RUNNING, RunState, put_back, state_of
 from minitune.record.story import RunFollower
 
 _LOOK_S = 0.2
@@ -35,13 +35,13 @@ class _Watched:
     def __init__(self, path: str):
         self.follower = RunFollower(path)
         self.follower.read_new()
-        self._state = state_of_run(self.follower.run)
+        self._state = state_of(self.follower.run)
         self._looked_s = time.monotonic()
 
     def state(self) -> RunState:
         """Return the state of the run."""
         if self.follower.run.close_reason is not None or time.monotonic() - self._looked_s > _ALIVE_S:
-            self._state = state_of_run(self.follower.run)
+            self._state = state_of(self.follower.run)
             self._looked_s = time.monotonic()
             self.follower.read_new()  # the last records that its process wrote
         return self._state

@@ -601,7 +601,6 @@ class TrialMaker:
         trainable_name: Name of the trainable.
         experiment_path: Directory of the run.
         ids: The ids of the run, if several experiments share them; by default new ids.
-        prefix: The prefix of new ids.
         experiment_number: The number of this experiment in the run.
         request: The resources of each trial, or a function that returns them for a configuration.
         stopping_criterion: Limits by flattened metric name.
@@ -616,7 +615,6 @@ class TrialMaker:
         *,
         experiment_path: str = "",
         ids: TrialIds | None = None,
-        prefix: str | None = None,
         experiment_number: int = 0,
         request: Resources | Mapping[str, Any] | Callable[[dict[str, Any]], Any] | None = None,
         stopping_criterion: Mapping[str, Any] | None = None,
@@ -626,31 +624,13 @@ class TrialMaker:
     ):
         self.trainable_name = trainable_name
         self.experiment_path = experiment_path
-        self.ids = ids or (TrialIds(prefix) if prefix else TrialIds())
+        self.ids = ids or TrialIds()
         self.experiment_number = experiment_number
         self.request = request if callable(request) else Resources.of(request).shared()
         self.stopping_criterion = flatten(stopping_criterion or {})
         self.max_failures = max_failures
         self.name_creator = name_creator
         self.start_checkpoint = start_checkpoint
-
-    @property
-    def prefix(self) -> str:
-        """The beginning of all ids."""
-        return self.ids.prefix
-
-    @prefix.setter
-    def prefix(self, prefix: str) -> None:
-        self.ids.prefix = prefix
-
-    @property
-    def count(self) -> int:
-        """Number of the next trial."""
-        return self.ids.count
-
-    @count.setter
-    def count(self, count: int) -> None:
-        self.ids.count = count
 
     def next_id(self) -> str:
         """The id that the next trial will get."""

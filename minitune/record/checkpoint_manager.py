@@ -39,6 +39,7 @@ from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record import layout
 from minitune.record.disk import Housekeeper
 from minitune.result import AUTO_RESULT_KEYS
+from minitune.stopper.stopper import MISSING, lookup
 
 logger = logging.getLogger("minitune")
 
@@ -257,7 +258,7 @@ class CheckpointManager:
         if limit.num_to_keep is None and (self._budget_bytes is None or not limit.score.attribute):
             return None  # no ranking is needed: either all checkpoints stay, or any but the newest may go
         attribute, metrics = limit.score.attribute, entry.kept.metrics
-        if attribute and _look_up(metrics, attribute) is None:
+        if attribute and lookup(metrics, attribute) is MISSING:
             names = ", ".join(key for key in metrics if key not in AUTO_RESULT_KEYS) or "none"
             warn_once(
                 f"checkpoint_score_attribute is {attribute!r}, but a checkpoint was reported without it and counts as "
@@ -359,19 +360,7 @@ class _Score:
         if self.attribute is None:
             return 0.0, age
         try:
-            value = float(_look_up(metrics, self.attribute)) * self._sign
+            value = float(lookup(metrics, self.attribute)) * self._sign
         except (TypeError, ValueError, OverflowError):
             return -math.inf, age
         return (-math.inf if math.isnan(value) else value), age
-
-
-def _look_up(metrics: Mapping[str, Any], path: str) -> Any:
-    """The value under a key, or under a path such as `a/b` into nested mappings; None if it is missing."""
-    if path in metrics:
-        return metrics[path]
-    value: Any = metrics
-    for key in path.split("/"):
-        if not isinstance(value, Mapping) or key not in value:
-            return None
-        value = value[key]
-    return value

@@ -23,7 +23,7 @@ from minitune.base.files import TEMPORARY_PREFIX, local_path
 from minitune.checkpoint import directory_name
 from minitune.error import JournalCorruptError, TuneError
 from minitune.experiment.trial import Trial
-from minitune.record.lock import OBJECTS_DIRECTORY
+from minitune.record.lock import OBJECTS_DIRECTORY, read_holder
 from minitune.settings import is_on, setting, variable_of
 
 logger = logging.getLogger("minitune")
@@ -31,15 +31,12 @@ logger = logging.getLogger("minitune")
 DATE_FORMAT = "%Y-%m-%d_%H-%M-%S"
 NAME_LIMIT_BYTES = 255
 """The longest name that common file systems allow."""
-STATES_KEPT = 2
-"""How many states of a component are kept. More than one, because the newest may be damaged."""
 
 _DEVICE_NAMES = frozenset({"CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port in ("COM", "LPT") for n in range(10))})
 _UNFIT_FOR_DIRECTORY = re.compile(r'[/()<>:"\\|?*\x00-\x1f\x7f-\x9f\u2028\u2029]')
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CHECKPOINT_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"\d{6,}-\d+")
 _CHECKPOINT = re.compile(r"checkpoint_(\d{6,})")
-_STATE_FILE = re.compile(r"(?P<component>[a-z][a-z_-]*)-state-(?P<offset>\d+)\.pkl")
 
 
 @dataclass(frozen=True)
@@ -86,35 +83,6 @@ class RunDirectory:
     def shared(self) -> str:
         """The directory of the values that workers share. It exists only while a driver runs."""
         return os.path.join(self.path, "shared")
-
-    def state_file(self, component: str, offset: int) -> str:
-        """The path of a component's state file.
-
-        Args:
-            component: A name such as `searcher`, of lower-case letters, `_` and `-`.
-            offset: The state includes the journal up to this length, in bytes. It orders the files; dates do not.
-
-        Raises:
-            ValueError: If the component's name has other characters.
-        """
-        name = f"{component}-state-{offset:012d}.pkl"
-        if _STATE_FILE.fullmatch(name) is None:
-            raise ValueError(f"component must consist of lower-case letters, _ and -, but got {component!r}")
-        return os.path.join(self.path, name)
-
-    def state_files(self, component: str) -> list[tuple[int, str]]:
-        """(offset, path) of a component's state files, the newest first."""
-        found = []
-        for name in os.listdir(self.path):
-            match = _STATE_FILE.fullmatch(name)
-            if match and match["component"] == component:
-                found.append((int(match["offset"]), os.path.join(self.path, name)))
-        return sorted(found, reverse=True)
-
-    def prune_state_files(self, component: str) -> None:
-        """Remove all but the newest `STATES_KEPT` state files of a component."""
-        for _, path in self.state_files(component)[STATES_KEPT:]:
-            files.remove_file(path)
 
     def has_trials(self) -> bool:
         """Whether the run's directory has directories of trials. A run creates the first one after its first record."""
@@ -235,19 +203,17 @@ def _date_of_second(time_s: int) -> str:
 
 
 def create_run_directory(
-    storage_path: str | os.PathLike[str], name: str | None, resume: bool = False, trainable_name: str = "run"
+    storage_path: str | os.PathLike[str], name: str | None, trainable_name: str = "run"
 ) -> RunDirectory:
     """Create the directory of a run.
 
     Args:
         storage_path: The directory that holds runs. It is created if needed.
         name: The run's name, or None for `<trainable>_<date>`. `project/model` is the directory `model` in `project`.
-        resume: True to accept the directory of an existing run.
         trainable_name: The trainable's name, for the default name.
 
     Returns:
-        The directory. If another run is there and `resume` is False, the new name gets a suffix, with a warning if
-        `name` was given.
+        The directory. If another run is there, the new name gets a suffix, with a warning if `name` was given.
 
     Raises:
         ValueError: If `name` breaks a rule of `check_name`.
@@ -257,7 +223,7 @@ def create_run_directory(
     root = local_path(storage_path)
     try:
         os.makedirs(os.path.dirname(os.path.join(root, chosen)), exist_ok=True)
-        path = _claim(root, chosen, may_share=name is not None, resume=resume)
+        path = _claim(root, chosen, may_share=name is not None)
         _check_writable(path)
     except OSError as error:
         raise TuneError(
@@ -280,8 +246,8 @@ def default_run_name(trainable_name: str) -> str:
     return f"{text}_{date_text()}"
 
 
-def _claim(root: str, name: str, *, may_share: bool, resume: bool) -> str:
-    """The path of a directory for the run: a new one, or an existing one without a run (or with the run to resume).
+def _claim(root: str, name: str, *, may_share: bool) -> str:
+    """The path of a directory for the run: a new one, or an existing one without a run.
 
     An existing directory is used only if the user chose its name. Two runs that start within the same second have the
     same default name, and only the one that creates the directory may use it.
@@ -296,10 +262,8 @@ def _claim(root: str, name: str, *, may_share: bool, resume: bool) -> str:
         try:
             os.mkdir(path)
         except FileExistsError:
-            from minitune.record.lock import read_holder
-
-            usable = os.path.isdir(path) and (may_share or resume)
-            if usable and (resume or not (is_run(path) or read_holder(RunDirectory(path).lock))):
+            may_use = may_share and os.path.isdir(path) and not is_run(path)
+            if may_use and not read_holder(RunDirectory(path).lock):
                 return path
             suffix += 1
         else:

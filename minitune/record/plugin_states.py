@@ -36,7 +36,7 @@ from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback
 from minitune.logger.logger import LoggerCallback
 from minitune.record import records
-from minitune.record.layout import STATES_KEPT, RunDirectory
+from minitune.record.layout import RunDirectory
 from minitune.record.recorder import Recorder
 from minitune.record.run_files import load_tuner_file
 from minitune.result import EXPR_PROGRESS_FILE, EXPR_RESULT_FILE
@@ -52,8 +52,14 @@ logger = logging.getLogger("minitune")
 
 SEARCHER, SCHEDULER, STOPPER, CALLBACKS = "searcher", "scheduler", "stopper", "callbacks"
 
+_FIELDS = {SEARCHER: "search_alg", SCHEDULER: "scheduler", STOPPER: "stopper", CALLBACKS: "callbacks"}
+"""The attribute of `Hooks` with the plug-in of each component."""
+
 TOLD_AGAIN = (SEARCHER, SCHEDULER, STOPPER)
 """The components that get the events after their state again. Callbacks do not."""
+
+STATES_KEPT = 2
+"""How many states of a component are kept. More than one, because the newest may be damaged."""
 
 SAVE_PERIOD_S = 10.0
 """The least time between two saves, unless `MINITUNE_GLOBAL_CHECKPOINT_S` sets another one."""
@@ -130,7 +136,7 @@ class StateKeeper:
     def _save(self, component: str, offset: int) -> None:
         if component in self._unfit or self._recorder.in_memory:
             return
-        plugin = _plugin(self._hooks, component)
+        plugin = getattr(self._hooks, _FIELDS[component])
         try:
             with _scratch(self._run) as directory:
                 _write(component, plugin, directory, f"{offset:012d}", self._context)
@@ -190,7 +196,7 @@ class StateLoader:
         self.search_alg: SearchAlgorithm = hooks.search_alg
         self._waiting: list[tuple[int, str, Any, records.Record]] = []
         for component in (*TOLD_AGAIN, CALLBACKS):
-            plugin = _plugin(hooks, component)
+            plugin = getattr(hooks, _FIELDS[component])
             record = self._newest(component, plugin, past)
             if record is not None and wanted(component, plugin) and self._fits(component, plugin, record):
                 self._waiting.append((record["offset"], component, plugin, record))
@@ -208,12 +214,8 @@ class StateLoader:
     def begin(self, hooks: Hooks) -> None:
         """Replace each plug-in that will load a state by a passive one until then. Call this before the replay."""
         for _, component, _, _ in self._waiting:
-            if component == SEARCHER:
-                hooks.exchange(search_alg=_Silence())
-            elif component == SCHEDULER:
-                hooks.exchange(scheduler=FIFOScheduler())
-            elif component == STOPPER:
-                hooks.exchange(stopper=NoopStopper())
+            if component in _PASSIVE:
+                hooks.exchange(**{_FIELDS[component]: _PASSIVE[component]()})
 
     def reach(self, offset: int | None, hooks: Hooks, trials: Mapping[str, Trial]) -> None:
         """Load the states that were saved at or before `offset`, and put their plug-ins back into the hooks.
@@ -244,12 +246,8 @@ class StateLoader:
                 f"{', '.join(sorted(record['files']))} of {self._run.path} ({type(error).__name__}: {error}); remove "
                 "these files to replay all events to it, or pass another one"
             ) from error
-        if component == SEARCHER:
-            hooks.exchange(search_alg=plugin)
-        elif component == SCHEDULER:
-            hooks.exchange(scheduler=plugin)
-        elif component == STOPPER:
-            hooks.exchange(stopper=plugin)
+        if component in _PASSIVE:
+            hooks.exchange(**{_FIELDS[component]: plugin})
 
     def _fits(self, component: str, plugin: Any, record: records.Record) -> bool:
         """Whether a plug-in can load a state. A copy of it tries, because a failed attempt may leave it half loaded."""
@@ -325,15 +323,6 @@ def kind_of(plugin: Any) -> str:
     return "/".join(names)
 
 
-def _plugin(hooks: Hooks, component: str) -> Any:
-    return {
-        SEARCHER: hooks.search_alg,
-        SCHEDULER: hooks.scheduler,
-        STOPPER: hooks.stopper,
-        CALLBACKS: hooks.callbacks,
-    }[component]
-
-
 class _Anybody(dict[str, Trial]):
     """A mapping that has a trial for every id, for loading a state into a copy."""
 
@@ -353,7 +342,13 @@ class _Silence(SearchAlgorithm):
         return True
 
 
+_PASSIVE: dict[str, Callable[[], Any]] = {SEARCHER: _Silence, SCHEDULER: FIFOScheduler, STOPPER: NoopStopper}
+"""What takes a plug-in's place until it loads its state. Callbacks hear nothing of a replay."""
+
+
 # -- files of states ---------------------------------------------------------------------------------------------------
+
+
 @contextlib.contextmanager
 def _scratch(run: RunDirectory) -> Iterator[str]:
     """A temporary empty directory in the run's directory. It is removed at the end of the `with` block."""
@@ -386,9 +381,9 @@ def _write(component: str, plugin: Any, directory: str, stamp: str, context: Dri
     elif component == CALLBACKS:
         states = [(type(callback).__qualname__, _callback_state(callback, context)) for callback in plugin]
         if any(state is not None for _, state in states):
-            _write_file(path, _dumps(states, context))
+            files.atomic_write(path, _dumps(states, context))
     elif state := plugin.get_state():
-        _write_file(path, _dumps(state, context))
+        files.atomic_write(path, _dumps(state, context))
 
 
 def _read(
@@ -420,10 +415,6 @@ def _callback_state(callback: Callback, context: DriverContext) -> bytes | None:
     except Exception as error:
         logger.warning("the state of %s cannot be saved (%s: %s)", type(callback).__name__, type(error).__name__, error)
         return None
-
-
-def _write_file(path: str, data: bytes) -> None:
-    files.atomic_write(path, data, files.BLOB_MODE)
 
 
 def _load(path: str, context: DriverContext, trials: Mapping[str, Trial]) -> Any:

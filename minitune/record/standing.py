@@ -54,13 +54,9 @@ class RunState:
         return self.name in (INTERRUPTED_RUN, FAILED, KILLED)
 
 
-def state_of(path: str, close_reason: str | None) -> RunState:
-    """The state of a run.
-
-    Args:
-        path: The run's directory.
-        close_reason: The reason in the last `close` record, or None if the last driver wrote no such record.
-    """
+def state_of(run: Story) -> RunState:
+    """The state of a run whose journal has been read."""
+    path, close_reason = run.path, run.close_reason
     go_on = f"`minitune resume {shlex.quote(path)}` continues it"
     if close_reason is None:
         from minitune.record.lock import read_holder  # needs psutil
@@ -78,11 +74,6 @@ def state_of(path: str, close_reason: str | None) -> RunState:
     return RunState(FAILED, f"failed: an error outside of its trials ended it; {go_on}")
 
 
-def state_of_run(run: Story) -> RunState:
-    """The state of a run whose journal has been read."""
-    return state_of(run.path, run.close_reason)
-
-
 def read_standing(path: str, decisions: Decisions | None = None, *, unpickle: bool = False) -> tuple[Story, RunState]:
     """Read a run and its state. Blocks while the journal is read.
 
@@ -97,7 +88,7 @@ def read_standing(path: str, decisions: Decisions | None = None, *, unpickle: bo
         TuneError: If the journal cannot be read.
     """
     run = read_run(path, decisions=decisions, unpickle=unpickle)
-    state = state_of_run(run)
+    state = state_of(run)
     if state.name != RUNNING:
         put_back(run.trials)
     return run, state

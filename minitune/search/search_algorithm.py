@@ -371,7 +371,7 @@ class SearchGenerator(SearchAlgorithm):
             config = complete(merged, random.Random(f"{self._seed}/{self._count}"))
             searched = leaves(config, paths)
             evaluated = {path_text(path): value for path, value in searched.items()}
-            trial = maker.make(config, evaluated, format_tag(maker.count, searched))
+            trial = maker.make(config, evaluated, format_tag(maker.ids.count, searched))
         except BaseException:
             # The searcher must be told of the end of each suggestion, even if no trial could be made of it.
             self.on_trial_complete(trial_id, error=True)

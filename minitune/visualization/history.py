@@ -144,7 +144,7 @@ class RunHistory:
         if not story.trials and directory.has_trials():
             raise directory.lost_journal()
         self.metric, self.mode = self._objective(reader, story.goal.one(reader.metric, mode)[1], story.goal)
-        self.state = state_of(self.path, story.close_reason)
+        self.state = state_of(story)
         reader.end_spans(story.updated_s)
         if self.state.name != RUNNING:
             put_back(story.trials)

@@ -90,7 +90,6 @@ def test_a_second_run_of_the_same_name_gets_a_suffix_and_a_warning(
 
     assert names == ["exp", "exp_1", "exp_2"]
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
-    assert create_run_directory(tmp_path, "exp", resume=True).name == "exp"
 
 
 def test_a_run_may_lie_in_a_directory_of_its_project(tmp_path: Path) -> None:
@@ -156,22 +155,6 @@ def test_directories_that_a_killed_driver_was_preparing_are_removed(tmp_path: Pa
     (left / "half").touch()
     run.clean()
     assert list(Path(run.path).iterdir()) == []
-
-
-def test_the_two_newest_state_files_are_kept_by_offset(tmp_path: Path) -> None:
-    run = RunDirectory(str(tmp_path))
-    for offset in (900, 1_000_000, 7, 80):
-        Path(run.state_file("searcher", offset)).touch()
-    Path(run.state_file("scheduler", 5)).touch()
-    (tmp_path / "searcher-state-x.pkl").touch()
-
-    run.prune_state_files("searcher")
-
-    assert [offset for offset, _ in run.state_files("searcher")] == [1_000_000, 900]
-    assert [offset for offset, _ in run.state_files("scheduler")] == [5]
-    assert (tmp_path / "searcher-state-x.pkl").exists()
-    with pytest.raises(ValueError, match="component must consist"):
-        run.state_file("../x", 1)
 
 
 # -- a trial's directory -------------------------------------------------------------------------------------------
