@@ -517,8 +517,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/commands/again.py",
-        '            start = shutil.copytree(self._origin.path, os.path.join(directory, "start"), dirs_exist_ok=True)',
-        "            start = self._origin.path",
+        '            start = shutil.copytree(self.origin.path, os.path.join(directory, "start"), dirs_exist_ok=True)',
+        "            start = self.origin.path",
         "tests/commands/test_again.py::test_a_trial_that_spoils_its_checkpoint_spoils_a_copy",
     ),
     (
@@ -541,7 +541,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/commands/look.py",
-        "    if _last(trial, metric) == value:\n        return trial.last_result.get(TRAINING_ITERATION)\n",
+        "    if look_up(trial.last_result, metric) == value:\n"
+        "        return trial.last_result.get(TRAINING_ITERATION)\n",
         "    return trial.last_result.get(TRAINING_ITERATION)\n",
         "tests/commands/test_looking.py::test_the_best_is_that_of_the_grid_with_its_step_and_checkpoint",
     ),

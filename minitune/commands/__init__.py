@@ -1,13 +1,12 @@
 """The commands of `minitune`, by subject. `add_parser` of a module adds the parsers of its commands.
 
-A parser names two defaults: `command`, the function that does the work, takes the parsed options and returns the exit
-status; and, where the user's own program gets a command line too, `own_begins` (see `behind_dashes`). A command
-raises where it cannot do its work, and `cli.main` alone turns errors into a line on standard error: an
-`argparse.ArgumentError` for a command line that makes no sense, one of `selecting.ERRORS` for all else.
+A parser has a default `command`: the function that does the work. It takes the parsed options and returns the exit
+status. If the user's own program also gets arguments, the parser has a second default, `own_begins` (see
+`behind_dashes`). A command that cannot do its work raises an error: an `argparse.ArgumentError` for wrong arguments,
+otherwise one of `selecting.ERRORS`. `cli.main` prints these errors as a line on standard error.
 
-Exit statuses mean the same everywhere: 0 all went well; 1 the command could not do it, with the reason in one line on
-standard error; 2 the command line makes no sense; 3 it was done, and trials have failed; 4 the run that it was about
-has ended before its trials.
+All commands use the same exit statuses: 0 success; 1 the command failed, and standard error has the reason in one line;
+2 wrong arguments; 3 the command worked, but trials have failed; 4 the run has ended before all its trials.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def behind_dashes(arguments: list[str]) -> int:
-    """Return where the arguments of the user's own program begin: at `--`, or at the end if there is none.
+    """Return the position at which the arguments of the user's own program begin: that of `--`, or else the end.
 
-    A command that passes such arguments on calls `parser.set_defaults(own_begins=behind_dashes)`, and finds them in
+    A command that passes these arguments on calls `parser.set_defaults(own_begins=behind_dashes)`. It finds them in
     `options.own`, without the `--`.
     """
     return arguments.index("--") if "--" in arguments else len(arguments)

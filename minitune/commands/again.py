@@ -1,8 +1,8 @@
 """`minitune rerun` and `minitune resume`: run one trial again, and resume a run.
 
 `rerun` runs a trial in this process, in a separate directory, and does not change the run. The trainable runs on the
-main thread, as in a worker, because debuggers, signal handlers and some libraries need it. So the code of the driver
-runs on another thread.
+main thread, as in a worker, because debuggers, signal handlers and some libraries need it. So the driver's code runs on
+another thread.
 
 `resume` takes a script or a run. It executes a script in this process, and `MINITUNE_RESUME` makes its `fit()` resume
 an earlier run (see `minitune._resume`). It resumes a run in this process, with the trainable that the run has stored.
@@ -22,12 +22,14 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
 from minitune import runtime
 from minitune.base.shared_values import SharedObject
 from minitune.base.table import format_cell, short_repr
+from minitune.base.text import counted
 from minitune.commands import Commands, behind_dashes
 from minitune.commands.selecting import (
     ENDED_EARLY,
@@ -35,7 +37,7 @@ from minitune.commands.selecting import (
     RUN_HELP,
     TRIAL_HELP,
     TRIALS_FAILED,
-    command_line,
+    count_from,
     existing_run,
     exit_status,
     find_trial,
@@ -60,7 +62,7 @@ from minitune.settings import is_on
 from minitune.trainable.trial_actor import make_trial_actor
 
 _BY_SCRIPT = "resume it with its script: minitune resume {}"
-"""The way out where a run has not kept its trainable."""
+"""The hint if a run has not stored its trainable."""
 
 
 def add_parser(commands: Commands) -> None:
@@ -84,7 +86,9 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument(
         "--from-scratch", action="store_true", help="start without the checkpoint that the trial started from"
     )
-    parser.add_argument("--reports", type=int, metavar="N", help="stop after N reports (default: as many as before)")
+    parser.add_argument(
+        "--reports", type=count_from(1), metavar="N", help="stop after N reports (default: as many as before)"
+    )
     parser.add_argument("--keep", metavar="DIR", help="keep the files of the trial in DIR (default: delete them)")
     parser.set_defaults(command=rerun, own_begins=behind_dashes)
     parser = commands.add_parser(
@@ -107,7 +111,7 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument(
         "--restart-errored", action="store_true", help="with a run: also start failed trials again from the beginning"
     )
-    parser.add_argument("--add-samples", type=int, default=0, metavar="N", help="with a run: add N samples")
+    parser.add_argument("--add-samples", type=count_from(0), default=0, metavar="N", help="with a run: add N samples")
 
     def own_begins(arguments: list[str]) -> int:
         target = parser.parse_known_args(arguments)[0].target
@@ -116,40 +120,48 @@ def add_parser(commands: Commands) -> None:
     parser.set_defaults(command=resume, own_begins=own_begins)
 
 
-# -- rerun ---------------------------------------------------------------------------------------------------------
+@contextlib.contextmanager
+def _command_line(arguments: Sequence[str]) -> Iterator[None]:
+    """Inside the `with` block, the trainable sees these arguments as its command line."""
+    before = list(sys.argv)
+    sys.argv[1:] = arguments
+    try:
+        yield
+    finally:
+        sys.argv[:] = before
+
+
+# -- rerun -------------------------------------------------------------------------------------------------------------
 def rerun(options: argparse.Namespace) -> int:
-    """Run `minitune rerun`. Blocks until the trial has ended; the exit status shows how."""
+    """Run `minitune rerun`. Blocks until the trial has ended."""
     path, wanted = run_and_trial(options.run, options.trial)
     check_trusted(path)
     run, _ = read_standing(path, unpickle=True)
     trial = find_trial(run.trials, wanted)
     origin = BEGINNING if options.from_scratch else _origin(run, trial)
-    with command_line(options.own):
+    with _command_line(options.own):
         trainable = _trainable(run, trial, options.script, options.own)
         if not faulthandler.is_enabled():
             faulthandler.enable(2, all_threads=False)  # a trial that has crashed may crash again
         with _scratch(options.keep) as directory:
             _tell_begin(run, trial, origin, directory if options.keep else None)
             limit = options.reports or _reports_to_make(run, trial, origin)
-            again = _Rerun(SharedObject(trainable), run, trial, origin, limit, opens_debugger=options.pdb)
+            again = _Rerun(SharedObject(trainable), run, trial, origin, limit, options.pdb)
             again.run(directory)
-            return _tell_end(trial, origin, again, opens_debugger=options.pdb)
+            return _tell_end(trial, origin, again, "" if options.reports else ", as many as before")
 
 
 def _reports_to_make(run: Story, trial: Trial, origin: Origin) -> int:
-    """Return how many reports the trial has made since `origin`.
-
-    If it has failed or returned, count one more, so that the repeated trial can do the same.
-    """
+    """The number of reports since `origin`; one more if the trial failed or returned, so that it can do so again."""
     decisions = read_decisions(run.path).by_trial.get(trial.trial_id, [])
     had_own_end = trial.status == ERROR or bool(decisions and decisions[-1].reason == HAS_RETURNED)
     return max(1, trial.report_count - origin.report_number + had_own_end)
 
 
 def _origin(run: Story, trial: Trial) -> Origin:
-    """Where the trial starts: after a failure where its last attempt began, else at its own beginning.
+    """The start of a trial: for a failed trial that of its last attempt.
 
-    A trial that got the checkpoint of another one starts there: it has never run before that with its configuration.
+    A trial that got another trial's checkpoint starts there, because it has never run with its configuration before.
 
     Raises:
         FileNotFoundError: If that checkpoint is gone.
@@ -164,11 +176,11 @@ def _origin(run: Story, trial: Trial) -> Origin:
 
 
 def _trainable(run: Story, trial: Trial, script: str | None, arguments: Sequence[str]) -> Any:
-    """Return the trainable of a script with these arguments; without a script, return the one that the run has kept.
+    """Return the trainable of a script with these arguments; without a script, return the one that the run has stored.
 
     Raises:
-        TuneError: If it is not there.
-        UntrustedStateError: If another user may have written the kept one.
+        TuneError: If it is missing.
+        UntrustedStateError: If another user may have written the stored one.
     """
     if script is None:
         return load_trainable(RunDirectory(run.path), trial.experiment_number)
@@ -178,7 +190,7 @@ def _trainable(run: Story, trial: Trial, script: str | None, arguments: Sequence
 
 @contextlib.contextmanager
 def _scratch(keep: str | None) -> Iterator[str]:
-    """The directory for the files of the trial: `keep`, or one that is removed in the end."""
+    """The directory for the files of the trial: `keep`, or a temporary one."""
     if keep is not None:
         os.makedirs(keep, exist_ok=True)
         yield os.path.abspath(keep)
@@ -192,7 +204,7 @@ def _scratch(keep: str | None) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _surroundings(directory: str, env: Mapping[str, str]) -> Iterator[None]:
-    """The working directory and environment that a worker would have."""
+    """Inside the `with` block, this process has the working directory and environment of a worker."""
     before, cwd = dict(os.environ), os.getcwd()
     os.environ.update(env)
     if is_on("CHDIR_TO_TRIAL_DIR"):
@@ -206,15 +218,16 @@ def _surroundings(directory: str, env: Mapping[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
+@dataclass
 class _Rerun:
-    """Runs one trial. A separate thread drives it, so the trainable runs on the main thread, as in a worker.
+    """Runs one trial. A separate thread drives it, so that the trainable runs on the main thread.
 
     Args:
-        trainable: Handle of the trainable.
-        run: The run.
-        trial: Its trial.
-        origin: Where it starts.
-        limit: The number of reports after which it is stopped.
+        trainable: A handle of the trainable.
+        source: The run of the trial.
+        trial: The trial.
+        origin: The start of the trial.
+        limit: The number of reports after which the trial is stopped.
         opens_debugger: Whether a failure opens the debugger.
 
     Attributes:
@@ -223,26 +236,16 @@ class _Rerun:
         is_stopped: Whether it was stopped at the limit.
     """
 
-    def __init__(
-        self,
-        trainable: SharedObject,
-        run: Story,
-        trial: Trial,
-        origin: Origin,
-        limit: int,
-        *,
-        opens_debugger: bool,
-    ):
-        self.reports = 0
-        self.error: BaseException | None = None
-        self.is_stopped = False
-        self._trainable = trainable
-        self._run = run
-        self._trial = trial
-        self._origin = origin
-        self._limit = limit
-        self._opens_debugger = opens_debugger
-        self._main = MainThreadExecutor()
+    trainable: SharedObject
+    source: Story
+    trial: Trial
+    origin: Origin
+    limit: int
+    opens_debugger: bool
+    reports: int = 0
+    error: BaseException | None = None
+    is_stopped: bool = False
+    _main: MainThreadExecutor = field(default_factory=MainThreadExecutor)
 
     def run(self, directory: str) -> None:
         """Run the trial on the calling thread. Blocks until it has ended, and while the debugger is open.
@@ -251,10 +254,10 @@ class _Rerun:
             TuneError: If this machine does not have the GPUs that the trial asks for.
             OSError: If the directory cannot be used.
         """
-        trial, machine = self._trial, runtime.machine()
+        trial, machine = self.trial, runtime.machine()
         totals = dict(machine.totals)
-        for name, amount in trial.resources.required_resources.items():  # counts keep no trial from running alone
-            if name != GPU:
+        for name, amount in trial.resources.required_resources.items():
+            if name != GPU:  # a single trial may run without the CPUs that it asks for, but not without its GPUs
                 totals[name] = max(amount, totals.get(name, 0.0))
         ledger = Ledger(totals, machine.gpu_ids, find_gpus=machine.find_gpus)
         ledger.can_acquire(trial.resources)
@@ -262,13 +265,13 @@ class _Rerun:
         own = os.path.join(directory, os.path.basename(trial.local_path))
         os.makedirs(own, exist_ok=True)
         start = None
-        if self._origin.path is not None:  # a copy, because a trial may write into its checkpoint
-            start = shutil.copytree(self._origin.path, os.path.join(directory, "start"), dirs_exist_ok=True)
+        if self.origin.path is not None:  # a copy, because a trial may write into its checkpoint
+            start = shutil.copytree(self.origin.path, os.path.join(directory, "start"), dirs_exist_ok=True)
         info = TrialInfo(
             trial.trial_id,
             trial.name,
             own,
-            os.path.basename(self._run.path),
+            os.path.basename(self.source.path),
             trial.resources,
             trial.seed,
             1,  # the attempt
@@ -282,31 +285,31 @@ class _Rerun:
             thread.join()
 
     def _drive(self, info: TrialInfo, allocation: Allocation, start: str | None) -> None:
-        """Do what a driver does with a trial. It runs on the thread for that."""
+        """Do a driver's work, on the separate thread."""
         actor: Any = None
         try:
-            make = self._main.submit(make_trial_actor, self._trainable, info, self._main, allocation)
+            make = self._main.submit(make_trial_actor, self.trainable, info, self._main, allocation)
             actor = make.result()
             if start is not None:
-                _settled(actor.restore(start, self._origin.metrics))
+                _settled(actor.restore(start, self.origin.metrics))
             while not self.is_stopped and self._take(_settled(actor.train())):
-                self.is_stopped = self.reports >= self._limit
+                self.is_stopped = self.reports >= self.limit
         except BaseException as error:
             self.error = error
             self._tell_failure(error)
         finally:
-            with contextlib.suppress(BaseException):  # the trial is over; an error while it unwinds changes nothing
+            with contextlib.suppress(BaseException):  # the trial is over, so an error of its clean-up changes nothing
                 stopping = actor.stop() if actor is not None else None
                 if isinstance(stopping, Future):
                     stopping.result(GRACE_S)
             self._main.shutdown()
 
     def _take(self, report: Report) -> bool:
-        """Show a report; returns whether more will come."""
+        """Show a report. Return whether more will come."""
         if report.metrics is not None:
             self.reports += 1
             values = ", ".join(f"{name}={format_cell(value, 40)}" for name, value in metrics_of(report.metrics).items())
-            with contextlib.suppress(BrokenPipeError):  # the reader has left, and the main thread will notice
+            with contextlib.suppress(BrokenPipeError):  # the reader has left; the main thread will notice that
                 print(f"iteration {report.metrics.get(TRAINING_ITERATION)}: {values}", flush=True)
         return not (report.done or report.has_returned)
 
@@ -314,16 +317,16 @@ class _Rerun:
         """Show the traceback and open the debugger, before anything is cleaned up."""
         import bdb
 
-        if isinstance(error, bdb.BdbQuit) or (isinstance(error, KeyboardInterrupt) and not self._opens_debugger):
+        if isinstance(error, bdb.BdbQuit) or (isinstance(error, KeyboardInterrupt) and not self.opens_debugger):
             return
         print(format_traceback(error), end="", file=sys.stderr, flush=True)
         trace = user_traceback(error)
-        if self._opens_debugger and trace is not None:
+        if self.opens_debugger and trace is not None:
             self._main.submit(_post_mortem, trace).result()
 
 
 def _settled(value: Any) -> Any:
-    """The result if `value` is a Future, else `value`. Blocks until it is there."""
+    """The result of a Future, for which this blocks; any other value as it is."""
     return value.result() if isinstance(value, Future) else value
 
 
@@ -337,7 +340,7 @@ def _post_mortem(trace: TracebackType) -> None:
 
 
 def _tell_begin(run: Story, trial: Trial, origin: Origin, kept: str | None) -> None:
-    what = f"{trial.status} after {_reports(trial.report_count)}"
+    what = f"{trial.status} after {counted(trial.report_count, 'report')}"
     failure = getattr(trial.error, "summary", lambda: str(trial.error))() if trial.error is not None else ""
     print(f"trial {trial.number} ({trial.trial_id}) of {run.path}: {what}{f': {failure}' if failure else ''}")
     print(f"  config  {short_repr(trial.config)}")
@@ -347,43 +350,39 @@ def _tell_begin(run: Story, trial: Trial, origin: Origin, kept: str | None) -> N
     sys.stdout.flush()
 
 
-def _reports(count: int) -> str:
-    return f"{count} report{'' if count == 1 else 's'}"
-
-
-def _tell_end(trial: Trial, origin: Origin, again: _Rerun, *, opens_debugger: bool) -> int:
-    """Say how it has ended this time; returns the exit status."""
+def _tell_end(trial: Trial, origin: Origin, again: _Rerun, limit_text: str) -> int:
+    """Print how the trial has ended this time, and return the exit status."""
     import bdb
 
-    reports = _reports(again.reports)
+    reports = counted(again.reports, "report")
     if isinstance(again.error, (bdb.BdbQuit, KeyboardInterrupt)):
         print(f"quit after {reports}")
         return INTERRUPTED
     if again.error is not None:
-        hint = "" if opens_debugger else "; --pdb opens the debugger there"
+        hint = "" if again.opens_debugger else "; --pdb opens the debugger there"
         print(f"failed {'again ' if trial.status == ERROR else ''}after {reports}{hint}")
         return TRIALS_FAILED
     if trial.status == ERROR:
         before = trial.report_count - origin.report_number
         print(f"did not fail this time: {reports}; the last time it failed after {before}")
     elif again.is_stopped:
-        print(f"stopped after {reports}, as many as before")
+        print(f"stopped after {reports}{limit_text}")
     else:
         print(f"ended after {reports}")
     return 0
 
 
-# -- resume --------------------------------------------------------------------------------------------------------
+# -- resume ------------------------------------------------------------------------------------------------------------
 def resume(options: argparse.Namespace) -> int:
-    """Run `minitune resume`. Blocks until the run ends, unless a script takes the place of this process."""
+    """Run `minitune resume`. Blocks until the run ends, unless a script replaces this process."""
     if options.target.endswith(".py"):
         return _run_script(options)
-    with command_line(options.own):
+    with _command_line(options.own):
         return _resume_run(existing_run(options.target), options)
 
 
 def _run_script(options: argparse.Namespace) -> int:
-    """Run the script in place of this process, set to go on. Where the system cannot do that, wait for its end.
+    """Replace this process by the script, which resumes its runs. On Windows, wait for the script.
 
     Raises:
         OSError: If there is no such script.
@@ -398,17 +397,17 @@ def _run_script(options: argparse.Namespace) -> int:
         env["MINITUNE_RESUME_FORCE"] = "1"
     command = [sys.executable, options.target, *options.own]
     sys.stdout.flush()
-    if sys.platform != "win32":  # on Windows, the shell would think that the command has ended
+    if sys.platform != "win32":  # there, the shell would think that the command has ended
         os.execve(sys.executable, command, env)
     return subprocess.call(command, env=env)
 
 
 def _resume_run(path: str, options: argparse.Namespace) -> int:
-    """Go on with a run by its own files; returns the exit status. Blocks.
+    """Resume a run with the trainable that it has stored. Return the exit status. Blocks.
 
     Raises:
-        TuneError: If it cannot go on.
-        ValueError: If it is running, or an option is not for runs.
+        TuneError: If the run cannot be resumed.
+        ValueError: If the run is live, or an option is not for runs.
         UntrustedStateError: If another user may have written the files.
     """
     from minitune.tuner import Tuner
@@ -436,7 +435,7 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
 
 
 def _tell_plan(run: Story, state: str, options: argparse.Namespace) -> None:
-    """Say what happens to each group of trials."""
+    """Print what happens to each group of trials."""
     counts = Counter(trial.shown_status for trial in run.trials)
     left = [trial for trial in run.trials if trial.status not in (TERMINATED, ERROR)]
     anew = sum(trial.report_count > 0 and not trial.checkpoints for trial in left)

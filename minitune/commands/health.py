@@ -12,6 +12,7 @@ budget, it is killed with all its processes.
 from __future__ import annotations
 
 import argparse
+import glob
 import json
 import os
 import platform
@@ -23,7 +24,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from minitune._version import __version__
 from minitune.actor.launcher import start_method
 from minitune.base import json_text
 from minitune.commands import Commands, behind_dashes
+from minitune.commands.selecting import count_from
 from minitune.config import default_storage_path
 from minitune.error import TuneError
 from minitune.execution.devices import detect_gpus, memory, memory_bytes, usable_cpus
@@ -48,35 +50,20 @@ from minitune.settings import SETTINGS, is_on, setting, variable_of
 _NEEDED = ("cloudpickle", "psutil")
 
 _OPTIONAL = (
-    *(
-        "numpy",
-        "pandas",
-        "pyarrow",
-        "scikit-learn",
-        "matplotlib",
-        "tensorboardX",
-        "ipython",
-        "optuna",
-        "wandb",
-        "mlflow",
-    ),
+    *("numpy", "pandas", "pyarrow", "scikit-learn", "matplotlib", "tensorboardX", "ipython"),
+    *("optuna", "wandb", "mlflow"),
     *("torch", "lightning", "pytorch-lightning", "transformers", "tensorflow", "keras", "jax", "xgboost", "lightgbm"),
 )
 
 _FEW_DESCRIPTORS = 1024
-
 _LITTLE_SPACE_BYTES = 1_000_000_000
-
 _FILES_PER_WORKER = 8
-"""About so many descriptors the driver needs for each worker."""
-
+"""About how many descriptors the driver needs for each worker."""
 _WIDTH = 12
-
 GRACE_S = 10.0
-"""How long the script of `ci` may go on after the end of its budget, in seconds, to end its runs and to clean up."""
-
+"""The time for the script of `ci` to end its runs and clean up after its budget is used up."""
 _SIGNALLED = 128
-"""Shells add this to the number of the signal that has ended a program."""
+"""If a signal ends a program, shells add this to the signal's number."""
 
 
 def add_parser(commands: Commands) -> None:
@@ -104,7 +91,7 @@ def add_parser(commands: Commands) -> None:
         "--at-most", type=float, metavar="X", help="fail if the best value is above X (the smallest is the best)"
     )
     parser.add_argument(
-        "--samples", type=_count, metavar="N", help="use at most N samples in each run (of a grid: N rounds)"
+        "--samples", type=count_from(1), metavar="N", help="use at most N samples in each run (of a grid: N rounds)"
     )
     parser.add_argument(
         "--budget-s",
@@ -115,18 +102,16 @@ def add_parser(commands: Commands) -> None:
     parser.set_defaults(command=ci, own_begins=behind_dashes)
 
 
-# -- doctor --------------------------------------------------------------------------------------------------------
-
-
+# -- doctor ------------------------------------------------------------------------------------------------------------
 @dataclass
 class _Findings:
     """The findings of `doctor`.
 
     Attributes:
         facts: Facts by name, as plain data.
-        texts: The same for people.
-        problems: Things that are broken, each with the way out.
-        warnings: Things that may cause trouble.
+        texts: The same facts as texts for people.
+        problems: What is broken, each with its solution.
+        warnings: What may cause trouble.
     """
 
     facts: dict[str, Any] = field(default_factory=dict)
@@ -135,7 +120,7 @@ class _Findings:
     warnings: list[str] = field(default_factory=list)
 
     def tell(self, name: str, value: Any, text: str) -> None:
-        """Note a fact."""
+        """Add a fact."""
         self.facts[name.replace(" ", "_")] = value
         self.texts[name] = text
 
@@ -161,7 +146,7 @@ def doctor(options: argparse.Namespace) -> int:
     return 1 if found.problems else 0
 
 
-# -- doctor: the machine -------------------------------------------------------------------------------------------
+# -- doctor: the machine -----------------------------------------------------------------------------------------------
 def _versions(found: _Findings) -> None:
     found.tell("minitune", __version__, f"{__version__} in {os.path.dirname(os.path.dirname(__file__))}")
     python, system = platform.python_version(), f"{platform.system()} {platform.release()} on {platform.machine()}"
@@ -178,7 +163,7 @@ def _versions(found: _Findings) -> None:
 
 
 def _installed(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Names and versions of those that are installed; none is imported."""
+    """The names and versions of the installed packages; none is imported."""
     from importlib.metadata import PackageNotFoundError, version
 
     for name in names:
@@ -214,18 +199,11 @@ def _gpus(found: _Findings) -> None:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     why = "" if visible is None else f", as CUDA_VISIBLE_DEVICES={visible!r} says"
     found.tell("gpus", list(ids), f"{', '.join(ids) or 'none'}{why}")
-    if visible is None and not ids and any(name.startswith("nvidia") for name in _names("/dev")):
+    if visible is None and not ids and glob.glob("/dev/nvidia*"):
         found.warnings.append(
             "there are NVIDIA devices, but nvidia-smi does not list them: check the driver and the PATH, or set "
             "MINITUNE_NUM_GPUS"
         )
-
-
-def _names(directory: str) -> list[str]:
-    try:
-        return os.listdir(directory)
-    except OSError:
-        return []
 
 
 def _limits(found: _Findings) -> None:
@@ -247,7 +225,7 @@ def _limit(value: int) -> str:
 
 
 def _storage(found: _Findings) -> None:
-    """Look whether runs can be written; this does not make the directory."""
+    """Check that runs can be written, without creating the directory."""
     path = default_storage_path()
     there = path
     while not os.path.exists(there) and os.path.dirname(there) != there:
@@ -266,9 +244,9 @@ def _storage(found: _Findings) -> None:
         found.warnings.append(f"little space is left for {path}: {_size(free)}")
 
 
-# -- doctor: leftovers ---------------------------------------------------------------------------------------------
+# -- doctor: leftovers -------------------------------------------------------------------------------------------------
 def _leftovers(found: _Findings) -> None:
-    """Look for runs that can go on, for values of killed drivers on the disk, and for processes without a driver."""
+    """Find runs that can be resumed, values of killed drivers on the disk, and processes without a driver."""
     unfinished, left = [], []
     for path in find_runs(default_storage_path()):
         try:
@@ -293,7 +271,7 @@ def _orphans() -> Iterator[int]:
     """Find processes of trials whose driver is gone. Except for process 1, all their ancestors belong to trials."""
     for process in psutil.process_iter():
         try:
-            # the environment of process 1 is another user's: it is not even looked at
+            # process 1 belongs to another user, so its environment is not read
             if _is_of_trial(process) and all(one.pid == 1 or _is_of_trial(one) for one in process.parents()):
                 yield process.pid
         except (psutil.Error, OSError):
@@ -304,7 +282,7 @@ def _is_of_trial(process: Any) -> bool:
     return "MINITUNE_TRIAL" in process.environ()
 
 
-# -- doctor: a trial -----------------------------------------------------------------------------------------------
+# -- doctor: a trial ---------------------------------------------------------------------------------------------------
 def _try_trial(found: _Findings) -> None:
     """Run a trial in a separate process."""
     from minitune import RunConfig, TuneConfig, Tuner
@@ -333,13 +311,13 @@ def _size(amount_bytes: float) -> str:
     return f"{amount_bytes / 1e9:.1f} GB"
 
 
-# -- ci ------------------------------------------------------------------------------------------------------------
+# -- ci ----------------------------------------------------------------------------------------------------------------
 def ci(options: argparse.Namespace) -> int:
     """Run `minitune ci`. Blocks until the script has ended.
 
     Returns:
-        The script's exit status if that is not 0; else 1 if a trial has failed, a target was missed or nothing was
-        run at all; else 0.
+        The script's exit status if that is not 0; otherwise 1 if a trial has failed, the target is missed or there was
+        no run; otherwise 0.
     """
     target = None
     if (options.metric, options.at_least, options.at_most) != (None, None, None):
@@ -356,17 +334,10 @@ def ci(options: argparse.Namespace) -> int:
         runs = Path(directory, "runs.jsonl")
         status = _run([sys.executable, *module, options.script, *options.own], options, runs)
         lines = runs.read_text(encoding="utf-8").splitlines(keepends=True) if runs.exists() else []
-        records = [json.loads(line) for line in lines if line.endswith("\n")]  # the last one may be torn
+        records = [json.loads(line) for line in lines if line.endswith("\n")]  # the last one may be incomplete
     problems = list(_problems(status, records, target, options.script))
     _tell([Summary.of_record(record) for record in records], problems, target)
     return 0 if not problems else status or 1
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected N >= 1, but got {value}")
-    return value
 
 
 def _seconds(text: str) -> float:
@@ -376,12 +347,12 @@ def _seconds(text: str) -> float:
     return value
 
 
-# -- ci: the script ------------------------------------------------------------------------------------------------
+# -- ci: the script ----------------------------------------------------------------------------------------------------
 def _run(command: list[str], options: argparse.Namespace, runs: Path) -> int | None:
-    """Run the script. Blocks until it has ended, or is killed.
+    """Run the script. Blocks until it has ended or is killed.
 
     Returns:
-        Its exit status, or None if its time was up.
+        The exit status of the script; None if its time was up.
     """
     environ = {**os.environ, "MINITUNE_ENDED_RUNS": str(runs)}
     if options.samples is not None:
@@ -402,24 +373,24 @@ def _run(command: list[str], options: argparse.Namespace, runs: Path) -> int | N
 
 @contextmanager
 def _ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """Give the process to a `with` block. At the end of the block, kill it and all processes that it has started."""
+    """At the end of the `with` block, kill the process and all processes that it has started."""
     try:
         yield process
     finally:
         if process.poll() is None:
-            tree = _descendants(process.pid)
+            tree: list[psutil.Process] = []
+            with suppress(psutil.Error):
+                tree = psutil.Process(process.pid).children(recursive=True)
             process.kill()
             process.wait()
             for one in tree:
-                try:
+                with suppress(psutil.Error):
                     one.kill()
-                except psutil.Error:
-                    continue
 
 
 @contextmanager
 def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Pass signals on to the script, so that its runs end in order. This process ends after the script."""
+    """Inside the `with` block, pass signals on to the script, so that its runs end in order."""
 
     def pass_on(number: int, frame: object) -> None:
         if number != signal.SIGINT:  # the terminal sends SIGINT to both processes
@@ -433,17 +404,9 @@ def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _descendants(pid: int) -> list[psutil.Process]:
-    try:
-        found: list[psutil.Process] = psutil.Process(pid).children(recursive=True)
-    except psutil.Error:
-        return []
-    return found
-
-
-# -- ci: the verdict -----------------------------------------------------------------------------------------------
+# -- ci: the verdict ---------------------------------------------------------------------------------------------------
 def _missed(target: Target, records: list[dict[str, Any]]) -> str | None:
-    """How the best value of all runs misses the target; None if it is met."""
+    """The reason why the best value of all runs misses the target; None if it does not."""
     found = [record["extremes"][target.metric] for record in records if target.metric in record["extremes"]]
     if not found:
         known = ", ".join(sorted({name for record in records for name in record["extremes"]})[:20])
@@ -456,7 +419,7 @@ def _missed(target: Target, records: list[dict[str, Any]]) -> str | None:
 
 
 def _problems(status: int | None, records: list[dict[str, Any]], target: Target | None, script: str) -> Iterator[str]:
-    """The reasons for which the check fails, in words."""
+    """The reasons why the check fails."""
     if status is None:
         yield f"{script} did not end in time and was killed"
     elif status:
@@ -484,7 +447,7 @@ def _tell(summaries: list[Summary], problems: list[str], target: Target | None) 
         print(*one.lines(), sep="\n")
     verdict = "failed: " + "; ".join(problems) if problems else "passed" + (f": {target}" if target else "")
     for one in summaries:
-        if one.cut:  # it is no failure: the bound was asked for
+        if one.cut:  # not a failure, because the user has asked for the limit
             total = sum(one.counts.values())
             verdict += f"; run {one.name} ended early, after {total - one.cut} of {total} trials"
             waiting = one.counts.get(NOT_STARTED)

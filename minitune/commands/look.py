@@ -1,12 +1,13 @@
-"""`minitune ls`, `lsx`, `show`, `best`, `compare` show runs, their trials, one trial in full, and runs side by side.
+"""`minitune ls`, `lsx`, `show`, `best`, `compare`: show runs, their trials, one trial in full, and runs side by side.
 
-These commands only read. A run may be live, killed or damaged. They unpickle nothing. With `--json`, programs get the
+These commands only read, and unpickle nothing. A run may be live, killed or damaged. With `--json`, programs get the
 same facts with all digits.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import difflib
 import operator
@@ -15,19 +16,22 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from minitune.base import json_text
 from minitune.base.files import local_path
 from minitune.base.table import Column, Table, short_repr
+from minitune.base.text import counted
 from minitune.commands import Commands
 from minitune.commands.selecting import (
-    LAST,
     RUN_HELP,
     TRIAL_HELP,
     NotFoundError,
+    add_objective,
+    add_run,
+    count_from,
     existing_run,
     find_trial,
     run_and_trial,
@@ -36,10 +40,10 @@ from minitune.config import default_storage_path
 from minitune.error import TuneError
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import SCOPES, KeptCheckpoint, Trial, best_of, best_trial, is_number, why_no_best
-from minitune.output.table import metrics_of
+from minitune.output.table import cut_short, ending, infer_metrics, look_up, metrics_of
 from minitune.record.layout import is_run, last_error_text
 from minitune.record.standing import FINISHED_RUN, STOPPED, RunState, read_standing, state_of
-from minitune.record.story import Decisions, Story, TrialDecision, find_runs
+from minitune.record.story import Decisions, Story, TrialDecision, find_runs, read_overview
 from minitune.result import AUTO_RESULT_KEYS, CONFIG, NODE_IP, TIME_TOTAL_S, TRAINING_ITERATION, TRIAL_ID, flatten
 
 Row = dict[str, Any]
@@ -52,27 +56,19 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-
 _FILTER = re.compile(r"\s*(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>)\s*(?P<value>.*?)\s*")
 
-DAMAGED = "damaged"
-
 _WORDS = {"true": True, "false": False}
-
+DAMAGED = "damaged"
 _ENDED_STATUSES = {TERMINATED, ERROR, NOT_STARTED}
-
 _WIDTH = 15
-"""Characters of a fact's name."""
-
+"""The width of the names of facts."""
 _CELL = 40
-"""Characters of a table's cell."""
-
+"""The maximum number of characters of a table's cell."""
 _ERRORS_SHOWN = 5
 
-_NOT_DRAWN = "not drawn"
-
 Facts = dict[str, Any]
-"""Facts by their names: plain values, dicts of them, lists of lines, and `_Said` where people read another text."""
+"""Facts by name: plain values, dicts, lists of lines, and `_Said` if people get another text."""
 
 
 def add_parser(commands: Commands) -> None:
@@ -93,7 +89,7 @@ def add_parser(commands: Commands) -> None:
         description="Show a run, or one of its trials in full.",
         epilog="The exit status is 1 if there is no such run or trial, else 0.",
     )
-    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST}); or a trial's directory")
+    add_run(parser, "; or a trial's directory")
     parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(command=show)
@@ -102,32 +98,30 @@ def add_parser(commands: Commands) -> None:
         description="Show the best trial of a run: the one that `ResultGrid.get_best_result` returns.",
         epilog="The exit status is 1 if there is no such run, or no trial has the metric, else 0.",
     )
-    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
-    parser.add_argument("--metric", help="metric to compare by (default: as in the run)")
-    parser.add_argument("--mode", choices=("min", "max"), help="default: as in the run")
+    add_run(parser)
+    add_objective(parser)
     parser.add_argument(
         "--scope",
         choices=SCOPES,
         default="last",
-        help="value of a trial that counts (default: last; all: the best one)",
+        help="the value that counts for a trial: its last, its best (all) or an average (default: last)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(command=best)
     parser = commands.add_parser(
         "compare",
         description="Compare runs side by side: state, number of trials, and the best trial of each.",
-        epilog="The exit status is 1 if there is no such run, or the runs optimise different metrics and --metric is "
+        epilog="The exit status is 1 if there is no such run, or if the runs have different metrics and --metric is "
         "not given, else 0.",
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
-    parser.add_argument("--metric", help="metric to compare by (default: as in the runs)")
-    parser.add_argument("--mode", choices=("min", "max"), help="default: as in the runs")
+    add_objective(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object for each run")
     parser.set_defaults(command=compare)
 
 
 def _add_listing(commands: Commands, name: str, description: str) -> argparse.ArgumentParser:
-    """Add a parser with the arguments that are common to commands that show a table."""
+    """Add a parser with the options of commands that show a table."""
     epilog = "The exit status is 1 if there is no such run, directory or column, else 0."
     parser = commands.add_parser(name, description=description, epilog=epilog)
     parser.add_argument("--sort", metavar="A,B", help="sort by these columns; missing values come last")
@@ -142,21 +136,13 @@ def _add_listing(commands: Commands, name: str, description: str) -> argparse.Ar
     parser.add_argument(
         "--columns", metavar="A,B", help="show only these columns; x stands for config/x if there is no column x"
     )
-    parser.add_argument("--limit", type=_count, metavar="N", help="show only the first N rows")
+    parser.add_argument("--limit", type=count_from(0), metavar="N", help="show only the first N rows")
     parser.add_argument("--output", metavar="FILE.csv", help="write all columns to a CSV file instead of a table")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each row, with all columns")
     return parser
 
 
-def _count(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"expected a number >= 0, but got {text!r}")
-    return int(text)
-
-
 # -- ls, lsx -----------------------------------------------------------------------------------------------------------
-
-
 def ls(options: argparse.Namespace) -> int:
     """Run `minitune ls`."""
     directory = local_path(options.run) if options.run else ""
@@ -165,31 +151,44 @@ def ls(options: argparse.Namespace) -> int:
     return _list(_trials(options.run), options)
 
 
+@dataclass(frozen=True)
 class _Listing:
-    """Rows, and how they are shown.
+    """Rows, and how to show them.
 
     Attributes:
-        rows: One for each trial, or run.
-        shown: The columns that are shown unless others are asked for.
-        heading: A line about them all.
-        vital: The columns that are dropped last where the terminal is narrow.
+        rows: One for each trial or run.
+        shown: The columns that are shown by default.
+        heading: A line above the table.
+        vital: The columns that a narrow terminal loses last, the most important first.
     """
 
-    def __init__(self, rows: list[Row], shown: list[str], heading: str, vital: Sequence[str] = ()):
-        self.rows = rows
-        self.shown = shown
-        self.heading = heading
-        self.vital = vital
+    rows: list[Row]
+    shown: list[str]
+    heading: str
+    vital: Sequence[str] = ()
 
     def columns(self) -> list[str]:
-        """All columns, in the order in which they come."""
+        """The names of all columns."""
         return list(dict.fromkeys(name for row in self.rows for name in row)) or self.shown
+
+    def column(self, name: str) -> str:
+        """The column with this name, or the one of the parameter with this name.
+
+        Raises:
+            NotFoundError: If there is neither. The error names similar columns.
+        """
+        columns, name = self.columns(), name.strip()
+        for wanted in (name, f"{CONFIG}/{name}"):
+            if wanted in columns or wanted in self.shown:
+                return wanted
+        near = difflib.get_close_matches(name, columns, 3, 0.5) or columns
+        raise NotFoundError(f"there is no column {name!r}; there are {', '.join(near)}")
 
 
 def _list(listing: _Listing, options: argparse.Namespace) -> int:
-    """Show the rows that are asked for, or write them to a file."""
+    """Show the requested rows, or write them to a file."""
     rows = _chosen(listing, options)
-    columns = [_column(name, listing) for name in options.columns.split(",")] if options.columns else None
+    columns = [listing.column(name) for name in options.columns.split(",")] if options.columns else None
     if options.output:
         with open(options.output, "w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, columns or listing.columns(), extrasaction="ignore")
@@ -210,13 +209,10 @@ def _list(listing: _Listing, options: argparse.Namespace) -> int:
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
-
-
 def _trials(name: str) -> _Listing:
-    from minitune.output.table import cut_short, ending, infer_metrics
-
     run, state = read_standing(existing_run(name))
-    cut = cut_short(run.trials) if state.name in (FINISHED_RUN, STOPPED) else {}
+    is_over = state.name in (FINISHED_RUN, STOPPED)
+    cut = cut_short(run.trials) if is_over else {}
     rows = [_row(trial, ending(trial, trial.trial_id in cut)) for trial in run.trials]
     has_ends = any(row["ended"] for row in rows)
     searched = sorted({f"{CONFIG}/{name}" for trial in run.trials for name in trial.evaluated_params})
@@ -226,10 +222,8 @@ def _trials(name: str) -> _Listing:
     shown[3:3] = ["ended"] if has_ends else []
     if len({row.get(NODE_IP) for row in rows} - {None}) > 1:  # on a cluster
         shown.append(NODE_IP)
-    more = (
-        f", {run.not_drawn} not drawn{'' if state.name in (FINISHED_RUN, STOPPED) else ' yet'}" if run.not_drawn else ""
-    )
-    heading = f"{run.path}: {len(rows)} {'trial' if len(rows) == 1 else 'trials'}{more}, {state.text}"
+    more = f", {run.not_drawn} not drawn{'' if is_over else ' yet'}" if run.not_drawn else ""
+    heading = f"{run.path}: {counted(len(rows), 'trial')}{more}, {state.text}"
     how = "ended" if rows and all(row["ended"] for row in rows) else "status"
     vital = ["trial", *(run.goal.metrics or own[:1]), *searched, how]
     return _Listing(rows, shown, heading, vital)
@@ -254,8 +248,6 @@ def _row(trial: Trial, ended: str) -> Row:
 
 
 def _experiments(where: str | None) -> _Listing:
-    from minitune.record.story import read_overview
-
     directory = local_path(where or default_storage_path())
     if where and not os.path.isdir(directory):
         raise NotADirectoryError(f"there is no directory {directory}")
@@ -281,9 +273,9 @@ def _experiments(where: str | None) -> _Listing:
         row |= {"trainable": seen.trainable_name, "metric": metric, "mode": mode, "path": path}
         dated.append((seen.begun_s, row))
     rows = [row for _, row in sorted(dated, key=lambda pair: -pair[0])]
-    counted = ["total_trials", "terminated", "error", "not_started", "left", "not_drawn"]
-    shown = ["name", "state", *counted, "begun", "last_updated"]
-    return _Listing(rows, shown, f"{directory}: {len(rows)} run{'' if len(rows) == 1 else 's'}")
+    counts_shown = ["total_trials", "terminated", "error", "not_started", "left", "not_drawn"]
+    shown = ["name", "state", *counts_shown, "begun", "last_updated"]
+    return _Listing(rows, shown, f"{directory}: {counted(len(rows), 'run')}")
 
 
 def _date(at_s: float) -> str:
@@ -291,19 +283,17 @@ def _date(at_s: float) -> str:
 
 
 # -- choosing ----------------------------------------------------------------------------------------------------------
-
-
 def _chosen(listing: _Listing, options: argparse.Namespace) -> list[Row]:
-    """Select and sort the rows as the options ask.
+    """Filter and sort the rows by the options.
 
     Raises:
         NotFoundError: If a column does not exist.
-        ValueError: If a filter has a wrong form.
+        ValueError: If a filter is malformed.
     """
     rows = listing.rows
     for text in options.filter:
         rows = list(_filtered(rows, text, listing))
-    names = [_column(name, listing) for name in options.sort.split(",")] if options.sort else []
+    names = [listing.column(name) for name in options.sort.split(",")] if options.sort else []
     for name in reversed(names):  # the sort is stable, and missing values stay last
         there = [row for row in rows if _is_there(row.get(name))]
         missing = [row for row in rows if not _is_there(row.get(name))]
@@ -313,12 +303,14 @@ def _chosen(listing: _Listing, options: argparse.Namespace) -> list[Row]:
     return rows[: options.limit]
 
 
-def _filtered(rows: Iterable[Row], text: str, listing: _Listing) -> Iterable[Row]:
+def _filtered(rows: Sequence[Row], text: str, listing: _Listing) -> Iterator[Row]:
     match = _FILTER.fullmatch(text)
     if match is None:
         raise ValueError(f'--filter takes "COLUMN OP VALUE" with one of {" ".join(_OPERATORS)}, but got {text!r}')
-    column, holds = _column(match["column"], listing), _OPERATORS[match["sign"]]
-    rows, wanted = list(rows), _value(match["value"].strip("\"'"))
+    column, holds, text = listing.column(match["column"]), _OPERATORS[match["sign"]], match["value"].strip("\"'")
+    wanted: Any = _WORDS.get(text.lower(), text)
+    with contextlib.suppress(ValueError):
+        wanted = float(wanted)
     there = [row[column] for row in rows if _is_there(row.get(column))]
     if isinstance(wanted, str) and there and all(isinstance(value, (int, float)) for value in there):
         raise ValueError(f"{column} holds numbers, but --filter got {wanted!r}; use --filter once for each condition")
@@ -327,18 +319,11 @@ def _filtered(rows: Iterable[Row], text: str, listing: _Listing) -> Iterable[Row
         if isinstance(value, (int, float)) and isinstance(wanted, (int, float)):
             fits = holds(value, wanted)
         elif _is_there(value):
-            fits = holds(str(value), match["value"].strip("\"'"))
+            fits = holds(str(value), text)
         else:
             fits = match["sign"] == "!="
         if fits:
             yield row
-
-
-def _value(text: str) -> Any:
-    try:
-        return _WORDS[text.lower()] if text.lower() in _WORDS else float(text)
-    except ValueError:
-        return text
 
 
 def _is_there(value: Any) -> bool:
@@ -347,35 +332,18 @@ def _is_there(value: Any) -> bool:
 
 
 def _rank(value: Any) -> tuple[int, Any]:
-    """A key that orders any two values: numbers come before texts."""
+    """A sort key for any values: numbers come before texts."""
     return (0, value) if isinstance(value, (int, float)) else (1, str(value))
 
 
-def _column(name: str, listing: _Listing) -> str:
-    """The column of this name, or that of the parameter of this name.
-
-    Raises:
-        NotFoundError: If there is neither; the text names similar ones.
-    """
-    columns, name = listing.columns(), name.strip()
-    for wanted in (name, f"{CONFIG}/{name}"):
-        if wanted in columns or wanted in listing.shown:
-            return wanted
-    near = difflib.get_close_matches(name, columns, 3, 0.5) or columns
-    raise NotFoundError(f"there is no column {name!r}; there are {', '.join(near)}")
-
-
 # -- showing -----------------------------------------------------------------------------------------------------------
-
-
 def _print_table(rows: Sequence[Row], names: Sequence[str], vital: Sequence[str]) -> None:
-    """Print a table of the columns that have a value. On a terminal, leave out columns that do not fit.
+    """Print the columns that have values. On a terminal, the other columns go first if they do not fit, from the right.
 
     Args:
         rows: The rows.
-        names: The names of the columns, in their order.
-        vital: The columns that are left out last, the most important one first. Of the other columns, the rightmost is
-            left out first.
+        names: The names of the columns.
+        vital: See `_Listing`.
     """
     names = [name for name in names if any(row.get(name) is not None for row in rows)]
     if not names:
@@ -390,16 +358,9 @@ def _print_table(rows: Sequence[Row], names: Sequence[str], vital: Sequence[str]
 
 
 # -- show, best --------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class _Said:
-    """A fact with one form for programs and another one for people.
-
-    Attributes:
-        data: For programs.
-        text: For people.
-    """
+    """A fact as data for programs, and as a text for people."""
 
     data: Any
     text: str
@@ -431,11 +392,7 @@ def best(options: argparse.Namespace) -> int:
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Run `minitune compare`.
-
-    Raises:
-        ValueError: If the runs optimise different metrics and none is given.
-    """
+    """Run `minitune compare`."""
     found = [read_standing(existing_run(name)) for name in options.runs]
     goals = {run.goal.one(options.metric, options.mode) for run, _ in found}
     metric, mode = goals.pop()
@@ -443,8 +400,7 @@ def compare(options: argparse.Namespace) -> int:
         raise ValueError("the runs have different metrics or modes; pass --metric and --mode")
     columns = [_compared(run, state, metric, mode) for run, state in found]
     if options.json:
-        for column in columns:
-            print(json_text.dumps(column))
+        print(*map(json_text.dumps, columns), sep="\n")
         return 0
     names = list(dict.fromkeys(name for column in columns for name in column if name != "run"))
     heads = [os.path.basename(run.path) for run, _ in found]
@@ -458,7 +414,7 @@ def compare(options: argparse.Namespace) -> int:
 
 
 def _compared(run: Story, state: RunState, metric: str, mode: str) -> Row:
-    """The column of one of several runs."""
+    """The column of a run."""
     best = best_trial(run.trials, metric, mode, "all")
     row: Row = {
         "run": run.path,
@@ -479,12 +435,10 @@ def _compared(run: Story, state: RunState, metric: str, mode: str) -> Row:
 
 
 # -- facts -------------------------------------------------------------------------------------------------------------
-
-
 def _about_run(run: Story, state: RunState) -> Facts:
     counts = run.counts()
     if run.not_drawn:
-        counts[_NOT_DRAWN] = run.not_drawn
+        counts["not drawn"] = run.not_drawn
     facts: Facts = {
         "run": run.path,
         "state": _Said(state.name, state.text),
@@ -499,12 +453,13 @@ def _about_run(run: Story, state: RunState) -> Facts:
     metric, mode = run.goal.metric, run.goal.mode
     found = best_trial(run.trials, metric, mode) if metric and mode else None
     if found is not None and metric:
-        facts["best"] = _Said(found.trial_id, f"trial {_named(found)}: {metric}={_short(_last(found, metric))}")
+        facts["best"] = _Said(
+            found.trial_id, f"trial {_named(found)}: {metric}={_short(look_up(found.last_result, metric))}"
+        )
     if run.goal.objectives:
         front = run.goal.front(run.trials)
-        facts["front"] = _Said(
-            [one.trial_id for one in front], ", ".join(str(one.number) for one in front) or "none yet"
-        )
+        numbers = ", ".join(str(trial.number) for trial in front)
+        facts["front"] = _Said([trial.trial_id for trial in front], numbers or "none yet")
     failed = [trial for trial in run.trials if trial.status == ERROR]
     if failed:
         lines = [f"trial {_named(trial)}: {trial.error and trial.error.summary()}" for trial in failed[:_ERRORS_SHOWN]]
@@ -529,7 +484,7 @@ def _about_trial(run: Story, state: RunState, trial: Trial, decisions: Sequence[
         "seconds": trial.last_result.get(TIME_TOTAL_S),
         "metrics": metrics_of(trial.last_result),
         "checkpoints": [_about_checkpoint(trial, kept, run.goal.metric, is_short=True) for kept in trial.checkpoints],
-        "decisions": [_Said(_as_data(decision), str(decision)) for decision in decisions],
+        "decisions": [_Said(asdict(decision), str(decision)) for decision in decisions],
     }
     text = last_error_text(trial.local_path) if trial.num_failures else ""
     if text or trial.error is not None:
@@ -538,7 +493,7 @@ def _about_trial(run: Story, state: RunState, trial: Trial, decisions: Sequence[
 
 
 def _about_best(run: Story, state: RunState, metric: str, mode: str, scope: str) -> Facts:
-    """The best trial, its value, and the step and checkpoint that the value belongs to.
+    """The best trial, its value, and the iteration and checkpoint of the value.
 
     Raises:
         NotFoundError: If no trial has a finite value of the metric.
@@ -563,7 +518,7 @@ def _about_best(run: Story, state: RunState, metric: str, mode: str, scope: str)
         "last metrics": metrics_of(trial.last_result),
         "directory": trial.local_path,
     }
-    scored = [(flatten(kept.metrics).get(metric), kept) for kept in trial.checkpoints]
+    scored = [(look_up(kept.metrics, metric), kept) for kept in trial.checkpoints]
     kept = best_of(((score, kept) for score, kept in scored if is_number(score)), mode)
     facts["best checkpoint"] = None if kept is None else _about_checkpoint(trial, kept, metric)
     if trial.checkpoints and trial.checkpoints[-1] is not kept:
@@ -572,8 +527,8 @@ def _about_best(run: Story, state: RunState, metric: str, mode: str, scope: str)
 
 
 def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
-    """The iteration in which a trial has reported this value first; None if that is not on record."""
-    if _last(trial, metric) == value:
+    """The iteration in which a trial first reported this value; None if it is unknown."""
+    if look_up(trial.last_result, metric) == value:
         return trial.last_result.get(TRAINING_ITERATION)
     from minitune.analysis.experiment_analysis import trial_rows
 
@@ -583,24 +538,15 @@ def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
 
 def _about_checkpoint(trial: Trial, kept: KeptCheckpoint, metric: str | None, *, is_short: bool = False) -> _Said:
     path, iteration = os.path.join(trial.local_path, kept.record.directory), kept.metrics.get(TRAINING_ITERATION)
-    value = flatten(kept.metrics).get(metric) if metric else None
+    value = look_up(kept.metrics, metric) if metric else None
     told = [f"iteration {iteration}", *([f"{metric}={_short(value)}"] if value is not None else [])]
     told.append(f"{kept.record.total_bytes:,} bytes")
     data = {"path": path, "iteration": iteration, "value": value, "bytes": kept.record.total_bytes}
     return _Said(data, f"{kept.record.directory if is_short else path} ({', '.join(told)})")
 
 
-def _as_data(decision: TrialDecision) -> dict[str, Any]:
-    facts = {"action": decision.action, "iteration": decision.iteration, "reason": decision.reason}
-    return {**facts, "facts": dict(decision.facts)}
-
-
 def _named(trial: Trial) -> str:
     return f"{trial.number} ({trial.trial_id})"
-
-
-def _last(trial: Trial, metric: str) -> Any:
-    return flatten({key: value for key, value in trial.last_result.items() if key != CONFIG}).get(metric)
 
 
 def _short(value: Any) -> str:
@@ -608,8 +554,6 @@ def _short(value: Any) -> str:
 
 
 # -- telling -----------------------------------------------------------------------------------------------------------
-
-
 def _tell(facts: Facts, as_json: bool) -> None:
     if as_json:
         print(json_text.dumps_pretty({name.replace(" ", "_"): _data(value) for name, value in facts.items()}))
@@ -628,7 +572,7 @@ def _text(value: Any) -> str:
 
 
 def _lines(name: str, value: Any) -> Iterator[str]:
-    """Format a fact: on one line if it is a plain value, else with each part on a separate line below its name."""
+    """The lines of a fact: one line for a plain value, otherwise the name and a line for each part."""
     if value is None or value in ("", [], {}):
         return
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""`minitune report` and `importance`: a run in one HTML file, and which of its parameters matter.
+"""`minitune report` and `importance`: write a run into one HTML file, and show which of its parameters matter.
 
-Both need the extra `report`, which is imported when a command runs. A run may be live, or killed, and nothing of it is
-unpickled.
+Both need the extra `report`, which is imported when a command runs. The run may be live or killed. The commands
+unpickle nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 
 from minitune.base import json_text
 from minitune.commands import Commands
-from minitune.commands.selecting import LAST, RUN_HELP, existing_run
+from minitune.commands.selecting import LAST, RUN_HELP, add_objective, add_run, existing_run
 
 
 def add_parser(commands: Commands) -> None:
@@ -24,7 +24,7 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("runs", nargs="*", metavar="RUN", help=f"{RUN_HELP} (default: {LAST})")
     parser.add_argument("-o", "--output", metavar="FILE", default="report.html", help="default: report.html")
-    _add_objective(parser)
+    add_objective(parser)
     parser.set_defaults(command=report)
     parser = commands.add_parser(
         "importance",
@@ -32,15 +32,10 @@ def add_parser(commands: Commands) -> None:
         epilog='Needs the extra `report`: pip install "minitune[report]". The exit status is 1 if there is no such run '
         "or too few trials, else 0.",
     )
-    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
+    add_run(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    _add_objective(parser)
+    add_objective(parser)
     parser.set_defaults(command=importance)
-
-
-def _add_objective(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--metric", help="the objective (default: as in the run)")
-    parser.add_argument("--mode", choices=("min", "max"), help="default: as in the run")
 
 
 def report(options: argparse.Namespace) -> int:

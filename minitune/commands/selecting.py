@@ -1,12 +1,11 @@
-"""Find the run and the trial that a command line names, and the state of a run."""
+"""The arguments that several commands have, and the run and the trial that they name."""
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import os
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 from minitune.base.files import local_path
 from minitune.config import default_storage_path
@@ -21,20 +20,14 @@ RUN_HELP = "the run's directory, its name below the storage path, or `last` for 
 TRIAL_HELP = "the trial's number, its name, or its id or a unique part of it"
 
 LAST = "last"
-"""In place of a run: the newest one."""
-CANNOT = 1
-"""Exit status: the command could not do it."""
-TRIALS_FAILED = 3
-"""Exit status: it was done, and trials have failed."""
-ENDED_EARLY = 4
-"""Exit status: the run has ended before its trials."""
+"""The name of the newest run."""
 
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
+# Exit statuses, see `minitune.commands`. Shells use the last one after Ctrl-C.
+CANNOT, TRIALS_FAILED, ENDED_EARLY, INTERRUPTED = 1, 3, 4, 130
 
 
 class NotFoundError(LookupError):
-    """The run, trial or column that the command line names does not exist."""
+    """The run, trial or column that the user has named does not exist."""
 
 
 ERRORS = (OSError, ImportError, NotFoundError, ValueError, TypeError, TuneError)
@@ -44,37 +37,48 @@ _NAMES_SHOWN = 10
 _ELSEWHERE = "set MINITUNE_STORAGE_PATH to the directory of the runs"
 
 
-def exit_status(run: Story, state: RunState) -> int:
-    """The exit status of a command that has seen a run end.
+def add_run(parser: argparse.ArgumentParser, more: str = "") -> None:
+    """Add the argument `run`, by default the newest one; `more` is the end of its help text."""
+    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST}){more}")
 
-    A stopper or a time budget may end a run while trials wait: then not all of its trials had their turn.
+
+def add_objective(parser: argparse.ArgumentParser) -> None:
+    """Add the options `--metric` and `--mode`."""
+    parser.add_argument("--metric", help="the metric to optimise (default: as in the run)")
+    parser.add_argument("--mode", choices=("min", "max"), help="default: as in the run")
+
+
+def count_from(least: int) -> Callable[[str], int]:
+    """The type of an argument that must be a whole number of at least `least`."""
+
+    def count(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"expected N >= {least}, but got {text}")
+        return int(text)
+
+    return count
+
+
+def exit_status(run: Story, state: RunState) -> int:
+    """The exit status of a command that has followed a run to its end.
+
+    If a stopper or a time budget ends a run while trials wait, the run has ended early.
     """
     if state.name not in (FINISHED_RUN, STOPPED):
         return ENDED_EARLY
     if any(trial.status == ERROR for trial in run.trials):
         return TRIALS_FAILED
-    if run.total_samples is None:  # the end of an endless search always finds trials that wait
+    if run.total_samples is None:  # an endless search always ends while trials wait
         return 0
     is_cut = state.name == STOPPED and run.not_drawn  # a search may also end before it has drawn all trials
     return ENDED_EARLY if is_cut or any(not trial.has_started for trial in run.trials) else 0
 
 
-@contextmanager
-def command_line(arguments: Sequence[str]) -> Iterator[None]:
-    """Set the command line that a trainable sees in a `with` block: the arguments that the user gives for it."""
-    before = list(sys.argv)
-    sys.argv[1:] = arguments
-    try:
-        yield
-    finally:
-        sys.argv[:] = before
-
-
 def existing_run(run: str) -> str:
-    """Return the directory of a run that is given as a path, as a name below the usual storage path, or as `last`.
+    """Return the directory of a run, from its path, its name below the storage path, or `last`.
 
     Raises:
-        RunNotFoundError: If there is no such run; the error names similar ones.
+        RunNotFoundError: If there is no such run. The error names similar ones.
     """
     storage = local_path(default_storage_path())
     for directory in (local_path(run), os.path.join(storage, run)):
@@ -95,7 +99,7 @@ def existing_run(run: str) -> str:
 
 
 def run_and_trial(run: str, trial: str | None) -> tuple[str, str | None]:
-    """Return the directory of a run and the name of a trial; a trial's directory gives both.
+    """Return the directory of a run and the name of a trial. A trial's directory names both.
 
     Raises:
         RunNotFoundError: If there is no such run.
@@ -116,8 +120,8 @@ def _changed_s(path: str) -> float:
 def find_trial(trials: Sequence[Trial], wanted: str | None) -> Trial:
     """Return the trial with this number, id, name or directory, or with this unique part of its id.
 
-    The first part of an id is preferred to its end, because ids end in numbers: `00003` is the end of one. If a run has
-    only one trial, no name is needed.
+    The beginning of an id is tried before its end, because ids end in numbers such as `00003`. If a run has only one
+    trial, no name is needed.
 
     Raises:
         NotFoundError: If there is no such trial, or more than one.

@@ -1,4 +1,4 @@
-"""`minitune watch` and `minitune logs`: a run, or what a trial prints, followed from elsewhere. No lock is taken."""
+"""`minitune watch` and `minitune logs`: follow a run, or the output of a trial, from another process without a lock."""
 
 from __future__ import annotations
 
@@ -13,23 +13,31 @@ from typing import Any
 
 from minitune.base import files
 from minitune.commands import Commands
-from minitune.commands.selecting import LAST, RUN_HELP, TRIAL_HELP, existing_run, exit_status, find_trial, run_and_trial
+from minitune.commands.selecting import (
+    RUN_HELP,
+    TRIAL_HELP,
+    add_run,
+    existing_run,
+    exit_status,
+    find_trial,
+    run_and_trial,
+)
 from minitune.experiment.trial import Trial
 from minitune.record.standing import RUNNING, RunState, put_back, state_of
 from minitune.record.story import RunFollower
 
 _LOOK_S = 0.2
-"""Seconds between two looks at the size of a file."""
+"""The interval between two looks at the size of a file."""
 _ALIVE_S = 1.0
-"""Seconds between two looks at whether the run's process lives."""
+"""The interval between two checks whether the run's process is alive."""
 _CHUNK_BYTES = 1 << 20
 
 
 class _Watched:
-    """A run that may be live. It looks up the state of the run once a second at most.
+    """A run that may be live. Its state is read at most once a second.
 
     Args:
-        path: Its directory.
+        path: The directory of the run.
     """
 
     def __init__(self, path: str):
@@ -48,21 +56,20 @@ class _Watched:
 
 
 # -- watch -------------------------------------------------------------------------------------------------------------
-
-
 def add_parser(commands: Commands) -> None:
     """Add the parsers of `minitune watch` and `minitune logs`."""
     parser = commands.add_parser(
         "watch",
-        description="Watch a run until it ends. A terminal shows the live view, a pipe or a file a line now and then.",
+        description="Watch a run until it ends. A terminal shows the live view; a pipe or a file gets a line now and "
+        "then.",
         epilog="The exit status is 0 if all trials have finished, 3 if some have failed, 4 if the run was "
         "interrupted or killed, or if a stopper or the time budget ended it before all trials had started.",
     )
-    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
+    add_run(parser)
     parser.set_defaults(command=watch)
     parser = commands.add_parser(
         "logs",
-        description="Show the prints of a trial.",
+        description="Show what a trial has printed.",
         epilog="The exit status is 1 if there is no such run, trial or file, else 0.",
     )
     parser.add_argument("run", help=f"{RUN_HELP}; or a trial's directory")
@@ -76,7 +83,7 @@ def add_parser(commands: Commands) -> None:
 
 
 def watch(options: argparse.Namespace) -> int:
-    """Run `minitune watch`. Blocks until the run ends; the exit status shows how."""
+    """Run `minitune watch`. Blocks until the run ends."""
     try:
         watched = _Watched(existing_run(options.run))
         state = _show_until_end(watched)
@@ -129,7 +136,7 @@ class _Told:
         self._known = {trial.trial_id: (trial.status, trial.report_count) for trial in trials}
 
     def tell(self, reporter: Any, trials: Sequence[Trial]) -> None:
-        """Tell what has changed."""
+        """Report the changes since the last call."""
         for trial in trials:
             status, reports = self._known.get(trial.trial_id, ("", 0))
             if (status, reports) == (trial.status, trial.report_count):
@@ -144,8 +151,6 @@ class _Told:
 
 
 # -- logs --------------------------------------------------------------------------------------------------------------
-
-
 def logs(options: argparse.Namespace) -> int:
     """Run `minitune logs`. Blocks until the trial has ended if the command follows it."""
     path, wanted = run_and_trial(options.run, options.trial)
@@ -163,7 +168,7 @@ def logs(options: argparse.Namespace) -> int:
 
 
 def _show_file(watched: _Watched, trial: Trial, name: str, *, follows: bool) -> bool:
-    """Print a file of a trial; whether there was anything. Blocks until the trial has ended if it `follows`.
+    """Print a file of a trial, and return whether it has any content. If it `follows`, block until the trial has ended.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -177,7 +182,7 @@ def _show_file(watched: _Watched, trial: Trial, name: str, *, follows: bool) -> 
             raise FileNotFoundError(_why_missing(trial, path))
         if os.path.exists(path):
             with files.open_to_read(path) as file:
-                position_bytes = min(position_bytes, file.seek(0, os.SEEK_END))  # its middle may have been left out
+                position_bytes = min(position_bytes, file.seek(0, os.SEEK_END))  # its middle may have been cut out
                 file.seek(position_bytes)
                 while data := file.read(_CHUNK_BYTES):
                     position_bytes += len(data)

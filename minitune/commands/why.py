@@ -12,8 +12,9 @@ import inspect
 import json
 from typing import Any
 
+from minitune.base.text import counted
 from minitune.commands import Commands
-from minitune.commands.selecting import LAST, RUN_HELP, TRIAL_HELP, existing_run, find_trial
+from minitune.commands.selecting import TRIAL_HELP, add_objective, add_run, count_from, existing_run, find_trial
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import HAS_RETURNED
 from minitune.record.standing import read_standing
@@ -30,7 +31,7 @@ def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
         "explain", description="Show why each trial of a run was stopped, paused, promoted or replaced."
     )
-    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
+    add_run(parser)
     parser.add_argument("trial", nargs="?", help=f"{TRIAL_HELP}: show all decisions about this trial")
     parser.add_argument("--json", action="store_true", help="one JSON object for each decision, with its facts")
     parser.set_defaults(command=explain)
@@ -39,7 +40,7 @@ def add_parser(commands: Commands) -> None:
         description="Show how many iterations another scheduler would have used on the curves of a past run, and what "
         "it would have found.",
     )
-    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
+    add_run(parser)
     parser.add_argument(
         "--scheduler", default="asha", help="name of the scheduler, as for create_scheduler (default: asha)"
     )
@@ -56,19 +57,19 @@ def add_parser(commands: Commands) -> None:
         metavar="NAME=VALUE",
         help="another argument of the scheduler; VALUE is JSON",
     )
-    parser.add_argument("--workers", type=int, help="trials that run at the same time (default: as in the run)")
-    parser.add_argument("--metric", help="what is optimised (default: as in the run)")
-    parser.add_argument("--mode", choices=("min", "max"), help="default: as in the run")
+    parser.add_argument(
+        "--workers", type=count_from(1), metavar="N", help="trials that run at the same time (default: as in the run)"
+    )
+    add_objective(parser)
     parser.add_argument("--seed", type=int, default=0, help="seed of the scheduler (default: 0)")
     parser.set_defaults(command=replay)
 
 
-# -- explain -------------------------------------------------------------------------------------------------------
+# -- explain -----------------------------------------------------------------------------------------------------------
 def explain(options: argparse.Namespace) -> int:
     """Run `minitune explain`."""
-    path = existing_run(options.run)
     known = Decisions()
-    run, _ = read_standing(path, known)
+    run, _ = read_standing(existing_run(options.run), known)
     for trial in run.trials if options.trial is None else [find_trial(run.trials, options.trial)]:
         decisions = known.by_trial.get(trial.trial_id, [])
         if options.json:
@@ -85,7 +86,7 @@ def explain(options: argparse.Namespace) -> int:
     return 0
 
 
-# -- replay --------------------------------------------------------------------------------------------------------
+# -- replay ------------------------------------------------------------------------------------------------------------
 def replay(options: argparse.Namespace) -> int:
     """Run `minitune replay`."""
     run = PastRun.read(existing_run(options.run))
@@ -113,7 +114,8 @@ def _make_scheduler(options: argparse.Namespace, run: PastRun) -> TrialScheduler
     """
     kind = type(create_scheduler(options.scheduler))
     known = inspect.signature(kind).parameters
-    longest = max((_number(metrics.get(options.time_attr)) for c in run.curves.values() for metrics, _ in c), default=0)
+    times = (metrics.get(options.time_attr) for curve in run.curves.values() for metrics, _ in curve)
+    longest = max((time for time in times if isinstance(time, (int, float))), default=0)
     given = {
         "time_attr": options.time_attr if "time_attr" in known else None,
         "max_t": (options.max_t or longest) if "max_t" in known else options.max_t,
@@ -126,10 +128,6 @@ def _make_scheduler(options: argparse.Namespace, run: PastRun) -> TrialScheduler
     if unknown:
         raise ValueError(f"{kind.__name__} does not take {', '.join(unknown)}; it takes {', '.join(known)}")
     return create_scheduler(options.scheduler, **arguments)
-
-
-def _number(value: Any) -> float:
-    return value if isinstance(value, (int, float)) else 0
 
 
 def _assignment(text: str) -> tuple[str, Any]:
@@ -150,10 +148,9 @@ def _replayed(
 
 
 def _print_run(run: PastRun, metric: str, mode: str, fifo: Simulation) -> None:
-    best = _best(fifo)
     print(
         f"{run.path}: {len(run.curves)} trials, {run.num_results} results, {run.training_s:.3g} s of training; best "
-        f"{metric} ({mode}) {_text(best)}"
+        f"{metric} ({mode}) {_text(_best(fifo))}"
     )
     if run.cut:
         print(
@@ -163,22 +160,20 @@ def _print_run(run: PastRun, metric: str, mode: str, fifo: Simulation) -> None:
 
 
 def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, scheduler: str, workers: int) -> None:
-    what = f"{scheduler} on {_counted(workers)}"
     used, all_steps = other.num_steps, fifo.num_steps
-    print(f"{what} would have used")
+    print(f"{scheduler} on {counted(workers, 'worker')} would have used")
     print(f"  results   {used} of {all_steps} ({used / all_steps:.0%} of the run's)")
     share = f" ({other.training_s / fifo.training_s:.0%})" if fifo.training_s else ""
     print(f"  training  {other.training_s:.3g} s of {fifo.training_s:.3g} s{share}")
     instead = f"{run.took_s:.3g} s, which the run took"  # it can be compared if it had as many workers
     if workers != run.num_workers:
-        instead = f"{fifo.makespan_s:.3g} s (the run took {run.took_s:.3g} s on {_counted(run.num_workers)})"
+        instead = f"{fifo.makespan_s:.3g} s (the run took {run.took_s:.3g} s on {counted(run.num_workers, 'worker')})"
     print(f"  time      {other.makespan_s:.3g} s instead of {instead}")
     found, best = _best(other), _best(fifo)
     verdict = "" if found is None or best is None else ", the best" if found.value == best.value else ", not the best"
     print(f"and found {other.metric} {_text(found)}{verdict}", end="")
     if found is not None:
-        count = f"{found.num_results} result{'s' if found.num_results > 1 else ''}"
-        print(f", after {count} ({found.num_results / all_steps:.0%} of all)", end="")
+        print(f", after {counted(found.num_results, 'result')} ({found.num_results / all_steps:.0%} of all)", end="")
     print()
     returned = [int(entry.trial_id.rpartition("_")[2]) for entry in other.log if entry.text == HAS_RETURNED]
     ends = sum(other.results[number].config[CURVE] in run.cut for number in returned)
@@ -187,10 +182,6 @@ def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, scheduler:
             f"The replay reached the end of {ends} of the cut curves, and ended those trials there. The scheduler may "
             "have used more, and found something better."
         )
-
-
-def _counted(workers: int) -> str:
-    return f"{workers} worker{'s' if workers > 1 else ''}"
 
 
 def _best(simulation: Simulation) -> Improvement | None:

@@ -67,7 +67,7 @@ def test_a_trial_that_ended_well_does_again(minitune: Minitune, tmp_path: Path) 
     assert len(list((tmp_path / "kept").glob("*/checkpoint_*"))) == 3
 
     status, out, _ = minitune("rerun", "run", "1", "--reports", "1")
-    assert (status, out.splitlines()[-1]) == (0, "stopped after 1 report, as many as before")
+    assert (status, out.splitlines()[-1]) == (0, "stopped after 1 report")
 
 
 def test_a_trial_of_a_larger_machine_is_run_again_here(
