@@ -17,6 +17,12 @@ from typing import Any
 from minitune.actor.messages import HIGH_DESCRIPTOR, Place
 from minitune.base import files
 
+if sys.platform != "win32":
+    import fcntl
+    import resource
+
+    _LIMITS = tuple({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
+
 _SIGNALS = range(1, signal.NSIG)
 
 
@@ -29,16 +35,11 @@ def move_high(descriptor: int) -> int:
     Returns:
         The new descriptor, which child programs do not inherit.
     """
-    if sys.platform == "win32":
-        return os.dup(descriptor)
-    try:
-        import fcntl
-        import resource
-    except ImportError:  # a Python that was built without them
-        return os.dup(descriptor)
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    lowest = HIGH_DESCRIPTOR if soft < 0 else max(0, min(HIGH_DESCRIPTOR, soft - 64))
-    return int(fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest))
+    if sys.platform != "win32":
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        lowest = HIGH_DESCRIPTOR if soft < 0 else max(0, min(HIGH_DESCRIPTOR, soft - 64))
+        return int(fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest))
+    return os.dup(descriptor)
 
 
 def arm_stack_dump() -> None:
@@ -216,25 +217,17 @@ def _read_umask() -> int:
 def _read_mask() -> set[int]:
     if sys.platform == "win32":
         return set()
-    return {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())}
+    return set(_signal.pthread_sigmask(_signal.SIG_BLOCK, ()))
 
 
 def _read_limits() -> dict[int, tuple[int, int]]:
-    if sys.platform == "win32":
-        return {}
-    import resource
-
-    numbers = {getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
-    return {number: resource.getrlimit(number) for number in numbers}
+    if sys.platform != "win32":
+        return {number: resource.getrlimit(number) for number in _LIMITS}
+    return {}
 
 
 def _restore_limits(saved: dict[int, tuple[int, int]]) -> None:
-    if sys.platform == "win32":
-        return
-    import resource
-
-    present = dict(zip(saved, map(resource.getrlimit, saved), strict=True))
-    if present != saved:
+    if sys.platform != "win32" and saved != (present := _read_limits()):
         for number, limits in saved.items():
             if present[number] != limits:
                 resource.setrlimit(number, limits)

@@ -23,6 +23,7 @@ can be repeated, because a signal handler may raise between any two instructions
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # the C module of `signal`, without its slow enums
 import _thread
 import os
 import signal
@@ -215,7 +216,7 @@ class Worker:
         A child process that user code forks is no actor and gets the default handler. The signal is blocked during the
         fork. Otherwise a signal that is sent to the child at once would be lost in our handler.
         """
-        signal.signal(signal.SIGTERM, self._on_terminate)
+        _signal.signal(_signal.SIGTERM, self._on_terminate)
         if sys.platform != "win32" and hasattr(os, "register_at_fork"):
             os.register_at_fork(
                 before=self._block_termination,

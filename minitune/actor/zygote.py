@@ -20,6 +20,7 @@ communicates with the driver over one inherited socket pair that keeps packets a
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # the C module of `signal`, without its slow enums
 import ctypes
 import gc
 import importlib
@@ -38,9 +39,6 @@ from typing import NoReturn
 
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
-
-import fcntl  # noqa: F401 - loaded here once, for all workers
-import resource  # noqa: F401 - loaded here once, for all workers
 
 from minitune.actor import process_tree, worker
 from minitune.actor.channel import SocketEnd
@@ -243,9 +241,9 @@ class Zygote:
             os._exit(1)
         os.setsid()
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD):
-            signal.signal(number, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in (_signal.SIGHUP, _signal.SIGTERM, _signal.SIGCHLD):
+            _signal.signal(number, _signal.SIG_DFL)
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
         end, reports = (SocketEnd(socket.socket(fileno=move_high(channel))) for channel in channels)
         # Close only files that the zygote opened itself: a file that a preloaded import has opened must stay open.
         unsent = [descriptor for _, descriptors in self._unsent for descriptor in descriptors]

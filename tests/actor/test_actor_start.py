@@ -39,8 +39,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote need
 
 @pytest.fixture
 def zygote(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
-    """A group with a zygote."""
+    """A group with a zygote. Lives are short in it on the slowest machine."""
     monkeypatch.setenv(START_METHOD_VARIABLE, "zygote")
+    monkeypatch.setattr("minitune.actor.zygote_launcher.SHORT_LIFE_S", 60.0)
     with Group() as group:
         yield Driver(group)
     assert marked_processes(group.run_id) == []
