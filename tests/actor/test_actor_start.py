@@ -519,12 +519,11 @@ for name in ("fork", "pidfd_open", "waitid", "memfd_create"):
 for name in ("SIGUSR2", "pidfd_send_signal"):
     if hasattr(signal, name):
         delattr(signal, name)
-sys.modules["fcntl"] = None
 """
 
 
 def test_a_system_with_less(tmp_path: Path) -> None:
-    """No fork, no process descriptors, no fcntl, no SIGUSR2, in the driver and in the workers."""
+    """No fork, no process descriptors, no SIGUSR2, in the driver and in the workers."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(_LESS)
     done = run_script(_PLAIN, tmp_path, PYTHONPATH=os.pathsep.join([str(tmp_path / "site"), PYTHONPATH]))
