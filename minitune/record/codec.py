@@ -24,7 +24,6 @@ import contextlib
 import datetime
 import importlib
 import json
-import logging
 import math
 import os
 import pickle
@@ -41,11 +40,9 @@ from minitune.base import files
 from minitune.base.json_text import json_chunks, json_decoder
 from minitune.base.pickling import dump_for_later, dumps_for_later, dumps_small_for_later
 from minitune.base.shared_values import StoredValue, digest_of, digest_value, read_any, write_value
-from minitune.base.text import ShortRepr
+from minitune.base.text import ShortRepr, warn_once
 from minitune.error import TuneError
 from minitune.record import records
-
-logger = logging.getLogger("minitune")
 
 LARGE_BYTES = 1_000_000
 """A value that takes more than about this many bytes in a record is stored in a separate file."""
@@ -354,8 +351,8 @@ class _Lightening:
         self._nodes = 0
         try:
             return self._lighten(tree, 0)[0]
-        except _EndlessError:
-            return tree  # it probably refers to itself; `to_tree` handles this
+        except _TooComplex:
+            return tree  # it probably refers to itself; `_Tagger` handles this
 
     def _lighten(self, value: Any, depth: int) -> tuple[Any, int]:
         """The value with references in place of large parts, and its approximate size in a record, in bytes."""
@@ -379,7 +376,7 @@ class _Lightening:
         if (weight > LARGE_BYTES and depth) or _SMALL.issuperset(map(type, _members(container))):
             return container, weight
         if depth > _DEPTH_LIMIT or self._nodes > _NODE_LIMIT:
-            raise _EndlessError
+            raise _TooComplex
         lighter: dict[Any, Any] = {}
         for key, member in container.items() if type(container) is dict else enumerate(container):
             light, more = self._lighten(member, depth + 1)
@@ -416,10 +413,6 @@ def _weight(value: Any) -> int:
     if kind.__name__ == "ndarray" and kind.__module__ == "numpy" and not value.dtype.hasobject:
         return int(value.nbytes)
     return _ITEM_BYTES
-
-
-class _EndlessError(Exception):
-    """A value is nested too deeply, or expands to too many nodes."""
 
 
 def _members(container: Any) -> Iterable[Any]:
@@ -538,53 +531,29 @@ def _sha256() -> Any:
 # -- values as JSON trees ----------------------------------------------------------------------------------------------
 
 
-def to_tree(record: dict[str, Any], objects: ObjectStore | None) -> Any:
-    """Convert `record` to a tree that JSON can represent.
-
-    An object that cannot be pickled is written as text only, and logged. It is read back as `Unrecorded`.
-
-    Args:
-        record: Any dict.
-        objects: The store for large pickles. None puts them into the tree.
-    """
-    tagger = _Tagger(objects)
-    try:
-        return tagger.value(record, 0)
-    except _TooComplex:
-        # A field has a cycle or expands too far. Only that field is pickled, the others stay legible.
-        return tagger.pairs([(key, tagger.field(value)) for key, value in record.items()])
-
-
-def from_tree(tree: Any, unpickle: bool, objects: ObjectStore | None, keep: bool = False) -> Any:
-    """Convert a tree back to the value.
-
-    Args:
-        tree: The result of the JSON parser.
-        unpickle: Whether to load pickles.
-        objects: The store of large pickles, or None.
-        keep: Whether equal large values, also of other trees, become one object.
-
-    Raises:
-        ValueError: If a tag is malformed. A forged tree may also raise TypeError, KeyError and similar errors.
-        TuneError: If a pickle cannot be loaded.
-    """
-    return _Reader(unpickle, objects, keep).value(tree)
-
-
 class _TooComplex(Exception):
-    """The value refers to itself, or expands to too many nodes."""
+    """A value refers to itself, is nested too deeply, or expands to too many nodes."""
 
 
 class _Tagger:
     """Converts values to trees that JSON can represent.
 
+    An object that cannot be pickled is written as text only, and logged. It is read back as `Unrecorded`.
+
     Args:
-        objects: The store for large pickles, or None.
+        objects: The store for large pickles. None puts them into the tree.
     """
 
     def __init__(self, objects: ObjectStore | None):
         self._objects = objects
         self._nodes = 0
+
+    def record(self, record: dict[str, Any]) -> Any:
+        """The tree for a record."""
+        try:
+            return self.value(record, 0)
+        except _TooComplex:  # a field has a cycle or expands too far; only that field is pickled
+            return self.pairs([(key, self.field(value)) for key, value in record.items()])
 
     def value(self, value: Any, depth: int) -> Any:
         """The tree for any value."""
@@ -681,19 +650,12 @@ class _Tagger:
                     return _stored_tag(self._objects.put(value, text))
                 data = small
         except TypeError as error:
-            _warn_once(type(value).__qualname__, text, str(error))
+            warn_once(
+                f"{text} is recorded as text only, so a resume cannot restore it: {error}",
+                about=f"an unrecorded {type(value).__qualname__}",  # every report may have such an object
+            )
             return _tag("unrecorded", str(error), text=text)
         return _pickle_tag(Pickled(text, PYTHON, data, None, len(data)))
-
-
-_warned: set[str] = set()
-
-
-def _warn_once(kind: str, text: str, reason: str) -> None:
-    """Log the warning once for each class, even if every report has such an object."""
-    if kind not in _warned:
-        _warned.add(kind)
-        logger.warning("%s is recorded as text only, so a resume cannot restore it: %s", text, reason)
 
 
 _SHAPES: dict[type, int] = {list: 1, tuple: 2, dict: 3, set: 4, frozenset: 5}
@@ -772,12 +734,12 @@ def _stored_tag(value: StoredValue) -> dict[str, Any]:
 
 
 class _Reader:
-    """Converts trees with tags back to values.
+    """Converts trees with tags back to values. A malformed tag raises a ValueError, TypeError, KeyError or the like.
 
     Args:
         unpickle: Whether to load pickles.
         objects: The store of large pickles, or None.
-        keep: See `from_tree`.
+        keep: Whether equal large values, also of other trees, become one object.
     """
 
     def __init__(self, unpickle: bool, objects: ObjectStore | None, keep: bool):
@@ -892,7 +854,7 @@ def encode(record: dict[str, Any], objects: ObjectStore | None = None) -> bytes:
                 text = None
     if text is None or (len(text) > LARGE_BYTES and objects is not None):
         lighter = record if objects is None else objects.by_reference(record)
-        text = json.dumps(to_tree(lighter, objects), separators=(",", ":"), allow_nan=False)
+        text = json.dumps(_Tagger(objects).record(lighter), separators=(",", ":"), allow_nan=False)
     return sealed(text)
 
 
@@ -973,7 +935,7 @@ def decode(line: bytes, unpickle: bool = False, objects: ObjectStore | None = No
         if _MARK in text:
             # keep objects of configurations, since many trials share them; do not keep objects of results
             keep = type(record) is dict and record.get(records.KIND) in _WITH_CONFIG
-            record = from_tree(record, unpickle, objects, keep)
+            record = _Reader(unpickle, objects, keep).value(record)
     except (RecursionError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
         raise ValueError(f"a line has a good checksum, but no record in it: {error!r}") from error
     if type(record) is not dict:

@@ -99,8 +99,11 @@ class RunLock:
         self.holder: Holder | None = None
         self._descriptor: int | None = None
 
-    def acquire(self) -> None:
+    def acquire(self) -> Holder:
         """Take the lock. Does not wait for it.
+
+        Returns:
+            This process as its holder.
 
         Raises:
             RunLockedError: If another driver holds it, in this process or another; the text names the holder.
@@ -110,11 +113,10 @@ class RunLock:
             other = _held.get(self.path)
             if other is not None and other.holder is not None and other.holder.pid == os.getpid():
                 raise _locked(self.path, other.holder)
-            try:
-                self._acquire(Holder.here())
-            except OSError as error:
-                raise TuneError(f"the run's lock {self.path} cannot be taken ({error.strerror or error})") from error
+            holder = Holder.here()
+            self._acquire(holder)
             _held[self.path] = self
+            return holder
 
     def release(self) -> None:
         """Release the lock. Does nothing if it is not held."""
@@ -144,12 +146,7 @@ class RunLock:
             if self.holder is None:
                 return
             descriptor = self._descriptor
-            try:
-                if os.path.islink(self.path):
-                    os.rename(self.path, files.free_name(f"{self.path}.other"))
-                self._acquire(self.holder)
-            except OSError as error:
-                raise TuneError(f"the run's lock {self.path} cannot be taken ({error.strerror or error})") from error
+            self._acquire(self.holder, may_set_aside=True)
             if descriptor is not None:
                 os.close(descriptor)
             logger.warning("the lock %s was removed during the run; it is taken again", self.path)
@@ -170,16 +167,22 @@ class RunLock:
     def __exit__(self, *args: object) -> None:
         self.release()
 
-    def _acquire(self, holder: Holder) -> None:
-        descriptor = files.open_own(self.path, os.O_RDWR | os.O_CREAT, within=os.path.dirname(self.path))
+    def _acquire(self, holder: Holder, may_set_aside: bool = False) -> None:
+        """Lock the file for `holder`. A link at its path is an error, or renamed if it `may_set_aside` the link."""
         try:
-            if not _lock(descriptor, self.path):
-                raise _locked(self.path, _read_holder(self.path))
-            self.holder, self._descriptor = holder, descriptor
-            _write(descriptor, json.dumps(holder._asdict()).encode() + b"\n")
-        except BaseException:
-            os.close(descriptor)
-            raise
+            if may_set_aside and os.path.islink(self.path):
+                os.rename(self.path, files.free_name(f"{self.path}.other"))
+            descriptor = files.open_own(self.path, os.O_RDWR | os.O_CREAT, within=os.path.dirname(self.path))
+            try:
+                if not _lock(descriptor, self.path):
+                    raise _locked(self.path, _read_holder(self.path))
+            except BaseException:
+                os.close(descriptor)
+                raise
+        except OSError as error:
+            raise TuneError(f"the run's lock {self.path} cannot be taken ({error.strerror or error})") from error
+        self.holder, self._descriptor = holder, descriptor
+        _write(descriptor, json.dumps(holder._asdict()).encode() + b"\n")
 
 
 def read_holder(path: str | os.PathLike[str]) -> Holder | None:

@@ -22,7 +22,7 @@ from minitune.record.codec import ObjectStore
 from minitune.record.disk import RESERVE_BYTES, Disk, Housekeeper
 from minitune.record.journal import Journal
 from minitune.record.layout import RunDirectory, is_run
-from minitune.record.lock import RunLock
+from minitune.record.lock import Holder, RunLock
 from minitune.record.plugin_states import StateKeeper
 from minitune.record.recorder import Listener, Recorder
 
@@ -50,6 +50,8 @@ class OpenRun:
     """
 
     recorder: Recorder
+    _journal: Journal
+    _driver: Holder
 
     def __init__(
         self,
@@ -78,12 +80,15 @@ class OpenRun:
         )
         self._dirname_creators = dirname_creators
         self._listen = listen
-        self._journal: Journal | None = None
+        self._closing = contextlib.ExitStack()
         self._pid = os.getpid()
 
     def __enter__(self) -> OpenRun:
-        self._lock.acquire()
-        try:
+        with contextlib.ExitStack() as stack:
+            self._driver = self._lock.acquire()
+            stack.callback(self._lock.release)
+            stack.callback(self._disk.free)
+            stack.callback(self._housekeeper.close)
             self._prepare()
             self._journal = Journal(
                 self.run.journal,
@@ -93,6 +98,7 @@ class OpenRun:
                 self._lock,
                 is_new=self._is_new,
             )
+            stack.callback(self._journal.close)
             if self.is_blank and self.run.has_trials():
                 raise self.run.lost_journal()
             self.recorder = Recorder(
@@ -104,21 +110,12 @@ class OpenRun:
                 is_strict=self._durability == "strict",
                 listen=self._listen,
             )
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
+            self._closing = stack.pop_all()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if os.getpid() != self._pid:  # a child that a plug-in forked is exiting; the run continues in its parent
-            return
-        try:
-            if self._journal is not None:
-                self._journal.close()
-        finally:
-            self._housekeeper.close()
-            self._disk.free()
-            self._lock.release()
+        if os.getpid() == self._pid:  # otherwise a child that a plug-in forked exits; the run continues in its parent
+            self._closing.close()
 
     def _prepare(self) -> None:
         """Check and clean the directory before the journal is opened. The caller holds the lock.
@@ -148,14 +145,12 @@ class OpenRun:
     @property
     def objects(self) -> ObjectStore:
         """The store of large values."""
-        if self._journal is None:
-            raise RuntimeError("enter the OpenRun before you store something in it")
         return self._journal.objects
 
     @property
     def is_blank(self) -> bool:
         """Whether the journal has no records, because an earlier driver ended before it wrote the first one."""
-        return self._journal is not None and self._journal.offset == 0
+        return self._journal.offset == 0
 
     def begin(self, first: records.Record | None = None) -> None:
         """Write the first records of this driver. Blocks for a sync unless the durability is `process`.
@@ -163,14 +158,12 @@ class OpenRun:
         Args:
             first: The `run` record of a new run, or None.
         """
-        driver = self._lock.holder
-        if self._journal is None or driver is None:
-            raise RuntimeError("enter the OpenRun before you begin it")
         if first is not None:
             self._journal.append(first)
         boot_id = ""  # distinguishes this boot of the machine from others; empty if unknown
         with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot_id = file.read().strip()
+        driver = self._driver
         self._journal.append(records.opened(driver.pid, driver.start_time, boot_id, driver.host))
         if self._durability != "process":
             self._journal.sync()  # from here on the run can be resumed even after a power cut

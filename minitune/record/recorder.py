@@ -147,7 +147,6 @@ class Recorder:
             seed=trial.seed,
             resources=trial.resources,
             name=trial.name,
-            directory="",
             tag=trial.experiment_tag,
             evaluated_params=trial.evaluated_params,
             experiment=trial.experiment_number,

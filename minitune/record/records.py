@@ -1,7 +1,15 @@
 """The records of a run's journal: the fields of each kind. Only this module defines the names of the fields.
 
 A record is a dict whose first field is its kind. The other fields have the names of the arguments of the function that
-makes the record.
+makes the record. These names mean the same in all kinds:
+
+* `trial`: the trial's id;
+* `attempt`: the number of its attempt, from 1;
+* `number`: minitune's own count of its reports, from 1; in a `trial` record its place in the order of submission;
+* `checkpoint`: the number of a checkpoint; in `result` and `checkpoint` records its manifest;
+* `directory`: the name of the trial's directory below the run's;
+* `tag`: its experiment tag; `evaluated_params`: its searched parameters by path;
+* `at`: the time of the record, in seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -113,27 +121,15 @@ def trial(
     seed: int,
     resources: Resources,
     name: str,
-    directory: str,
     tag: str = "",
     evaluated_params: Mapping[str, Any] | None = None,
     experiment: int = 0,
     replaces: str = "",
 ) -> Record:
-    """A trial is part of the run.
+    """A trial is part of the run: its configuration, and what else its start needs.
 
-    Args:
-        trial: Its id.
-        number: Its place in the order of submission.
-        config: Its configuration.
-        seed: Its seed.
-        resources: The resources that it needs.
-        name: Its name.
-        directory: Name of its directory below the run's, or an empty text if it has none yet.
-        tag: Its experiment tag.
-        evaluated_params: The searched parameters by path.
-        experiment: Which of the run's experiments it belongs to.
-        replaces: Id of the trial that it replaces, because that trial is started over; empty for a trial that the
-            searcher proposed.
+    The field `experiment` has the number of its experiment in the run. The field `replaces` has the id of the trial
+    that it starts over. It is empty if the searcher proposed this trial.
     """
     return {
         KIND: TRIAL,
@@ -143,7 +139,6 @@ def trial(
         "seed": seed,
         "resources": _resource_fields(resources),
         "name": name,
-        "directory": directory,
         "tag": tag,
         "evaluated_params": evaluated_params or {},
         "experiment": experiment,
@@ -152,14 +147,7 @@ def trial(
 
 
 def start(trial: str, attempt: int, checkpoint: int | None, directory: str = "") -> Record:
-    """A trial's worker is about to get its first call.
-
-    Args:
-        trial: The trial's id.
-        attempt: 1 for the first.
-        checkpoint: Number of the checkpoint that it continues from, or None.
-        directory: Name of the trial's directory below the run's.
-    """
+    """A trial's worker is about to get its first call. It continues from `checkpoint`, or from none."""
     at = clock.current.time()
     return {KIND: START, "trial": trial, "attempt": attempt, "checkpoint": checkpoint, "directory": directory, "at": at}
 
@@ -174,17 +162,9 @@ def result(
     checkpoint: CheckpointRecord | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Record:
-    """A report, the decision on it, and the checkpoint that came with it.
+    """A report, the decision on it with its reason, and the checkpoint that came with it, which this record commits.
 
-    Args:
-        trial: The trial's id.
-        attempt: The attempt that reported.
-        number: minitune's own count of the trial's reports, from 1.
-        metrics: The report.
-        decision: CONTINUE, PAUSE, STOP or NOOP.
-        reason: Why.
-        checkpoint: The checkpoint that this record commits, or None.
-        facts: The facts behind the reason. The field is left out if there are none.
+    The field `facts` has the facts behind the reason. It is left out if there are none.
     """
     record = {
         KIND: RESULT,
@@ -202,20 +182,13 @@ def result(
 
 
 def checkpoint(trial: str, attempt: int, number: int, checkpoint: CheckpointRecord) -> Record:
-    """A checkpoint was made without a report, for example by saving a class trainable. This record commits it.
-
-    Args:
-        trial: The trial's id.
-        attempt: The attempt that wrote it.
-        number: The report that it belongs to.
-        checkpoint: The checkpoint.
-    """
+    """A checkpoint of report `number` was made without a report, for example by saving a class. This commits it."""
     fields = _checkpoint_fields(checkpoint)
     return {KIND: CHECKPOINT, "trial": trial, "attempt": attempt, "number": number, "checkpoint": fields}
 
 
 def drop(trial: str, checkpoint: int) -> Record:
-    """A surplus checkpoint, given by its number, is about to be removed."""
+    """A surplus checkpoint is about to be removed."""
     return {KIND: DROP, "trial": trial, "checkpoint": checkpoint}
 
 
@@ -225,7 +198,7 @@ def rollback(trial: str, attempt: int, number: int) -> Record:
 
 
 def exploit(trial: str, donor: str, checkpoint: int, config: Mapping[str, Any], reason: str = "") -> Record:
-    """A trial is about to continue from a checkpoint of the donor, given by its number, with a new configuration.
+    """A trial is about to continue from a checkpoint of the donor, another trial, with a new configuration.
 
     The field `reason` is left out if it is empty. If a scheduler decided this upon a result, the reason is in the
     `result` record.
@@ -262,12 +235,7 @@ def status(
 
 
 def note(trial: str, text: str) -> Record:
-    """A remark about a trial for people. It changes no state.
-
-    Args:
-        trial: The trial's id.
-        text: A clause, such as `it was told to stop, but ...`.
-    """
+    """A remark about a trial for people: a clause, such as `it was told to stop, but ...`. It changes no state."""
     return {KIND: NOTE, "trial": trial, "text": text}
 
 
@@ -296,15 +264,7 @@ def change(
     resources: Resources | None,
     evaluated_params: Mapping[str, Any] | None = None,
 ) -> Record:
-    """A plug-in has changed a trial.
-
-    Args:
-        trial: The trial's id.
-        config: Its new configuration, or None if it is unchanged.
-        tag: Its new experiment tag, or None if it is unchanged.
-        resources: The resources that it needs now, or None if they are unchanged.
-        evaluated_params: The searched parameters by path. The field is left out if they are unchanged.
-    """
+    """A plug-in has changed a trial. A field that has not changed is None; `evaluated_params` is left out then."""
     fields = None if resources is None else _resource_fields(resources)
     record = {KIND: CHANGE, "trial": trial, "config": config, "tag": tag, "resources": fields}
     if evaluated_params is not None:

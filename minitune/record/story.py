@@ -1077,18 +1077,62 @@ class PastRun:
         file = run.journal
         if not os.path.isfile(file):
             raise FileNotFoundError(f"{directory} holds no run: it has no journal; pass <storage_path>/<name>")
-        past = cls(directory)
-        curves = _CurveReader(past)
-        story = Story(directory, details=False)
-        for change in story.follow(journal.read(file)):
-            curves.take(change)
+        past, story = cls(directory), Story(directory, details=False)
+        past._fill(story.follow(journal.read(file)))
         if not story.trials and run.has_trials():
             raise run.lost_journal()
-        if not any(past.curves.values()):
+        if not past.curves:
             raise TuneError(f"the run in {directory} has no results yet")
         past.metric, past.mode, past.took_s = story.goal.metric, story.goal.mode, story.worked_s
-        curves.close()
         return past
+
+    def _fill(self, changes: Iterable[Change]) -> None:
+        """Collect the curves and configurations, and count the workers."""
+        curves = self.curves
+        ended: set[str] = set()  # ids of trials with a whole curve
+        exploited: set[str] = set()
+        running: set[str] = set()
+        for change in changes:
+            kind, trial = change.kind, change.trial
+            if kind == records.OPEN:
+                running.clear()
+            if trial is None:
+                continue
+            trial_id = trial.trial_id
+            if kind == records.STATUS and change.step is Step.TRAIN:
+                running.add(trial_id)
+                self.num_workers = max(self.num_workers, len(running))
+            elif kind == records.STATUS:
+                running.discard(trial_id)
+            if trial_id in exploited:
+                continue
+            if kind == records.TRIAL:
+                if change.replaced is not None:
+                    curves.pop(change.replaced.trial_id, None)
+                curves[trial_id], self.configs[trial_id] = [], trial.config
+            elif kind == records.RESULT:
+                record, metrics = change.record, change.record["metrics"]
+                seconds = metrics.get(TIME_THIS_ITER_S)
+                kept = {key: value for key, value in metrics.items() if key not in _OF_THE_RUN}
+                curves[trial_id].append((kept, float(seconds) if is_real(seconds) and seconds >= 0 else 0.0))
+                if record["decision"] == STOP and record["reason"].startswith((STOP_CRITERION, TRAINABLE_ENDED)):
+                    ended.add(trial_id)
+            elif kind == records.ROLLBACK:
+                del curves[trial_id][change.record["number"] :]
+                ended.discard(trial_id)
+            elif kind == records.EXPLOIT:
+                exploited.add(trial_id)
+            elif change.step is Step.STOP and change.record["cause"] == HAS_RETURNED:
+                ended.add(trial_id)
+            elif change.step is Step.FAIL:
+                ended.discard(trial_id)
+        self.curves = {trial_id: curve for trial_id, curve in curves.items() if curve}
+        longest = max(map(len, self.curves.values()), default=0)
+        self.cut = frozenset(
+            trial_id
+            for trial_id, curve in self.curves.items()
+            if trial_id in exploited or (trial_id not in ended and len(curve) < longest)
+        )
 
     @property
     def num_results(self) -> int:
@@ -1099,65 +1143,3 @@ class PastRun:
     def training_s(self) -> float:
         """The training time of all curves together, in seconds."""
         return sum(seconds for curve in self.curves.values() for _, seconds in curve)
-
-
-class _CurveReader:
-    """Collects the curves of a run from the changes of its story.
-
-    Args:
-        run: The run to fill.
-    """
-
-    def __init__(self, run: PastRun):
-        self.run = run
-        self._ended: set[str] = set()
-        self._exploited: set[str] = set()
-        self._running: set[str] = set()
-
-    def take(self, change: Change) -> None:
-        """Take the next change."""
-        kind, trial = change.kind, change.trial
-        if kind == records.OPEN:
-            self._running.clear()
-        if trial is None:
-            return
-        trial_id = trial.trial_id
-        if kind == records.STATUS and change.step is Step.TRAIN:
-            self._running.add(trial_id)
-            self.run.num_workers = max(self.run.num_workers, len(self._running))
-        elif kind == records.STATUS:
-            self._running.discard(trial_id)
-        if trial_id in self._exploited:
-            return
-        if kind == records.TRIAL:
-            if change.replaced is not None:
-                self.run.curves.pop(change.replaced.trial_id, None)
-            self.run.curves[trial_id], self.run.configs[trial_id] = [], trial.config
-        elif kind == records.RESULT:
-            record, metrics = change.record, change.record["metrics"]
-            seconds = metrics.get(TIME_THIS_ITER_S)
-            kept = {key: value for key, value in metrics.items() if key not in _OF_THE_RUN}
-            self.run.curves[trial_id].append((kept, float(seconds) if is_real(seconds) and seconds >= 0 else 0.0))
-            if record["decision"] == STOP and record["reason"].startswith((STOP_CRITERION, TRAINABLE_ENDED)):
-                self._ended.add(trial_id)
-        elif kind == records.ROLLBACK:
-            del self.run.curves[trial_id][change.record["number"] :]
-            self._ended.discard(trial_id)
-        elif kind == records.EXPLOIT:
-            self._exploited.add(trial_id)
-        elif change.step is Step.STOP and change.record["cause"] == HAS_RETURNED:
-            self._ended.add(trial_id)
-        elif change.step is Step.FAIL:
-            self._ended.discard(trial_id)
-
-    def close(self) -> None:
-        """Remove empty curves and determine the cut ones. Call this after the last change."""
-        curves = self.run.curves
-        for trial_id in [trial_id for trial_id, curve in curves.items() if not curve]:
-            del curves[trial_id]
-        longest = max(map(len, curves.values()), default=0)
-        self.run.cut = frozenset(
-            trial_id
-            for trial_id, curve in curves.items()
-            if trial_id in self._exploited or (trial_id not in self._ended and len(curve) < longest)
-        )

@@ -488,7 +488,7 @@ def test_large_objects_lie_beside_the_journal(tmp_path: Path) -> None:
 
     with Journal(path, "strict", is_new=True) as log:
         log.append(run_record())
-        log.append(records.trial("a", 0, {"c": Config}, seed=1, resources=Resources.of(None), name="n", directory="d"))
+        log.append(records.trial("a", 0, {"c": Config}, seed=1, resources=Resources.of(None), name="n"))
 
     assert path.stat().st_size < 5_000
     assert len(list((tmp_path / "objects").iterdir())) == 1
@@ -497,7 +497,7 @@ def test_large_objects_lie_beside_the_journal(tmp_path: Path) -> None:
 
 
 def trial_with(value: Any) -> dict[str, Any]:
-    return records.trial("a", 0, {"v": value}, seed=1, resources=Resources.of(None), name="n", directory="d")
+    return records.trial("a", 0, {"v": value}, seed=1, resources=Resources.of(None), name="n")
 
 
 class Owners:
@@ -524,11 +524,11 @@ def test_a_large_object_is_on_the_disk_before_its_record_and_the_driver_does_not
         log.append(run_record())
         log.append(trial_with(b"x" * 2_000_000))
         assert owners.names[-2:] == ["prepared", "journal"]
+    monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # no other thread syncs
     with Journal(tmp_path / "other", "batched", is_new=True) as log:
         log.append(run_record())
         log.sync()
         owners.names.clear()
-        monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # no one else syncs now
         log.append(trial_with(b"y" * 2_000_000))
         assert owners.names == []
         (mark,) = (tmp_path / "objects").glob("*.unsynced")
@@ -593,7 +593,7 @@ def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
         for record in (
             run_record(),
             records.opened(12, 34.5, "boot", "host"),
-            records.trial("a", 0, {"lr": 0.1}, seed=7, resources=resources, name="t_a", directory="t_a_x"),
+            records.trial("a", 0, {"lr": 0.1}, seed=7, resources=resources, name="t_a"),
             records.start("a", 1, None, "t_a_x"),
             records.result("a", 1, 1, {"loss": 1.0}, "PAUSE", "why", checkpoint),
             records.checkpoint("a", 1, 1, checkpoint),
