@@ -746,7 +746,7 @@ def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
             keep_descendants=plan.run_config.keep_descendants,
             needed=NEEDED_BY_TRIALS,
             preload=bool(tune.preload),
-            ahead=plan.template,
+            ahead=plan.zygote,
         )
     elif name == "inline":
         from minitune.execution.inline import InlineTrialExecutor

@@ -31,7 +31,7 @@ from minitune.settings import setting
 from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
-    from minitune.actor.template import Template
+    from minitune.actor.zygote_process import ZygoteProcess
     from minitune.execution.trial_executor import TrialExecutor
     from minitune.record.run_files import RecordedTuner
 
@@ -56,7 +56,7 @@ class Plan:
         run_config: A shallow copy of the user's `RunConfig`.
         id_prefix: The prefix of the trials' ids; None for the default.
         raises: Whether the call that runs this plan raises the first failure of a trial at its end.
-        template: The process that workers are forked from, until the executor takes it.
+        zygote: The process that workers are forked from, until the executor takes it.
     """
 
     experiments: list[Experiment]
@@ -64,7 +64,7 @@ class Plan:
     run_config: RunConfig
     id_prefix: str | None = None
     raises: bool = False
-    template: Template | None = None
+    zygote: ZygoteProcess | None = None
 
     def __post_init__(self) -> None:
         # shallow copies: one object may stand for two experiments, and users may change theirs later
@@ -143,7 +143,7 @@ class Plan:
     def start_ahead(self) -> Iterator[None]:
         """Start the process that workers are forked from, so that it starts while the driver prepares the run.
 
-        Inside the `with` block, `template` is that process, or None if the plan does not need it.
+        Inside the `with` block, `zygote` is that process, or None if the plan does not need it.
 
         Raises:
             TypeError: If `sys.path` or `sys.argv` holds an object that workers cannot receive.
@@ -154,16 +154,16 @@ class Plan:
             require_texts("sys.path", [entry for entry in sys.path if not isinstance(entry, os.PathLike)])
             require_texts("sys.argv", sys.argv)
             if start_method() == "zygote":
-                from minitune.actor.template import Template
+                from minitune.actor.zygote_process import ZygoteProcess
 
                 with suppress(OSError):  # the start of the first worker reports the error
-                    self.template = Template(new_run_id(), self.run_config.keep_descendants, NEEDED_BY_TRIALS)
+                    self.zygote = ZygoteProcess(new_run_id(), self.run_config.keep_descendants, NEEDED_BY_TRIALS)
         try:
             yield
         finally:
-            template, self.template = self.template, None
-            if template is not None:
-                template.drop()
+            zygote, self.zygote = self.zygote, None
+            if zygote is not None:
+                zygote.drop()
 
     def recorded(self) -> RecordedTuner:
         """The part of this plan that a resume needs. Searcher and scheduler are in the state before their first run."""

@@ -67,10 +67,10 @@ ALSO: dict[str, set[str]] = {
         "legacy.keywords",
     },
     "readers": {"trainable.session"},
-    "API": {"actor.launcher", "actor.template"},
+    "API": {"actor.launcher", "actor.zygote_process"},
 }
 """Single modules that a layer may import besides: what a `Study` reads earlier runs with; the executor protocol, what
-makes the worker's factory, and what it is sent by name; how output of a trial is caught; the template of a worker."""
+makes the worker's factory, and what it is sent by name; how output of a trial is caught; the zygote of a run."""
 
 NEEDED_AT_RUN_TIME = {"cloudpickle", "psutil"}
 MAY_NEED_MORE = ("integration.", "sklearn.", "testing.")

@@ -19,9 +19,10 @@ START_METHOD_VARIABLE = "MINITUNE_START_METHOD"
 """Environment variable that overrides the choice of how workers start: `zygote` or `interpreter`."""
 
 
-class Listener(Protocol):
-    """Receives the events of a process. `on_gone` or `on_refused` is always called last; the other calls may be
-    missing.
+class Listener:
+    """Hears of the life of a process. `on_gone` or `on_refused` is always called last; the other calls may be missing.
+
+    Each method does nothing unless a subclass overrides it.
     """
 
     def on_started(self, pid: int) -> None:

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from minitune.actor.channel import ChannelClosedError, DriverEnd
-from minitune.actor.launcher import Launcher, start_method
+from minitune.actor.launcher import Launcher, Listener, start_method
 from minitune.actor.loop import Loop, Timer
 from minitune.actor.messages import (
     CHANNEL_LOST_EXIT,
@@ -57,7 +57,7 @@ from minitune.base import files
 from minitune.error import STOP_SWALLOWED, RemoteError
 
 if TYPE_CHECKING:
-    from minitune.actor.template import Template
+    from minitune.actor.zygote_process import ZygoteProcess
 
 _PACKAGE = re.escape(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _OWN_FRAME = re.compile(rf'  File "({_PACKAGE}.(actor|execution|trainable)\b.*|<string>)", line \d+ in \S+$')
@@ -92,7 +92,7 @@ class MemoryEvidence(Protocol):
         ...
 
 
-class ActorProcess:
+class ActorProcess(Listener):
     """One worker, and the actor in it.
 
     Args:
@@ -610,7 +610,7 @@ def make_launcher(
     run_id: str,
     keep_descendants: bool,
     needed: Sequence[str] = (),
-    ahead: Template | None = None,
+    ahead: ZygoteProcess | None = None,
 ) -> Launcher:
     """Return the launcher for this machine.
 
@@ -618,8 +618,8 @@ def make_launcher(
         loop: The driver's loop.
         run_id: Identifies the driver's workers; 16 hexadecimal digits.
         keep_descendants: Whether the descendants of a worker may stay after the worker's normal end.
-        needed: Modules that all workers need: a template process imports them once for the workers that it forks.
-        ahead: The template process that forks the first workers; the launcher closes it.
+        needed: Modules that all workers need: a zygote imports them once for the workers that it forks.
+        ahead: The first zygote, if it was started already; the launcher closes it.
 
     Raises:
         ValueError: See `start_method`.

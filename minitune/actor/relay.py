@@ -242,7 +242,7 @@ class _Relay:
         worker.carry({_CONTROL: control, _REPORTS: reports})
 
 
-class _Carried:
+class _Carried(Listener):
     """A worker, at its relay. Passes on the bytes of its channels and the events of its launcher.
 
     Args:

@@ -1,8 +1,20 @@
-"""ZygoteLauncher: the driver's side of the template processes (zygotes), which fork workers. Linux only.
+"""ZygoteLauncher: lets zygotes fork the workers. Linux only.
 
-A template process (`Template`) has imported the modules that all workers need, so a worker that it forks is ready at
-once. The driver may start the first one before it has a launcher. If the driver dies, the socket between them is
-closed, and the template process kills its workers and exits.
+A zygote is a process that has imported what all workers need, so a worker that it forks is ready at once (see
+`zygote`). A launcher has up to three kinds of zygotes:
+
+- The *bare* one has imported the modules that all workers need, and nothing else. The driver may start it before it has
+  a launcher.
+- The *loaded* one has also preloaded values of this run, such as the trainable. Workers that may use them are forked
+  from this one and wait until it has loaded them. A preload that fails, takes too long, or makes forking unsafe is left
+  out: each worker then loads that value itself.
+- A zygote of its own for each worker that has to be *alone*. It ends with that worker.
+
+While workers come and go quickly, one is always forked in advance, the *spare*, so that the next actor need not wait.
+If the system does not let a zygote fork, all later workers are new interpreters.
+
+The zygote kills its workers and reports their ends. If it dies, they die with it by the parent-death signal, and the
+launcher kills their descendants, which it finds by their markers.
 """
 
 from __future__ import annotations
@@ -33,7 +45,7 @@ from minitune.actor.messages import (
 )
 from minitune.actor.packets import receive_packet
 from minitune.actor.process_tree import Sweep
-from minitune.actor.template import Template
+from minitune.actor.zygote_process import ZygoteProcess
 from minitune.base.descriptors import has_room_for_worker
 
 if TYPE_CHECKING:
@@ -43,14 +55,26 @@ _log = logging.getLogger("minitune")
 
 
 @dataclass
-class _Launched:
-    """The launcher's record of one worker."""
+class _Worker:
+    """The launcher's record of one worker, from `launch` to its end.
+
+    Attributes:
+        token: Its name.
+        marker: The text in the environment of all its descendants.
+        listener: Hears of its life.
+        began_s: When an actor got it.
+        zygote: The one that was asked to fork it; None before that, and after that zygote has died.
+        is_alone: Whether the zygote is its own.
+        worker_ends: Its ends of the control channel and the report pipe, until they are sent to the zygote.
+        pid: Its process; 0 before the fork.
+        pidfd: Its process descriptor; -1 if there is none.
+    """
 
     token: str
     marker: str
     listener: Listener
     began_s: float
-    template: Template | None = None
+    zygote: ZygoteProcess | None = None
     is_alone: bool = False
     worker_ends: Sequence[socket.socket] = ()
     pid: int = 0
@@ -67,13 +91,7 @@ class _Launched:
 
 
 class ZygoteLauncher:
-    """Forks workers from a template process, or from a second one with preloaded modules, for workers that may use
-    them.
-
-    Workers that have to be alone get their own template process, which ends with them.
-
-    While workers come and go quickly, one is always forked in advance, so that the next actor need not wait. If the
-    system does not let the template process fork, all later workers are new interpreters.
+    """A `Launcher` with zygotes.
 
     Args:
         loop: The driver's loop.
@@ -89,24 +107,24 @@ class ZygoteLauncher:
         run_id: str,
         keep_descendants: bool,
         needed: Sequence[str] = (),
-        ahead: Template | None = None,
+        ahead: ZygoteProcess | None = None,
     ):
         self._loop = loop
         self._run_id = run_id
         self._keep_descendants = keep_descendants
         self._needed = needed
         self._ahead = ahead
-        self._launched: dict[str, _Launched] = {}
-        self.templates: list[Template] = []
-        self._bare: Template | None = None
-        self._loaded: Template | None = None
-        self._preloads: list[bytes] = []
-        self._preloading = 0
+        self._workers: dict[str, _Worker] = {}
+        self._zygotes: set[ZygoteProcess] = set()
+        self._bare: ZygoteProcess | None = None
+        self._loaded: ZygoteProcess | None = None
+        self._preloads: list[bytes] = []  # the actions that the loaded zygote has to carry out
+        self._preloading = 0  # so many of them, the last ones, are not answered yet
         self._preload_timer: Timer | None = None
         self.importing = ""
-        self._held: dict[str, _Launched] = {}
+        self._held: dict[str, _Worker] = {}  # workers that wait for the preload
         self._tokens = map(str, itertools.count(1))
-        self._spare: _Launched | None = None
+        self._spare: _Worker | None = None
         self._spare_ends: Sequence[socket.socket] = ()
         self._lives_are_short = False
         self._is_closed = False
@@ -125,51 +143,49 @@ class ZygoteLauncher:
         """See `Launcher.launch`."""
         if self._interpreters is not None:
             return self._interpreters.launch(listener, preload, alone)
-        launched, ours = (None if alone else self._take_spare(preload)) or self._new(listener)
-        if alone:
-            self._loop.call_later(0.0, lambda: self._place_alone(launched))
-        elif launched.template is None:
-            self._loop.call_later(0.0, lambda: self._place(launched, preload))
-        else:
-            launched.listener = listener
-            launched.began_s = self._loop.time()
-            if launched.pid:
-                self._loop.call_later(0.0, lambda: listener.on_started(launched.pid))
+        worker, ours = (None if alone else self._take_spare(preload)) or self._new(listener)
+        if worker.zygote is None:
+            self._loop.call_later(0.0, lambda: self._place(worker, preload, alone))
+        else:  # the spare
+            worker.listener = listener
+            worker.began_s = self._loop.time()
+            if worker.pid:
+                self._loop.call_later(0.0, lambda: listener.on_started(worker.pid))
         if self._lives_are_short and not alone:
             self._loop.call_later(0.0, lambda: self._fork_ahead(preload))
-        return launched.token, Channel(ours[0]), Channel(ours[1])
+        return worker.token, Channel(ours[0]), Channel(ours[1])
 
     def signal(self, token: str, number: int, whole_group: bool) -> None:
         """See `Launcher.signal`."""
-        launched = self._launched.get(token)
-        if launched is None and self._interpreters is not None:
+        worker = self._workers.get(token)
+        if worker is None and self._interpreters is not None:
             self._interpreters.signal(token, number, whole_group)
-        elif launched is not None and launched.template is not None:
-            self._send(launched.template, ["signal", token, str(int(number)), "group" if whole_group else ""])
+        elif worker is not None and worker.zygote is not None:
+            self._send(worker.zygote, ["signal", token, str(int(number)), "group" if whole_group else ""])
 
     def kill(self, token: str) -> None:
         """See `Launcher.kill`."""
-        launched = self._launched.get(token)
-        if launched is None:
+        worker = self._workers.get(token)
+        if worker is None:
             if self._interpreters is not None:
                 self._interpreters.kill(token)
-        elif launched.template is not None:
-            self._send(launched.template, ["kill", token])
-        else:  # not requested yet
-            self._loop.call_later(0.0, lambda: self._finish(launched, None, 0, survivors=False))
+        elif worker.zygote is not None:
+            self._send(worker.zygote, ["kill", token])
+        else:  # it was not requested yet
+            self._loop.call_later(0.0, lambda: self._finish(worker, None, 0, survivors=False))
 
     def force(self, token: str) -> None:
         """See `Launcher.force`. If a zygote has not even answered a request to fork, it is killed."""
-        launched = self._launched.get(token)
-        if launched is None:
+        worker = self._workers.get(token)
+        if worker is None:
             if self._interpreters is not None:
                 self._interpreters.force(token)
             return
-        if launched.pidfd >= 0:
-            _kill_by_descriptor(launched.pidfd)
-        elif launched.template is not None and not launched.pid:
-            launched.template.popen.kill()
-        self._sweep([launched])
+        if worker.pidfd >= 0:
+            _kill_by_descriptor(worker.pidfd)
+        elif worker.zygote is not None and not worker.pid:
+            worker.zygote.popen.kill()
+        self._sweep([worker])
 
     def is_ending(self, pid: int) -> bool:
         """See `Launcher.is_ending`."""
@@ -188,44 +204,44 @@ class ZygoteLauncher:
     def close(self) -> None:
         """See `Launcher.close`."""
         self._is_closed = True
-        for template in list(self.templates):
-            self._retire(template)
+        for zygote in list(self._zygotes):
+            self._retire(zygote)
         self._bare = self._loaded = None
         self._preloads.clear()
-        for launched in list(self._launched.values()):
-            self._forget(launched)
+        for worker in list(self._workers.values()):
+            self._forget(worker)
         self._drop_spare()
         if self._interpreters is not None:
             self._interpreters.close()
 
-    # -- templates ---------------------------------------------------------------------------------------------
+    # -- zygotes ---------------------------------------------------------------------------------------------
 
-    def _start(self) -> Template:
-        template, self._ahead = self._ahead or Template(self._run_id, self._keep_descendants, self._needed), None
-        self.templates.append(template)
-        self._loop.watch(template.end.fileno(), lambda mask: self._on_socket(template, mask))
-        self._loop.watch(template.pidfd, lambda mask: self._on_template_dead(template))
-        return template
+    def _start(self) -> ZygoteProcess:
+        zygote, self._ahead = self._ahead or ZygoteProcess(self._run_id, self._keep_descendants, self._needed), None
+        self._zygotes.add(zygote)
+        self._loop.watch(zygote.end.fileno(), lambda mask: self._on_socket(zygote, mask))
+        self._loop.watch(zygote.pidfd, lambda mask: self._on_zygote_dead(zygote))
+        return zygote
 
     def _start_loaded(self) -> None:
-        """Start a template that preloads; workers that may use it wait for that."""
+        """Start the loaded zygote, and send it all actions."""
         try:
-            template = self._loaded = self._start()
+            zygote = self._loaded = self._start()
         except OSError as error:
             self._give_up_preload(f"could not start a process for it: {error}")
             return
         for action in self._preloads:
-            self._send_preload(template, action)
+            self._send_preload(zygote, action)
 
-    def _send_preload(self, template: Template, action: bytes) -> None:
+    def _send_preload(self, zygote: ZygoteProcess, action: bytes) -> None:
         try:
-            file = _memory_file()
+            file = open(os.memfd_create("preload"), "w+b")  # noqa: SIM115 - closed when it is sent
             file.write(action)
             file.seek(0)
         except OSError as error:
             self._give_up_preload(f"could not send it: {error}")
             return
-        self._send(template, ["preload"], [file])
+        self._send(zygote, ["preload"], [file])
         self._preloading += 1
         self._set_preload_timer()
 
@@ -237,8 +253,8 @@ class ZygoteLauncher:
             reason = f"it takes longer than {PRELOAD_S:g} s"
             self._preload_timer = self._loop.call_later(PRELOAD_S, lambda: self._leave_out(reason))
 
-    def _on_preloaded(self, template: Template, failure: str, unsafe: str) -> None:
-        if template is not self._loaded:
+    def _on_preloaded(self, zygote: ZygoteProcess, failure: str, unsafe: str) -> None:
+        if zygote is not self._loaded:
             return
         if failure:
             _log.debug(
@@ -252,7 +268,7 @@ class ZygoteLauncher:
         self._release_held()
 
     def _leave_out(self, reason: str) -> None:
-        """Drop the action in progress, and repeat the others in a new template, which has no trace of it."""
+        """Drop the action in progress, and repeat the others in a new zygote, which has no trace of it."""
         _log.info("each worker loads the trainable itself, because loading it once for all failed: %s", reason)
         culprit = len(self._preloads) - self._preloading  # answers come in order
         others = self._preloads[:culprit] + self._preloads[culprit + 1 :]
@@ -270,12 +286,12 @@ class ZygoteLauncher:
         self._release_held()
 
     def _drop_loaded(self) -> None:
-        """Forget the template that preloads. Workers that were forked from it live on."""
-        template, self._loaded = self._loaded, None
-        if self._spare is not None and self._spare.template is template:
+        """Forget the loaded zygote. Workers that were forked from it live on."""
+        zygote, self._loaded = self._loaded, None
+        if self._spare is not None and self._spare.zygote is zygote:
             self._drop_spare()
-        if template is not None and not any(one.template is template for one in self._launched.values()):
-            template.popen.kill()  # it may be busy with foreign code; its death will be reported
+        if zygote is not None and not any(worker.zygote is zygote for worker in self._workers.values()):
+            zygote.popen.kill()  # it may be busy with foreign code; its death will be reported
         self._preloads = []
         self._preloading = 0
         self._set_preload_timer()
@@ -284,72 +300,68 @@ class ZygoteLauncher:
         """Start the workers that have waited for the preload."""
         if self._preloading == 0:
             held, self._held = self._held, {}
-            for launched in held.values():
-                self._place(launched, preload=True)
+            for worker in held.values():
+                self._place(worker, preload=True)
 
-    def _retire(self, template: Template) -> None:
-        """End a template and all its workers."""
-        self._unwatch(template)
-        template.close()
-        if template in self.templates:
-            self.templates.remove(template)
+    def _retire(self, zygote: ZygoteProcess) -> None:
+        """End a zygote and all its workers."""
+        self._loop.unwatch(zygote.end.fileno())
+        self._loop.unwatch(zygote.pidfd)
+        zygote.close()
+        self._zygotes.discard(zygote)
 
-    def _unwatch(self, template: Template) -> None:
-        self._loop.unwatch(template.end.fileno())
-        self._loop.unwatch(template.pidfd)
-
-    def _on_template_dead(self, template: Template) -> None:
+    def _on_zygote_dead(self, zygote: ZygoteProcess) -> None:
         """Kill the descendants of its workers. The workers themselves die with it by the parent-death signal."""
-        while self._receive(template):
+        while self._receive(zygote):
             pass
-        self._retire(template)
-        code = template.popen.returncode
-        if template is self._bare:
+        self._retire(zygote)
+        code = zygote.popen.returncode
+        if zygote is self._bare:
             self._bare = None
-        if template is self._loaded:
+        if zygote is self._loaded:
             self._loaded = None
             if self._preloading:
                 self._leave_out(f"the process that loads it ended with status {code}")
         if code in (FORBIDDEN_EXIT, -signal.SIGSYS):
             self._use_interpreters(f"the zygote ended with status {code}")
-        lost = [launched for launched in self._launched.values() if launched.template is template]
+        lost = [worker for worker in self._workers.values() if worker.zygote is zygote]
         if lost:
             _log.warning("the zygote ended with status %s; %d worker(s) are lost with it", code, len(lost))
-        for launched in lost:
-            launched.template = None
-            launched.listener.on_lost(f"the zygote ended with status {code}")
-            if launched.pidfd >= 0:
-                _kill_by_descriptor(launched.pidfd)
+        for worker in lost:
+            worker.zygote = None
+            worker.listener.on_lost(f"the zygote ended with status {code}")
+            if worker.pidfd >= 0:
+                _kill_by_descriptor(worker.pidfd)
         self._sweep(lost)
 
-    def _sweep(self, launched: list[_Launched]) -> None:
-        """Kill a worker's tree instead of the zygote."""
+    def _sweep(self, workers: list[_Worker]) -> None:
+        """Kill the trees of workers instead of the zygote."""
 
         def on_done(survivors: bool) -> None:
-            for one in launched:
-                self._finish(one, None, 0, survivors)
+            for worker in workers:
+                self._finish(worker, None, 0, survivors)
 
-        if launched:
-            Sweep(self._loop, [one.marker for one in launched], on_done)
+        if workers:
+            Sweep(self._loop, [worker.marker for worker in workers], on_done)
 
     # -- the spare worker --------------------------------------------------------------------------------------
 
     def _fork_ahead(self, preload: bool) -> None:
-        """Fork a worker for the next actor, unless there is one or its template is busy."""
-        template = self._ready_template(preload)
-        if self._spare is not None or template is None or self._is_closed or not has_room_for_worker():
+        """Fork a worker for the next actor, unless there is one or its zygote is busy."""
+        zygote = self._ready_zygote(preload)
+        if self._spare is not None or zygote is None or self._is_closed or not has_room_for_worker():
             return
         try:
             spare, self._spare_ends = self._new(_Unused(self._drop_spare))
         except OSError:  # no file descriptor is free; the next launch will report that
             return
         self._spare = spare
-        self._ask(template, spare)
+        self._ask(zygote, spare)
 
-    def _take_spare(self, preload: bool) -> tuple[_Launched, Sequence[socket.socket]] | None:
-        """Return the spare worker with our ends of its channels, if it is alive and from the right template."""
+    def _take_spare(self, preload: bool) -> tuple[_Worker, Sequence[socket.socket]] | None:
+        """Return the spare worker with our ends of its channels, if it is alive and from the right zygote."""
         spare, ours = self._spare, self._spare_ends
-        if spare is None or spare.template is not self._ready_template(preload):
+        if spare is None or spare.zygote is not self._ready_zygote(preload):
             return None
         if spare.is_dead:
             self._drop_spare()
@@ -357,8 +369,8 @@ class ZygoteLauncher:
         self._spare, self._spare_ends = None, ()
         return spare, ours
 
-    def _ready_template(self, preload: bool) -> Template | None:
-        """Return the template that `_choose` would choose, if it is ready."""
+    def _ready_zygote(self, preload: bool) -> ZygoteProcess | None:
+        """Return the zygote that `_choose` would choose, if it is ready."""
         if preload and self._preloads:
             return self._loaded if self._preloading == 0 else None
         return self._bare
@@ -371,7 +383,7 @@ class ZygoteLauncher:
 
     # -- workers -----------------------------------------------------------------------------------------------
 
-    def _new(self, listener: Listener) -> tuple[_Launched, Sequence[socket.socket]]:
+    def _new(self, listener: Listener) -> tuple[_Worker, Sequence[socket.socket]]:
         """Make a worker without an actor, and our ends of its control channel and its report pipe.
 
         Raises:
@@ -379,43 +391,32 @@ class ZygoteLauncher:
         """
         ours, theirs = worker_sockets()
         token = next(self._tokens)
-        launched = _Launched(token, marker_of(self._run_id, token), listener, self._loop.time(), worker_ends=theirs)
-        self._launched[token] = launched
-        return launched, ours
+        worker = _Worker(token, marker_of(self._run_id, token), listener, self._loop.time(), worker_ends=theirs)
+        self._workers[token] = worker
+        return worker, ours
 
-    def _place(self, launched: _Launched, preload: bool) -> None:
-        """Request a worker from the right template."""
-        if launched.token not in self._launched or not launched.worker_ends:
+    def _place(self, worker: _Worker, preload: bool, alone: bool = False) -> None:
+        """Request a worker from the right zygote, or hold it until that has loaded."""
+        if worker.token not in self._workers or not worker.worker_ends:
             return
         try:
-            template = self._choose(preload)
+            zygote = self._start() if alone else self._choose(preload)
         except OSError as error:
-            self._refuse(launched, f"the zygote could not be started: {error}")
+            self._refuse(worker, f"the zygote could not be started: {error}")
             return
-        if template is None:
-            self._held[launched.token] = launched
-            return
-        self._ask(template, launched)
+        worker.is_alone = alone
+        if zygote is None:
+            self._held[worker.token] = worker
+        else:
+            self._ask(zygote, worker)
 
-    def _place_alone(self, launched: _Launched) -> None:
-        """Request a worker from a template that forks no other one."""
-        if launched.token not in self._launched:
-            return
-        try:
-            template = self._start()
-        except OSError as error:
-            self._refuse(launched, f"the zygote could not be started: {error}")
-            return
-        launched.is_alone = True
-        self._ask(template, launched)
+    def _ask(self, zygote: ZygoteProcess, worker: _Worker) -> None:
+        worker.zygote = zygote
+        worker_ends, worker.worker_ends = worker.worker_ends, ()
+        self._send(zygote, ["fork", worker.token, worker.marker], worker_ends)
 
-    def _ask(self, template: Template, launched: _Launched) -> None:
-        launched.template = template
-        worker_ends, launched.worker_ends = launched.worker_ends, ()
-        self._send(template, ["fork", launched.token, launched.marker], worker_ends)
-
-    def _choose(self, preload: bool) -> Template | None:
-        """Return the template for a worker; None while it is still loading."""
+    def _choose(self, preload: bool) -> ZygoteProcess | None:
+        """Return the zygote for a worker, started if necessary; None while it is still loading."""
         if preload and self._preloads:
             if self._loaded is None:
                 self._start_loaded()
@@ -427,21 +428,21 @@ class ZygoteLauncher:
             self._bare = self._start()
         return self._bare
 
-    def _refuse(self, launched: _Launched, reason: str) -> None:
-        self._forget(launched)
-        launched.listener.on_refused(reason)
+    def _refuse(self, worker: _Worker, reason: str) -> None:
+        self._forget(worker)
+        worker.listener.on_refused(reason)
 
-    def _on_forbidden(self, launched: _Launched, reason: str, worker_ends: Sequence[int]) -> None:
+    def _on_forbidden(self, worker: _Worker, reason: str, worker_ends: Sequence[int]) -> None:
         """The zygote may not fork: it returns the worker's ends of the channels."""
         self._use_interpreters(reason)
         ends = [socket.socket(fileno=descriptor) for descriptor in worker_ends]
-        if len(ends) == 2 and launched is not self._spare and self._interpreters is not None:
-            self._forget(launched)
-            self._interpreters.adopt(launched.token, launched.listener, ends)
+        if len(ends) == 2 and worker is not self._spare and self._interpreters is not None:
+            self._forget(worker)
+            self._interpreters.adopt(worker.token, worker.listener, ends)
             return
         for end in ends:
             end.close()
-        self._refuse(launched, reason)  # this drops a spare worker
+        self._refuse(worker, reason)  # this drops a spare worker
 
     def _use_interpreters(self, reason: str) -> None:
         """Start new interpreters from now on, because this system never allows the fork."""
@@ -453,56 +454,58 @@ class ZygoteLauncher:
             )
             self._interpreters = InterpreterLauncher(self._loop, self._run_id, self._keep_descendants, self._tokens)
 
-    def _finish(self, launched: _Launched, exit_code: int | None, peak_bytes: int, survivors: bool) -> None:
-        if launched.token in self._launched:
-            self._lives_are_short = self._loop.time() - launched.began_s < SHORT_LIFE_S
-            self._forget(launched)
-            launched.listener.on_gone(exit_code, peak_bytes, survivors)
+    def _finish(self, worker: _Worker, exit_code: int | None, peak_bytes: int, survivors: bool) -> None:
+        if worker.token in self._workers:
+            self._lives_are_short = self._loop.time() - worker.began_s < SHORT_LIFE_S
+            self._forget(worker)
+            worker.listener.on_gone(exit_code, peak_bytes, survivors)
 
-    def _forget(self, launched: _Launched) -> None:
-        self._launched.pop(launched.token, None)
-        self._held.pop(launched.token, None)
-        self._unwatch_worker(launched)
-        for end in launched.worker_ends:
+    def _forget(self, worker: _Worker) -> None:
+        self._workers.pop(worker.token, None)
+        self._held.pop(worker.token, None)
+        self._unwatch(worker)
+        for end in worker.worker_ends:
             end.close()
-        if launched.is_alone and launched.template is not None:
-            launched.template.dismiss()  # its death will be told
+        if worker.is_alone and worker.zygote is not None:
+            worker.zygote.dismiss()  # its descriptor will report its death
 
-    def _unwatch_worker(self, launched: _Launched) -> None:
-        if launched.pidfd >= 0:
-            self._loop.unwatch(launched.pidfd)
-            os.close(launched.pidfd)
-            launched.pidfd = -1
+    def _unwatch(self, worker: _Worker) -> None:
+        if worker.pidfd >= 0:
+            self._loop.unwatch(worker.pidfd)
+            os.close(worker.pidfd)
+            worker.pidfd = -1
 
-    def _on_worker_dead(self, launched: _Launched) -> None:
-        self._unwatch_worker(launched)
-        launched.listener.on_dead()
+    def _on_dead(self, worker: _Worker) -> None:
+        self._unwatch(worker)
+        worker.listener.on_dead()
 
     # -- the socket --------------------------------------------------------------------------------------------
 
-    def _send(self, template: Template, fields: list[str], attached: Sequence[socket.socket | IO[bytes]] = ()) -> None:
-        template.send(fields, attached)
-        if template.has_unsent and template.end.fileno() >= 0:
-            self._loop.watch(template.end.fileno(), lambda mask: self._on_socket(template, mask), READ | WRITE)
+    def _send(
+        self, zygote: ZygoteProcess, fields: list[str], attached: Sequence[socket.socket | IO[bytes]] = ()
+    ) -> None:
+        zygote.send(fields, attached)
+        if zygote.has_unsent and zygote.end.fileno() >= 0:
+            self._loop.watch(zygote.end.fileno(), lambda mask: self._on_socket(zygote, mask), READ | WRITE)
 
-    def _on_socket(self, template: Template, mask: int) -> None:
+    def _on_socket(self, zygote: ZygoteProcess, mask: int) -> None:
         if mask & WRITE:
-            template.flush()
-            if not template.has_unsent:
-                self._loop.watch(template.end.fileno(), lambda mask: self._on_socket(template, mask))
-        if mask & READ and not self._receive(template):
-            self._loop.unwatch(template.end.fileno())  # its descriptor will report its death
+            zygote.flush()
+            if not zygote.has_unsent:
+                self._loop.watch(zygote.end.fileno(), lambda mask: self._on_socket(zygote, mask))
+        if mask & READ and not self._receive(zygote):
+            self._loop.unwatch(zygote.end.fileno())  # its descriptor will report its death
 
-    def _receive(self, template: Template) -> bool:
+    def _receive(self, zygote: ZygoteProcess) -> bool:
         """Handle one packet.
 
         Returns:
             Whether there may be more.
         """
         try:
-            packet = receive_packet(template.end)
+            packet = receive_packet(zygote.end)
         except OSError as error:
-            return isinstance(error, BlockingIOError) and template.popen.poll() is None
+            return isinstance(error, BlockingIOError) and zygote.popen.poll() is None
         if packet is None:
             return False
         (kind, *fields), descriptors = packet
@@ -511,36 +514,36 @@ class ZygoteLauncher:
             return True
         if kind == "preloaded":
             self.importing = ""
-            self._on_preloaded(template, *fields)
+            self._on_preloaded(zygote, *fields)
             return True
-        launched = self._launched.get(fields[0])
-        if launched is None:
+        worker = self._workers.get(fields[0])
+        if worker is None:
             for descriptor in descriptors:
                 os.close(descriptor)
         elif kind == "forked":
-            self._on_forked(launched, int(fields[1]), descriptors[0] if descriptors else None)
+            self._on_forked(worker, int(fields[1]), descriptors[0] if descriptors else None)
         elif kind == "refused":
-            self._refuse(launched, fields[1])
+            self._refuse(worker, fields[1])
         elif kind == "forbidden":
-            self._on_forbidden(launched, fields[1], descriptors)
+            self._on_forbidden(worker, fields[1], descriptors)
         else:
             code = int(fields[1]) if fields[1] else None
             if kind == "exited":
-                launched.listener.on_exited(code, int(fields[2]))
+                worker.listener.on_exited(code, int(fields[2]))
             elif kind == "gone":
-                self._finish(launched, code, int(fields[2]), fields[3] != "0")
+                self._finish(worker, code, int(fields[2]), fields[3] != "0")
         return True
 
-    def _on_forked(self, launched: _Launched, pid: int, pidfd: int | None) -> None:
-        """The worker was forked. Without its descriptor, if none was free, only the zygote reports its death."""
-        launched.pid = pid
-        launched.listener.on_started(pid)
+    def _on_forked(self, worker: _Worker, pid: int, pidfd: int | None) -> None:
+        """The worker was forked. If no descriptor was free for its `pidfd`, only the zygote reports its death."""
+        worker.pid = pid
+        worker.listener.on_started(pid)
         if pidfd is not None:
-            launched.pidfd = pidfd
-            self._loop.watch(pidfd, lambda mask: self._on_worker_dead(launched))
+            worker.pidfd = pidfd
+            self._loop.watch(pidfd, lambda mask: self._on_dead(worker))
 
 
-class _Unused:
+class _Unused(Listener):
     """Listens to a spare worker: if anything goes wrong with it, the spare is dropped.
 
     Args:
@@ -549,9 +552,6 @@ class _Unused:
 
     def __init__(self, drop: Callable[[], object]):
         self._drop = drop
-
-    def on_started(self, pid: int) -> None:
-        """See `Listener.on_started`."""
 
     def on_refused(self, reason: str) -> None:
         """See `Listener.on_refused`."""
@@ -564,17 +564,6 @@ class _Unused:
     def on_dead(self) -> None:
         """See `Listener.on_dead`."""
         self._drop()
-
-    def on_exited(self, exit_code: int | None, peak_bytes: int) -> None:
-        """See `Listener.on_exited`."""
-
-    def on_gone(self, exit_code: int | None, peak_bytes: int, survivors: bool) -> None:
-        """See `Listener.on_gone`."""
-
-
-def _memory_file() -> IO[bytes]:
-    """Make a file that exists only in memory."""
-    return open(os.memfd_create("preload"), "w+b")
 
 
 def _kill_by_descriptor(pidfd: int) -> None:

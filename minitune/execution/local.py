@@ -1,7 +1,7 @@
 """LocalTrialExecutor: each actor in a process of its own on this machine, admitted by the ledger.
 
-A worker is copied from a process that has loaded what all workers need (the *template*), where the system can do that.
-The first template may be there already: it comes up while the driver still gets ready.
+On Linux, workers are forked from a process that has imported what all workers need, the *zygote*. The first one may run
+already: it starts while the driver prepares the run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from minitune.resources import CPU, GPU, Allocation, Resources
 from minitune.settings import number_setting
 
 if TYPE_CHECKING:
-    from minitune.actor.template import Template
+    from minitune.actor.zygote_process import ZygoteProcess
 
 logger = logging.getLogger("minitune")
 
@@ -478,9 +478,9 @@ class LocalTrialExecutor(ProcessExecutor):
         output_names: See `ProcessExecutor`.
         changes_directory: See `ProcessExecutor`.
         keep_descendants: Leave processes that an actor has started alone when it ends by itself.
-        needed: Modules that every worker will need: they are imported once, where workers are copied from.
-        preload: Load shared values once, where workers are copied from; else each worker loads them itself.
-        ahead: Where workers are copied from, if that was started already (see `Plan.start_ahead`).
+        needed: Modules that all workers need; a zygote imports them once for all of them.
+        preload: Whether a zygote loads shared values once for all workers. Otherwise each worker loads them itself.
+        ahead: The first zygote, if it was started already (see `Plan.start_ahead`).
 
     Raises:
         TuneError: If this process runs in a trial of a trial, and so on, too deep.
@@ -496,7 +496,7 @@ class LocalTrialExecutor(ProcessExecutor):
         keep_descendants: bool = False,
         needed: Sequence[str] = (),
         preload: bool = True,
-        ahead: Template | None = None,
+        ahead: ZygoteProcess | None = None,
     ):
         if nesting_depth() > MAX_NESTING:
             raise TuneError(

@@ -170,7 +170,7 @@ def test_a_descriptor_that_does_not_arrive_at_the_zygote_is_not_waited_for(
     def send(end: socket.socket, fields: list[str], descriptor: int | None = None) -> None:
         really_send(end, fields, None if fields[0] == lost else descriptor)
 
-    monkeypatch.setattr("minitune.actor.template.send_packet", send)
+    monkeypatch.setattr("minitune.actor.zygote_process.send_packet", send)
     zygote.group.preload(_fill_cache)
     zygote.group.start_in("a", partial(Hosted, factory=Counter))
     event = zygote.next("a")

@@ -1,6 +1,6 @@
-"""Template: the driver's side of a template process (zygote), which forks workers. Linux only.
+"""ZygoteProcess: the driver's handle on a zygote, the process that forks workers (see `zygote`). Linux only.
 
-The driver starts the first template process before it imports anything else, so this module imports little.
+A driver starts its first zygote before it imports most of minitune, so this module imports little.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import IO
 
 if sys.platform != "linux":
@@ -22,13 +23,19 @@ from minitune.actor.packets import send_packet
 from minitune.base.files import search_path
 
 
-class Template:
-    """One template process. It holds no reference to its launcher, so that a finaliser can hold it.
+class ZygoteProcess:
+    """One zygote and our end of the socket to it. It does not refer to its launcher, so a finaliser can hold it.
 
     Args:
         run_id: Identifies the group.
         keep_descendants: See `make_launcher`.
         needed: See `make_launcher`.
+
+    Attributes:
+        run_id: Identifies the group.
+        end: Our end of the socket.
+        popen: The process.
+        pidfd: Its process descriptor, which is ready once it is dead.
 
     Raises:
         OSError: If the process cannot be started.
@@ -62,7 +69,7 @@ class Template:
         return bool(self._unsent)
 
     def send(self, fields: list[str], attached: Sequence[socket.socket | IO[bytes]] = ()) -> None:
-        """Send a packet now or later; close the descriptors that are attached."""
+        """Send a packet now, or when the socket accepts it; then close the descriptors that are attached."""
         self._unsent.append((fields, attached))
         self.flush()
 
@@ -81,18 +88,16 @@ class Template:
                 each.close()
 
     def drop(self) -> None:
-        """End it if no worker was requested yet, or if it is closed already. Blocks for a moment."""
+        """Kill it, unless it is closed already: no worker was requested from it. Blocks for a moment."""
         if os.getpid() == self._driver_pid:
             self.popen.kill()
             self.close()
 
     def dismiss(self) -> None:
         """Tell it to kill everything and exit; `close` waits for its end later."""
-        try:
+        with suppress(OSError):  # it was dismissed already, or is dead
             # Closing is not enough: a process that the user forked from the driver may hold the socket, too.
             self.end.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
 
     def close(self) -> None:
         """Tell it to kill everything and exit. Blocks for at most `CLOSE_S` seconds. May be called repeatedly."""
