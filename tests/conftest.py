@@ -22,12 +22,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from script_server import ForkedInterpreter, ScriptServer, fork_interpreters
 from side_by_side import pytest_runtestloop as pytest_runtestloop
 
 pytest.register_assert_rewrite("kit", "adapter_suite")
 
 # pytest rewrites the asserts of what is imported from here on
-from kit import Script, ScriptServer, scaled_s, variables_of_scripts  # noqa: E402
+from kit import Script, scaled_s, variables_of_scripts  # noqa: E402
 
 import minitune  # noqa: E402
 from minitune.execution import failure, hooks, tune_controller  # noqa: E402
@@ -134,17 +135,24 @@ def no_process_left() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def script_server(no_process_left: None, session_temporary: Path) -> Iterator[ScriptServer | None]:
-    """Starts scripts; None where only new interpreters can."""
+    """Starts scripts, and the processes of runs; None where only new interpreters can."""
     if not sys.platform.startswith("linux"):
         yield None
         return
+    fork_interpreters()
     server = ScriptServer(variables_of_scripts(**dict.fromkeys(OF_THE_SHELL)))
     yield server
     server.close()
 
 
+@pytest.fixture
+def new_interpreters(script_server: ScriptServer | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process of the package is a new interpreter, as outside of tests; see `script_server`."""
+    monkeypatch.setattr(ForkedInterpreter, "source", None)
+
+
 @pytest.fixture(autouse=True)
-def nothing_left(session_temporary: Path) -> Iterator[None]:
+def nothing_left(session_temporary: Path, script_server: ScriptServer | None) -> Iterator[None]:
     """Fails a test that leaves a process, thread, descriptor, changed setting or temporary file of ours behind."""
     before = Snapshot(tuple(kind for kind in KINDS if kind != FILES))
     yield

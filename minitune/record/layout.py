@@ -465,7 +465,8 @@ def retire_checkpoint(trial_directory: str, number: int) -> str | None:
     target = f"{TEMPORARY_PREFIX}{number:06d}-0"
     try:
         with files.entry_of(path, os.path.dirname(trial_directory)) as entry:
-            files.refuse_link(entry, path)
+            if files.is_link(entry):
+                raise files.LinkError(path)
             in_place = target if entry.directory is not None else os.path.join(trial_directory, target)
             files.replace(entry.name, in_place, entry.directory)
     except FileNotFoundError:

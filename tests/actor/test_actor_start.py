@@ -34,7 +34,10 @@ from minitune.actor.messages import Exited, Started
 
 PYTHONPATH = os.pathsep.join(path for path in sys.path if path)
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote needs Linux")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="the zygote needs Linux"),
+    pytest.mark.usefixtures("new_interpreters"),
+]
 
 
 @pytest.fixture
