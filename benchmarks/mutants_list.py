@@ -180,7 +180,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/output/progress.py",
-        "outputs if executor.isolates else ()",
+        "outputs if self.executor.isolates else ()",
         "outputs",
         "tests/output/test_live_view.py::test_one_line_tells_where_prints_go",
     ),
@@ -456,8 +456,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     # -- base ----------------------------------------------------------------------------------------------------------
     (
         "minitune/base/files.py",
-        "                if sync:\n                    sync_descriptor(descriptor)\n            if is_link",
-        "            if is_link",
+        "                if sync:\n                    sync_descriptor(descriptor)\n            refuse",
+        "            refuse",
         "tests/storage/test_syncs.py::test_a_file_is_on_the_disk_before_its_name_and_the_name_before_it_counts",
     ),
     (

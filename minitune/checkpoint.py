@@ -312,8 +312,7 @@ def temporary_directory(trial_directory: str | os.PathLike[str], number: int, at
     path = os.path.join(trial_directory, f"{TEMPORARY_PREFIX}{number:06d}-{attempt}")
     within = os.path.dirname(trial_directory)
     with files.entry_of(path, within) as entry:
-        if files.is_link(entry):
-            raise files.LinkError(path)
+        files.refuse_link(entry, path)
     files.remove_tree(path, within)
     with files.entry_of(path, within) as entry:
         # without its parents: if someone has removed the trial's directory, do not create it again
@@ -585,8 +584,7 @@ def _commit(
     """Rename a prepared directory to its final name, which must not exist yet."""
     path = os.path.join(trial_directory, directory_name(number))
     with files.entry_of(path, os.path.dirname(trial_directory)) as entry:
-        if files.is_link(entry):
-            raise files.LinkError(path)
+        files.refuse_link(entry, path)
         temporary_name = os.path.basename(temporary) if entry.directory is not None else temporary
         os.rename(temporary_name, entry.name, src_dir_fd=entry.directory, dst_dir_fd=entry.directory)
     return _record(number, entries)

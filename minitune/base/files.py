@@ -7,6 +7,10 @@ Trials and other programs read and write a run's directory at the same time. So 
 * It opens only regular files. A FIFO or a device might block forever, or never end.
 * It replaces a file that others read in one step, so that they see either the old or the new content.
 
+In all functions, `within` is the directory below which links are refused (see `entry_of`), and a `mode` is that of a
+new file or directory, before the umask. The functions raise `LinkError` for a link, `SpecialFileError` for a file that
+is not regular, and `OSError` if the system refuses an operation.
+
 Windows has no descriptors of directories. There, this module checks for links by name before each step.
 """
 
@@ -58,11 +62,7 @@ _T = TypeVar("_T")
 
 
 class LinkError(OSError):
-    """A path to write, rename or remove is a symbolic link, or goes through one.
-
-    Args:
-        path: The link.
-    """
+    """A path to write, rename or remove is a symbolic link, or goes through one."""
 
     def __init__(self, path: str | os.PathLike[str]):
         # the link is named in `strerror`, because callers set `filename` to the file they wanted
@@ -70,12 +70,7 @@ class LinkError(OSError):
 
 
 class SpecialFileError(OSError):
-    """A path is not a regular file but a FIFO, a socket, a device or another special file.
-
-    Args:
-        path: The path.
-        mode: The mode from `stat`.
-    """
+    """A path is not a regular file but a FIFO, a socket, a device or another special file."""
 
     def __init__(self, path: str | os.PathLike[str], mode: int):
         super().__init__(errno.EINVAL, f"{os.fspath(path)} is {kind_of(mode)}, but it must be a regular file")
@@ -109,10 +104,6 @@ def entry_of(path: str, within: str) -> Iterator[Entry]:
 
     Yields:
         The entry. It is valid inside the `with` block.
-
-    Raises:
-        LinkError: If a directory between `within` and `path` is a link.
-        OSError: If a directory is missing.
     """
     directory, name = _directory_of(path, within)
     if directory is None:
@@ -164,19 +155,7 @@ def _directory_of(path: str, within: str) -> tuple[int | None, str]:
 def open_own(path: str, flags: int, mode: int = 0o666, *, within: str) -> int:
     """`os.open` for a regular file below `within`. Neither the file nor a directory on the way to it may be a link.
 
-    Args:
-        path: The file.
-        flags: See `os.open`.
-        mode: See `os.open`.
-        within: See `entry_of`.
-
-    Returns:
-        The descriptor.
-
-    Raises:
-        LinkError: If the file or a directory is a link.
-        SpecialFileError: If it is not a regular file. The call never waits for the other end of a FIFO.
-        OSError: If it cannot be opened.
+    The call never waits for the other end of a FIFO.
     """
     directory, name = _directory_of(path, within)
     try:
@@ -203,14 +182,7 @@ def open_to_read(path: str | os.PathLike[str], *, follow: bool = True) -> io.Buf
 def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> int:
     """Open a regular file for reading, and return the descriptor. Never waits for the other end of a FIFO.
 
-    Args:
-        path: The file.
-        follow: Whether the path may be a link.
-
-    Raises:
-        LinkError: If the path is a link and `follow` is False.
-        SpecialFileError: If it is not a regular file.
-        OSError: If it cannot be opened.
+    `follow` is whether the path may be a link.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | _NO_WAIT | _BINARY | (0 if follow else _NO_FOLLOW))
@@ -254,17 +226,13 @@ def new_file(path: str, mode: int = 0o666, sync: bool = False, within: str | Non
     """A temporary file that replaces the file at `path` when the `with` block ends without an error.
 
     Args:
-        path: The file to replace or create. Its directory must exist.
-        mode: The permissions, before the umask.
+        path: The file to replace or create. Its directory must exist. After an error, the file is unchanged.
+        mode: The permissions.
         sync: Whether to sync content and name to disk at the end; this blocks.
-        within: See `entry_of`; by default the file's directory.
+        within: By default, the file's directory.
 
     Yields:
         The file, for reading and writing.
-
-    Raises:
-        LinkError: If `path` or a directory on the way to it is a link.
-        OSError: If it cannot be written. The file at `path` is then unchanged.
     """
     path = os.path.abspath(path)
     with entry_of(path, os.path.dirname(path) if within is None else within) as (name, directory):
@@ -277,8 +245,7 @@ def new_file(path: str, mode: int = 0o666, sync: bool = False, within: str | Non
                 file.flush()
                 if sync:
                     sync_descriptor(descriptor)
-            if is_link(Entry(name, directory)):
-                raise LinkError(path)
+            refuse_link(Entry(name, directory), path)
             replace(temporary, name, directory)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -289,39 +256,16 @@ def new_file(path: str, mode: int = 0o666, sync: bool = False, within: str | Non
 
 
 def put_in_place(temporary: str, path: str, within: str) -> None:
-    """Rename a temporary file to its final name, in the same directory.
-
-    Args:
-        temporary: The temporary name, from `temporary_name`.
-        path: The final path. An existing file is replaced.
-        within: See `entry_of`.
-
-    Raises:
-        LinkError: If `path` or a directory on the way to it is a link.
-        OSError: If it cannot be renamed.
-    """
+    """Rename a temporary file, from `temporary_name`, to `path` in the same directory. An existing file is replaced."""
     with entry_of(path, within) as entry:
-        if is_link(entry):
-            raise LinkError(path)
+        refuse_link(entry, path)
         replace(temporary if entry.directory is None else os.path.basename(temporary), entry.name, entry.directory)
 
 
 def atomic_write(
     path: str | os.PathLike[str], data: bytes, mode: int = 0o666, sync: bool = False, within: str | None = None
 ) -> None:
-    """Write a file so that a reader always sees either the old or the new content.
-
-    Args:
-        path: The file. Its directory must exist.
-        data: The content.
-        mode: See `new_file`.
-        sync: See `new_file`.
-        within: See `new_file`.
-
-    Raises:
-        LinkError: See `new_file`.
-        OSError: If it cannot be written. An existing file is then unchanged.
-    """
+    """Write a file so that a reader always sees either the old or the new content. See `new_file`."""
     with new_file(os.fspath(path), mode, sync, within) as file:
         file.write(data)
 
@@ -331,16 +275,6 @@ def write_new(path: str, data: bytes, mode: int = 0o666, *, within: str) -> None
 
     Use it only for files that are not read before their directory is complete: if the process is killed, a part of the
     file remains.
-
-    Args:
-        path: The file. Its directory must exist.
-        data: The content.
-        mode: The permissions, before the umask.
-        within: See `entry_of`.
-
-    Raises:
-        LinkError: If `path` or a directory on the way to it is a link.
-        OSError: If it cannot be written.
     """
     try:
         descriptor = open_own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, within=within)
@@ -356,17 +290,7 @@ def write_new(path: str, data: bytes, mode: int = 0o666, *, within: str) -> None
 
 
 def make_directory(path: str, mode: int = 0o777, *, within: str) -> None:
-    """Create a directory if it does not exist. Its parents must exist.
-
-    Args:
-        path: The directory.
-        mode: The permissions, before the umask.
-        within: See `entry_of`.
-
-    Raises:
-        LinkError: If `path` or a directory on the way to it is a link.
-        OSError: If it cannot be created.
-    """
+    """Create a directory if it does not exist. Its parents must exist."""
     with entry_of(path, within) as entry:
         try:
             os.mkdir(entry.name, mode, dir_fd=entry.directory)
@@ -386,21 +310,17 @@ def free_name(prefix: str) -> str:
     return f"{prefix}-{number}"
 
 
-def is_link(entry: Entry) -> bool:
-    """Whether an entry is a link."""
-    try:
-        return stat.S_ISLNK(os.stat(entry.name, dir_fd=entry.directory, follow_symlinks=False).st_mode)
-    except FileNotFoundError:
-        return False
+def refuse_link(entry: Entry, path: str) -> None:
+    """Raise a `LinkError` if the entry of `path` is a link."""
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISLNK(os.stat(entry.name, dir_fd=entry.directory, follow_symlinks=False).st_mode):
+            raise LinkError(path)
 
 
 def replace(source: str, target: str, directory: int | None = None) -> None:
     """`os.replace`, with retries on Windows, where another program may have opened the file.
 
-    Args:
-        source: The file or directory to rename.
-        target: The new name.
-        directory: A descriptor of the directory of both names; None if they are paths.
+    With a descriptor of their `directory`, `source` and `target` are names in it; otherwise they are paths.
     """
     deadline = time.monotonic() + REPLACE_PATIENCE_S
     while True:
@@ -415,11 +335,7 @@ def replace(source: str, target: str, directory: int | None = None) -> None:
 
 # -- syncing to disk ---------------------------------------------------------------------------------------------------
 def sync_descriptor(descriptor: int) -> None:
-    """Sync a file's content to disk. Blocks.
-
-    Raises:
-        OSError: If the sync fails. Everything written since the last sync may then be lost.
-    """
+    """Sync a file's content to disk. Blocks. After an error, everything since the last sync may be lost."""
     if sys.platform == "darwin":  # on macOS, fsync leaves the data in the drive's cache
         import fcntl
 
@@ -442,11 +358,7 @@ def sync_directory(path: str) -> None:
 
 
 def settle(directory: str) -> None:
-    """Sync a checkpoint to disk: its files and directories, its name, and that of its trial's directory. Blocks.
-
-    Raises:
-        OSError: If the directory does not exist or a sync fails.
-    """
+    """Sync a checkpoint to disk: its files and directories, its name, and that of its trial's directory. Blocks."""
     for _ in settle_steps(directory):
         pass
 
@@ -479,16 +391,7 @@ def _raise(error: OSError) -> None:
 
 # -- removing ----------------------------------------------------------------------------------------------------------
 def remove_file(path: str, within: str | None = None) -> None:
-    """Remove a file or link if it exists.
-
-    Args:
-        path: The file or link to remove.
-        within: See `entry_of`; by default, links on the way to `path` are followed.
-
-    Raises:
-        LinkError: If a directory on the way to `path` is a link.
-        OSError: If it cannot be removed.
-    """
+    """Remove a file or link if it exists. By default, links on the way to `path` are followed."""
     with contextlib.suppress(FileNotFoundError), entry_of(path, within or os.path.dirname(path)) as entry:
         os.unlink(entry.name, dir_fd=entry.directory)
 
@@ -496,13 +399,7 @@ def remove_file(path: str, within: str | None = None) -> None:
 def remove_write_temporaries(directory: str, within: str) -> None:
     """Remove temporary files and directories of a killed process, by the pattern of `temporary_name`.
 
-    Args:
-        directory: `within`, or a directory directly below it.
-        within: See `entry_of`.
-
-    Raises:
-        LinkError: If `directory` is a link.
-        OSError: If a file cannot be removed.
+    `directory` is `within`, or a directory directly below it.
     """
     if directory != within and os.path.islink(directory):
         raise LinkError(directory)
@@ -520,19 +417,11 @@ def remove_tree(path: str, within: str) -> None:
 def remove_tree_steps(path: str, within: str) -> Iterator[None]:
     """Remove a directory, a file or a link in small steps. Links are removed, never followed.
 
-    Directories without read or write permission are removed as well; some programs create such directories.
-
-    Args:
-        path: The file or directory to remove.
-        within: See `entry_of`.
+    Directories without read or write permission are removed as well; some programs create such directories. A missing
+    entry is not an error, because another program may remove the same files.
 
     Yields:
         None after every few entries, so that a thread can do more urgent work between them.
-
-    Raises:
-        LinkError: If a directory on the way to `path` is a link.
-        OSError: If an entry cannot be removed. A missing entry is not an error, because another program may remove the
-            same files.
     """
     with contextlib.suppress(FileNotFoundError), entry_of(path, within) as entry:
         if not stat.S_ISDIR(os.stat(entry.name, dir_fd=entry.directory, follow_symlinks=False).st_mode):
@@ -549,10 +438,7 @@ def remove_tree_steps(path: str, within: str) -> Iterator[None]:
 def _remove_directory(name: str, parent: int, path: str) -> Iterator[None]:
     """Remove a directory through its parent's descriptor. It is an error if a link replaces the directory meanwhile.
 
-    Args:
-        name: The directory's name.
-        parent: The descriptor of its parent.
-        path: The directory's path, for errors.
+    `path` is the path of the directory, for errors.
     """
     descriptor = _open_to_empty(name, parent, path)
     try:
@@ -695,18 +581,10 @@ class AppendFiles:
         self._lapses: set[str] = set()
 
     def open(self, key: str, path: str, within: str) -> int:
-        """Open a file for appending. Cut off an incomplete last line, which a killed process may have left.
+        """Open a file for appending, and return its size in bytes.
 
-        Args:
-            key: The key of the file.
-            path: The file. It is created if necessary, but its directory is not: a deleted directory must be noticed.
-            within: See `entry_of`.
-
-        Returns:
-            The file's size in bytes.
-
-        Raises:
-            OSError: If it cannot be opened.
+        An incomplete last line, which a killed process may have left, is cut off. The file is created if necessary, but
+        its directory is not: a deleted directory must be noticed.
         """
         if key in self._paths:
             self.close(key)
@@ -723,11 +601,7 @@ class AppendFiles:
     def append(self, key: str, line: bytes) -> bool:
         """Append `line`, which ends in a newline, to a file: either the whole line or nothing.
 
-        Returns:
-            False if no file with this key is open.
-
-        Raises:
-            OSError: If it cannot be written, for example on a full disk.
+        Return False if there is no file with this key.
         """
         descriptor = self._open.get(key)
         if descriptor is None:
@@ -754,11 +628,7 @@ class AppendFiles:
             )
 
     def with_room(self, action: Callable[[], _T]) -> _T:
-        """Call `action`, which opens another file. If no descriptor is free, close our files and call it once more.
-
-        Raises:
-            OSError: The error of `action`.
-        """
+        """Call `action`, which opens another file. If no descriptor is free, close our files and call it once more."""
         try:
             return action()
         except OSError as error:

@@ -8,6 +8,9 @@ module.
 
 Loading may run user code. Where that is not allowed, `load_plain` loads only numbers, strings, containers and objects
 of this package.
+
+In all functions, `what` is the name of the value in errors, such as `the trainable`. If a value cannot be pickled, they
+raise a TypeError that names the path to the part that causes this.
 """
 
 from __future__ import annotations
@@ -34,18 +37,7 @@ bytes of a stack of 8 MB."""
 
 # -- pickling ----------------------------------------------------------------------------------------------------------
 def dumps(value: Any, what: str) -> bytes:
-    """Pickle `value`. Objects of the user's main module are pickled by value.
-
-    Args:
-        value: Any object.
-        what: The name of the value, for the error text: `the trainable`.
-
-    Returns:
-        The bytes, for `load_value` and `pickle.loads`.
-
-    Raises:
-        TypeError: If `value` cannot be pickled. The text names the path to the part that causes this.
-    """
+    """Pickle any `value`, for `load_value` or `pickle.loads`. Objects of the main module are pickled by value."""
     buffer = io.BytesIO()
     try:
         _PlainPickler(buffer, PROTOCOL).dump(value)
@@ -78,13 +70,9 @@ def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.Pic
 
     Args:
         value: Any object.
-        file: An open binary file, or an object with its `write` method.
-        what: The name of the value, for the error text.
+        file: An open binary file, or an object with its `write` method. Its OSErrors are raised.
+        what: The name of the value.
         buffer_callback: Called for each large buffer. If it returns a true value, the buffer stays in the pickle.
-
-    Raises:
-        TypeError: If `value` cannot be pickled. The text names the path to the part that causes this.
-        OSError: If the file cannot be written.
     """
     import cloudpickle
 
@@ -101,19 +89,7 @@ def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.Pic
 
 # -- pickles of limited size -------------------------------------------------------------------------------------------
 def dumps_small(value: Any, what: str, limit_bytes: int) -> bytes | None:
-    """Pickle `value` like `dumps` if the pickle is small. Otherwise pickling ends early, without a large copy.
-
-    Args:
-        value: Any object.
-        what: The name of the value, for the error text.
-        limit_bytes: The maximum size of the pickle.
-
-    Returns:
-        The bytes, for `pickle.loads`; None if the pickle is too large.
-
-    Raises:
-        TypeError: If `value` cannot be pickled. The text names the path to the part that causes this.
-    """
+    """Pickle `value` like `dumps` if the pickle is small. Otherwise stop early, without a copy, and return None."""
     try:
         sink = _Limited(limit_bytes)
         _PlainPickler(sink, PROTOCOL, buffer_callback=sink.take).dump(value)
@@ -168,16 +144,8 @@ class _Limited:
 def require_picklable(value: Any, what: str, keep_bytes: int = 0) -> tuple[bytes, list[bytes]] | None:
     """Pickle the whole `value`, but keep the pickle only if it is small. Large buffers are not copied.
 
-    Args:
-        value: Any object.
-        what: The name of the value, for the error text.
-        keep_bytes: The maximum size of a pickle with its buffers that is kept.
-
     Returns:
-        The pickle and its buffers, for `load`; None if they are too large.
-
-    Raises:
-        TypeError: If `value` cannot be pickled. The text names the path to the part that causes this.
+        The pickle and its buffers, for `load`; None if they have more than `keep_bytes`.
     """
     file = _Kept(keep_bytes)
     dump(value, file, what, file.take)
@@ -219,15 +187,12 @@ def dumps_for_later(value: Any, what: str, refer: Callable[[Any], Any] | None = 
 
     Args:
         value: Any object.
-        what: The name of the value, for the error text.
+        what: The name of the value.
         refer: Called for each object in `value`. If it does not return None, the returned reference is pickled in place
             of the object; the `resolve` of `loads_referring` gets it.
 
     Returns:
         The bytes, for `pickle.loads`; with `refer`, for `loads_referring`.
-
-    Raises:
-        TypeError: If `value` cannot be pickled. The text names the path to the part that causes this.
     """
     buffer = io.BytesIO()
     dump_for_later(value, buffer, what, refer=refer)
@@ -235,11 +200,9 @@ def dumps_for_later(value: Any, what: str, refer: Callable[[Any], Any] | None = 
 
 
 def loads_referring(data: bytes, resolve: Callable[[Any], Any]) -> Any:
-    """Unpickle the bytes of `dumps_for_later` with `refer`. May run code of the program that wrote them.
+    """Unpickle the bytes of `dumps_for_later`. May run code of the program that wrote them.
 
-    Args:
-        data: The bytes.
-        resolve: Returns the object for a reference of `refer`.
+    `resolve` returns the object for a reference of `refer`.
     """
 
     class Unpickler(pickle.Unpickler):
@@ -256,12 +219,7 @@ def dump_for_later(
     buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None,
     refer: Callable[[Any], Any] | None = None,
 ) -> None:
-    """Pickle `value` to a file, like `dumps_for_later`. Blocks while it writes. See `dump`.
-
-    Raises:
-        TypeError: If `value` cannot be pickled. The text names the path to the part that causes this.
-        OSError: If the file cannot be written.
-    """
+    """Pickle `value` to a file, like `dumps_for_later`. Blocks while it writes. See `dump`."""
     try:
         kind = _later_pickler()
         if refer is not None:  # C code calls the method of the class; without the method, pickling is faster
@@ -302,13 +260,7 @@ def _class_of_main(qualified_name: str, copy: bytes) -> Any:
 
 # -- the unpicklable part ----------------------------------------------------------------------------------------------
 def unpicklable_error(value: Any, what: str, error: BaseException) -> TypeError:
-    """The error to raise after pickling `value` has failed with `error`.
-
-    Args:
-        value: The value that could not be pickled.
-        what: The value's name, for the error text.
-        error: The error of pickle.
-    """
+    """The error to raise after pickling `value` has failed with `error`."""
     path = find_unpicklable(value) or f"it is {_describe(value)}"
     return TypeError(
         f"{what} cannot be pickled: {path} ({type(error).__name__}: {error}); "
@@ -318,9 +270,6 @@ def unpicklable_error(value: Any, what: str, error: BaseException) -> TypeError:
 
 def find_unpicklable(value: Any) -> str | None:
     """Find the part of `value` that cannot be pickled. May take seconds for large objects.
-
-    Args:
-        value: Any object.
 
     Returns:
         The path from `value` to the part, such as `closure variable 'model' -> attribute 'lock' is a _thread.lock`;
@@ -335,9 +284,6 @@ def find_unpicklable(value: Any) -> str | None:
 
 def unpicklable_variables(function: types.FunctionType) -> dict[str, str]:
     """Find the global and closure variables of `function` that cannot be pickled. May take seconds for large objects.
-
-    Args:
-        function: A user's function.
 
     Returns:
         For each such variable, the path to its unpicklable part, as `find_unpicklable` returns it.
@@ -493,14 +439,8 @@ def load(file: IO[bytes], buffers: Iterable[memoryview] | None = None) -> Any:
 
     Classes and functions that came by value from the driver's `__main__` are entered into the `__main__` of this
     process, because `pickle.dumps(Net())` in a trial looks up `Net` there. Existing names in `__main__` are not
-    replaced, so nothing changes in the process that runs the user's script.
-
-    Args:
-        file: An open binary file.
-        buffers: The large buffers that are not in the pickle.
-
-    Returns:
-        The object.
+    replaced, so nothing changes in the process that runs the user's script. `buffers` are the large buffers that are
+    not in the pickle.
     """
     return _EnteringUnpickler(file, buffers=buffers).load()
 
@@ -510,9 +450,6 @@ def load_value(data: bytes) -> Any:
 
     Unlike `load`, it replaces existing names in `__main__`, because that module belongs to the worker, and the newest
     pickle has the present class.
-
-    Raises:
-        Exception: Any error that the object raises while it is loaded.
     """
     unpickler = _EnteringUnpickler(io.BytesIO(data))
     unpickler.replaces = True
@@ -561,8 +498,7 @@ class _PlainUnpickler(pickle.Unpickler):
 def load_plain(data: bytes) -> Any:
     """Unpickle numbers, strings, built-in containers and objects of this package, without running user code.
 
-    Raises:
-        UserCodeNeededError: If the pickle contains any other object.
+    Any other object raises a UserCodeNeededError.
     """
     return _PlainUnpickler(io.BytesIO(data)).load()
 
@@ -586,9 +522,6 @@ def dump_value(value: Any) -> bytes:
 
     An object that only this process knows is pickled by value. A value that is not plain is loaded again at once as a
     test: if an object cannot be loaded, or crashes the process that loads it, this happens here and not in the driver.
-
-    Raises:
-        Exception: Any error that the object raises while it is pickled or loaded.
     """
     try:
         return _dump_value(value)

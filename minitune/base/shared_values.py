@@ -8,6 +8,9 @@ Protocol 5 of pickle keeps the buffers of numpy arrays, of pandas' columns and o
 pickle. So storing a value does not copy them, and loading it does not read them: the reader maps them. The mapping is
 private (copy-on-write): all processes share the file's pages, and a process that writes to a page gets its own copy of
 that page.
+
+As in `pickling`, `what` is the name of a value in errors, and a value that cannot be pickled raises a TypeError. If a
+file cannot be read or written, an OSError is raised.
 """
 
 from __future__ import annotations
@@ -78,18 +81,14 @@ def write_value(
     Args:
         descriptor: The file, open for writing.
         offset: The offset of the value. A mapping must be able to begin there.
-        value: Any object.
-        what: The name of the value, for the error text.
+        value: Any object. After an error, the incomplete value is cut off.
+        what: The name of the value.
         dump: The function that pickles the value.
         digest: An object of `hashlib`. If given, it is updated with everything after the header, and the token is the
             digest.
 
     Returns:
         The token, and the offset of the value's end.
-
-    Raises:
-        TypeError: If the value cannot be pickled.
-        OSError: If it cannot be written. The incomplete value is cut off.
     """
     file = io.BufferedWriter(io.FileIO(descriptor, "wb", closefd=False))
     sink = _Sink(file, digest)
@@ -151,11 +150,7 @@ def _emit(sink: _Sink, value: Any, what: str, dump: Dump) -> tuple[int, int]:
 
 
 def digest_of(path: str | os.PathLike[str], digest: Any) -> str:
-    """The digest of a file with one value: the same as from `write_value`. Blocks while it reads.
-
-    Raises:
-        OSError: If the file cannot be read.
-    """
+    """The digest of a file with one value: the same as from `write_value`. Blocks while it reads."""
     with files.open_to_read(path) as file:
         if file.read(len(_MAGIC)) == _MAGIC:
             file.seek(_HEADER.size)
@@ -170,15 +165,12 @@ def read_value(spot: Spot, maps: bool = True) -> tuple[Any, bool]:
     """Load a value. Blocks while it reads the pickle; large buffers are only mapped. May run user code.
 
     Args:
-        spot: The position of the value.
+        spot: The position of the value. If it is no longer there, a FileNotFoundError is raised.
         maps: Whether to map large buffers. With False they are read: each mapping needs a descriptor, so a process that
             loads many values could run out of them.
 
     Returns:
         The value, and whether it has mapped buffers. Writing to them changes only this value.
-
-    Raises:
-        FileNotFoundError: If the value does not exist, or no longer.
     """
     with _open(spot.path) as file:
         file.seek(spot.offset)
@@ -204,15 +196,7 @@ def read_value(spot: Spot, maps: bool = True) -> tuple[Any, bool]:
 
 
 def read_any(path: str, maps: bool = True) -> Any:
-    """Load a file with one value, or with a plain pickle of an older version. May run user code.
-
-    Args:
-        path: The file.
-        maps: See `read_value`.
-
-    Raises:
-        FileNotFoundError: If the file does not exist.
-    """
+    """Load a file with one value, or with a plain pickle of an older version. May run user code. See `read_value`."""
     with _open(path) as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             file.seek(0)
@@ -274,9 +258,6 @@ class ValueFile:
         directory: The directory of the file. It is created if necessary, but its parents are not.
         elsewhere: How to use another directory, for the error text when the disk is full.
         has_name: Whether the file needs a name because other machines, which share the directory, must open it.
-
-    Raises:
-        OSError: If the file cannot be created.
     """
 
     def __init__(self, directory: str, elsewhere: str, has_name: bool = False):
@@ -288,16 +269,7 @@ class ValueFile:
         self._finalizer = weakref.finalize(self, _release, os.getpid(), self._descriptor, self._path, directory)
 
     def add(self, value: Any, what: str = "the value") -> Spot:
-        """Append a value. Blocks while it writes.
-
-        Args:
-            value: Any object.
-            what: The name of the value, for the error text.
-
-        Raises:
-            TypeError: If it cannot be pickled.
-            OSError: If it cannot be written.
-        """
+        """Append any value, and return its position. Blocks while it writes."""
         with self._lock:
             offset = _aligned(self._end, mmap.ALLOCATIONGRANULARITY)
             try:
@@ -390,14 +362,7 @@ class SharedFile(Spot):
 
 
 class SharedObject:
-    """A handle to an object of this process. Pickling and loading it in this process gives the same object.
-
-    Args:
-        value: Any object.
-
-    Attributes:
-        value: The object.
-    """
+    """A handle to any object of this process. Pickling and loading it in this process gives the same object."""
 
     def __init__(self, value: Any):
         self.value = value
@@ -491,22 +456,10 @@ def _read_stored(path: str, token: str) -> Any:
 
 
 def store(value: Any, path: str | os.PathLike[str], what: str = "the value") -> SharedFile:
-    """Pickle `value` to a file that only this user can read. Blocks while it writes.
+    """Pickle `value` to a file that only this user can read, and return the handle. Blocks while it writes.
 
-    Large buffers are written without a copy in memory. Either the whole file appears or nothing.
-
-    Args:
-        value: Any object.
-        path: The file. Its directory must exist. An existing file is replaced.
-        what: The name of the value, for the error text.
-
-    Returns:
-        The handle.
-
-    Raises:
-        TypeError: If the value cannot be pickled. The text names the path to the part that causes this.
-        LinkError: If `path` is a link.
-        OSError: If the file cannot be written.
+    Large buffers are written without a copy in memory. Either the whole file appears or nothing. An existing file is
+    replaced; a link raises a LinkError. The file's directory must exist.
     """
     target = os.path.abspath(path)
     with files.new_file(target, files.BLOB_MODE) as file:

@@ -258,15 +258,16 @@ def bar(part: float) -> str:
     return f'<div class="bar"><div style="width:{100 * min(1.0, max(0.0, part)):.1f}%"></div></div>'
 
 
-def curve(values: Sequence[tuple[float, float]], mode: str, title: str) -> str:
+def curve(values: Sequence[tuple[float, float]], metric: str, mode: str, each: str = "trial") -> str:
     """An SVG picture, as HTML: a dot for the value of each trial, and a line for the best value so far.
 
     Values that are much worse than most are drawn at the edge, because they would leave no space for the others.
 
     Args:
         values: Pairs of a trial's number and its value, in the order of the numbers.
+        metric: The name of the values.
         mode: `min` or `max`.
-        title: The line above the picture.
+        each: The noun for a trial, in the line above the picture.
 
     Returns:
         HTML; empty if fewer than two of the values are finite.
@@ -306,8 +307,9 @@ def curve(values: Sequence[tuple[float, float]], mode: str, title: str) -> str:
             (_WIDTH, _HEIGHT - 4, "end", last),
         )
     )
+    title = line_as_html(f"{metric} of each {each}, and the best so far")
     return (
-        f'{line_as_html(title)}<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'{title}<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
         f'font-size="11" style="max-width:100%"><g fill="currentColor">{scale}</g>'
         f'<path d="M{_LEFT} 4V{_HEIGHT - _BOTTOM}H{_WIDTH}" fill="none" stroke="currentColor" stroke-opacity=".4"/>'
         f'<g fill="currentColor" fill-opacity=".4">{dots}</g>'

@@ -1,6 +1,6 @@
-"""The live view: a snapshot of a run as the few lines that are redrawn on a terminal, or as HTML for a notebook.
+"""The live view of a run: a few lines that a terminal redraws, or HTML for a notebook.
 
-It only needs a `Snapshot`, of a run in this process or read from the journal of another one.
+It only needs a `Snapshot`. The run may belong to this process, or come from the journal of another one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from minitune.base.table import Column, Table, as_html, bar, curve, format_cell, line_as_html
-from minitune.base.text import cut, cut_front, duration, one_line, width_of
+from minitune.base.text import counted, cut, cut_front, duration, one_line, width_of
 from minitune.experiment.lifecycle import ERROR, RUNNING, TERMINATED
 from minitune.output.table import STATUS_ORDER, status_column
 
@@ -29,17 +29,17 @@ _RESET = "\x1b[0m"
 
 @dataclass(frozen=True)
 class Row:
-    """A trial that runs now, or one of the best.
+    """A running trial, or one of the best.
 
     Attributes:
         name: Its name.
         params: The searched parameters, by path.
         metrics: The latest values, by flattened name, the most important first.
         iteration: Its latest `training_iteration`.
-        time_s: Its latest `time_total_s`; before that, how long it has been running.
+        time_s: Its latest `time_total_s`; before the first report, the time since its start.
         number: Its position in the order of submission. A narrow terminal shows it in place of the name.
         status: Its state, such as `running` or `stopped at 4 by ASHA`.
-        node: The address of its machine; None: not known yet.
+        node: The address of its machine; None if it is not known yet.
     """
 
     name: str
@@ -54,11 +54,11 @@ class Row:
 
 @dataclass(frozen=True)
 class ErrorKind:
-    """Failures that are alike.
+    """Failures with the same cause.
 
     Attributes:
         text: The error on one line.
-        count: How many trials have ended with it.
+        count: The number of trials that have failed with it.
         path: The file with the traceback of one of them.
     """
 
@@ -74,18 +74,18 @@ class Snapshot:
     Attributes:
         title: The run's name.
         elapsed_s: Seconds since it began.
-        counts: Trials by status.
-        total: How many there will be; None: without end, or not known.
-        per_s: How many have ended per second; None: not known.
-        left_s: Seconds until all have ended, an estimate; None: there is none. See `seconds_left`.
-        goal: The metric that is optimised, and `min` or `max`; None: not known.
-        values: For `goal`: the number and the last value of each trial that has one, in the order of the numbers.
-        best: The best trials so far, the best first, the finished ones, too; `goal` comes first in their `metrics`.
-        running: The trials that run now; of very many, some.
+        counts: The number of trials by status.
+        total: The final number of trials; None if it is endless or unknown.
+        per_s: The number of trials that have ended per second; None if unknown.
+        left_s: The estimated seconds until all have ended; None without an estimate. See `seconds_left`.
+        goal: The optimised metric, and `min` or `max`; None if unknown.
+        values: The number and the last value of each trial with a value of `goal`, in the order of the numbers.
+        best: The best trials so far, the best first, with `goal` as the first of their `metrics`.
+        running: The running trials, or some of very many.
         errors: Failures by kind, the most frequent first.
-        resources: The resources in use, as short texts: `2/4 CPUs`.
-        starting: A text to show while no trial has begun, such as `starting 2 workers`.
-        note: Why the run is ending, such as `interrupted by SIGINT`; empty if it goes on.
+        resources: The used resources as short texts, such as `2/4 CPUs`.
+        starting: A text to show before the first trial begins, such as `starting 2 workers`.
+        note: Why the run is ending, such as `interrupted by SIGINT`; empty if it is not.
     """
 
     title: str
@@ -105,21 +105,21 @@ class Snapshot:
 
     @property
     def ended(self) -> int:
-        """Trials that have finished or failed."""
+        """The number of trials that have finished or failed."""
         return self.counts.get(TERMINATED, 0) + self.counts.get(ERROR, 0)
 
 
 def seconds_left(elapsed_s: float, ended: int, total: int | None, running: Sequence[float | None]) -> float | None:
-    """Estimate how long a run will take from now on, if it goes on as it did so far.
+    """Estimate how many seconds a run will still take, at its speed so far.
 
     Args:
-        elapsed_s: Seconds that it has taken so far.
-        ended: Trials that have ended in this time.
-        total: Trials that are to end, from the same beginning; None: without end.
-        running: The part of each running trial that is done, 0 to 1; None: not known, half is assumed.
+        elapsed_s: The seconds so far.
+        ended: The number of trials that have ended in this time.
+        total: The number of trials in all; None for an endless run.
+        running: The part of each running trial that is done, from 0 to 1; None if unknown, which counts as a half.
 
     Returns:
-        Seconds; None for a run without end, or while no trial has made any progress.
+        Seconds; None for an endless run, or before any progress.
     """
     if total is None or not (ended or any(part for part in running)):
         return None
@@ -128,7 +128,7 @@ def seconds_left(elapsed_s: float, ended: int, total: int | None, running: Seque
 
 
 def progress_text(snapshot: Snapshot) -> str:
-    """`23/50 trials, 1.2 per min, about 22 s left`: how far the run has come."""
+    """The progress of the run, such as `23/50 trials, 1.2 per min, about 22 s left`."""
     of = "" if snapshot.total is None else f"/{snapshot.total}"
     parts = [f"{snapshot.ended}{of} {'trial' if f'{snapshot.ended}{of}' in ('1', '1/1') else 'trials'}"]
     if snapshot.per_s:
@@ -140,7 +140,7 @@ def progress_text(snapshot: Snapshot) -> str:
 
 
 def best_text(best: Row) -> str:
-    """`loss=0.1, iteration 3, of train_1234: lr=0.1, ...`: the best trial and its configuration."""
+    """The best trial and its configuration, such as `loss=0.1, iteration 3, train_1234: lr=0.1, ...`."""
     first = next(iter(best.metrics.items()), None)
     parts = [f"{one_line(first[0])}={_cell(first[1])}"] if first else []
     parts += [f"iteration {best.iteration}"] if best.iteration is not None else []
@@ -149,15 +149,15 @@ def best_text(best: Row) -> str:
 
 
 def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, str] | None, width: int) -> Table:
-    """The best trials and those that run, in the same columns: the first ones to go are the least important.
+    """A table of the best trials and the running ones, with the most important columns first.
 
     A column shows the trials' nodes if there are several.
 
     Args:
         best: The best trials.
-        running: The running ones.
-        goal: The metric that is optimised, and `min` or `max`.
-        width: Of the terminal.
+        running: The running trials.
+        goal: See `Snapshot`.
+        width: The width of the terminal.
     """
     rows = [*best, *running]
     params = list(dict.fromkeys(name for row in rows for name in row.params))
@@ -186,21 +186,21 @@ def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, s
 
 
 def render(snapshot: Snapshot, width: int, height: int, *, color: bool = False, ascii_only: bool = False) -> list[str]:
-    """The lines of the live view, the most important ones where there is no space for all.
+    """The lines of the live view. If there is no space for all, the most important ones remain.
 
     Args:
         snapshot: The state of the run.
-        width: Columns that a line may take at most.
-        height: Lines that there may be at most.
-        color: Whether lines may hold colour codes, which take no column.
-        ascii_only: Draw the bar with ASCII characters; for terminals that know no others.
+        width: The maximum width of a line.
+        height: The maximum number of lines.
+        color: Whether lines may contain colour codes, which have no width.
+        ascii_only: Whether the bar is drawn with ASCII characters.
     """
     errors = [("error", line) for line in _error_lines(snapshot.errors, width)]
     head = [("title", line) for line in _title_lines(snapshot, width)]
     head.append(("", _bar_line(snapshot, width, ascii_only)))
     head += [("", snapshot.starting)] if snapshot.starting else []
     lines = [*head, *_trial_lines(snapshot, width, height - len(head) - len(errors)), *errors]
-    if len(lines) > height:  # hardly any space: the bar, the best, then the errors
+    if len(lines) > height:  # very little space: the bar, the best trial, then the errors
         best = [("best", f"best {best_text(row)}") for row in snapshot.best[:1]]
         lines = [("", _bar_line(snapshot, width, ascii_only)), *best, *errors][: max(0, height)]
     shown = [(style, cut(line, width)) for style, line in lines]
@@ -218,14 +218,12 @@ def render_html(snapshot: Snapshot) -> str:
     more = snapshot.counts.get(RUNNING, 0) - len(snapshot.running)
     parts += [line_as_html(f"... {more} more running")] if more > 0 else []
     if snapshot.goal is not None:
-        parts.append(curve(snapshot.values, snapshot.goal[1], f"{snapshot.goal[0]} of each trial, and the best so far"))
+        parts.append(curve(snapshot.values, *snapshot.goal))
     parts += [line_as_html(line, "error") for line in _error_lines(snapshot.errors, 200)]
     return as_html((), *parts)
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
-
-
 def _title_lines(snapshot: Snapshot, width: int) -> list[str]:
     note = f" ({snapshot.note})" if snapshot.note else ""
     counts = ", ".join(f"{snapshot.counts[status]} {status}" for status in STATUS_ORDER if snapshot.counts.get(status))
@@ -253,15 +251,15 @@ def _bar_line(snapshot: Snapshot, width: int, ascii_only: bool) -> str:
 def _error_lines(errors: Sequence[ErrorKind], width: int) -> list[str]:
     lines = []
     for kind in errors[:_MAX_ERRORS]:
-        count = f"{kind.count} {'error' if kind.count == 1 else 'errors'}: "
-        text, path = count + one_line(kind.text), f" ({one_line(kind.path)})" if kind.path else ""
+        text = f"{counted(kind.count, 'error')}: {one_line(kind.text)}"
+        path = f" ({one_line(kind.path)})" if kind.path else ""
         lines.append(text + path if width_of(text + path) <= width else cut(text, width))
     more = sum(kind.count for kind in errors[_MAX_ERRORS:])
     return [*lines, f"{more} more errors of other kinds"] if more else lines
 
 
 def _trial_lines(snapshot: Snapshot, width: int, room: int) -> list[tuple[str, str]]:
-    """The best trials and the running ones under a header; running ones without a line of their own are counted."""
+    """The lines of the best trials and the running ones. A last line counts the running ones that do not fit."""
     running = max(len(snapshot.running), snapshot.counts.get(RUNNING, 0))
     best = snapshot.best[: max(1, (room - 2) // 2)]
     room -= 1 + (len(best) + 1 if best else 0) + (1 if running else 0)

@@ -1,11 +1,11 @@
-"""A trial that prints without end does not fill the disk: only the beginning and the end of its output are kept."""
+"""The size of trials' output files is limited: of a larger file, only the beginning and the end are kept."""
 
 from __future__ import annotations
 
 import logging
 import os
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 from minitune.base import files
 from minitune.callback import Callback
@@ -17,19 +17,19 @@ logger = logging.getLogger("minitune")
 _LIMIT = "OUTPUT_LIMIT_MB"
 _MEGABYTE = 1_000_000
 _LOOK_S = 0.5
-"""Seconds between two looks. A file may exceed the limit by the output of this time."""
+"""The shortest pause between two looks. A file may exceed the limit by the output of this time."""
 _LOOK_MAX_S = 30.0
-"""The longest pause between two looks: after each look that finds nothing new, the pause doubles."""
+"""The longest pause. It doubles after each look that finds nothing new."""
 _CHUNK_BYTES = 1 << 20
 _LINE_BYTES = 1 << 14
-"""A cut is moved by at most so many bytes to lie between two lines."""
+"""A cut moves by at most so many bytes, so that it lies between two lines."""
 
 
 def output_limit(names: tuple[str, str]) -> list[Callback]:
-    """Return the callback that limits the output files of the trials of a run; None if there is no limit.
+    """Return the callback that limits the output files of a run's trials; an empty list if there is no limit.
 
     Args:
-        names: Names of the files in a trial's directory.
+        names: The names of the files in a trial's directory.
 
     Raises:
         ValueError: If the setting is not a number.
@@ -39,14 +39,14 @@ def output_limit(names: tuple[str, str]) -> list[Callback]:
 
 
 class OutputLimit(Callback):
-    """Looks at the output files of running trials, in its own thread, and cuts the middle out of those too large.
+    """A thread that cuts the middle out of output files of running trials that have become too large.
 
-    All writers append to these files, so they may be cut at any time. Output that is written at the
-    moment of a cut may be lost. Executors without such files need no thread, and have none.
+    All writers append to these files, so they may be cut at any time. Output that is written during a cut may be lost.
+    For executors without such files, no thread is started.
 
     Args:
-        names: Names of the files in a trial's directory.
-        limit_bytes: The largest size of a file.
+        names: The names of the files in a trial's directory.
+        limit_bytes: The maximum size of a file.
     """
 
     def __init__(self, names: tuple[str, str], limit_bytes: int):
@@ -54,14 +54,14 @@ class OutputLimit(Callback):
         self._limit_bytes = limit_bytes
         self._has_files: bool | None = None
         self._running: dict[str, Trial] = {}
-        self._ended: list[Trial] = []  # looked at once more
+        self._ended: list[Trial] = []  # to look at once more
         self._cuts: dict[str, Cut] = {}
         self._seen_bytes = 0
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """A worker is ready: there may be output from now on."""
+        """From now on, there may be output."""
         if self._has_files is None:
             self._has_files = any(os.path.exists(path) for path in self._paths(trial))
         if not self._has_files:
@@ -71,7 +71,7 @@ class OutputLimit(Callback):
             thread = threading.Thread(target=self._watch, name="minitune-output-limit", daemon=True)
             try:
                 thread.start()
-            except RuntimeError as error:  # the system has none left; the next trial may find one
+            except RuntimeError as error:  # the system has no thread left; the next trial tries again
                 logger.debug("cannot check the size of the output of trials: %s", error)
             else:
                 self._thread = thread
@@ -101,7 +101,7 @@ class OutputLimit(Callback):
             delay_s = _LOOK_S if self._look() else min(2 * delay_s, _LOOK_MAX_S)
 
     def _look(self) -> bool:
-        """Cut the files that are too large. Returns whether trials have printed anything since the last look."""
+        """Cut the files that are too large. Return whether trials have printed anything since the last look."""
         seen_bytes = 0
         ended, self._ended = self._ended, []
         for trial in [*self._running.copy().values(), *ended]:
@@ -111,7 +111,7 @@ class OutputLimit(Callback):
                     seen_bytes += size_bytes
                     if size_bytes > self._limit_bytes:
                         self._cut(trial, path)
-                except OSError as error:  # it does not exist, the user has removed it, or the disk is broken
+                except OSError as error:  # the file does not exist, or the disk has failed
                     logger.debug("cannot shorten %s: %s", path, error)
         is_new = seen_bytes != self._seen_bytes
         self._seen_bytes = seen_bytes
@@ -131,30 +131,29 @@ class OutputLimit(Callback):
         self._cuts[path] = cut_middle(path, self._limit_bytes // 2, self._limit_bytes // 4, before, within)
 
 
-class Cut:
-    """Where the middle of a file was left out.
+class Cut(NamedTuple):
+    """The cut of a file.
 
     Attributes:
-        at_bytes: Length of the beginning that was kept.
-        left_out_bytes: Length of the part that was left out.
-        note_bytes: Length of the line that says so.
+        at_bytes: The length of the beginning that was kept.
+        left_out_bytes: The length of the part that was left out.
+        note_bytes: The length of the line in its place.
     """
 
-    def __init__(self, at_bytes: int, left_out_bytes: int, note_bytes: int):
-        self.at_bytes = at_bytes
-        self.left_out_bytes = left_out_bytes
-        self.note_bytes = note_bytes
+    at_bytes: int
+    left_out_bytes: int
+    note_bytes: int
 
 
 def cut_middle(
     path: str, head_bytes: int, tail_bytes: int, before: Cut | None = None, within: str | None = None
 ) -> Cut:
-    """Remove the middle of a file to which other processes append; a line in its place says so. Blocks while it copies.
+    """Replace the middle of a file to which other processes append by a line that says so. Blocks while it copies.
 
     Args:
         path: The file.
-        head_bytes: Length of the beginning that is kept, up to the end of a line.
-        tail_bytes: Length of the end that is kept, from the beginning of a line.
+        head_bytes: The length of the beginning to keep, up to the end of a line.
+        tail_bytes: The length of the end to keep, from the beginning of a line.
         before: The earlier cut of this file, if there is one.
         within: See `files.entry_of`; by default the file's directory.
 
@@ -171,7 +170,7 @@ def cut_middle(
         file.seek(begin)
         file.write(note)
         target = begin + len(note)
-        until = source + 4 * tail_bytes  # a trial that prints faster than this copies loses output
+        until = source + 4 * tail_bytes  # if a trial prints faster than this copies, output is lost
         while source < until:
             file.seek(source)
             chunk = file.read(_CHUNK_BYTES)
@@ -185,7 +184,7 @@ def cut_middle(
 
 
 def _line_end(file: Any, begin: int, end: int) -> int:
-    """The last place between two at which a line ends; the last one if none does."""
+    """The last position between `begin` and `end` at which a line ends; `end` if none does."""
     begin = max(0, begin)
     file.seek(begin)
     found = file.read(end - begin).rfind(b"\n")
@@ -193,7 +192,7 @@ def _line_end(file: Any, begin: int, end: int) -> int:
 
 
 def _line_begin(file: Any, begin: int) -> int:
-    """The first place from `begin` on at which a line begins; `begin` if none does nearby."""
+    """The first position from `begin` on at which a line begins; `begin` if none is near."""
     file.seek(begin)
     found = file.read(_LINE_BYTES).find(b"\n")
     return begin + found + 1 if found >= 0 else begin

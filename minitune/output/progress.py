@@ -1,9 +1,10 @@
-"""Progress: passes the state of a run, its trials and the machine to the reporter of the run."""
+"""Progress: passes the state of a run, its trials and the machine to the run's reporter."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +31,7 @@ _DRAWN_ONCE = "hint: one configuration is drawn from the search space (num_sampl
 
 
 class TrialProgress(Callback):
-    """Passes starts, results and ends of trials to a reporter; runs after the user's callbacks, before the loggers.
-
-    Args:
-        reporter: A reporter with the hooks of `ProgressReporter`.
-    """
+    """Passes starts, results and ends of trials to a reporter, after the user's callbacks and before the loggers."""
 
     def __init__(self, reporter: ProgressReporter):
         self._reporter = reporter
@@ -56,14 +53,13 @@ class TrialProgress(Callback):
         call_plugin(self._reporter.trial_saved, trial, trial, checkpoint.path)
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """A trial has finished."""
+        """A trial has finished, or failed for good."""
         call_plugin(self._reporter.trial_ended, trial, trial)
 
-    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """A trial has failed for good."""
-        call_plugin(self._reporter.trial_ended, trial, trial)
+    on_trial_error = on_trial_complete
 
 
+@dataclass
 class Progress:
     """Shows the progress of a run.
 
@@ -76,95 +72,82 @@ class Progress:
         verbose: 0, 1 or 2.
         print_errors: Whether the tracebacks of failed trials are shown at the end.
         raises: Whether the first failure is then raised as an exception.
-        outputs: Names of the files in a trial's directory that hold its prints; empty if the prints are shown.
+        outputs: The names of the files in a trial's directory with its prints; empty if the prints are shown.
     """
 
-    def __init__(
-        self,
-        reporter: ProgressReporter | None,
-        scheduler: TrialScheduler,
-        executor: TrialExecutor,
-        run: RunDirectory,
-        tune_config: TuneConfig,
-        *,
-        verbose: int,
-        print_errors: bool,
-        raises: bool = False,
-        outputs: Sequence[str] = (),
-    ):
-        self._loop_end_s: float | None = None
-        self._took_s: float | None = None
-        self._ending = ""
-        self._begin_s = clock.current.monotonic()
-        self._verbose = verbose
-        self._print_errors = print_errors
-        self._raises = raises
-        self._outputs = outputs if executor.isolates else ()
-        self._reporter = reporter
-        self._scheduler = scheduler
-        self._executor = executor
-        self._run = run
-        self._tune_config = tune_config
+    reporter: ProgressReporter | None
+    scheduler: TrialScheduler
+    executor: TrialExecutor
+    run: RunDirectory
+    tune_config: TuneConfig
+    verbose: int
+    print_errors: bool
+    raises: bool = False
+    outputs: Sequence[str] = ()
+    _begin_s: float = field(default_factory=lambda: clock.current.monotonic())
+    _loop_end_s: float | None = None
+    _took_s: float | None = None
+    _ending: str = ""
 
     def begin(self, total_samples: int, space: Mapping[str, Any]) -> None:
         """Show the start of the run.
 
         Args:
-            total_samples: How many trials there will be; endless searches give a very large number.
-            space: The search space, if no trial was drawn yet.
+            total_samples: The number of trials; a very large number for an endless search.
+            space: The search space of a new run, for hints.
         """
-        if self._reporter is not None:
-            call_plugin(self._reporter.configure, None, verbose=self._verbose, print_errors=self._print_errors)
+        if self.reporter is not None:
+            call_plugin(self.reporter.configure, None, verbose=self.verbose, print_errors=self.print_errors)
             # Pass only the arguments that Ray Tune passes: a user's reporter may not accept more.
             call_plugin(
-                self._reporter.setup,
+                self.reporter.setup,
                 None,
                 start_time=clock.current.time(),
                 total_samples=total_samples,
-                metric=self._tune_config.metric,
-                mode=self._tune_config.mode,
+                metric=self.tune_config.metric,
+                mode=self.tune_config.mode,
             )
             for hint in _hints(space, total_samples):
-                call_plugin(self._reporter.say, None, hint)
+                call_plugin(self.reporter.say, None, hint)
 
     def report(self, trials: Sequence[Trial], done: bool = False) -> None:
         """Show the state of the run if it is time to."""
-        if self._reporter is not None and call_plugin(self._reporter.should_report, None, trials, done):
+        if self.reporter is not None and call_plugin(self.reporter.should_report, None, trials, done):
             from minitune.execution.devices import memory
             from minitune.output.table import RunInfo, cut_short
 
-            totals, free = self._executor.resources()
+            totals, free = self.executor.resources()
             cut = cut_short(trials) if done else ()
             info = RunInfo(
-                self._run.path,
+                self.run.path,
                 memory(),
                 totals,
                 free,
-                self._scheduler.debug_string(),
-                self._outputs,
+                self.scheduler.debug_string(),
+                self.outputs if self.executor.isolates else (),
                 self._ending,
                 cut,
-                getattr(self._executor, "importing", ""),  # an executor need not know
+                getattr(self.executor, "importing", ""),  # not all executors know
             )
-            call_plugin(self._reporter.note_run, None, info)
-            call_plugin(self._reporter.report, None, trials, done, *info.lines(done))
+            call_plugin(self.reporter.note_run, None, info)
+            call_plugin(self.reporter.report, None, trials, done, *info.lines(done))
 
     def close(self) -> None:
-        """Give the terminal back: the run is over, in any way. May be called more than once."""
-        if self._reporter is not None:
-            call_plugin(self._reporter.close, None)
+        """Release the terminal at the end of the run. May be called more than once."""
+        if self.reporter is not None:
+            call_plugin(self.reporter.close, None)
 
     def patience_s(self) -> float | None:
-        """Seconds until the next report is due; None if none is."""
-        left_s: float | None = None if self._reporter is None else call_plugin(self._reporter.seconds_left, None)
+        """Seconds until the next report is due; None if no report is."""
+        left_s: float | None = None if self.reporter is None else call_plugin(self.reporter.seconds_left, None)
         return left_s
 
     def loop_ends(self) -> None:
-        """All trials have ended. The driver only tidies up from now on."""
+        """All trials have ended. From now on, the driver only cleans up."""
         self._loop_end_s = clock.current.monotonic()
 
     def stop(self) -> float:
-        """Stop the clock when the driver's work is done. Return how long it took, in seconds.
+        """Return how many seconds the run took, now that the driver's work is done.
 
         Only the first call reads the clock, so that all texts show the same time.
         """
@@ -183,46 +166,35 @@ class Progress:
 
         Args:
             trials: All trials.
-            interrupted_by: Name of the signal that has ended the run, or None.
+            interrupted_by: The name of the signal that has ended the run, or None.
             why_no_more: Why there are fewer trials than `num_samples`; empty if there are not.
             commands: Commands that show the files of the run's loggers.
         """
-        took_s = self.stop()
-        if self._reporter is not None:
-            self._show_end(self._reporter, trials, took_s, interrupted_by, why_no_more, commands)
+        took_s, reporter = self.stop(), self.reporter
+        if reporter is not None:
+            from minitune.output.table import early_end, total_time_line
+
+            self._ending = early_end(trials)
+            failed = next((trial for trial in trials if trial.error is not None), None)
+            if failed is not None and self.raises and interrupted_by is None:
+                call_plugin(reporter.failure_is_raised, None, failed)
+            call_plugin(reporter.run_took, None, took_s)
+            self.report(trials, done=True)
+            loop_s = took_s if self._loop_end_s is None else self._loop_end_s - self._begin_s
+            lines = [total_time_line(took_s, loop_s)]
+            lines += [f"No more trials: {why_no_more}"] if why_no_more else []
+            is_silent = all(trial.status == TERMINATED and not trial.report_count for trial in trials)
+            lines += [_SILENT] if trials and is_silent and not self._ending else []
+            for line in (*lines, *(f"To look at the run: {command}" for command in commands)):
+                call_plugin(reporter.say, None, line)
         if interrupted_by is not None:
             self.tell_resume(interrupted_by)
 
-    def _show_end(
-        self,
-        reporter: ProgressReporter,
-        trials: Sequence[Trial],
-        took_s: float,
-        interrupted_by: str | None,
-        why_no_more: str,
-        commands: Sequence[str],
-    ) -> None:
-        from minitune.output.table import early_end, total_time_line
-
-        self._ending = early_end(trials)
-        failed = next((trial for trial in trials if trial.error is not None), None)
-        if failed is not None and self._raises and interrupted_by is None:
-            call_plugin(reporter.failure_is_raised, None, failed)
-        call_plugin(reporter.run_took, None, took_s)
-        self.report(trials, done=True)
-        loop_s = took_s if self._loop_end_s is None else self._loop_end_s - self._begin_s
-        lines = [total_time_line(took_s, loop_s)]
-        lines += [f"No more trials: {why_no_more}"] if why_no_more else []
-        is_silent = all(trial.status == TERMINATED and not trial.report_count for trial in trials)
-        lines += [_SILENT] if trials and is_silent and not self._ending else []
-        for line in (*lines, *(f"To look at the run: {command}" for command in commands)):
-            call_plugin(reporter.say, None, line)
-
     def tell_wait(self, signal_name: str, grace_s: float) -> None:
-        """Report at once that a signal has arrived, because running trials may take a while to end.
+        """Log at once that a signal has arrived, because running trials may take a while to end.
 
         Args:
-            signal_name: Name of the signal.
+            signal_name: The name of the signal.
             grace_s: Seconds after which the trials are terminated.
         """
         self._ending = f"{INTERRUPTED_BY}{signal_name}"
@@ -230,24 +202,20 @@ class Progress:
         logger.warning("%s: no new trials start; running trials have %g s to end%s", signal_name, grace_s, shortcut)
 
     def tell_resume(self, signal_name: str) -> None:
-        """Say how to go on with a run that a signal has ended.
-
-        Args:
-            signal_name: Name of the signal.
-        """
+        """Log how to resume a run that a signal has ended."""
         import shlex
 
         logger.warning(
             "interrupted by %s; resume with Tuner.restore(%r, trainable).fit(), or on the command line: "
             "minitune resume %s",
             signal_name,
-            self._run.path,
-            shlex.quote(self._run.path),
+            self.run.path,
+            shlex.quote(self.run.path),
         )
 
 
 def _hints(space: Mapping[str, Any], total_samples: int) -> Iterator[str]:
-    """Hints where a search space may not mean what its author thinks."""
+    """Hints for search spaces that may differ from what their author wants."""
     searched = [domain for _, domain in find_unresolved(space)]
     if total_samples == 1 and any(not isinstance(domain.sampler, Grid) for domain in searched):
         yield _DRAWN_ONCE

@@ -1,14 +1,14 @@
 """Progress reporters: they show the state of a run in a terminal, a log or a notebook.
 
 In every turn of its loop, the driver calls `should_report`, and `report` if the answer is True. It also reports each
-trial's start, result and end at once. All of that runs on the driver's thread, so its cost delays the trials. Reporters
-therefore limit their cost: by an interval and, for views that are drawn often, by a share of the driver's time.
+trial's start, result and end at once. All of this runs on the driver's thread and delays the trials. So reporters limit
+their cost: by an interval and, for views that are drawn often, by a share of the driver's time.
 
 - `ProgressReporter` is the interface.
 - `TuneReporterBase` builds status blocks. `CLIReporter` shows them as text, `JupyterNotebookReporter` as HTML.
-- `LiveReporter` is the default: a view of the run that is redrawn in a terminal or in a notebook, else a few lines.
+- `LiveReporter` is the default: a view that is redrawn in a terminal or a notebook; elsewhere, a few lines.
 
-Pauses between redraws follow the real clock, because people read them. All other times follow the clock of the run.
+The pauses between redraws follow the real clock, because people read them. All other times follow the run's clock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import os
 import shlex
 import sys
 import time
-from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -27,7 +26,7 @@ from typing import Any, ClassVar
 from minitune import clock
 from minitune.base.checks import is_real, require, require_flag, require_metric, shown
 from minitune.base.table import Part, as_html, as_text, format_cell, left_out_line, short_repr
-from minitune.base.text import Console, broken, duration, without_moves
+from minitune.base.text import Console, broken, counted, duration, without_moves
 from minitune.error import MissingMetricError
 from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED, Phase
 from minitune.experiment.trial import Goal, Metric, Trial, best_trial, check_mode
@@ -49,35 +48,19 @@ from minitune.result import DEFAULT_METRIC, NODE_IP, TIME_TOTAL_S, TRAINING_ITER
 logger = logging.getLogger("minitune")
 
 BACK_S = 0.1
-"""Seconds until a block that has given way to others' output comes back."""
-
-_MAX_SHOWN_PARAMETERS = 20
-_MAX_BEST_ROWS = 5
-"""Of the live view."""
+"""The time after which an erased block is drawn again."""
+_MAX_BEST_ROWS, _MAX_RUNNING_ROWS, _MAX_ERROR_LINES = 5, 100, 5
+"""The limits of the live view."""
 _MAX_FINAL_ROWS, _MAX_FAILED_ROWS = 10, 5
-"""Rows of the table at a run's end: the best trials, and failed ones."""
-_MAX_RUNNING_ROWS = 100
-_MAX_ERROR_LINES = 5
-
-_REDRAW_S = 0.25
-"""Least seconds between two redraws of the live view after something has happened."""
-
-_TICK_S = 1.0
-"""Seconds between two redraws where nothing happens but time."""
-
-_REDRAW_SHARE = 0.02
-"""The part of the driver's time that redraws may take: with many trials, or on a slow terminal, they are rarer."""
-
-_FIRST_LINE_S = 5.0
-_LINE_GROWTH = 1.5
-_MAX_LINE_S = 600.0
-"""The pauses between the live view's lines where there is no terminal: the first one, its growth, the longest one."""
-
+"""The rows of the table at the end of a run: the best trials, and failed ones."""
+_REDRAW_S, _TICK_S = 0.25, 1.0
+"""The pauses between two redraws of the live view on a terminal: after an event, and without one."""
 _NOTEBOOK_S = 1.0
-"""Seconds between two updates of a notebook's cell."""
-
-_NOTEBOOK_SHARE = 0.05
-"""The part of the driver's time that these updates may take: with very many trials they are rarer."""
+"""The pause between two updates of a notebook's cell."""
+_REDRAW_SHARE, _NOTEBOOK_SHARE = 0.02, 0.05
+"""The part of the driver's time for redraws and for updates. With many trials or a slow terminal, they are rarer."""
+_FIRST_LINE_S, _LINE_GROWTH, _MAX_LINE_S = 5.0, 1.5, 600.0
+"""The pauses between the live view's lines without a terminal: the first one, their growth, the longest one."""
 
 
 class ProgressReporter:
@@ -91,26 +74,26 @@ class ProgressReporter:
         mode: Metric = None,
         **kwargs: Any,
     ) -> None:
-        """Receive the facts about the run at its start. Only `configure` is called earlier.
+        """Called at the start of the run. Only `configure` is called earlier.
 
         Args:
             start_time: Seconds since the epoch.
-            total_samples: How many trials there will be; a very large number for an endless search.
-            metric: The metric that is optimised.
+            total_samples: The number of trials; a very large number for an endless search.
+            metric: The optimised metric.
             mode: `min` or `max`.
-            **kwargs: Room for more arguments in later versions.
+            **kwargs: Reserved for later versions.
         """
 
     def configure(self, *, verbose: int, print_errors: bool) -> None:
-        """Take over how much to show. The driver calls it before `setup`.
+        """Set how much to show. Called before `setup`.
 
         Args:
-            verbose: 0 shows nothing, 2 also each start, result and end of a trial.
+            verbose: 0 shows nothing, 2 also shows each start, result and end of a trial.
             print_errors: Whether tracebacks are shown at the end.
         """
 
     def close(self) -> None:
-        """Give back what `setup` took over, such as the terminal: the run is over, also if it failed."""
+        """Release the terminal. Called at the end of each run, also after a failure."""
 
     def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
         """Whether to call `report` now. The driver asks in every turn of its loop.
@@ -122,7 +105,7 @@ class ProgressReporter:
         raise NotImplementedError(f"{type(self).__name__} has to define should_report(trials, done)")
 
     def note_run(self, info: table.RunInfo) -> None:
-        """Take over the state of the machine and the run as data. The driver calls it before each `report`."""
+        """Receive the state of the machine and the run as data. Called before each `report`."""
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
         """Show the state of the run.
@@ -130,16 +113,16 @@ class ProgressReporter:
         Args:
             trials: All trials so far.
             done: Whether the run is over.
-            *sys_info: Lines on the machine and the run: `RunInfo.lines`.
+            *sys_info: Lines on the machine and the run, from `RunInfo.lines`.
         """
         raise NotImplementedError(f"{type(self).__name__} has to define report(trials, done, *sys_info)")
 
     def seconds_left(self) -> float | None:
-        """Seconds after which the driver asks `should_report` again even if nothing happens; None: never."""
+        """Seconds after which the driver calls `should_report` again even without an event; None means never."""
         return None
 
     def say(self, text: str) -> None:
-        """Show a message of the driver's. The base class shows nothing."""
+        """Show a message of the driver. The base class shows nothing."""
 
     def trial_started(self, trial: Trial) -> None:
         """The trial has a worker."""
@@ -148,41 +131,39 @@ class ProgressReporter:
         """The trial has reported; `result` is nested."""
 
     def trial_saved(self, trial: Trial, directory: str) -> None:
-        """A checkpoint of the trial lies in `directory`."""
+        """The trial has saved a checkpoint in `directory`."""
 
     def trial_ended(self, trial: Trial) -> None:
         """The trial has finished or failed."""
 
     def run_took(self, seconds: float) -> None:
-        """The run is over, and took so long; one more report follows."""
+        """The run is over, and took this time. One more report follows."""
 
     def failure_is_raised(self, trial: Trial) -> None:
-        """After the last report the driver raises this trial's failure, as an exception that shows its traceback."""
+        """After the last report, the driver will raise this trial's failure, which shows the traceback."""
 
 
-# -- status blocks ----------------------------------------------------------------------------------------------------
-
-
+# -- status blocks -----------------------------------------------------------------------------------------------------
 @dataclass(kw_only=True, eq=False, repr=False)
 class TuneReporterBase(ProgressReporter):
     """Status blocks: time, machine, numbers of trials, a table, errors. A subclass shows them.
 
-    The fields are the arguments of the constructor; those of a subclass come on top.
+    The fields are the arguments of the constructor. A subclass may add more.
 
     Args:
-        metric_columns: Metrics to show: a list of names, or a dict from names to what is shown. By default the usual
-            ones (`DEFAULT_COLUMNS`) and the first few that trials report.
-        parameter_columns: Parameters to show, likewise. By default all that are searched.
-        total_samples: How many trials there will be; by default the run says.
-        max_progress_rows: Rows of the table.
-        max_error_rows: Rows of the error table.
-        max_column_length: Characters of a cell.
+        metric_columns: Metrics to show: a list of names, or a dict from names to headers. By default, the usual ones
+            (`DEFAULT_COLUMNS`) and the first few that trials report.
+        parameter_columns: Parameters to show, in the same way. By default, all searched ones.
+        total_samples: The number of trials; by default that of the run.
+        max_progress_rows: The maximum number of rows of the table.
+        max_error_rows: The maximum number of rows of the error table.
+        max_column_length: The maximum number of characters of a cell.
         max_report_frequency: Seconds between two blocks.
         infer_limit: How many of the metrics that trials report are shown by default.
         print_intermediate_tables: False shows the table only at the end.
         metric: The objective; by default that of the run.
         mode: `min` or `max`.
-        sort_by_metric: Show the best terminated trials first; needs metric and mode.
+        sort_by_metric: Whether the best terminated trials come first; needs metric and mode.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -196,7 +177,7 @@ class TuneReporterBase(ProgressReporter):
         "timesteps_total": "ts",
         "episode_reward_mean": "reward",
     }
-    """The metrics that are shown by default, and the title of each."""
+    """The headers of the metrics that are shown by default."""
 
     metric_columns: list[str] | dict[str, str] | None = None
     parameter_columns: list[str] | dict[str, str] | None = None
@@ -245,8 +226,7 @@ class TuneReporterBase(ProgressReporter):
         self._notebook: Cell | None = None
         self._reset()
 
-    # -- set up --------------------------------------------------------------------------------------------------
-
+    # -- set up ----------------------------------------------------------------------------------------------------
     def configure(self, *, verbose: int, print_errors: bool) -> None:
         """See `ProgressReporter.configure`."""
         self._verbose = verbose
@@ -265,7 +245,7 @@ class TuneReporterBase(ProgressReporter):
         mode: Metric = None,
         **kwargs: Any,
     ) -> None:
-        """See `ProgressReporter.setup`. Metric and mode that the reporter was made with stay."""
+        """See `ProgressReporter.setup`. The reporter's own metric and mode have priority."""
         goal = Goal.of(metric, mode)
         if goal.mode is not None:
             check_mode(goal.mode)
@@ -279,9 +259,13 @@ class TuneReporterBase(ProgressReporter):
         now = clock.current
         self._begin_s = now.monotonic() - (max(0.0, now.time() - start_time) if start_time is not None else 0.0)
         self._reset()
+        self._open()
+
+    def _open(self) -> None:
+        """Take the terminal, if the reporter draws on it. Called at the end of `setup`."""
 
     def _reset(self) -> None:
-        """Forget the run before, if there was one. Called at the construction and by `setup`."""
+        """Forget the previous run. Called by the constructor and by `setup`."""
         self._took_s: float | None = None
         self._last_report_s: float | None = None
 
@@ -290,7 +274,7 @@ class TuneReporterBase(ProgressReporter):
         self._took_s = seconds
 
     def _elapsed_s(self) -> float:
-        """How long the run has been going on, or took."""
+        """The time since the start of the run; after its end, the time that it took."""
         return clock.current.monotonic() - self._begin_s if self._took_s is None else self._took_s
 
     def prefer_best(self) -> None:
@@ -298,14 +282,14 @@ class TuneReporterBase(ProgressReporter):
         self._prefers_best = True
 
     def add_metric_column(self, metric: str, representation: str | None = None) -> None:
-        """Show one more metric. After that, the metrics that trials report get no columns automatically.
+        """Show one more metric. The metrics that trials report then get no columns automatically.
 
         Args:
-            metric: Its flattened name.
-            representation: The header of its column.
+            metric: The flattened name.
+            representation: The header of the column.
 
         Raises:
-            ValueError: If it has a column already, or is renamed although the columns were given as a list.
+            ValueError: If there is such a column, or it has a header although the columns were given as a list.
         """
         _add_column(self._metric_columns, isinstance(self.metric_columns, list), metric, representation)
         self._infers = False
@@ -314,25 +298,22 @@ class TuneReporterBase(ProgressReporter):
         """Show one more parameter.
 
         Args:
-            parameter: Its path.
-            representation: The header of its column.
+            parameter: The path.
+            representation: The header of the column.
 
         Raises:
-            ValueError: If it has a column already, or is renamed although the columns were given as a list.
+            ValueError: If there is such a column, or it has a header although the columns were given as a list.
         """
         _add_column(self._parameter_columns, isinstance(self.parameter_columns, list), parameter, representation)
 
     # -- status blocks ---------------------------------------------------------------------------------------------
-
     def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
         """True at the start, when the interval is over, and at the end."""
-        if not self._verbose or self._console.is_off:
-            return False
-        now_s = clock.current.monotonic()
-        if done or self._last_report_s is None or now_s - self._last_report_s >= self._interval_s:
-            self._last_report_s = now_s
-            return True
-        return False
+        left_s = TuneReporterBase.seconds_left(self)  # for a block, whatever a subclass waits for
+        is_due = left_s is not None and (done or left_s <= 0)
+        if is_due:
+            self._last_report_s = clock.current.monotonic()
+        return is_due
 
     def seconds_left(self) -> float | None:
         """Seconds until the next block."""
@@ -343,21 +324,20 @@ class TuneReporterBase(ProgressReporter):
         return max(0.0, self._last_report_s + self._interval_s - clock.current.monotonic())
 
     def say(self, text: str) -> None:
-        """Show a message of the driver's; in a notebook below the end of the run, once that is there."""
+        """Show a message of the driver. In a notebook, it is below the end of the run, once that is shown."""
         if self._verbose and not (self._notebook is not None and self._notebook.add(text)):
             self._console.write(f"{text}\n")
 
     def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[Part]:
         """The parts of a status block."""
         statuses = table.by_status(trials)
-        parts: list[Part] = [
-            "== Status ==",
-            table.time_line(self._elapsed_s()),
-            *sys_info,
-        ]
+        parts: list[Part] = ["== Status ==", table.time_line(self._elapsed_s()), *sys_info]
         columns = self._shown_metrics(trials)
         parts += self._best_line(trials, columns)
-        parts.append(self._count_line(statuses, len(trials)))
+        total = self._total_samples
+        of = "" if not total else "/infinite" if total < 0 or total >= sys.maxsize else f"/{total}"
+        counts = ", ".join(f"{len(found)} {status}" for status, found in statuses.items() if found)
+        parts.append(f"Number of trials: {len(trials)}{of}{f' ({counts})' if counts else ''}")
         has_begun = len(statuses[PENDING]) < len(trials) or any(trial.last_result for trial in trials)
         if has_begun and (done or self.print_intermediate_tables is not False):
             is_ranked = self._prefers_best and self._metric and self._mode
@@ -375,11 +355,11 @@ class TuneReporterBase(ProgressReporter):
         return parts
 
     def _progress_str(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> str:
-        """A status block as text, ending in a newline. Subclasses of users print it in their own way."""
+        """A status block as text, with a newline at the end. Users' subclasses print it in their own way."""
         return as_text(self._parts(trials, done, sys_info), self._console.columns()) + "\n"
 
     def _shown_metrics(self, trials: Sequence[Trial]) -> dict[str, str]:
-        """Names of the metric columns by metric."""
+        """The headers of the metric columns, by metric."""
         columns = dict(self._metric_columns)
         if self._infers:
             names = table.infer_metrics(trials, columns, self.infer_limit)
@@ -391,7 +371,7 @@ class TuneReporterBase(ProgressReporter):
         return columns
 
     def _metric_of(self, columns: Mapping[str, str]) -> str | None:
-        """The optimised metric; if the run names none, the only one that was reported."""
+        """The optimised metric; if the run has none, the only reported one."""
         is_only = self._infers and len(columns) == len(self._metric_columns) + 1
         return list(columns)[-1] if self._metric is None and is_only else self._metric
 
@@ -400,21 +380,14 @@ class TuneReporterBase(ProgressReporter):
         best = best_trial(trials, metric, self._mode) if metric and self._mode else None
         if best is None or metric is None:
             return []
-        names = list(self._parameter_columns or best.config)[:_MAX_SHOWN_PARAMETERS]
+        names = list(self._parameter_columns or best.config)[: table.MAX_SHOWN_PARAMETERS]
         values = ", ".join(f"{name!r}: {short_repr(table.parameter_of(best, name))}" for name in names)
         return [
             f"Current best trial: {best.trial_id} with {metric}={table.look_up(best.last_result, metric)}"
             f" and parameters={{{values}}}"
         ]
 
-    def _count_line(self, statuses: Mapping[str, Sequence[Trial]], count: int) -> str:
-        total = self._total_samples
-        of = "" if not total else "/infinite" if total < 0 or total >= sys.maxsize else f"/{total}"
-        parts = ", ".join(f"{len(found)} {status}" for status, found in statuses.items() if found)
-        return f"Number of trials: {count}{of}{f' ({parts})' if parts else ''}"
-
     # -- one trial -------------------------------------------------------------------------------------------------
-
     @property
     def _shows_trials(self) -> bool:
         """Whether starts, results and ends of trials are shown."""
@@ -423,7 +396,7 @@ class TuneReporterBase(ProgressReporter):
     def trial_started(self, trial: Trial) -> None:
         """At level 2: the trial and its parameters."""
         if self._shows_trials:
-            names = list(trial.evaluated_params)[:_MAX_SHOWN_PARAMETERS]
+            names = list(trial.evaluated_params)[: table.MAX_SHOWN_PARAMETERS]
             values = ", ".join(f"{name}={self._cell(table.parameter_of(trial, name))}" for name in names)
             self.say(f"Trial {trial.name} started{f': {values}' if values else ''}")
 
@@ -433,7 +406,7 @@ class TuneReporterBase(ProgressReporter):
             self.say(f"Trial {trial.name} iteration {result.get(TRAINING_ITERATION)}: {self._values(result)}")
 
     def trial_saved(self, trial: Trial, directory: str) -> None:
-        """At level 2: where the checkpoint lies."""
+        """At level 2: the directory of the checkpoint."""
         if self._shows_trials:
             self.say(f"Trial {trial.name} saved a checkpoint: {directory}")
 
@@ -463,7 +436,7 @@ class TuneReporterBase(ProgressReporter):
 
 
 def _columns(argument: str, given: Any, default: Mapping[str, str]) -> dict[str, str]:
-    """Columns as a dict from name to what is shown."""
+    """Columns as a dict from names to headers."""
     if given is None:
         return dict(default)
     if isinstance(given, Mapping):
@@ -486,11 +459,9 @@ def _add_column(columns: dict[str, str], is_list: bool, name: str, shown: str | 
     columns[name] = shown or name
 
 
-# -- terminals --------------------------------------------------------------------------------------------------------
-
-
+# -- terminals ---------------------------------------------------------------------------------------------------------
 class ScreenReporter(TuneReporterBase):
-    """A reporter that has the terminal from `setup` to `close`, if standard output is one and no other reporter has it.
+    """A reporter that uses the terminal from `setup` to `close`, unless another reporter does.
 
     Its arguments are those of `TuneReporterBase`.
     """
@@ -498,16 +469,7 @@ class ScreenReporter(TuneReporterBase):
     _screen: Screen | None = None
     _drawn_s = 0.0
 
-    def setup(
-        self,
-        start_time: float | None = None,
-        total_samples: int | None = None,
-        metric: Metric = None,
-        mode: Metric = None,
-        **kwargs: Any,
-    ) -> None:
-        """See `ProgressReporter.setup`. Takes the terminal, until `close`."""
-        super().setup(start_time, total_samples, metric, mode, **kwargs)
+    def _open(self) -> None:
         self.close()
         if self._verbose:
             self._screen = open_screen()
@@ -517,13 +479,13 @@ class ScreenReporter(TuneReporterBase):
         self._release(keeps=True)
 
     def _release(self, keeps: bool) -> None:
-        """Give the terminal back, with or without the block."""
+        """Release the terminal. The block stays or is erased."""
         if self._screen is not None:
             self._screen.close(keeps=keeps)
             self._screen = None
 
     def say(self, text: str) -> None:
-        """Show a message of the driver's, above the block."""
+        """Show a message of the driver above the block."""
         if self._screen is not None and self._verbose:
             self._screen.write(f"{text}\n")
         else:
@@ -531,13 +493,13 @@ class ScreenReporter(TuneReporterBase):
 
 
 class CLIReporter(ScreenReporter):
-    """Shows status blocks on standard output; on a terminal, each in place of the last one.
+    """Shows status blocks on standard output. On a terminal, each replaces the last one.
 
     Its arguments are those of `TuneReporterBase`.
     """
 
     def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
-        """True at the start, when the interval is over, at the end, and when others' output has erased the block."""
+        """True at the start, when the interval is over, at the end, and after other output has erased the block."""
         return super().should_report(trials, done) or (self._is_erased() and self._seconds_back() <= 0)
 
     def seconds_left(self) -> float | None:
@@ -546,7 +508,7 @@ class CLIReporter(ScreenReporter):
         return left_s if left_s is None or not self._is_erased() else min(left_s, self._seconds_back())
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
-        """Show a status block; may block as printing does."""
+        """Show a status block. May block as printing does."""
         text = self._progress_str(trials, done, *sys_info)
         if done:
             self._release(keeps=False)
@@ -565,20 +527,18 @@ class CLIReporter(ScreenReporter):
         return max(0.0, self._drawn_s + BACK_S - time.monotonic())
 
 
-# -- the live view ----------------------------------------------------------------------------------------------------
-
-
+# -- the live view -----------------------------------------------------------------------------------------------------
 @dataclass(kw_only=True, eq=False, repr=False)
 class LiveReporter(ScreenReporter):
-    """The default: a block that is redrawn in place, or a line now and then. At the end the best trials.
+    """The default: a block that is redrawn, or a line now and then; at the end the best trials.
 
-    On a terminal and in a notebook the block is redrawn when something happens, at most four times a second there, and
-    once a second here. Elsewhere the pauses between the lines grow, up to ten minutes.
+    The block is redrawn after each event, but at most four times a second on a terminal, and once a second in a
+    notebook. Elsewhere, lines are printed with growing pauses of up to ten minutes.
 
     Args:
-        time_budget_s: Seconds after which the run ends anyway; None: there is no such limit.
+        time_budget_s: Seconds after which the run ends anyway; None means no limit.
 
-    The other arguments are those of `TuneReporterBase`, of which `max_report_frequency` has no effect.
+    The other arguments are those of `TuneReporterBase`; `max_report_frequency` has no effect.
     """
 
     time_budget_s: float | None = None
@@ -587,7 +547,7 @@ class LiveReporter(ScreenReporter):
         super()._reset()
         self._info = table.RunInfo()
         self._notebook = None
-        self._ended_before: int | None = None  # trials that had ended before a resumed run went on
+        self._ended_before: int | None = None  # the number of trials that had ended before the run was resumed
         self._kinds: dict[str, Hashable] = {}
         self._ranked_by: str | None = None
         self._ranked: set[str] = set()
@@ -595,23 +555,22 @@ class LiveReporter(ScreenReporter):
         self._has_news = True
         self._wait_s = self._cost_s = 0.0
         self._pause_s = _FIRST_LINE_S
-        self._line_s = time.monotonic() + _FIRST_LINE_S  # of the real clock: it is for people
+        self._line_s = time.monotonic() + _FIRST_LINE_S
         self._told: set[Hashable] = set()
 
     # -- when ------------------------------------------------------------------------------------------------------
-
     def note_run(self, info: table.RunInfo) -> None:
-        """See `ProgressReporter.note_run`. Snapshots are made of these data."""
+        """See `ProgressReporter.note_run`."""
         self._info = info
 
     def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
-        """True at the start and at the end; in between when a redraw, or the next line, is due."""
+        """True at the start and at the end, and when a redraw or the next line is due."""
         if not self._verbose or self._console.is_off:
             return False
         return done or self._seconds_left() <= 0
 
     def seconds_left(self) -> float | None:
-        """Seconds until the next redraw, or line, is due."""
+        """Seconds until the next redraw or line is due."""
         if not self._verbose or self._console.is_off or clock.current is not clock.REAL:
             return None
         return self._seconds_left()
@@ -630,9 +589,8 @@ class LiveReporter(ScreenReporter):
         return max(0.0, due_s - time.monotonic())
 
     # -- what ------------------------------------------------------------------------------------------------------
-
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
-        """Show the state of the run; may block as printing does."""
+        """Show the state of the run. May block as printing does."""
         if self._ended_before is None:
             self._ended_before = sum(trial.shown_status in (TERMINATED, ERROR) for trial in trials)
             self._notebook = Cell() if in_notebook() else None
@@ -652,13 +610,14 @@ class LiveReporter(ScreenReporter):
             self._tell_progress(trials)
 
     def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[Part]:
-        """The end of a run: how its trials ended, the best of them, those that failed, and where the rest is."""
+        """The end of a run: how its trials ended, the best and the failed ones, and the place of the results."""
         columns = self._shown_metrics(trials)
         metric = self._metric_of(columns)
         total = self._total()
-        of = f" of {total}" if total is not None and total > len(trials) else ""
-        number = f"{len(trials)}{of} trial{'' if len(trials) == 1 else 's'}"
-        parts: list[Part] = [f"{number} in {self._elapsed_s():.2f} s: {table.ending_counts(trials, self._info.cut)}"]
+        is_whole = total is None or total <= len(trials)
+        number = counted(len(trials), "trial") if is_whole else f"{len(trials)} of {total} trials"
+        counts = table.ending_counts(trials, self._info.cut)
+        parts: list[Part] = [f"{number} in {self._elapsed_s():.2f} s: {counts}"]
         if self._info.ending:
             parts.append(f"Ended early: {self._info.ending}")
         best = self._goal if self._goal.objectives else Goal(metric, self._mode)
@@ -675,13 +634,11 @@ class LiveReporter(ScreenReporter):
 
     def _tell_start(self) -> None:
         total, path = self._total(), self._info.path
-        count = "trials without end" if total is None else "1 trial" if total == 1 else f"{total} trials"
-        goal = f" ({self._mode} {self._metric})" if self._metric and self._mode else ""
-        goal = (
-            f" ({', '.join(f'{m} {n}' for n, m in self._goal.objectives.items())})" if self._goal.objectives else goal
-        )
+        count = "trials without end" if total is None else counted(total, "trial")
         count += f", {self._ended_before} already ended" if self._ended_before else ""
-        self.say(f"Run of {count}{goal}; results in {path}")
+        own = {self._metric: self._mode} if self._metric and self._mode else {}
+        goal = ", ".join(f"{mode} {metric}" for metric, mode in (self._goal.objectives or own).items())
+        self.say(f"Run of {count}{f' ({goal})' if goal else ''}; results in {path}")
         if self._info.outputs:
             outputs = tuple(dict.fromkeys(self._info.outputs))
             usual = f"minitune logs {shlex.quote(path)} TRIAL"
@@ -707,14 +664,13 @@ class LiveReporter(ScreenReporter):
             self._notebook.show(render_html(snapshot), "\n".join(render(snapshot, 100, 40, ascii_only=True)))
         self._drawn_s = time.monotonic()
         cost_s, share = self._drawn_s - begin_s, _REDRAW_SHARE if self._notebook is None else _NOTEBOOK_SHARE
-        self._wait_s, self._cost_s = min(cost_s, self._cost_s) / share, cost_s  # one slow redraw may be chance
+        self._wait_s, self._cost_s = min(cost_s, self._cost_s) / share, cost_s  # a single slow redraw does not count
 
     # -- one trial -------------------------------------------------------------------------------------------------
-
     def trial_started(self, trial: Trial) -> None:
         """See `ProgressReporter.trial_started`."""
         self._has_news = True
-        self._kinds.pop(trial.trial_id, None)  # that of an earlier attempt
+        self._kinds.pop(trial.trial_id, None)  # the error of an earlier attempt
         super().trial_started(trial)
 
     def trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
@@ -723,7 +679,7 @@ class LiveReporter(ScreenReporter):
         super().trial_result(trial, result)
 
     def trial_ended(self, trial: Trial) -> None:
-        """At level 1: the first error of each kind, but not a missing metric, which the driver may raise later."""
+        """At level 1: the first error of each kind, except a missing metric, which the driver may raise later."""
         self._has_news = True
         is_news = trial.status == ERROR and not isinstance(trial.error, MissingMetricError)
         if not self._shows_trials and self._notebook is None and is_news and len(self._told) < _MAX_ERROR_LINES:
@@ -734,7 +690,6 @@ class LiveReporter(ScreenReporter):
         super().trial_ended(trial)
 
     # -- snapshots -------------------------------------------------------------------------------------------------
-
     def _snapshot(self, trials: Sequence[Trial]) -> Snapshot:
         statuses = table.by_status(trials)
         columns = self._shown_metrics(trials)
@@ -767,7 +722,7 @@ class LiveReporter(ScreenReporter):
         )
 
     def _best_so_far(self, statuses: Mapping[str, Sequence[Trial]], metric: str, mode: str) -> list[Trial]:
-        """The best trials, the best first; of those that have ended, each is looked at once."""
+        """The best trials, the best first. Each trial that has ended is compared only once."""
         if metric != self._ranked_by:
             self._ranked_by, self._ranked, self._best_ended = metric, set(), []
         ended = (*statuses[TERMINATED], *statuses[ERROR])
@@ -778,7 +733,7 @@ class LiveReporter(ScreenReporter):
         return table.best_trials([*self._best_ended, *going_on], metric, mode, _MAX_BEST_ROWS)
 
     def _total(self) -> int | None:
-        """How many trials there will be, or None: without end, or not known."""
+        """The number of trials; None if it is endless or unknown."""
         total = self._total_samples
         return None if not total or total < 0 or total >= sys.maxsize else int(total)
 
@@ -799,26 +754,21 @@ class LiveReporter(ScreenReporter):
         )
 
     def _error_kinds(self, failed: Sequence[Trial]) -> list[ErrorKind]:
-        counts: Counter[Hashable] = Counter()
-        examples: dict[Hashable, Trial] = {}
+        kinds: dict[Hashable, list[Trial]] = {}
         for trial in failed:
-            kind = self._kind_of_error(trial)
-            counts[kind] += 1
-            examples[kind] = trial
-        return [
-            ErrorKind(last_line(examples[kind]), count, examples[kind].error_file)
-            for kind, count in counts.most_common()
-        ]
+            kinds.setdefault(self._kind_of_error(trial), []).append(trial)
+        ranked = sorted(kinds.values(), key=len, reverse=True)
+        return [ErrorKind(last_line(alike[-1]), len(alike), alike[-1].error_file) for alike in ranked]
 
     def _kind_of_error(self, trial: Trial) -> Hashable:
-        """Equal for errors that count as the same one; computed once for each trial."""
+        """See `table.kind_of_error`. Computed once for each trial."""
         if trial.trial_id not in self._kinds:
             self._kinds[trial.trial_id] = kind_of_error(trial)
         return self._kinds[trial.trial_id]
 
 
 def _part_done(trial: Trial) -> float | None:
-    """The part of a running trial, from 0 to 1, that is done; None if it has no limits."""
+    """The part of a running trial that is done, from 0 to 1; None if the trial has no limits."""
     parts = [
         (table.number_of(trial.last_result.get(name)) or 0.0) / limit
         for name in (TRAINING_ITERATION, TIME_TOTAL_S)
@@ -828,22 +778,20 @@ def _part_done(trial: Trial) -> float | None:
 
 
 def _what_starts(trials: Sequence[Trial], importing: str) -> str:
-    """Return a text on the work before the first trial begins; empty afterwards."""
+    """A text on the work before the first trial begins; empty afterwards."""
     count = 0
     for trial in trials:
         if trial.status != PENDING or trial.last_result:
             return ""
         count += trial.phase is Phase.STARTING
     what = f"importing {importing}" if importing else "loading the trainable"
-    return f"starting {count} worker{'' if count == 1 else 's'} ({what})" if count else ""
+    return f"starting {counted(count, 'worker')} ({what})" if count else ""
 
 
-# -- notebooks --------------------------------------------------------------------------------------------------------
-
-
+# -- notebooks ---------------------------------------------------------------------------------------------------------
 @dataclass(kw_only=True, eq=False, repr=False)
 class JupyterNotebookReporter(TuneReporterBase):
-    """Shows status blocks in a notebook, as HTML in one place. Needs IPython.
+    """Shows status blocks in a notebook, as HTML that is replaced. Needs IPython.
 
     Args:
         overwrite: Whether the cell's output is cleared before the first block.
@@ -851,7 +799,7 @@ class JupyterNotebookReporter(TuneReporterBase):
     The other arguments are those of `TuneReporterBase`.
 
     Raises:
-        ImportError: If IPython is not there.
+        ImportError: If IPython is not installed.
         ValueError: If an argument is out of range.
     """
 
@@ -885,14 +833,14 @@ class JupyterNotebookReporter(TuneReporterBase):
         self._interval_s = max(self.max_report_frequency, (time.monotonic() - begin_s) / _NOTEBOOK_SHARE)
 
     def display(self, string: str) -> None:
-        """Show HTML in place of what this reporter has shown last."""
+        """Replace the last output of this reporter by HTML."""
         self._blocks.show(string, string)
 
 
 def default_reporter(time_budget_s: float | None = None) -> TuneReporterBase:
-    """The reporter of runs that name none. It shows four metrics, and the best trials first if these are known.
+    """The default reporter of a run. It shows up to four metrics.
 
     Args:
-        time_budget_s: Seconds after which the run ends anyway; None: there is no such limit.
+        time_budget_s: Seconds after which the run ends anyway; None means no limit.
     """
     return LiveReporter(time_budget_s=time_budget_s, infer_limit=4)

@@ -1,12 +1,11 @@
-"""Where a view is redrawn in place: on a terminal (`Screen`), or below a cell of a notebook (`Cell`).
+"""Places for views that are redrawn: lines on a terminal (`Screen`), or the output of a notebook's cell (`Cell`).
 
-A `Screen` is a block of lines at the bottom of a terminal. Other code may print above it.
+A `Screen` uses no thread and no alternate screen, and the cursor stays visible. So a killed process leaves the terminal
+in order. The cursor waits at the beginning of the line below the block.
 
-No thread, no alternate screen, and the cursor stays visible: a process that is killed leaves nothing to repair. The
-cursor rests at the beginning of the line below the block. When other code prints
-through `sys.stdout` or `sys.stderr`, logging and warnings included, the block is taken away first, and the next `draw`
-brings it back. For that, a function of ours covers `write` of these streams. The streams stay the same objects, so
-this also works for handlers that were given one before.
+Other code may print through `sys.stdout` or `sys.stderr`; so do logging and warnings. The block is then erased first,
+and the next `draw` shows it again. For this, the screen replaces the method `write` of these streams. The streams stay
+the same objects, so this also works for handlers that already hold one.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from minitune.settings import shared_variable
 _FALLBACK_SIZE = (80, 24)
 
 _owner: tuple[int, Screen] | None = None
-"""The screen that has the terminal, and its process: a fork of that process has none."""
+"""The process and the screen that use the terminal. A fork of the process does not use it."""
 _owner_lock = threading.Lock()
 
 
 class Screen:
-    """A terminal with a block of lines that is redrawn in place. Made by `open_screen`, given back by `close`.
+    """A terminal with a block of lines that is redrawn. `open_screen` creates it, `close` releases the terminal.
 
     Attributes:
-        has_color: Whether lines may hold colour codes.
-        is_ascii: Whether the terminal's encoding knows no block characters.
-        is_erased: Whether other code has printed since the last `draw`, so that the block is not there now.
+        has_color: Whether lines may contain colour codes.
+        is_ascii: Whether the terminal's encoding has no block characters.
+        is_erased: Whether other code has printed since the last `draw`, so that the block is erased.
     """
 
     def __init__(self, stream: Any):
@@ -49,38 +48,37 @@ class Screen:
         self._lock = threading.RLock()
         self._drawn: list[str] = []
         self._drawn_columns = 0
-        self._tail = ""  # the last line that was printed, while it has no end
-        self._is_bridged = False  # whether the block starts one line below an unfinished line
+        self._tail = ""  # the last printed line, while it is incomplete
+        self._is_bridged = False  # whether the block starts below an incomplete line
         self._is_ours = False  # whether the current write is our own
         self._covered: list[tuple[Any, Any, Any]] = []
         self._had_sigcont = False
-        for covered in {id(s): s for s in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)}.values():
-            self._cover(covered)
+        for stream in {id(s): s for s in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)}.values():
+            self._cover(stream)
         self._watch_sigcont()
 
-    # -- what is drawn ---------------------------------------------------------------------------------------------
-
+    # -- drawing ---------------------------------------------------------------------------------------------------
     def size(self) -> tuple[int, int]:
-        """Columns and rows that a block may take now."""
+        """The maximum numbers of columns and rows of a block."""
         try:
             columns, rows = os.get_terminal_size(self._stream.fileno())
         except (OSError, ValueError, AttributeError):
             columns = rows = 0
         columns, rows = columns or _FALLBACK_SIZE[0], rows or _FALLBACK_SIZE[1]
-        return max(1, columns - 1), max(1, rows - 2)  # no line is full, and the cursor has a separate line
+        return max(1, columns - 1), max(1, rows - 2)  # a full line would wrap; the cursor needs a separate line
 
     def draw(self, lines: Sequence[str]) -> None:
-        """Show `lines` in place of those that are there. Blocks as printing does.
+        """Show `lines` in place of the present ones. Blocks as printing does.
 
-        In the background (`&`, or stopped and sent there) nothing is drawn: the terminal belongs to another program.
+        A background process draws nothing, because the terminal belongs to another program.
 
         Args:
-            lines: As many, and as wide, as `size` allows.
+            lines: Lines within the `size`.
         """
         with self._lock:
-            if not self._is_in_foreground():
+            if self._is_in_foreground() is False:
                 self._forget()
-                self.is_erased = False  # there is none to bring back
+                self.is_erased = False  # there is no block to show again
                 return
             if self._had_sigcont:
                 self._had_sigcont = False
@@ -103,10 +101,10 @@ class Screen:
             self._note(text)
 
     def close(self, *, keeps: bool = True) -> None:
-        """Give the terminal back; may be called more than once.
+        """Release the terminal. May be called more than once.
 
         Args:
-            keeps: Whether the block stays where it is; else it goes.
+            keeps: Whether the block stays on the screen.
         """
         global _owner
         with self._lock:
@@ -119,12 +117,10 @@ class Screen:
             if _owner is not None and _owner[1] is self:
                 _owner = None
 
-    # -- moving about ----------------------------------------------------------------------------------------------
-
     def _way_up(self, columns: int) -> str:
-        """The code that moves the cursor to the first line of the block; `columns` is the width now.
+        """The code that moves the cursor to the first line of the block; `columns` is the present width.
 
-        A terminal that was made narrower has broken the lines: modern terminals and tmux do so.
+        If the terminal has become narrower, it has wrapped the lines, as modern terminals and tmux do.
         """
         rows = len(self._drawn)
         if columns < self._drawn_columns:
@@ -132,11 +128,11 @@ class Screen:
         return f"\r\x1b[{rows}A" if rows else ""
 
     def _give_way(self) -> None:
-        """Take the block off the screen, and move the cursor back to the end of the other output."""
+        """Erase the block, and move the cursor to the end of the other output."""
         if not self._drawn:
             return
         columns = self.size()[0] + 1
-        # From its second line on: when a whole screen is erased, some terminals keep its lines for scrolling back.
+        # Erase from the second line on. If a whole screen is erased, some terminals keep its lines for scrolling back.
         text = f"{self._way_up(columns)}\x1b[K\n\x1b[J\x1b[1A"
         if self._is_bridged:
             column = width_of(without_codes(self._tail)) % columns
@@ -160,18 +156,18 @@ class Screen:
         finally:
             self._is_ours = False
 
-    def _is_in_foreground(self) -> bool:
+    def _is_in_foreground(self) -> bool | None:
+        """Whether the terminal belongs to this process; None if it has no job control for this process."""
         if sys.platform == "win32":
-            return True
+            return None
         try:
             return bool(os.tcgetpgrp(self._stream.fileno()) == os.getpgrp())
         except (OSError, ValueError, AttributeError):
-            return True  # it is not our controlling terminal, so job control does not apply
+            return None
 
     # -- when other code prints ------------------------------------------------------------------------------------
-
     def _cover(self, stream: Any) -> None:
-        """Make the block give way to output on `stream`, if that is a terminal."""
+        """If `stream` is a terminal, erase the block before each output on it."""
         if not is_terminal(stream):
             return
         write, before = stream.write, getattr(stream, "__dict__", {}).get("write")
@@ -191,12 +187,12 @@ class Screen:
 
         try:
             stream.write = covered
-        except AttributeError:  # one that cannot be covered
+        except AttributeError:  # the stream's attributes cannot be set
             return
         self._covered.append((stream, covered, before))
 
     def _uncover(self) -> None:
-        self._is_ours = True  # for code that has kept the function
+        self._is_ours = True  # some code may have kept the function
         while self._covered:
             stream, covered, before = self._covered.pop()
             if getattr(stream, "__dict__", {}).get("write") is covered:
@@ -205,12 +201,13 @@ class Screen:
                     stream.write = before
 
     def _watch_sigcont(self) -> None:
-        """Note when a shell has stopped us and let us go on: it has printed below the block in between."""
+        """Note when a shell stops and continues this process, because it prints below the block in between."""
         self._sigcont: Callable[[int, FrameType | None], None] | None = None
         if sys.platform == "win32":
             return
         is_main = threading.current_thread() is threading.main_thread()
-        if is_main and signal.getsignal(signal.SIGCONT) == signal.SIG_DFL and self._is_job():
+        is_job = self._is_in_foreground() is not None and os.getpgrp() != os.getsid(0)  # of a shell with job control
+        if is_main and is_job and signal.getsignal(signal.SIGCONT) == signal.SIG_DFL:
 
             def note(number: int, frame: FrameType | None) -> None:
                 self._had_sigcont = True
@@ -223,23 +220,12 @@ class Screen:
             signal.signal(signal.SIGCONT, signal.SIG_DFL)
         self._sigcont = None
 
-    def _is_job(self) -> bool:
-        """Whether a shell with job control has started us on this terminal."""
-        if sys.platform == "win32":
-            return False
-        try:
-            os.tcgetpgrp(self._stream.fileno())
-        except (OSError, ValueError, AttributeError):
-            return False
-        return os.getpgrp() != os.getsid(0)
-
 
 def open_screen() -> Screen | None:
-    """The terminal that standard output is, to draw on.
+    """Return the screen of standard output.
 
-    Returns:
-        The screen; or None if standard output is no terminal, or one that cannot move its cursor, or if another run
-        in this process draws on it, in another thread or around this one.
+    It is None if standard output is not a terminal that can move its cursor, or if another run in this process already
+    uses the terminal, in another thread or around this one.
     """
     global _owner
     stream = sys.stdout
@@ -254,10 +240,10 @@ def open_screen() -> Screen | None:
 
 
 class Cell:
-    """The output of a notebook's cell: one place with replaceable content. Needs IPython.
+    """A replaceable part of the output of a notebook's cell. Needs IPython.
 
     Args:
-        clears: Whether what the cell has shown so far goes with the first content.
+        clears: Whether the first content replaces the whole output of the cell.
     """
 
     def __init__(self, clears: bool = False):
@@ -266,12 +252,12 @@ class Cell:
         self._end: tuple[list[Part], tuple[str, ...]] | None = None
 
     def show_end(self, parts: Sequence[Part], *more: str) -> None:
-        """Show the end of a run: `parts`, to which `add` appends, and HTML after them."""
+        """Show the end of a run: `parts`, to which `add` appends lines, and then HTML."""
         self._end = [*parts], more
         self.show(as_html(parts, *more), as_text(parts))
 
     def add(self, line: str) -> bool:
-        """Append a line to the end of a run; returns whether that was shown yet."""
+        """Append a line to the end of a run, if that is shown already. Return whether it is."""
         if self._end is not None:
             parts, more = self._end
             self.show_end([*parts, line], *more)
@@ -293,15 +279,15 @@ class Cell:
         if self._clears:
             clear_output(wait=True)
         self._handle = display(data, raw=True, display_id=True)
-        self._clears = True  # a front end that cannot update its output returns no handle
+        self._clears = True  # a front end that cannot update its output has returned no handle
 
 
 def in_notebook() -> bool:
-    """Whether this is a notebook's kernel. IPython is not imported for that: in a notebook it is there already."""
+    """Whether this is a notebook's kernel. In a notebook, IPython is already imported."""
     ipython = sys.modules.get("IPython")
     try:
         return ipython is not None and "IPKernelApp" in ipython.get_ipython().config
-    except Exception:  # no shell, or one without a configuration
+    except Exception:  # there is no shell, or it has no configuration
         return False
 
 

@@ -1,4 +1,4 @@
-"""A run that has ended, in a few lines: for people, for the page of a CI job, and for `minitune ci`."""
+"""Summaries of a run that has ended: for people, for the page of a CI job, and for `minitune ci`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.base.checks import is_real, require
-from minitune.base.text import ShortRepr, is_long, one_line, warn_once
+from minitune.base.text import ShortRepr, counted, cut, is_long, one_line, warn_once
 from minitune.error import TrialError
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import SCOPES, Trial, best_trial, check_mode
@@ -28,10 +28,10 @@ WELL, CUT, FAILED, UNFINISHED, SILENT = "finished", "cut short", "failed", "not 
 _ENDS = (WELL, CUT, FAILED, UNFINISHED, SILENT, NOT_STARTED)
 """How trials end."""
 _ROWS, _CELL = 30, 200
+"""The maximum numbers of parameters and kinds of errors, and of characters of each."""
 _LONG = ShortRepr(_CELL)
-"""How many parameters and kinds of errors are shown, and how many characters of each."""
 _FILE_LIMIT_BYTES = 1_000_000
-"""If the summary of a step is larger than 1 MiB, GitHub shows nothing of it."""
+"""GitHub does not show the summary of a step if it is larger than 1 MiB."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class Target:
 
     Attributes:
         metric: The metric's flattened name.
-        at_least: The value must not be below this, or None.
-        at_most: The value must not be above this, or None.
-        mode: Which value is best.
-        scope: Which value counts for a trial.
+        at_least: The lower limit, or None.
+        at_most: The upper limit, or None.
+        mode: `min` or `max`.
+        scope: The value that counts for a trial, one of `SCOPES`.
     """
 
     metric: str
@@ -62,10 +62,10 @@ class Target:
         mode: str | None = None,
         scope: str = "last",
     ) -> Target:
-        """Make a target; without a mode, a lower bound means that more is better.
+        """Make a target. By default, the mode is `max` with a lower limit, otherwise `min`.
 
         Raises:
-            ValueError: If there is no metric or no bound, or mode or scope is unknown.
+            ValueError: If metric or limits are missing, or mode or scope is unknown.
         """
         require(isinstance(metric, str), "metric: the metric's name, here or in the TuneConfig", metric)
         for name, bound in (("at_least", at_least), ("at_most", at_most)):
@@ -77,7 +77,7 @@ class Target:
         return cls(str(metric), at_least, at_most, mode, scope)
 
     def is_met(self, value: float) -> bool:
-        """Whether `value` is good enough."""
+        """Whether `value` is within the limits."""
         return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ class Best:
 
 
 def best_of_run(analysis: ExperimentAnalysis, target: Target) -> Best | None:
-    """The best trial by a target's metric, or None if no trial has a finite value of it."""
+    """The best trial by a target's metric; None if no trial has a finite value of it."""
     best = best_trial(analysis.trials, target.metric, target.mode, target.scope)
     if best is None:
         return None
@@ -110,12 +110,12 @@ def best_of_run(analysis: ExperimentAnalysis, target: Target) -> Best | None:
 
 
 def config_of(trial: Trial) -> dict[str, Any]:
-    """The flattened configuration under which a trial was last trained."""
+    """The flattened configuration of a trial at its last report."""
     return flatten(trial.last_result.get(CONFIG) or trial.config)
 
 
 def grouped_errors(errors: Iterable[Exception]) -> list[str]:
-    """Return one line for each kind of error, with its count; the most frequent first."""
+    """A line for each kind of error, with its count; the most frequent first."""
     texts = (
         str(error)
         if not isinstance(error, TrialError)
@@ -134,14 +134,13 @@ class Summary:
     Attributes:
         name: The run's name.
         path: Its directory.
-        elapsed_s: How long it took, in seconds.
+        elapsed_s: The time that it took.
         is_interrupted: Whether a signal has ended it.
-        counts: How many trials `finished`, were `cut short` by the end of the run, `failed`, are `not finished`,
-            ended `without a result`, and were `not started`.
-        cut: How many trials the end of the run has cut short, those that were not started included.
-        early_end: Why the run ended before them, and how many had ended by then; empty if there are none.
-        best: In a line; None without a metric, or a finite value of it.
-        config: The best configuration, as text.
+        counts: The number of trials by their end, see `_ENDS`.
+        cut: The number of trials that the end of the run has cut short, with those that were not started.
+        early_end: See `table.early_end`.
+        best: The best trial as a text; None without a metric, or a finite value of it.
+        config: The best configuration as texts.
         errors: See `grouped_errors`.
     """
 
@@ -161,8 +160,8 @@ class Summary:
         """The summary of a run that has ended in this process."""
         from minitune.output.table import cut_short, early_end
 
-        cut = cut_short(analysis.trials)
-        counts = Counter(_how_it_ended(trial, trial.trial_id in cut) for trial in analysis.trials)
+        cut_trials = cut_short(analysis.trials)
+        counts = Counter(_how_it_ended(trial, trial.trial_id in cut_trials) for trial in analysis.trials)
         best = None
         if analysis.default_metric is not None and analysis.default_mode is not None:
             best = best_of_run(analysis, Target(analysis.default_metric, None, None, analysis.default_mode))
@@ -172,7 +171,7 @@ class Summary:
             elapsed_s,
             is_interrupted,
             {how: counts[how] for how in _ENDS if counts[how]},
-            len(cut),
+            len(cut_trials),
             early_end(analysis.trials),
             None if best is None else f"{best.metric} = {best.value:.6g} (trial {best.trial.trial_id})",
             {} if best is None else {key: _shown(value) for key, value in config_of(best.trial).items()},
@@ -181,15 +180,14 @@ class Summary:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Summary:
-        """The summary in a line of the file of `ENDED_RUNS`."""
+        """The summary from a line of the file `ENDED_RUNS`."""
         return cls(**{entry.name: record[entry.name] for entry in fields(cls)})
 
     def counted(self) -> str:
-        """How many trials there were, how they ended, and the time."""
-        number = sum(self.counts.values())
+        """The number of trials, how they ended, and the time."""
         parts = ", ".join(f"{count} {how}" for how, count in self.counts.items())
         what = " (interrupted)" if self.is_interrupted else ""
-        return f"{number} {'trial' if number == 1 else 'trials'} in {self.elapsed_s:.1f} s{what}: {parts or 'none'}"
+        return f"{counted(sum(self.counts.values()), 'trial')} in {self.elapsed_s:.1f} s{what}: {parts or 'none'}"
 
     def lines(self) -> list[str]:
         """The summary for a terminal or a log."""
@@ -201,7 +199,7 @@ class Summary:
         return lines + [f"  failed: {error}" for error in self.errors[:_ROWS]] + [f"  {self.path}"]
 
     def markdown(self) -> str:
-        """The summary for a page, some kilobytes at most."""
+        """The summary as Markdown, of at most some kilobytes."""
         lines = [f"### {escaped(self.name)}", "", f"{escaped(self.counted())}.", ""]
         if self.early_end:
             lines += [f"Ended early: {escaped(self.early_end)}.", ""]
@@ -233,8 +231,7 @@ def _how_it_ended(trial: Trial, is_cut: bool) -> str:
 
 def escaped(text: str) -> str:
     """Escape Markdown and HTML, put the text on one line, and cut it to the length of a cell."""
-    text = re.sub(r"\s+", " ", text).strip()
-    text = text if len(text) <= _CELL else text[: _CELL - 3] + "..."
+    text = cut(" ".join(text.split()), _CELL)
     text = re.sub(r"([\\`*_{}\[\]()#+~!@])", r"\\\1", text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;")
 
@@ -243,18 +240,17 @@ def _shown(value: Any) -> str:
     """A value of a configuration, shortened."""
     try:
         text = f"{value:.6g}" if isinstance(value, float) else _LONG.repr(value) if is_long(value) else repr(value)
-    except Exception as error:  # whatever an object of the user's may raise
+    except Exception as error:  # a user's object may raise anything
         text = f"<repr() raised {type(error).__name__}>"
-    return text if len(text) <= _CELL else text[: _CELL - 3] + "..."
+    return cut(text, _CELL)
 
 
 def log_failures(analysis: ExperimentAnalysis, may_print: bool = False) -> None:
-    """Leave one record in the log of the trials that have failed; for a run that shows no progress.
+    """Log the failed trials once, for a run that shows no progress.
 
     Args:
         analysis: The run's trials.
-        may_print: Whether the record may come out on the standard error stream, where Python prints it if no log is
-            configured. If not, there is no record then.
+        may_print: Whether to log even if no log is configured, so that Python prints the record to standard error.
     """
     failed = [trial.error for trial in analysis.trials if trial.error is not None]
     if failed and (may_print or logger.hasHandlers()):
@@ -262,17 +258,15 @@ def log_failures(analysis: ExperimentAnalysis, may_print: bool = False) -> None:
         logger.error("%d of %d trials failed: %s (%s)", len(failed), len(analysis.trials), kinds, path)
 
 
-# -- when a run ends -------------------------------------------------------------------------------------------------
-
-
+# -- when a run ends ---------------------------------------------------------------------------------------------------
 def tell_run_ended(analysis: ExperimentAnalysis, elapsed_s: float, is_interrupted: bool) -> None:
-    """Append the outcome of a run to the files that the environment names: `STEP_SUMMARY`, `ENDED_RUNS`. Blocks.
+    """Append the outcome of a run to the files of the settings `STEP_SUMMARY` and `ENDED_RUNS`. Blocks.
 
     A run within a trial appends nothing. A file that cannot be written causes one warning.
 
     Args:
         analysis: The run's trials.
-        elapsed_s: How long it took, in seconds.
+        elapsed_s: The time that the run took.
         is_interrupted: Whether a signal has ended it.
     """
     page = setting("STEP_SUMMARY") if is_on("STEP_SUMMARY") else ""
@@ -282,7 +276,7 @@ def tell_run_ended(analysis: ExperimentAnalysis, elapsed_s: float, is_interrupte
     try:
         summary = Summary.of(analysis, elapsed_s, is_interrupted)
         markdown, line = summary.markdown(), {**asdict(summary), "extremes": _extremes(analysis.trials)}
-    except Exception as error:  # whatever a user's values do, the run itself has finished
+    except Exception as error:  # a user's values may raise anything, but the run itself has finished
         warn_once(f"there is no summary of {analysis.experiment_path}: {error!r}", about="summary")
         return
     if page:
@@ -292,7 +286,7 @@ def tell_run_ended(analysis: ExperimentAnalysis, elapsed_s: float, is_interrupte
 
 
 def _extremes(trials: Iterable[Trial]) -> dict[str, tuple[float, float]]:
-    """The least and the largest of the trials' last values, of each metric that has finite ones."""
+    """For each metric with finite values: the smallest and the largest of the trials' last values."""
     found: dict[str, tuple[float, float]] = {}
     for trial in trials:
         for name in flatten({key: value for key, value in trial.last_result.items() if key != CONFIG}):
@@ -304,13 +298,13 @@ def _extremes(trials: Iterable[Trial]) -> dict[str, tuple[float, float]]:
 
 
 def append_to(path: str, text: str, name: str, limit_bytes: float = math.inf) -> None:
-    """Append text to a file, in one write, unless it would grow too large. Blocks.
+    """Append text to a file in one write, unless the file would become too large. Blocks.
 
     Args:
         path: The file.
         text: The text to append.
-        name: The setting that names the file.
-        limit_bytes: How large the file may become, in bytes.
+        name: The setting with the path, for a warning.
+        limit_bytes: The maximum size of the file.
     """
     data = text.encode("utf-8", "replace")
     try:

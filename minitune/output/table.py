@@ -1,6 +1,6 @@
 """The parts of status blocks: tables of trials, single lines, errors.
 
-A block is built often, so only the rows that it shows are formatted.
+Blocks are built often, so only the rows that are shown are formatted.
 """
 
 from __future__ import annotations
@@ -14,20 +14,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from minitune import clock
-from minitune.base.table import (
-    MAX_ROWS,
-    Column,
-    Part,
-    Table,
-    as_html,
-    curve,
-    format_cell,
-    left_out_line,
-    short_repr,
-)
+from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line, short_repr
+from minitune.base.text import counted
 from minitune.execution.hooks import EARLY_ENDS, is_own_end
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import HAS_RETURNED, Goal, Trial, best_trial
@@ -43,41 +35,36 @@ from minitune.result import (
 )
 
 STATUS_ORDER = (RUNNING, TERMINATED, PAUSED, PENDING, NOT_STARTED, ERROR)
-"""In which order statuses are shown, as in `Trial.shown_status`."""
-
-ROWS_PER_STATUS = 5
-"""Rows of one status where not all trials are shown, unless more than `_FEW_ROWS` rows are wanted."""
-
-_FEW_ROWS = 20
-
-_SCANNED_TRIALS = 20
-"""Trials that are looked at to find out which metrics there are."""
-
-_HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS))
-
+"""The order in which statuses are shown. See `Trial.shown_status`."""
 DEFAULT_OUTPUTS = ("stdout", "stderr")
-"""Names of the files with the output of a trial, unless others were asked for."""
-
+"""The default names of the files with the output of a trial."""
+MAX_SHOWN_PARAMETERS = 20
+_ENDINGS = ("finished", "stopped", "cut short", "failed", "not started")
+"""How a trial can end, in the order in which they are shown."""
+_HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS, CONFIG, "perf"))
+_ROWS_PER_STATUS, _FEW_ROWS = 5, 20
+"""If there are too many trials for a table of at most `_FEW_ROWS` rows, it shows so many of each status."""
+_SCANNED_TRIALS = 20
+"""The number of trials that are searched for metrics."""
 _MAX_FAILED_ROWS = 10
-_MAX_SHOWN_PARAMETERS = 20
 _MAX_TRACEBACKS = 5
 _MAX_TRACEBACK_LINES = 40
 
 
 @dataclass(frozen=True)
 class RunInfo:
-    """The state of a run and its machine, besides the trials, at one moment.
+    """The state of a run and its machine at one moment, without the trials.
 
     Attributes:
         path: The run's directory.
-        memory: Bytes of the machine's memory, and how many of them are free; None: not known.
-        totals: The resources that trials can ask for, by name; memory in bytes. Empty: not known.
-        free: The part of each that no trial holds.
-        scheduler: The scheduler's state in words; None: not known.
-        outputs: Names of the files in a trial's directory that its prints go to; empty if they are shown, or not known.
-        ending: Why the run ends before its trials, such as `interrupted by SIGINT`; empty if it does not.
+        memory: The machine's memory and its free part, in bytes; None if unknown.
+        totals: The resources for trials, by name; memory in bytes. Empty if unknown.
+        free: The free part of each resource.
+        scheduler: The scheduler's state as a text; None if unknown.
+        outputs: The names of the files in a trial's directory with its prints; empty if they are shown, or unknown.
+        ending: Why the run ends early, such as `interrupted by SIGINT`; empty if it does not.
         cut: The ids of the trials that the end of the run has cut short.
-        importing: The package that is imported for all workers at this moment; empty: none, or not known.
+        importing: The package that is now imported for all workers; empty if there is none, or if it is unknown.
     """
 
     path: str = ""
@@ -91,11 +78,7 @@ class RunInfo:
     importing: str = ""
 
     def lines(self, done: bool) -> list[str]:
-        """Return the lines of a status block, which `ProgressReporter.report` gets as `sys_info`.
-
-        Args:
-            done: Whether the run is over.
-        """
+        """The lines that `ProgressReporter.report` gets as `sys_info`; `done` is whether the run is over."""
         lines = [] if self.memory is None else [f"Memory usage on this node: {self._memory_text(self.memory)}"]
         lines += [] if self.scheduler is None else [self.scheduler]
         if self.totals:
@@ -105,7 +88,7 @@ class RunInfo:
         return [*lines, f"{'Ended early' if done else 'Ending'}: {self.ending}"] if self.ending else lines
 
     def used(self) -> list[str]:
-        """Short texts such as `2/4 CPUs`: the resources of the machine, memory if trials hold some."""
+        """The resources as short texts, such as `2/4 CPUs`. Memory for trials is included if they use any."""
         least = {"memory": 0.05 * 2**30}
         names = [name for name, total in self.totals.items() if total and self._used(name) >= least.get(name, 0)]
         texts = [self._used_text(name) for name in names]
@@ -128,7 +111,7 @@ class RunInfo:
 
 
 def look_up(result: Mapping[str, Any], name: str) -> Any:
-    """The value of a flattened name such as `a/b` in a nested result, or None."""
+    """The value in a nested result under a flattened name such as `a/b`, or None."""
     value: Any = result.get(name)
     if value is None and "/" in name:
         value = result
@@ -138,7 +121,7 @@ def look_up(result: Mapping[str, Any], name: str) -> Any:
 
 
 def number_of(value: Any) -> float | None:
-    """`value` as a number that compares, or None."""
+    """`value` as a number, or None. NaN is not a number, because it cannot be compared."""
     if isinstance(value, (str, bytes)) or value is None:
         return None
     try:
@@ -149,7 +132,7 @@ def number_of(value: Any) -> float | None:
 
 
 def by_status(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
-    """The trials by `shown_status`; every status is there."""
+    """The trials by `shown_status`. All statuses are included."""
     found: dict[str, list[Trial]] = {status: [] for status in STATUS_ORDER}
     for trial in trials:
         found[trial.shown_status].append(trial)
@@ -157,49 +140,42 @@ def by_status(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
 
 
 def infer_metrics(trials: Iterable[Trial], known: Iterable[str], limit: int) -> list[str]:
-    """The first few numeric metrics that trials have reported, apart from the automatic keys and `known` ones."""
-    found = dict.fromkeys(known)
-    before, scanned = len(found), 0
-    for trial in trials:
-        if not trial.last_result:
-            continue
-        scanned += 1
-        for name, value in metrics_of(trial.last_result).items():
-            if len(found) - before >= limit:
-                break
-            if number_of(value) is not None and not isinstance(value, bool):
-                found.setdefault(name)
-        if scanned >= _SCANNED_TRIALS or len(found) - before >= limit:
+    """The first few numeric metrics that trials have reported, without automatic keys and `known` ones."""
+    known, found = set(known), dict[str, None]()
+    results = islice((trial.last_result for trial in trials if trial.last_result), _SCANNED_TRIALS)
+    for name, value in (pair for result in results for pair in metrics_of(result).items()):
+        if len(found) >= limit:
             break
-    return list(found)[before:]
+        if name not in known and number_of(value) is not None and not isinstance(value, bool):
+            found[name] = None
+    return list(found)
 
 
 def metrics_of(result: Mapping[str, Any]) -> dict[str, Any]:
     """The user's metrics of a result, flattened."""
-    own = {key: value for key, value in result.items() if key != CONFIG and key not in _HIDDEN and key != "perf"}
     try:
-        return flatten(own)
-    except Exception:  # nested too deeply, or mappings of the user's that raise
+        return flatten({key: value for key, value in result.items() if key not in _HIDDEN})
+    except Exception:  # nested too deeply, or a user's mapping raises
         return {}
 
 
 def choose_rows(
     statuses: Mapping[str, Sequence[Trial]], max_rows: int, rank: Callable[[Trial], float] | None
 ) -> tuple[list[Trial], dict[str, int]]:
-    """Which trials a table shows: all, or a fair share of each status.
+    """Choose the trials that a table shows: all, or a fair share of each status.
 
     Args:
         statuses: Trials by status.
-        max_rows: Rows in all.
-        rank: Smaller is better; sorts the terminated trials.
+        max_rows: The maximum number of trials.
+        rank: The sort key of terminated trials; smaller is better.
 
     Returns:
-        The trials, and how many of each status are left out.
+        The trials, and the number of trials of each status that are left out.
     """
     sizes = {status: len(statuses[status]) for status in STATUS_ORDER}
     shares = dict.fromkeys(STATUS_ORDER, 0)
     is_short = sum(sizes.values()) > max_rows
-    most = ROWS_PER_STATUS if is_short and max_rows <= _FEW_ROWS else max_rows
+    most = _ROWS_PER_STATUS if is_short and max_rows <= _FEW_ROWS else max_rows
     left, previous = max_rows, -1
     while left > 0 and left != previous:
         previous = left
@@ -214,22 +190,18 @@ def choose_rows(
             chosen += sorted(ordered, key=rank)[: shares[status]]
         elif status in (RUNNING, PENDING, NOT_STARTED):
             chosen += ordered[: shares[status]]
-        else:  # those that have ended or paused: the latest
+        else:  # the latest trials that have ended or paused
             chosen += ordered[len(ordered) - shares[status] :]
     return chosen, {status: sizes[status] - shares[status] for status in STATUS_ORDER if sizes[status] > shares[status]}
-
-
-ENDINGS = {text: n for n, text in enumerate(("finished", "stopped", "cut short", "failed", "not started"))}
-"""The ways in which a trial can have ended, in the order in which they are counted."""
 
 
 def ending(trial: Trial, is_cut: bool) -> str:
     """How a trial has ended: `finished`, `stopped at 4 by ASHA`, `cut short at 2`, `failed`, `not started`.
 
-    The name of the scheduler is left out if the journal is one of an earlier version, which has none.
+    Journals of earlier versions do not have the scheduler's name.
 
     Args:
-        trial: The trial; of one that has not ended this is its status.
+        trial: The trial. If it has not ended, the text is its status.
         is_cut: Whether the end of the run has ended it.
     """
     if trial.status == ERROR:
@@ -246,18 +218,18 @@ def ending(trial: Trial, is_cut: bool) -> str:
 
 
 def way_of(ending: str) -> str:
-    """The way alone in which a trial has ended: `stopped` of `stopped at 4 by ASHA`."""
+    """The first part of an ending: `stopped` of `stopped at 4 by ASHA`."""
     return re.split(" at | by ", ending, maxsplit=1)[0]
 
 
 def cut_short(trials: Sequence[Trial]) -> dict[str, str]:
-    """The reason of the run's end, by id, for each trial that it cut short: these are TERMINATED like others."""
+    """For each trial that the end of the run cut short, by id: the reason. Such trials are TERMINATED like others."""
     reasons = {trial.trial_id: trial.story[-1][2] for trial in trials if trial.story}
     return {trial_id: reason for trial_id, reason in reasons.items() if reason.startswith(EARLY_ENDS)}
 
 
 def early_end(trials: Sequence[Trial]) -> str:
-    """Why the run ended early, with the numbers of trials that were cut short; empty if it cut none short."""
+    """Why the run ended early, and how many trials it cut short; empty if none."""
     reasons = cut_short(trials)
     if not reasons:
         return ""
@@ -271,14 +243,14 @@ def early_end(trials: Sequence[Trial]) -> str:
 
 
 def ending_counts(trials: Iterable[Trial], cut: Collection[str]) -> str:
-    """`6 finished, 2 failed`: how many trials ended in which way; `cut` are the ids of those that were cut short."""
+    """How trials have ended, such as `6 finished, 2 failed`; `cut` has the ids of those that were cut short."""
     counts = Counter(way_of(ending(trial, trial.trial_id in cut)) for trial in trials)
-    ordered = sorted(counts, key=lambda text: (text not in ENDINGS, ENDINGS.get(text, 0), text))
+    ordered = [text for text in (*_ENDINGS, *sorted({*counts} - {*_ENDINGS})) if counts[text]]
     return ", ".join(f"{counts[text]} {text}" for text in ordered) or "none"
 
 
 def rank_by(metric: str | None, mode: str | None) -> Callable[[Trial], float]:
-    """A key that puts the best trials first, and those without a finite value last; without a metric all are equal."""
+    """A sort key: the best trials first, those without a finite value last. Without a metric, all trials are equal."""
 
     def rank(trial: Trial) -> float:
         if metric is None or mode is None:
@@ -291,13 +263,13 @@ def rank_by(metric: str | None, mode: str | None) -> Callable[[Trial], float]:
 
 
 def best_trials(trials: Iterable[Trial], metric: str, mode: str, count: int) -> list[Trial]:
-    """The best trials, the best first; only those that have a finite value of the metric."""
+    """The best trials with a finite value of the metric, the best first."""
     rank = rank_by(metric, mode)
     return heapq.nsmallest(count, (trial for trial in trials if rank(trial) < math.inf), key=rank)
 
 
 def best_and_failed(trials: Iterable[Trial], goal: Goal, max_best: int, max_failed: int) -> list[Trial]:
-    """The best trials, the best first, or with several objectives the front; then some of those that failed."""
+    """The best trials, the best first, or with several objectives the front; then some failed ones."""
     by_failure: dict[bool, list[Trial]] = {True: [], False: []}
     for trial in trials:
         by_failure[trial.status == ERROR].append(trial)
@@ -311,8 +283,7 @@ def best_and_failed(trials: Iterable[Trial], goal: Goal, max_best: int, max_fail
 
 
 def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) -> list[str]:
-    """Return `Best: loss=0.1 with lr=0.01 (trial 1234_00003)`; empty without a metric, or if no trial has a value of
-    it.
+    """The line on the best trial, such as `Best: loss=0.1 with lr=0.01 (trial 1234_00003)`; empty without a best trial.
 
     With several objectives, the line shows how many trials are on the front.
 
@@ -323,12 +294,12 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
     """
     if goal.objectives:
         count = len(goal.front(trials))
-        return [f"Front: {count} trial{'' if count == 1 else 's'} that no other one beats in {goal}"] if count else []
+        return [f"Front: {counted(count, 'trial')} that no other one beats in {goal}"] if count else []
     metric, mode = goal.metric, goal.mode
     best = best_trial(trials, metric, mode) if metric and mode else None
     if best is None or metric is None:
         return []
-    names = list(names or flatten(best.config))[:_MAX_SHOWN_PARAMETERS]
+    names = list(names or flatten(best.config))[:MAX_SHOWN_PARAMETERS]
     config = ", ".join(f"{name}={short_repr(parameter_of(best, name), rounds=True)}" for name in names)
     value = short_repr(look_up(best.last_result, metric), rounds=True)
     trial = f"trial {best.trial_id}{', which has failed' if best.status == ERROR else ''}"
@@ -336,16 +307,9 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
 
 
 def run_html(trials: Sequence[Trial], goal: Goal, path: str) -> str:
-    """The trials of a run as HTML, for a notebook: how they ended, the best of them, those that failed.
-
-    Args:
-        trials: All trials.
-        goal: The objective.
-        path: The run's directory.
-    """
+    """The trials of the run in `path` as HTML, for a notebook: how they ended, the best, and failed ones."""
     cut = cut_short(trials)
-    parts: list[Part] = [f"{len(trials)} trial{'' if len(trials) == 1 else 's'}: {ending_counts(trials, cut)}"]
-    parts += best_line(trials, goal)
+    parts: list[Part] = [f"{counted(len(trials), 'trial')}: {ending_counts(trials, cut)}", *best_line(trials, goal)]
     shown = best_and_failed(trials, goal, MAX_ROWS - _MAX_FAILED_ROWS, _MAX_FAILED_ROWS)
     own = [*goal.metrics, *infer_metrics(trials, goal.metrics, 4)]
     columns = {**dict(zip(own, own, strict=True)), TRAINING_ITERATION: "iter", TIME_TOTAL_S: "total time (s)"}
@@ -357,14 +321,12 @@ def run_html(trials: Sequence[Trial], goal: Goal, path: str) -> str:
 
 
 def curve_of(trials: Iterable[Trial], metric: str | None, mode: str | None) -> str:
-    """The last value of each trial as HTML; empty without a metric, or if there is nothing to see."""
-    if metric is None or mode is None:
-        return ""
-    return curve(values_of(trials, metric), mode, f"{metric} of each trial, and the best so far")
+    """The last value of each trial as HTML; empty without a metric, or with too few values."""
+    return "" if metric is None or mode is None else curve(values_of(trials, metric), metric, mode)
 
 
 def values_of(trials: Iterable[Trial], metric: str) -> list[tuple[float, float]]:
-    """The number and the last value of each trial that has one."""
+    """The number and the last value of each trial with a value."""
     values = ((trial.number, trial.analysis.get(metric, "last")) for trial in trials)
     return [(number, value) for number, value in values if value is not None]
 
@@ -377,15 +339,15 @@ def trial_table(
     metric: str | None = None,
     endings: Mapping[str, str] | None = None,
 ) -> Table:
-    """A table of trials. Where there is no space, the metric that is optimised and the parameters go last.
+    """A table of trials. If it is too wide, the columns of the objective and the parameters are dropped last.
 
     Args:
-        trials: One row each.
-        parameters: Shown names by path; if empty, all parameters that were searched.
-        metrics: Shown names by flattened name; those that no trial has reported are left out.
-        max_length: Characters of a cell.
+        trials: The trials, one for each row.
+        parameters: Headers by the paths of parameters; if empty, all searched parameters.
+        metrics: Headers by flattened name. Metrics that no trial has reported are left out.
+        max_length: The maximum number of characters of a cell.
         metric: The objective.
-        endings: How each trial has ended, by id: shown in place of status and process.
+        endings: How each trial has ended, by id. They replace status and process.
     """
     parameters = parameters or {name: name for name in sorted({p for t in trials for p in t.evaluated_params})}
     values = {name: [look_up(trial.last_result, name) for trial in trials] for name in metrics}
@@ -415,22 +377,20 @@ def trial_table(
 
 
 def status_column(endings: Sequence[str]) -> Column:
-    """A column of the texts of `ending`, without the scheduler where there is no space for it."""
+    """A column with the texts of `ending`. If the table is too wide, the scheduler is left out."""
     brief = Column("status", [ending.partition(" by ")[0] for ending in endings], 10_000)
     return Column("status", endings, 10_000, brief=brief)
 
 
 def parameter_of(trial: Trial, name: str) -> Any:
-    """The value of a parameter by its path."""
+    """The value of the parameter with this path."""
     found = trial.evaluated_params.get(name)
     return look_up(trial.config, name) if found is None else found
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------
-
-
 def time_line(running_s: float) -> str:
-    """`Current time: ... (running for 00:00:01.23)`."""
+    """The line `Current time: ... (running for 00:00:01.23)`."""
     hundredths = round(max(0.0, running_s) * 100)
     minutes, hundredths = divmod(hundredths, 6000)
     hours, minutes = divmod(minutes, 60)
@@ -444,11 +404,9 @@ def total_time_line(total_s: float, loop_s: float) -> str:
     return f"Total run time: {total_s:.2f} seconds ({loop_s:.2f} seconds for the tuning loop)."
 
 
-# -- errors -----------------------------------------------------------------------------------------------------------
-
-
+# -- errors ------------------------------------------------------------------------------------------------------------
 def error_table(trials: Iterable[Trial], max_rows: int) -> list[Part]:
-    """List the failed trials with their numbers of failures and their error files; empty if none has failed."""
+    """The failed trials with their numbers of failures and error files; empty if none has failed."""
     failed = [trial for trial in trials if trial.num_failures or trial.error is not None]
     if not failed:
         return []
@@ -470,7 +428,7 @@ def error_table(trials: Iterable[Trial], max_rows: int) -> list[Part]:
 
 
 def retried_text(trials: Iterable[Trial]) -> list[str]:
-    """Return a line on the trials that have finished after a retry; empty if there are none."""
+    """A line on the trials that have finished after a retry; empty if there are none."""
     retried = [trial for trial in trials if trial.num_failures and trial.status == TERMINATED]
     if not retried:
         return []
@@ -480,12 +438,14 @@ def retried_text(trials: Iterable[Trial]) -> list[str]:
 
 
 def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceback: bool = True) -> list[str]:
-    """The errors of the trials that have failed, each distinct one once, the most frequent last.
+    """The lines on the errors of failed trials, each distinct error once.
+
+    The most frequent error comes last, because people look there first.
 
     Args:
         trials: All trials.
-        raised: The trial whose error the driver raises next, as an exception that shows its traceback.
-        has_traceback: Whether the text of the error is shown, or its last line and where the text is.
+        raised: The trial whose error the driver raises next, as an exception that shows the traceback.
+        has_traceback: Whether the whole error is shown; otherwise only its last line, and the file with the whole.
     """
     groups: dict[Any, list[Trial]] = {}
     for trial in trials:
@@ -496,10 +456,9 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
     if len(ordered) > _MAX_TRACEBACKS:
         more = sum(map(len, ordered[_MAX_TRACEBACKS:]))
         lines.append(f"{more} more {'trial has' if more == 1 else 'trials have'} failed: see the error files.")
-    # The most frequent one comes last: that is where people look first.
     for alike in reversed(ordered[:_MAX_TRACEBACKS]):
         first, count = alike[0], len(alike) - 1
-        others = f" and {count} more {'trial' if count == 1 else 'trials'} with the same error" if count else ""
+        others = f" and {counted(count, 'more trial')} with the same error" if count else ""
         way = ""
         if alike is ordered[0] and os.path.isdir(first.experiment_path):
             command = f"minitune rerun {shlex.quote(first.experiment_path)} {first.number} --pdb"
@@ -525,20 +484,19 @@ def last_line(trial: Trial) -> str:
         return ""
     text = str(error) if error.remote is None else error.remote.last_line()
     first = text.strip().partition("\n")[0]
-    if first.endswith(":"):  # the text of an earlier part of the run begins with the frames that lead to the error
+    if first.endswith(":"):  # the error of an earlier part of the run is a text that begins with a traceback
         first = error.summary()
     return format_cell(first, 300)
 
 
 def kind_of_error(trial: Trial) -> Hashable:
-    """Equal for two errors of the same class at the same place, whatever the values in their messages."""
+    """A key that is equal for errors of the same class at the same place, whatever values their messages have."""
     error = trial.error
     trace = "" if error is None else error.remote.traceback if error.remote is not None else str(error)
     if error is not None and error.remote is None and not trace.strip().partition("\n")[0].endswith(":"):
-        trace = ""  # the death of a worker; its last lines differ each time
+        trace = ""  # a worker has died; its last lines differ each time
     places = tuple(line for line in trace.splitlines() if line.startswith('  File "'))
     if places:
-        name, _, _ = last_line(trial).partition(": ")  # the class, also where only the text was kept
-        return name, places
+        return last_line(trial).partition(": ")[0], places  # the name of the class, also if only the text was kept
     text = last_line(trial).replace(trial.trial_id, "")
     return type(error).__name__, re.sub(r"\d+", "#", text)

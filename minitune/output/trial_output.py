@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 from minitune.base import files
@@ -14,33 +15,35 @@ from minitune.experiment.trial import Trial
 from minitune.output.reporters import ProgressReporter
 
 _CHUNK_BYTES = 1_000_000
-"""The largest part of a file that is shown at once; the rest follows at the next look."""
+"""The largest part of a file that is shown at once. The rest follows at the next look."""
 _LOOK_S = 0.5
 _LATE_S = 2.0
 
 
 class TrialOutput(Callback):
-    """Shows what trials have written to stdout and stderr, line by line, each under its trial's name.
+    """Shows the lines that trials have written to stdout and stderr, each with the trial's name.
 
-    It reads the files in which the output goes anyway, when a trial has reported or ended and about every second, so a
-    slow console never delays a trial. Trials of executors without such files print to the console themselves.
+    It reads the files of the output when a trial has reported or ended, and about every second. So a slow console never
+    delays a trial. Trials of executors without such files print to the console themselves.
 
     Args:
         reporter: Shows the lines. If it is None, or shows no messages, they go to standard output.
-        names: Names of the files in a trial's directory.
+        names: The names of the files in a trial's directory.
     """
 
     def __init__(self, reporter: ProgressReporter | None, names: tuple[str, str]):
-        shows = type(reporter).say is not ProgressReporter.say if reporter is not None else False
-        self._reporter: ProgressReporter = reporter if reporter is not None and shows else _Printer()
+        console = Console()
+        self._say: Callable[[str], None] = lambda text: console.write(f"{text}\n")
+        if reporter is not None and type(reporter).say is not ProgressReporter.say:
+            self._say = reporter.say
         self._names = tuple(dict.fromkeys(names))
         self._shown_bytes: dict[str, int] | None = None
         self._trials: dict[str, Trial] = {}
-        self._open: dict[str, float | None] = {}  # trials that may still write, and when they were found ended
+        self._open: dict[str, float | None] = {}  # trials that may still write, and when their end was seen
         self._looked_s = 0.0
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Look for new output now and then. The first turn skips the output of an earlier part of the run."""
+        """Look for new output now and then. The first call skips the output of an earlier part of the run."""
         if self._shown_bytes is None:
             paths = [path for trial in trials for path in self._paths(trial)]
             self._shown_bytes = {path: os.path.getsize(path) for path in paths if os.path.exists(path)}
@@ -61,7 +64,7 @@ class TrialOutput(Callback):
                 del self._open[trial_id]  # later output is shown at the end of the run
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """A worker is ready: there may be output from now on."""
+        """From now on, there may be output."""
         self._trials[trial.trial_id] = trial
         self._open[trial.trial_id] = None
 
@@ -72,7 +75,7 @@ class TrialOutput(Callback):
         self._show(trial)
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """A trial has failed, and another worker will try it again."""
+        """A trial has failed, and will be tried again."""
         self._show(trial, at_end=True)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
@@ -80,7 +83,7 @@ class TrialOutput(Callback):
         self._show(trial, at_end=True)
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
-        """All workers are gone: show the rest of their output, with a last line that has no end."""
+        """All workers are gone. Show the rest of their output, also an incomplete last line."""
         for trial in self._trials.values():
             while self._show(trial, at_end=True):
                 pass
@@ -89,13 +92,12 @@ class TrialOutput(Callback):
         return [os.path.join(trial.local_path, name) for name in self._names]
 
     def _show(self, trial: Trial, at_end: bool = False) -> bool:
-        """Show what is new; returns whether there was anything."""
+        """Show the new lines. Return whether there were any."""
         lines: list[str] = []
         for path in self._paths(trial):
             lines += self._new_lines(path, at_end)
         if lines:
-            text = "\n".join(f"({trial}) {line}" for line in lines)
-            call_plugin(self._reporter.say, trial, text)
+            call_plugin(self._say, trial, "\n".join(f"({trial}) {line}" for line in lines))
         return bool(lines)
 
     def _new_lines(self, path: str, at_end: bool) -> list[str]:
@@ -106,23 +108,12 @@ class TrialOutput(Callback):
                 shown[path] = min(shown.get(path, 0), size_bytes)  # its middle may have been left out
                 file.seek(shown[path])
                 data = file.read(_CHUNK_BYTES)
-        except OSError:  # there is none, or it was removed by the user
+        except OSError:  # the file does not exist
             return []
         if not at_end and len(data) < _CHUNK_BYTES:
             data = data[: data.rfind(b"\n") + 1]
         shown[path] = shown.get(path, 0) + len(data)
         self._shown_bytes = shown
         lines = data.decode("utf-8", "replace").removesuffix("\n").split("\n") if data else []
-        # A line that was written over and over, such as a progress bar, is shown in its last state.
+        # Of a line that is written again and again, such as a progress bar, only the last state is shown.
         return [without_moves(line.rstrip("\r").rpartition("\r")[2]) for line in lines]
-
-
-class _Printer(ProgressReporter):
-    """Prints messages where there is no other reporter, or one that shows none."""
-
-    def __init__(self) -> None:
-        self._console = Console()
-
-    def say(self, text: str) -> None:
-        """Print a message."""
-        self._console.write(f"{text}\n")

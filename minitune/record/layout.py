@@ -465,8 +465,7 @@ def retire_checkpoint(trial_directory: str, number: int) -> str | None:
     target = f"{TEMPORARY_PREFIX}{number:06d}-0"
     try:
         with files.entry_of(path, os.path.dirname(trial_directory)) as entry:
-            if files.is_link(entry):
-                raise files.LinkError(path)
+            files.refuse_link(entry, path)
             in_place = target if entry.directory is not None else os.path.join(trial_directory, target)
             files.replace(entry.name, in_place, entry.directory)
     except FileNotFoundError:

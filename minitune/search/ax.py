@@ -17,15 +17,16 @@ from minitune.base.checks import did_you_mean, require, require_flag, require_te
 from minitune.base.text import warn_once
 from minitune.result import unflatten
 from minitune.search.foreign import (
-    SpaceSearcher,
+    LibrarySearcher,
+    bounds_of,
     check_library,
-    counted,
-    indices_of,
-    quantized,
+    from_library,
     refuse_normal,
+    to_library,
     usable,
+    varying,
 )
-from minitune.search.searcher import Suggestion, no_space, require_mode
+from minitune.search.searcher import Suggestion
 from minitune.space.domains import (
     Categorical,
     Float,
@@ -46,12 +47,13 @@ _OBJECTIVE = "objective"
 """The name of the metric in Ax. Ax reads names as parts of a formula, where `beta` has another meaning."""
 
 
-class AxSearch(SpaceSearcher):
+class AxSearch(LibrarySearcher):
     """Searches with Ax.
 
     Ax learns about a trial when the trial ends. A failed trial, or one without a value, counts as failed. Ax has no
     steps for real numbers, so their values are rounded afterwards. While Ax waits for results, it makes no suggestions.
-    The search ends when every configuration of a finite space has been suggested.
+    The search ends when every configuration of a finite space has been suggested. With outcome constraints, Ax does not
+    learn from points that were evaluated elsewhere.
 
     Args:
         space: The search space; by default the run's. A dict of this library's domains, or a list of dicts in Ax's
@@ -80,6 +82,8 @@ class AxSearch(SpaceSearcher):
         >>> search = AxSearch(metric="loss", mode="min")  # doctest: +SKIP
         >>> config = tune.TuneConfig(search_alg=search, num_samples=20)  # doctest: +SKIP
     """
+
+    _STATE = ("_client", "_live", "_attached", "_points", "_seed", "_rng", "_metric", "_mode")
 
     def __init__(
         self,
@@ -163,7 +167,7 @@ class AxSearch(SpaceSearcher):
             self._live[trial_id] = index
             if self._space is None:
                 return unflatten(dict(values))
-            config = self._configured(_from_library(self._space, values))
+            config = self._configured(from_library(self._space, values))
             self._attached.add(config_key(config))
             return config
         return None
@@ -174,27 +178,12 @@ class AxSearch(SpaceSearcher):
         if index is not None:
             self._end(index, {} if error or result is None else {**result, _OBJECTIVE: self._value_of(result)})
 
-    def add_evaluated_point(
-        self,
-        parameters: dict[str, Any],
-        value: float,
-        error: bool = False,
-        pruned: bool = False,
-        intermediate_values: list[float] | None = None,
-    ) -> None:
-        """See `Searcher.add_evaluated_point`. With outcome constraints, Ax does not learn from it.
-
-        Raises:
-            ValueError: If there is no space of domains yet, or no mode.
-        """
-        client = self._ready()
-        if self._space is None:
-            raise ValueError("AxSearch can learn from points only in a space of domains, not in the space of ax_client")
-        if client is not None:
-            self._attach(self._filled(parameters), "")
+    def _learn(self, config: Mapping[str, Any], value: float | None) -> None:
+        if self._ready() is not None:
+            self._attach(self._filled(config), "")
             index = self._live.pop("", None)
             if index is not None:
-                self._end(index, {} if error else {_OBJECTIVE: value})
+                self._end(index, {} if value is None else {_OBJECTIVE: value})
 
     def _attach(self, values: dict[str, Any], trial_id: str) -> dict[str, Any]:
         """Create an Ax trial with given values. The configuration has the values unchanged; Ax gets rounded ones."""
@@ -202,7 +191,7 @@ class AxSearch(SpaceSearcher):
         self._attached.add(config_key(config))
         try:
             with self._quiet():
-                self._live[trial_id] = self._client.attach_trial(_to_library(self._space, values))
+                self._live[trial_id] = self._client.attach_trial(to_library(self._space, values))
         except ValueError as error:  # it violates a constraint
             warn_once(
                 f"AxSearch: Ax does not learn from the point {shown(config)}, nor from others of this kind: {error} "
@@ -230,23 +219,14 @@ class AxSearch(SpaceSearcher):
             else:
                 self._client.complete_trial(trial_index=index, raw_data=found)
 
-    # -- state ---------------------------------------------------------------------------------------------------
-
-    def get_state(self) -> dict[str, Any]:
-        """See `Searcher.get_state`. The state is Ax's client, without the space and the arguments."""
-        names = ("_client", "_live", "_attached", "_points", "_seed", "_rng", "_metric", "_mode")
-        return {name: getattr(self, name) for name in names}
-
     # -- within --------------------------------------------------------------------------------------------------
 
     def _ready(self) -> Any:
         """Ax's client; None if the space has no parameters."""
         if self._client is not None:
             return self._client
-        if self._space is None:
-            raise no_space(self)
-        require_mode(self)
-        nodes = [node for each in parameters(self._space) if (node := _node(each)) is not None]
+        self._check_ready(self._space is not None)
+        nodes = [_node(each) for each in varying(self._space)]
         if nodes:
             self._client = self._new_client(nodes)
         return self._client
@@ -373,36 +353,13 @@ def _as_domain(parameter: Mapping[str, Any]) -> Any:
     return (loguniform if parameter.get("log_scale") else uniform)(low, high)
 
 
-# -- parameters in Ax's terms ------------------------------------------------------------------------------------------
-
-
 def _node(parameter: Parameter) -> Any:
-    """The parameter in Ax's form; None if it has only one value."""
+    """The parameter in Ax's form."""
     from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
-    name, domain, indices = parameter.name, parameter.domain, indices_of(parameter)
-    if isinstance(domain, Categorical) and indices is None:
-        if len(domain) == 1:
-            return None
-        return ChoiceParameterConfig(name, list(range(len(domain))), "int", is_ordered=False)
-    low, high = (domain.lower, domain.upper) if isinstance(domain, Float) else indices or (0, 0)
-    if low == high:
-        return None
+    name, domain, bounds = parameter.name, parameter.domain, bounds_of(parameter)
+    if bounds is None:
+        values = list(range(len(domain))) if isinstance(domain, Categorical) else []
+        return ChoiceParameterConfig(name, values, "int", is_ordered=False)
     scaling = "log" if isinstance(sampler_and_step(domain)[0], LogUniform) else "linear"
-    kind = "float" if isinstance(domain, Float) else "int"
-    return RangeParameterConfig(name, (low, high), kind, scaling=scaling)
-
-
-def _to_library(space: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of Ax's parameters for a configuration. For a choice, the index of the category."""
-    return {each.name: counted(each, values[each.name]) for each in parameters(space) if _node(each) is not None}
-
-
-def _from_library(space: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters' values from Ax's values. For a choice, the index of the category."""
-    found: dict[str, Any] = {}
-    for each in parameters(space):
-        if each.name in values:
-            value, domain = values[each.name], each.domain
-            found[each.name] = int(value) if isinstance(domain, Categorical) else quantized(domain, value)
-    return found
+    return RangeParameterConfig(name, bounds, "float" if isinstance(domain, Float) else "int", scaling=scaling)

@@ -17,6 +17,7 @@ from minitune.error import ConstraintError
 from minitune.experiment.trial import Trial, TrialMaker
 from minitune.search.filters import Filter, Rules, Verdict
 from minitune.search.search_algorithm import ExperimentSpec, SearchAlgorithm, experiment_list
+from minitune.search.searcher import checked_points
 from minitune.space.domains import random_generator
 from minitune.space.parameters import config_key
 from minitune.space.tree import format_tag
@@ -56,15 +57,11 @@ class BasicVariantGenerator(SearchAlgorithm):
         constant_grid_search: bool = False,
         random_state: Any = None,
     ):
-        points = points_to_evaluate if points_to_evaluate is not None else []
-        is_list = isinstance(points, Iterable) and not isinstance(points, Mapping)
-        if not is_list or not all(isinstance(point, Mapping) for point in points):
-            raise TypeError(f"points_to_evaluate must be a list of dicts, but got {shown(points_to_evaluate)}")
+        self._points = checked_points(points_to_evaluate)
         good = is_whole(max_concurrent) and max_concurrent >= 0
         require(good, "max_concurrent: an int >= 0 (0: no limit)", max_concurrent)
         require_flag("constant_grid_search", constant_grid_search)
         self.max_concurrent = max_concurrent
-        self._points = list(points)
         self._constant_grid_search = constant_grid_search
         self._is_seeded_by_user = random_state is not None
         # An unseeded generator takes its seed once from the system: no global generator is used.

@@ -8,14 +8,14 @@ from typing import Any
 
 from minitune.base.checks import is_whole, require
 from minitune.search.foreign import (
-    SpaceSearcher,
+    LibrarySearcher,
     check_library,
     evaluated_values,
     nested,
     quantized,
     usable,
 )
-from minitune.search.searcher import Suggestion, no_space, require_mode
+from minitune.search.searcher import Suggestion, require_mode
 from minitune.space.domains import Float, LogUniform, Normal, sampler_and_step, uniform
 from minitune.space.parameters import Parameter, draw, parameters
 from minitune.space.tree import has_unresolved_values, overlay
@@ -24,7 +24,7 @@ _UTILITIES = {"kind": "ucb", "kappa": 2.576, "xi": 0.0}
 _DEFAULT_SEED = 42
 
 
-class BayesOptSearch(SpaceSearcher):
+class BayesOptSearch(LibrarySearcher):
     """Models the metric by a Gaussian process and tries the most promising points. Only for spaces of real numbers.
 
     Parameters with a logarithmic scale are modelled on that scale, and those with a step are rounded to it. The first
@@ -55,6 +55,8 @@ class BayesOptSearch(SpaceSearcher):
         >>> search = BayesOptSearch({"x": (0, 1)}, metric="loss", mode="min")  # doctest: +SKIP
         >>> config = tune.TuneConfig(search_alg=search, num_samples=20)  # doctest: +SKIP
     """
+
+    _STATE = ("_rng", "_points", "_seed", "_drawn_left", "_repeated", "_tried", "_live", "_known", "_later")
 
     def __init__(
         self,
@@ -115,9 +117,8 @@ class BayesOptSearch(SpaceSearcher):
                 )
         super()._set_space(space)
         self._optimizer = None
-        later, self._later = self._later, []
-        for config, target in later:
-            self._known.append((self._values_of(config), target))
+        self._known += [(self._values_of(config), target) for config, target in self._later]
+        self._later = []
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
@@ -160,9 +161,9 @@ class BayesOptSearch(SpaceSearcher):
         value = self._value_of(result)
         if values is not None and not error and usable(value) and math.isfinite(value):
             require_mode(self)
-            self._learn(values, -self._loss(value))
+            self._register(values, -self._loss(value))
 
-    def _learn(self, values: dict[str, float], target: float) -> None:
+    def _register(self, values: dict[str, float], target: float) -> None:
         self._known.append((values, target))
         if self._optimizer is not None:
             self._optimizer.register(params=values, target=target)
@@ -188,24 +189,20 @@ class BayesOptSearch(SpaceSearcher):
         if self._space is None:
             self._later.append((dict(parameters), -self._loss(value)))
         else:
-            self._learn(self._values_of(parameters), -self._loss(value))
+            self._register(self._values_of(parameters), -self._loss(value))
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """See `Searcher.get_state`. It has the known points, but not the space and the arguments."""
-        names = ("_points", "_seed", "_drawn_left", "_repeated", "_tried", "_live", "_known", "_later")
+        """See `Searcher.get_state`. A new optimizer learns from the known points, and gets the old one's generator."""
         random_state = None if self._optimizer is None else self._optimizer._random_state
-        return {"rng": self._rng.getstate(), "random_state": random_state} | {
-            name: getattr(self, name) for name in names
-        }
+        return {**super().get_state(), "random_state": random_state}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """See `Searcher.set_state`."""
         state = dict(state)
-        self._rng.setstate(state.pop("rng"))
         random_state = state.pop("random_state")
-        self.__dict__.update(state)
+        super().set_state(state)
         self._optimizer = None
         if random_state is not None:
             self._ready()._random_state.set_state(random_state.get_state())
@@ -214,9 +211,7 @@ class BayesOptSearch(SpaceSearcher):
 
     def _ready(self) -> Any:
         """The package's optimizer; None for a space with only one configuration."""
-        if self._space is None:
-            raise no_space(self)
-        require_mode(self)
+        self._check_ready(self._space is not None)
         bounds = self._bounds()
         if self._optimizer is None and bounds:
             import bayes_opt

@@ -16,10 +16,10 @@ from typing import Any, TypeGuard
 from minitune.base.checks import is_whole, require, shown
 from minitune.base.text import warn_once
 from minitune.result import DEFAULT_METRIC, unflatten
-from minitune.search.searcher import Metric, Searcher, TriedConfig
-from minitune.space.domains import Categorical, Float, Integer, Normal, is_grid, sampler_and_step
+from minitune.search.searcher import Metric, Searcher, TriedConfig, checked_points, no_space, require_mode
+from minitune.space.domains import Categorical, Float, Integer, Normal, sampler_and_step
 from minitune.space.parameters import Parameter, draw, parameters, values_of
-from minitune.space.tree import Path, overlay, path_text
+from minitune.space.tree import overlay
 
 LISTED = 1000
 """A library gets a longer list of categories as an int, because it keeps a weight for each category."""
@@ -148,6 +148,51 @@ class SpaceSearcher(Searcher):
         return float(value) if self._mode == "min" else -float(value)
 
 
+class LibrarySearcher(SpaceSearcher):
+    """The base of searchers that ask another library. A subclass overrides `_learn` or `add_evaluated_point`."""
+
+    _STATE: tuple[str, ...] = ()
+    """The attributes that are saved. The space and the arguments are not among them."""
+
+    def get_state(self) -> dict[str, Any]:
+        """See `Searcher.get_state`. It lacks the space and the arguments."""
+        return {name: getattr(self, name) for name in self._STATE}
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """See `Searcher.add_evaluated_point`. The last two arguments have no effect.
+
+        Raises:
+            ValueError: If there is no space of domains yet, or no mode.
+        """
+        self._check_ready(self._space is not None or self._has_own_space)
+        if self._space is None:
+            raise ValueError(
+                f"{type(self).__name__} can learn from points only in a space of domains, not in the library's own"
+            )
+        self._learn(parameters, None if error else value)
+
+    def _learn(self, config: Mapping[str, Any], value: float | None) -> None:
+        """Learn from a configuration; None is the value of one that has failed."""
+        raise NotImplementedError
+
+    def _check_ready(self, has_space: bool) -> None:
+        """Refuse to search without a space or without a mode.
+
+        Raises:
+            ValueError: If one of them is missing.
+        """
+        if not has_space:
+            raise no_space(self)
+        require_mode(self)
+
+
 def check_library(searcher: Searcher, module: str, extra: str, package: str = "") -> None:
     """Refuse to make a searcher without its library.
 
@@ -200,6 +245,39 @@ def counted(parameter: Parameter, value: Any) -> Any:
     return round(value / q) if isinstance(parameter.domain, Integer) and q else value
 
 
+def bounds_of(parameter: Parameter) -> tuple[float, float] | None:
+    """The least and the largest number of a parameter that is a number for a library; None for a choice."""
+    domain = parameter.domain
+    return (domain.lower, domain.upper) if isinstance(domain, Float) else indices_of(parameter)
+
+
+def varying(space: Any) -> list[Parameter]:
+    """The parameters with more than one value. Libraries do not know the others."""
+
+    def varies(parameter: Parameter) -> bool:
+        bounds, domain = bounds_of(parameter), parameter.domain
+        return bounds[0] < bounds[1] if bounds is not None else isinstance(domain, Categorical) and len(domain) > 1
+
+    return [each for each in parameters(space) if varies(each)]
+
+
+def to_library(space: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that a library gets for a configuration; for a choice the index of the category."""
+    return {each.name: counted(each, values[each.name]) for each in varying(space)}
+
+
+def from_library(space: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters' values of a library's values; for a choice the index of the category."""
+    return {each.name: value_of(each, values[each.name]) for each in parameters(space) if each.name in values}
+
+
+def value_of(parameter: Parameter, value: Any) -> Any:
+    """The parameter's value of a library's value; for a choice the index of the category."""
+    domain, indices = parameter.domain, indices_of(parameter)
+    number = value if indices is None else min(max(round(value), indices[0]), indices[1])
+    return int(number) if isinstance(domain, Categorical) else quantized(domain, number)
+
+
 def indices_of(parameter: Parameter) -> tuple[int, int] | None:
     """The first and the last number of a parameter that is an int for a library: an int, or a long list's index."""
     domain = parameter.domain
@@ -212,20 +290,6 @@ def indices_of(parameter: Parameter) -> tuple[int, int] | None:
 
 
 # -- points of users --------------------------------------------------------------------------------------------------
-
-
-def checked_points(points: Any) -> list[Mapping[str, Any]]:
-    """`points_to_evaluate` as a list.
-
-    Raises:
-        TypeError: If they are no list of dicts.
-    """
-    given = [] if points is None else points
-    is_list = isinstance(given, Iterable) and not isinstance(given, (Mapping, str))
-    given = list(given) if is_list else []
-    if not is_list or not all(isinstance(point, Mapping) for point in given):
-        raise TypeError(f"points_to_evaluate must be a list of dicts, but got {shown(points)}")
-    return given
 
 
 def checked_rewards(rewards: Any, count: int) -> list[Any]:
@@ -272,7 +336,7 @@ def evaluated_values(space: Mapping[str, Any], config: Mapping[str, Any]) -> tup
     """
     given = nested(config, space)
     if not isinstance(config, TriedConfig):
-        refuse_unknown(space, given)
+        overlay(space, given, unknown_keys=False)  # refuses unknown parameters
     outside: list[str] = []
 
     def note(parameter: Parameter, value: Any) -> None:
@@ -284,28 +348,3 @@ def evaluated_values(space: Mapping[str, Any], config: Mapping[str, Any]) -> tup
         )
 
     return values_of(space, given, note), outside
-
-
-def refuse_unknown(space: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-    """Refuse a point with parameters that the space lacks.
-
-    Raises:
-        ValueError: If there is one. The message names it, and a parameter of the space with a similar name.
-    """
-    levels: list[tuple[Any, Any, Path]] = [(space, config, ())]
-    while levels:
-        known, given, path = levels.pop(0)
-        if not isinstance(known, Mapping) or not isinstance(given, Mapping) or is_grid(known):
-            continue
-        for key, value in given.items():
-            if key in known:
-                levels.append((known[key], value, (*path, key)))
-                continue
-            from difflib import get_close_matches
-
-            close = get_close_matches(str(key), map(str, known), 1)
-            raise ValueError(
-                f"every key of a point must be one of the search space, but got {path_text((*path, key))!r}"
-                + (f" (did you mean {path_text((*path, close[0]))!r}?)" if close else "")
-                + f"; there are {', '.join(map(str, known)) or 'none'}"
-            )

@@ -9,21 +9,22 @@ from typing import Any
 
 from minitune.base.checks import is_real, is_whole, require, shown
 from minitune.search.foreign import (
-    SpaceSearcher,
+    LibrarySearcher,
+    bounds_of,
     check_library,
     counted,
     evaluated_values,
     indices_of,
-    quantized,
     usable,
+    value_of,
 )
-from minitune.search.searcher import Suggestion, no_space, require_mode
+from minitune.search.searcher import Suggestion
 from minitune.space.domains import Categorical, Float, Integer, LogUniform, Normal, Sampler, is_same, sampler_and_step
 from minitune.space.parameters import Parameter, draw, is_searchable, parameters
 from minitune.space.tree import assign_value, copy_tree, find_unresolved, has_unresolved_values, path_text
 
 
-class HyperOptSearch(SpaceSearcher):
+class HyperOptSearch(LibrarySearcher):
     """Asks HyperOpt's TPE for configurations, and tells it their results.
 
     Its model leaves out trials that have failed, have reported NaN, or have ended without a value.
@@ -45,6 +46,8 @@ class HyperOptSearch(SpaceSearcher):
         ImportError: If HyperOpt is not installed.
         ValueError: If an argument breaks its rule, or there is a grid in the space.
     """
+
+    _STATE = ("_trials", "_live", "_rng", "_points", "_metric", "_mode")
 
     def __init__(
         self,
@@ -111,7 +114,7 @@ class HyperOptSearch(SpaceSearcher):
         """
         import hyperopt
 
-        self._check_ready()
+        self._check_ready(self._domain is not None)
         (tid,) = self._trials.new_trial_ids(1)
         if self._points and self._space is None:
             given = self._given_values(self._points.pop(0))
@@ -140,42 +143,12 @@ class HyperOptSearch(SpaceSearcher):
         self._end(document, None if error else self._value_of(result))
         self._trials.refresh()
 
-    # -- warm start ----------------------------------------------------------------------------------------------
-
-    def add_evaluated_point(
-        self,
-        parameters: dict[str, Any],
-        value: float,
-        error: bool = False,
-        pruned: bool = False,
-        intermediate_values: list[float] | None = None,
-    ) -> None:
-        """See `Searcher.add_evaluated_point`. `intermediate_values` are ignored.
-
-        Raises:
-            ValueError: If there is no space of domains yet, or no mode.
-        """
-        self._check_ready()
-        if self._space is None:
-            raise ValueError(
-                "HyperOptSearch can learn from points only in a space of domains, not in a space of HyperOpt"
-            )
+    def _learn(self, config: Mapping[str, Any], value: float | None) -> None:
         (tid,) = self._trials.new_trial_ids(1)
-        self._end(self._insert(tid, self._known(parameters)), None if error else value)
+        self._end(self._insert(tid, self._known(config)), value)
         self._trials.refresh()
 
-    # -- state -----------------------------------------------------------------------------------------------------
-
-    def get_state(self) -> dict[str, Any]:
-        """See `Searcher.get_state`. It has the trials, but not the space and the arguments."""
-        return {name: getattr(self, name) for name in ("_trials", "_live", "_rng", "_points", "_metric", "_mode")}
-
     # -- within ----------------------------------------------------------------------------------------------------
-
-    def _check_ready(self) -> None:
-        if self._domain is None:
-            raise no_space(self)
-        require_mode(self)
 
     def _known(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """HyperOpt's values of a configuration."""
@@ -191,7 +164,7 @@ class HyperOptSearch(SpaceSearcher):
             drawn = parameter.name not in values
             value = counted(parameter, self._draw(parameter)) if drawn else values[parameter.name]
             whole[parameter.name] = value
-            return _from_library(parameter, value)
+            return value_of(parameter, value)
 
         return draw(self._space, choose), whole
 
@@ -348,9 +321,8 @@ def _expression(all_of_them: Sequence[Parameter], parent: tuple[str, int] | None
     """
     nodes = {}
     for each in all_of_them:
-        indices, domain = indices_of(each), each.domain
-        ends = (domain.lower, domain.upper) if isinstance(domain, Float) else indices
-        if each.parent == parent and (ends is None or ends[0] != ends[1]):
+        bounds = bounds_of(each)
+        if each.parent == parent and (bounds is None or bounds[0] != bounds[1]):
             nodes[each.name] = _node(each, all_of_them)
     return nodes
 
@@ -405,10 +377,3 @@ def _converted(space: Any, label: str) -> Any:
             node = domain.lower if is_single else _number_node(name, sampler, domain.lower, domain.upper, q)
         space = assign_value(space, path, node)
     return space
-
-
-def _from_library(parameter: Parameter, value: Any) -> Any:
-    """HyperOpt's value as the parameter's; for a choice the index of the category."""
-    domain, indices = parameter.domain, indices_of(parameter)
-    index = value if indices is None else min(max(round(value), indices[0]), indices[1])
-    return int(index) if isinstance(domain, Categorical) else quantized(domain, index)

@@ -8,21 +8,22 @@ from typing import Any
 from minitune.base.checks import require
 from minitune.result import unflatten
 from minitune.search.foreign import (
-    SpaceSearcher,
+    LibrarySearcher,
+    bounds_of,
     check_library,
-    counted,
-    indices_of,
-    quantized,
+    from_library,
     refuse_normal,
+    to_library,
     usable,
+    varying,
 )
-from minitune.search.searcher import Suggestion, no_space, require_mode
+from minitune.search.searcher import Suggestion
 from minitune.space.domains import Categorical, Float, LogUniform, sampler_and_step
-from minitune.space.parameters import Parameter, parameters
+from minitune.space.parameters import Parameter
 from minitune.space.tree import has_unresolved_values
 
 
-class NevergradSearch(SpaceSearcher):
+class NevergradSearch(LibrarySearcher):
     """Asks an optimizer of Nevergrad for configurations, and tells it their values.
 
     The optimizer is not told of trials without a value. Most optimizers can do without these.
@@ -42,6 +43,8 @@ class NevergradSearch(SpaceSearcher):
         ImportError: If Nevergrad is not installed.
         ValueError: If an argument breaks its rule, or Nevergrad cannot search the space.
     """
+
+    _STATE = ("_optimizer", "_live", "_rng", "_points", "_metric", "_mode")
 
     def __init__(
         self,
@@ -85,8 +88,7 @@ class NevergradSearch(SpaceSearcher):
 
         refuse_normal(space, "Nevergrad")
         super()._set_space(space)
-        found = {each.name: _node(each) for each in parameters(space)}
-        self._parametrization = ng.p.Dict(**{name: node for name, node in found.items() if node is not None})
+        self._parametrization = ng.p.Dict(**{each.name: _node(each) for each in varying(space)})
 
     # -- the loop ------------------------------------------------------------------------------------------------
 
@@ -102,10 +104,10 @@ class NevergradSearch(SpaceSearcher):
         values: dict[str, Any] | None
         if self._points:  # as given: the library's value is only close to it
             values = self._filled(self._points.pop(0))
-            candidate = optimizer.parametrization.spawn_child(new_value=_to_library(self._space, values))
+            candidate = optimizer.parametrization.spawn_child(new_value=to_library(self._space, values))
         else:
             candidate = optimizer.ask()
-            values = None if self._space is None else _from_library(self._space, candidate.value)
+            values = None if self._space is None else from_library(self._space, candidate.value)
         self._live[trial_id] = candidate
         if values is not None:
             return self._configured(values)
@@ -119,44 +121,16 @@ class NevergradSearch(SpaceSearcher):
         if candidate is not None and not error and usable(value):
             self._ready().tell(candidate, self._loss(value))
 
-    # -- warm start ----------------------------------------------------------------------------------------------
-
-    def add_evaluated_point(
-        self,
-        parameters: dict[str, Any],
-        value: float,
-        error: bool = False,
-        pruned: bool = False,
-        intermediate_values: list[float] | None = None,
-    ) -> None:
-        """See `Searcher.add_evaluated_point`. The optimizer is not told of failed configurations.
-
-        Raises:
-            ValueError: If there is no space of domains yet, or no mode.
-        """
+    def _learn(self, config: Mapping[str, Any], value: float | None) -> None:
+        """The optimizer is not told of failed configurations."""
         optimizer = self._ready()
-        if self._space is None:
-            raise ValueError(
-                "NevergradSearch can learn from points only in a space of domains, not in a space of Nevergrad"
-            )
-        if optimizer is not None and not error and usable(value):
-            values = _to_library(self._space, self._filled(parameters))
-            candidate = optimizer.parametrization.spawn_child(new_value=values)
-            optimizer.tell(candidate, self._loss(value))
-
-    # -- state -----------------------------------------------------------------------------------------------------
-
-    def get_state(self) -> dict[str, Any]:
-        """See `Searcher.get_state`. It has the optimizer, but not the space and the arguments."""
-        return {name: getattr(self, name) for name in ("_optimizer", "_live", "_rng", "_points", "_metric", "_mode")}
-
-    # -- within ----------------------------------------------------------------------------------------------------
+        if optimizer is not None and usable(value):
+            values = to_library(self._space, self._filled(config))
+            optimizer.tell(optimizer.parametrization.spawn_child(new_value=values), self._loss(value))
 
     def _ready(self) -> Any:
         """The optimizer; None for a space with only one configuration, which it could not search."""
-        if self._parametrization is None and self._optimizer is None:
-            raise no_space(self)
-        require_mode(self)
+        self._check_ready(self._parametrization is not None or self._optimizer is not None)
         if self._optimizer is None and self._factory is not None and self._parametrization.dimension:
             import numpy
 
@@ -165,36 +139,13 @@ class NevergradSearch(SpaceSearcher):
         return self._optimizer
 
 
-# -- parameters in Nevergrad's terms -------------------------------------------------------------------------------
-
-
 def _node(parameter: Parameter) -> Any:
-    """Nevergrad's parameter; None for one that has one value only."""
+    """Nevergrad's parameter."""
     from nevergrad import p
 
-    domain, indices = parameter.domain, indices_of(parameter)
-    if isinstance(domain, Categorical) and indices is None:
-        return p.Choice(list(range(len(domain)))) if len(domain) > 1 else None
-    low, high = (domain.lower, domain.upper) if isinstance(domain, Float) else indices or (0, 0)
-    if low == high:
-        return None
+    domain, bounds = parameter.domain, bounds_of(parameter)
+    if bounds is None:
+        return p.Choice(list(range(len(domain)))) if isinstance(domain, Categorical) else None
     is_log = isinstance(sampler_and_step(domain)[0], LogUniform)
-    number = p.Log(lower=low, upper=high) if is_log else p.Scalar(lower=low, upper=high)
+    number = (p.Log if is_log else p.Scalar)(lower=bounds[0], upper=bounds[1])
     return number if isinstance(domain, Float) else number.set_integer_casting()
-
-
-def _to_library(space: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Nevergrad's values of the parameters that it knows; for a choice the index of the category."""
-    return {each.name: counted(each, values[each.name]) for each in parameters(space) if _node(each) is not None}
-
-
-def _from_library(space: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters' values of Nevergrad's; for a choice the index of the category."""
-    found: dict[str, Any] = {}
-    for each in parameters(space):
-        if each.name in values:
-            value, domain, indices = values[each.name], each.domain, indices_of(each)
-            if indices is not None:
-                value = min(max(int(value), indices[0]), indices[1])
-            found[each.name] = int(value) if isinstance(domain, Categorical) else quantized(domain, value)
-    return found

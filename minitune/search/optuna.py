@@ -18,20 +18,19 @@ from minitune.base.checks import is_whole, require, shown
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, flatten, unflatten
 from minitune.search.foreign import (
     LISTED,
-    SpaceSearcher,
+    LibrarySearcher,
     check_library,
     checked_rewards,
     counted,
     evaluated_values,
     quantized,
     refuse_normal,
-    refuse_unknown,
     usable,
 )
 from minitune.search.searcher import Metric, Suggestion, TriedConfig, no_space, require_mode
 from minitune.space.domains import Categorical, Float, LogUniform, sampler_and_step
 from minitune.space.parameters import Parameter, draw, parameters
-from minitune.space.tree import has_unresolved_values
+from minitune.space.tree import has_unresolved_values, overlay
 
 logger = logging.getLogger("minitune")
 
@@ -105,7 +104,7 @@ class DistributionSpace:
         """See `DomainSpace.known`."""
         given = flatten(config)
         if not isinstance(config, TriedConfig):
-            refuse_unknown(self._distributions | self._constants, given)
+            overlay(self._distributions | self._constants, given, unknown_keys=False)  # refuses unknown names
         found = {name: each for name, each in self._distributions.items() if name in given}
         for name, each in found.items():
             try:
@@ -213,7 +212,7 @@ def _ask(trial: Any, name: str, distribution: Any) -> Any:
 # -- searcher ---------------------------------------------------------------------------------------------------------
 
 
-class OptunaSearch(SpaceSearcher):
+class OptunaSearch(LibrarySearcher):
     """Asks an Optuna study for configurations, and tells it their results.
 
     A trial that has ended with a value is COMPLETE in the study, one that has failed or has reported NaN is FAIL, and
@@ -240,6 +239,7 @@ class OptunaSearch(SpaceSearcher):
     """
 
     _TAKES_SEVERAL = True
+    _STATE = ("_ot_study", "_ot_trials", "_steps", "_points", "_known", "_seed", "_metric", "_mode")
 
     def __init__(
         self,
@@ -430,13 +430,6 @@ class OptunaSearch(SpaceSearcher):
                 intermediate_values=dict(enumerate(intermediate_values or [])),
             )
         )
-
-    # -- state -----------------------------------------------------------------------------------------------------
-
-    def get_state(self) -> dict[str, Any]:
-        """See `Searcher.get_state`. It has the study and its open trials, but not the space and the arguments."""
-        names = ("_ot_study", "_ot_trials", "_steps", "_points", "_known", "_seed", "_metric", "_mode")
-        return {name: getattr(self, name) for name in names}
 
     # -- within ----------------------------------------------------------------------------------------------------
 

@@ -374,6 +374,20 @@ class TriedConfig(dict[str, Any]):
 # -- shared with the search algorithms --------------------------------------------------------------------------
 
 
+def checked_points(points: Any) -> list[Mapping[str, Any]]:
+    """`points_to_evaluate` as a list.
+
+    Raises:
+        TypeError: If they are no list of dicts.
+    """
+    given = [] if points is None else points
+    is_list = isinstance(given, Iterable) and not isinstance(given, (Mapping, str))
+    given = list(given) if is_list else []
+    if not is_list or not all(isinstance(point, Mapping) for point in given):
+        raise TypeError(f"points_to_evaluate must be a list of dicts, but got {shown(points)}")
+    return given
+
+
 def require_mode(searcher: Searcher) -> None:
     """Refuse to search without a mode.
 

@@ -224,11 +224,10 @@ class Study:
         shown, picture = list(enumerate(self._history)), ""
         if isinstance(self._mode, str) and isinstance(self._metric, (str, type(None))):
             name, sign = self._names[0], 1 if self._mode == "min" else -1
-            title = f"{_SHOWN.get(name, name)} of each evaluation, and the best so far"
             values = [(n, float(one.metrics[name])) for n, one in shown if is_real(one.metrics.get(name))]
             ranks = {n: math.inf if math.isnan(value) else sign * value for n, value in values}
             shown = heapq.nsmallest(MAX_ROWS, shown, key=lambda pair: ranks.get(pair[0], math.inf))
-            picture = curve(values, self._mode, title)
+            picture = curve(values, _SHOWN.get(name, name), self._mode, "evaluation")
         rows = [(n, {**one.metrics, **flatten(one.config)}) for n, one in shown[-MAX_ROWS:]]
         if rows:
             names = dict.fromkeys(name for _, row in rows for name in row)

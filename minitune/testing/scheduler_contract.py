@@ -161,7 +161,8 @@ class SchedulerContract:
         path = str(tmp_path / "scheduler")
         for num_workers in (2, 8):
             plain = self.simulated(num_workers=num_workers)
-            cut = self.simulated(_CutOff(self.make_scheduler, path), num_workers=num_workers)
+            cut_off = _CutOff.of(self.make_scheduler(), make=self.make_scheduler, path=path)
+            cut = self.simulated(cut_off, num_workers=num_workers)
             assert cut.decision_log == plain.decision_log
         assert os.listdir(tmp_path) == ["scheduler"]
 
@@ -169,9 +170,9 @@ class SchedulerContract:
 
     def test_hooks_answer_as_they_should(self) -> None:
         """Each decision is a known one, the chosen trial waits, and results and configurations stay as they are."""
-        watched = _Watched(self.make_scheduler)
-        self.simulated(watched)
-        assert watched.num_decisions > 0
+        decisions: list[str] = []
+        self.simulated(_Watched.of(self.make_scheduler(), decisions=decisions))
+        assert decisions
 
     def test_metric_and_mode_come_from_one_place(self) -> None:
         """The scheduler takes them over from the run, and refuses them if it has its own."""
@@ -190,84 +191,53 @@ def _trials(done: Simulation) -> list[Trial]:
     return done.results._analysis.trials
 
 
-class _Around(TrialScheduler):
-    """Passes everything on to another scheduler.
+class _Observed(TrialScheduler):
+    """The base of classes that see what a run asks of a scheduler. Nothing is added to the scheduler's attributes."""
 
-    Args:
-        make: Makes it.
-    """
+    @classmethod
+    def of(cls, scheduler: TrialScheduler, **attributes: Any) -> TrialScheduler:
+        """Change the class of a scheduler to one that is derived from it and from this class, with these attributes."""
+        scheduler.__class__ = type(cls.__name__, (cls, type(scheduler)), attributes)
+        return scheduler
 
-    def __init__(self, make: Any):
-        self.make = make
-        self.inner: TrialScheduler = make()
-        self.setup: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+    def __deepcopy__(self, memo: dict[int, Any]) -> TrialScheduler:
+        return self  # a run may work on a copy
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Around:
-        return self  # a run works on a copy; the tests look at this object after the run
 
-    @property
-    def metric(self) -> str | None:
-        return self.inner.metric
+class _CutOff(_Observed):
+    """After every seventh result the scheduler becomes a new one that reads the saved state of the old one."""
 
-    @property
-    def time_attr(self) -> str | None:
-        return self.inner.time_attr
-
-    @property
-    def required_attrs(self) -> tuple[str, ...]:
-        return self.inner.required_attrs
+    make: Any
+    path: str
+    count = 0
+    seed = 0
+    properties: tuple[Any, ...] = ()
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        self.setup.append(("set_search_properties", (metric, mode), spec))
-        return self.inner.set_search_properties(metric, mode, **spec)
+        type(self).properties = (metric, mode, spec)
+        return super().set_search_properties(metric, mode, **spec)
 
     def set_seed(self, seed: int) -> None:
-        self.setup.append(("set_seed", (seed,), {}))
-        self.inner.set_seed(seed)
-
-    def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        self.inner.on_trial_add(tune_controller, trial)
-
-    def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        self.inner.on_trial_error(tune_controller, trial)
-
-    def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        return self.inner.on_trial_result(tune_controller, trial, result)
-
-    def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
-        self.inner.on_trial_complete(tune_controller, trial, result)
-
-    def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        self.inner.on_trial_remove(tune_controller, trial)
-
-    def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
-        return self.inner.choose_trial_to_run(tune_controller)
-
-
-class _CutOff(_Around):
-    """After every seventh result the scheduler is replaced by a new one that reads what the old one has saved."""
-
-    def __init__(self, make: Any, path: str):
-        super().__init__(make)
-        self._path = path
-        self._count = 0
+        type(self).seed = seed
+        super().set_seed(seed)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
         decision = super().on_trial_result(tune_controller, trial, result)
-        self._count += 1
-        if self._count % 7 == 3:
-            self.inner.save(self._path)
-            self.inner = self.make()
-            for method, arguments, options in self.setup:
-                getattr(self.inner, method)(*arguments, **options)
-            self.inner.restore(self._path)
+        type(self).count += 1
+        if self.count % 7 == 3:
+            self.save(self.path)
+            self.__dict__ = vars(type(self).make())
+            metric, mode, spec = self.properties
+            super().set_seed(self.seed)
+            super().set_search_properties(metric, mode, **spec)
+            self.restore(self.path)
         return decision
 
 
-class _Watched(_Around):
+class _Watched(_Observed):
     """Checks each answer, and that nothing changes that must stay."""
 
-    num_decisions = 0
+    decisions: list[str]
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
         before = copy.deepcopy((result, trial.config))
@@ -275,8 +245,8 @@ class _Watched(_Around):
         assert decision in _DECISIONS, f"{decision!r} is no decision"
         after = ({name: result.get(name) for name in before[0]}, trial.config)  # it may add something for the searcher
         assert after == before, "on_trial_result has changed the result or the configuration"
-        assert isinstance(self.inner.debug_string(), str)
-        self.num_decisions += 1
+        assert isinstance(self.debug_string(), str)
+        self.decisions.append(decision)
         return decision
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:

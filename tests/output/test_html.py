@@ -155,16 +155,16 @@ def test_the_live_view_escapes_what_users_wrote() -> None:
 
 def test_a_curve_is_drawn_of_finite_values_within_its_frame() -> None:
     values = [(float(n), 1 / (n + 1)) for n in range(3000)]
-    text = checked(curve([*values, (3000.0, math.nan), (3001.0, math.inf), (3002.0, 1e300)], "min", BAD))
+    text = checked(curve([*values, (3000.0, math.nan), (3001.0, math.inf), (3002.0, 1e300)], BAD, "min"))
     dots = [(float(x), float(y)) for x, y in re.findall(r'cx="([^"]*)" cy="([^"]*)"', text)]
     assert 100 < len(dots) <= 500
     assert all(0 <= x <= 520 and 0 <= y <= 150 for x, y in dots)
-    assert curve([(0, 1.0)], "min", "") == curve([(0, math.nan), (1, 1.0)], "min", "") == ""
+    assert curve([(0, 1.0)], "loss", "min") == curve([(0, math.nan), (1, 1.0)], "loss", "min") == ""
 
 
 @pytest.mark.parametrize(("mode", "corners"), [("min", 2), ("max", 1)])
 def test_the_line_of_the_best_has_a_step_for_each_better_value(mode: str, corners: int) -> None:
-    text = curve([(0, 2.0), (1, 1.0), (2, 2.5), (3, 0.5)], mode, "")
+    text = curve([(0, 2.0), (1, 1.0), (2, 2.5), (3, 0.5)], "loss", mode)
     (line,) = re.findall(r'd="(M76[^"]*)"', text)
     assert line.count("V") == corners
     assert line.endswith("H514.0")
