@@ -72,6 +72,14 @@ ERROR = "ERROR"
 NOT_STARTED = "not started"
 """The status, in views and counts, of a TERMINATED trial that never had a worker: the run ended while it waited."""
 
+_RELEASES = {
+    Step.PAUSE: Phase.PAUSED,
+    Step.RETRY: Phase.QUEUED,
+    Step.STOP: Phase.TERMINATED,
+    Step.FAIL: Phase.ERROR,
+}
+"""The steps by which a trial releases its actor. Each phase that owns one allows all of them."""
+
 TRANSITIONS: dict[Phase, dict[Step, Phase]] = {
     Phase.QUEUED: {
         Step.START: Phase.STARTING,
@@ -79,36 +87,10 @@ TRANSITIONS: dict[Phase, dict[Step, Phase]] = {
         Step.STOP: Phase.TERMINATED,
         Step.FAIL: Phase.ERROR,
     },
-    Phase.STARTING: {
-        Step.RESTORE: Phase.RESTORING,
-        Step.TRAIN: Phase.TRAINING,
-        Step.PAUSE: Phase.PAUSED,
-        Step.RETRY: Phase.QUEUED,
-        Step.STOP: Phase.TERMINATED,
-        Step.FAIL: Phase.ERROR,
-    },
-    Phase.RESTORING: {
-        Step.TRAIN: Phase.TRAINING,
-        Step.PAUSE: Phase.PAUSED,
-        Step.RETRY: Phase.QUEUED,
-        Step.STOP: Phase.TERMINATED,
-        Step.FAIL: Phase.ERROR,
-    },
-    Phase.TRAINING: {
-        Step.TRAIN: Phase.TRAINING,
-        Step.SAVE: Phase.SAVING,
-        Step.PAUSE: Phase.PAUSED,
-        Step.RETRY: Phase.QUEUED,
-        Step.STOP: Phase.TERMINATED,
-        Step.FAIL: Phase.ERROR,
-    },
-    Phase.SAVING: {
-        Step.TRAIN: Phase.TRAINING,
-        Step.PAUSE: Phase.PAUSED,
-        Step.RETRY: Phase.QUEUED,
-        Step.STOP: Phase.TERMINATED,
-        Step.FAIL: Phase.ERROR,
-    },
+    Phase.STARTING: {Step.RESTORE: Phase.RESTORING, Step.TRAIN: Phase.TRAINING, **_RELEASES},
+    Phase.RESTORING: {Step.TRAIN: Phase.TRAINING, **_RELEASES},
+    Phase.TRAINING: {Step.TRAIN: Phase.TRAINING, Step.SAVE: Phase.SAVING, **_RELEASES},
+    Phase.SAVING: {Step.TRAIN: Phase.TRAINING, **_RELEASES},
     Phase.PAUSED: {
         Step.UNPAUSE: Phase.QUEUED,
         Step.STOP: Phase.TERMINATED,
@@ -129,19 +111,6 @@ STATUS: dict[Phase, str] = {
     Phase.ERROR: ERROR,
 }
 """The status of each phase, as users, plug-ins and files see it."""
-
-STAGES: dict[Phase | None, str] = {
-    None: "Initialization",
-    Phase.QUEUED: "PENDING",
-    Phase.STARTING: "PENDING",
-    Phase.RESTORING: "RUNNING",
-    Phase.TRAINING: "RUNNING",
-    Phase.SAVING: "RUNNING",
-    Phase.PAUSED: "PAUSED",
-    Phase.TERMINATED: "TERMINATED",
-    Phase.ERROR: "ERRORED",
-}
-"""The six stages of Ray Tune's documentation. A trial is in Initialization (None) before it is queued."""
 
 OWNS_ACTOR = frozenset({Phase.STARTING, Phase.RESTORING, Phase.TRAINING, Phase.SAVING})
 FINISHED = frozenset({Phase.TERMINATED, Phase.ERROR})

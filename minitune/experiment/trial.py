@@ -599,7 +599,6 @@ class TrialMaker:
 
     Args:
         trainable_name: Name of the trainable.
-        experiment_path: Directory of the run.
         ids: The ids of the run, if several experiments share them; by default new ids.
         experiment_number: The number of this experiment in the run.
         request: The resources of each trial, or a function that returns them for a configuration.
@@ -613,7 +612,6 @@ class TrialMaker:
         self,
         trainable_name: str,
         *,
-        experiment_path: str = "",
         ids: TrialIds | None = None,
         experiment_number: int = 0,
         request: Resources | Mapping[str, Any] | Callable[[dict[str, Any]], Any] | None = None,
@@ -623,7 +621,6 @@ class TrialMaker:
         start_checkpoint: Checkpoint | None = None,
     ):
         self.trainable_name = trainable_name
-        self.experiment_path = experiment_path
         self.ids = ids or TrialIds()
         self.experiment_number = experiment_number
         self.request = request if callable(request) else Resources.of(request).shared()
@@ -665,8 +662,8 @@ class TrialMaker:
 
     def adopt(self, trial: Trial) -> None:
         """Set the attributes that all trials of this experiment have in common."""
-        trial.experiment_number, trial.experiment_path = self.experiment_number, self.experiment_path
-        trial.trainable_name, trial.max_failures = self.trainable_name, self.max_failures
+        trial.experiment_number, trial.trainable_name = self.experiment_number, self.trainable_name
+        trial.max_failures = self.max_failures
         trial.stopping_criterion, trial.start_checkpoint = self.stopping_criterion, self.start_checkpoint
 
 

@@ -16,7 +16,6 @@ import sys
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import Any
 
 from minitune.base.files import BLOB_MODE, atomic_write, new_file, remove_file, search_path
@@ -26,7 +25,7 @@ from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, RunConfig
 from minitune.error import RunNotFoundError, TuneError, UntrustedStateError, format_traceback
 from minitune.experiment.experiment import Experiment
-from minitune.record.codec import ObjectStore, is_large, short_text
+from minitune.record.codec import PYTHON, ObjectStore, is_large, short_text
 from minitune.record.layout import RunDirectory, is_run
 from minitune.record.lock import check_trusted
 from minitune.trainable.util import bind_parameters
@@ -39,15 +38,11 @@ _CHECKPOINTS = "checkpoint_configs"
 _LARGE = "large_values"
 """The part with the names of the large values. The values themselves are in the run's object store."""
 
-_NONE = pickle.dumps([])
-
 _LOST = b""
 """Replaces the pickle of a value that cannot be pickled."""
 
 _LIMIT_BYTES = 10_000_000
 """Larger trainables are not stored."""
-
-_PYTHON = "{}.{}".format(*sys.version_info)
 
 _BOUND, _TOO_LARGE = (
     "it has bound values, which are not stored",
@@ -175,25 +170,26 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
     if not is_run(run.path):
         raise RunNotFoundError(f"there is no run in {run.path}; restore needs the directory that fit() has written")
     try:
-        parts = _parts(run)
-        trainable_name = pickle.loads(parts["trainable_name"])
-        names: list[str] = pickle.loads(parts.pop(_LARGE, _NONE))
+        file = _TunerFile(run)
+        trainable_name = pickle.loads(file.parts["trainable_name"])
     except UntrustedStateError:
         raise
     except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
         raise TuneError(
             f"{run.tuner} cannot be read ({type(error).__name__}: {error}); without it the run cannot be resumed"
         ) from error
-    objects = ObjectStore.to_read(run.objects)
-    load = partial(_load, run, parts, lambda place: objects.load(names[place], keep=True))
-    tune_config = _config(load, parts, "tune_config", TuneConfig())
-    run_config = _config(load, parts, "run_config", RunConfig())
     storage, name = os.path.split(run.path)
-    run_config = replace(run_config, name=name, storage_path=storage, local_dir=None)
-    lost = tuple(name for name, data in parts.items() if data == _LOST)
-    space = {} if "param_space" in lost else load("param_space")
-    checkpoints = load(_CHECKPOINTS) if _CHECKPOINTS in parts else [run_config.checkpoint_config]
-    return RecordedTuner(trainable_name, space, tune_config, run_config, checkpoints, lost, objects)
+    run_config = replace(file.config("run_config", RunConfig()), name=name, storage_path=storage, local_dir=None)
+    lost = tuple(name for name, data in file.parts.items() if data == _LOST)
+    return RecordedTuner(
+        trainable_name,
+        {} if "param_space" in lost else file.load("param_space"),
+        file.config("tune_config", TuneConfig()),
+        run_config,
+        file.load(_CHECKPOINTS),
+        lost,
+        file.objects,
+    )
 
 
 def load_param_space(run: RunDirectory) -> dict[str, Any] | None:
@@ -209,12 +205,10 @@ def load_param_space(run: RunDirectory) -> dict[str, Any] | None:
         UntrustedStateError: If another user may have written the file.
     """
     try:
-        parts = _parts(run)
-        if parts["param_space"] == _LOST:
+        file = _TunerFile(run)
+        if file.parts["param_space"] == _LOST:
             raise TuneError("it could not be pickled when the run began")
-        names: list[str] = pickle.loads(parts.get(_LARGE, _NONE))
-        objects = ObjectStore.to_read(run.objects)
-        space: dict[str, Any] = _load(run, parts, lambda place: objects.load(names[place], keep=True), "param_space")
+        space: dict[str, Any] = file.load("param_space")
     except UntrustedStateError:
         raise
     except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
@@ -233,7 +227,7 @@ def load_checkpoint_configs(run: RunDirectory) -> Sequence[CheckpointConfig]:
         UntrustedStateError: If another user may have written the file.
     """
     try:
-        configs: Sequence[CheckpointConfig] = pickle.loads(_parts(run)[_CHECKPOINTS])
+        configs: Sequence[CheckpointConfig] = _TunerFile(run).load(_CHECKPOINTS)
     except UntrustedStateError:
         raise
     except Exception as error:
@@ -242,30 +236,40 @@ def load_checkpoint_configs(run: RunDirectory) -> Sequence[CheckpointConfig]:
     return configs
 
 
-def _parts(run: RunDirectory) -> dict[str, bytes]:
-    check_trusted(run.path)
-    check_trusted(run.tuner)
-    with open(run.tuner, "rb") as file:
-        parts: dict[str, bytes] = pickle.load(file)
-    return parts
+class _TunerFile:
+    """A `tuner.pkl`. Loading it, and each of its parts, executes code that its author chose.
 
+    Args:
+        run: The run's directory.
 
-def _config(load: Callable[[str], Any], parts: dict[str, bytes], name: str, default: Any) -> Any:
-    known = {entry.name for entry in fields(default)}
-    prefix = f"{name}."
-    values = {
-        key.removeprefix(prefix): load(key)
-        for key in parts
-        if key.startswith(prefix) and key.removeprefix(prefix) in known and parts[key] != _LOST
-    }
-    return replace(default, **values)
+    Raises:
+        UntrustedStateError: If another user may have written the file.
+        Exception: Any exception of unpickling.
+    """
 
+    def __init__(self, run: RunDirectory):
+        check_trusted(run.path)
+        check_trusted(run.tuner)
+        with open(run.tuner, "rb") as file:
+            self.parts: dict[str, bytes] = pickle.load(file)
+        self.objects = ObjectStore.to_read(run.objects)
+        self._path = run.tuner
+        self._names: list[str] = pickle.loads(self.parts.pop(_LARGE))
 
-def _load(run: RunDirectory, parts: dict[str, bytes], resolve: Callable[[int], Any], name: str) -> Any:
-    try:
-        return loads_referring(parts[name], resolve)
-    except Exception as error:
-        raise TuneError(f"{name} in {run.tuner} cannot be loaded ({type(error).__name__}: {error})") from error
+    def load(self, name: str) -> Any:
+        """Load a part."""
+        try:
+            return loads_referring(self.parts[name], lambda place: self.objects.load(self._names[place], keep=True))
+        except Exception as error:
+            raise TuneError(f"{name} in {self._path} cannot be loaded ({type(error).__name__}: {error})") from error
+
+    def config(self, name: str, default: Any) -> Any:
+        """Load a config. Fields that were lost have their default."""
+        found = {field.name: f"{name}.{field.name}" for field in fields(default)}
+        return replace(
+            default,
+            **{field: self.load(part) for field, part in found.items() if self.parts.get(part, _LOST) != _LOST},
+        )
 
 
 # -- trainable.pkl -----------------------------------------------------------------------------------------------------
@@ -287,7 +291,7 @@ def dump_trainables(experiments: Sequence[Experiment]) -> bytes:
         kept.append(_BOUND if bare is not experiment.trainable else content or _TOO_LARGE)
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     paths = search_path()  # the first path is the directory of the script
-    parts = {"python": _PYTHON, "script": script and os.path.abspath(script), "paths": paths, "trainables": kept}
+    parts = {"python": PYTHON, "script": script and os.path.abspath(script), "paths": paths, "trainables": kept}
     return pickle.dumps(parts)
 
 
@@ -336,8 +340,8 @@ def load_trainable(run: RunDirectory, number: int = 0, *, way_out: str = "pass i
         raise TuneError(f"{run.trainable} cannot be read ({type(error).__name__}: {error}); {hint}") from error
     if isinstance(kept, str):
         raise TuneError(f"the trainable is not in the run's directory: {kept}; {hint}")
-    if python != _PYTHON:
-        raise TuneError(f"the trainable was pickled by Python {python}, and this is {_PYTHON}; use that one, or {hint}")
+    if python != PYTHON:
+        raise TuneError(f"the trainable was pickled by Python {python}, and this is {PYTHON}; use that one, or {hint}")
     data, buffers = kept
     # Find modules where the run's driver found them. Only the script's directory goes before the paths of this process.
     own, *others = parts["paths"] or [""]

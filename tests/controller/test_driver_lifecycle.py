@@ -9,7 +9,7 @@ import pytest
 
 from minitune.error import TuneError
 from minitune.execution.state import Live, RunState, TrialQueue
-from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STAGES, STATUS, TRANSITIONS, Phase, Step
+from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, TRANSITIONS, Phase, Step
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources
 
@@ -58,7 +58,6 @@ def test_each_step_is_allowed_or_refused() -> None:
 
 def test_every_phase_has_a_status_and_a_stage() -> None:
     assert set(STATUS) == set(TRANSITIONS) == set(Phase)
-    assert set(STAGES) == {None, *Phase}
     assert set(STATUS.values()) == {"PENDING", "RUNNING", "PAUSED", "TERMINATED", "ERROR"}
 
 
