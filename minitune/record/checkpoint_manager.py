@@ -107,11 +107,11 @@ class CheckpointManager:
         require(mode in ("max", "min", None), "mode: 'max', 'min' or None", mode)
         require(not settles or housekeeper is not None, "settles: False without a housekeeper", settles)
         self._budget_bytes = configs[0].max_total_bytes
-        self._limits = [_Limit.of(config) for config in configs]
+        self._num_to_keep = [config.num_to_keep for config in configs]
+        self._scores = [_Score.of_config(config) for config in configs]
         self._housekeeper = housekeeper
         self._settles = settles
-        score = self._limits[0].score
-        self._final_score = score if score.attribute else _Score(metric, mode or "max")
+        self._final_score = self._scores[0] if self._scores[0].attribute else _Score(metric, mode or "max")
         self._entries: dict[_Key, _Entry] = {}
         self._best: dict[str, list[tuple[tuple[float, int], _Entry]]] = {}
         self._doomed: list[_Entry] = []
@@ -254,10 +254,11 @@ class CheckpointManager:
 
     def _rank(self, entry: _Entry) -> _Entry | None:
         """Add a checkpoint to its trial's best k. Return the checkpoint that drops out of them, if any."""
-        limit = self._limits[entry.trial.experiment_number]
-        if limit.num_to_keep is None and (self._budget_bytes is None or not limit.score.attribute):
+        number, metrics = entry.trial.experiment_number, entry.kept.metrics
+        num_to_keep, score = self._num_to_keep[number], self._scores[number]
+        attribute = score.attribute
+        if num_to_keep is None and (self._budget_bytes is None or not attribute):
             return None  # no ranking is needed: either all checkpoints stay, or any but the newest may go
-        attribute, metrics = limit.score.attribute, entry.kept.metrics
         if attribute and lookup(metrics, attribute) is MISSING:
             names = ", ".join(key for key in metrics if key not in AUTO_RESULT_KEYS) or "none"
             warn_once(
@@ -267,15 +268,15 @@ class CheckpointManager:
             )
         best = self._best.setdefault(entry.trial.trial_id, [])
         # of equal scores the newer checkpoint is better
-        insort(best, (limit.score.of(entry.kept.metrics, entry.age), entry))
-        return best.pop(0)[1] if len(best) > (limit.num_to_keep or 1) else None
+        insort(best, (score.of(metrics, entry.age), entry))
+        return best.pop(0)[1] if len(best) > (num_to_keep or 1) else None
 
     def _reconsider(self, key: _Key) -> None:
         """Make a checkpoint a candidate for removal if it is neither its trial's newest nor one of the best k."""
         entry = self._entries.get(key)
         if entry is None or self._is_needed(entry):
             return
-        if self._limits[entry.trial.experiment_number].num_to_keep is not None:
+        if self._num_to_keep[entry.trial.experiment_number] is not None:
             heapq.heappush(self._doomed, entry)
         elif self._budget_bytes is not None:
             heapq.heappush(self._candidates, entry)
@@ -325,24 +326,6 @@ class CheckpointManager:
         return max(living, key=lambda entry: self._final_score.of(entry.kept.metrics, entry.age), default=None)
 
 
-class _Limit(NamedTuple):
-    """How many checkpoints a trial of one experiment keeps.
-
-    Attributes:
-        num_to_keep: The number of checkpoints, or None for no limit.
-        score: Ranks the checkpoints.
-    """
-
-    num_to_keep: int | None
-    score: _Score
-
-    @classmethod
-    def of(cls, config: CheckpointConfig) -> _Limit:
-        """The limit that a config sets."""
-        attribute = config.checkpoint_score_attribute
-        return cls(config.num_to_keep, _Score(attribute, config.checkpoint_score_order if attribute else "max"))
-
-
 class _Score:
     """Ranks checkpoints by a metric.
 
@@ -354,6 +337,12 @@ class _Score:
     def __init__(self, attribute: str | None, order: str):
         self.attribute = attribute
         self._sign = 1.0 if order == "max" else -1.0
+
+    @classmethod
+    def of_config(cls, config: CheckpointConfig) -> _Score:
+        """The score that a config sets."""
+        attribute = config.checkpoint_score_attribute
+        return cls(attribute, config.checkpoint_score_order if attribute else "max")
 
     def of(self, metrics: Mapping[str, Any], age: int) -> tuple[float, int]:
         """A sort key: larger is better. NaN and missing values are worst; of equal values the newer is better."""

@@ -298,7 +298,7 @@ class Disk:
         directory: The run's directory.
 
     Attributes:
-        trouble: Why the run cannot write now, as the end of a sentence; empty if it can.
+        trouble: Why the run cannot write now, as the end of a sentence; empty if it can. Meanwhile it starts no trials.
         has_gone: Whether the reason is that the directory is gone.
     """
 
@@ -311,11 +311,6 @@ class Disk:
         self._held_bytes = 0
         self._since_s: float | None = None
         self._next_look_s = 0.0
-
-    @property
-    def is_down(self) -> bool:
-        """Whether the run waits for the disk. Meanwhile it starts no trials."""
-        return bool(self.trouble)
 
     def hold(self) -> None:
         """Reserve the space, and remember the identity of the directory.
@@ -348,7 +343,7 @@ class Disk:
 
     def look(self) -> bool:
         """Check the disk after a trial has failed, since that may be the cause. Return whether the run has to wait."""
-        if self.is_down or self.is_gone():
+        if self.trouble or self.is_gone():
             return True
         if shutil.disk_usage(self._directory).free < RESERVE_BYTES:
             probe = os.path.join(self._directory, files.temporary_name())
@@ -415,7 +410,7 @@ class Disk:
                 with contextlib.suppress(OSError):
                     self._reserve()
                     self._goes_on(f"there is space again at {self._directory}")
-        return not self.is_down
+        return not self.trouble
 
     def is_hopeless(self, now_s: float) -> bool:
         """Whether the run should end: it has waited for `PATIENCE_S` seconds, or half of the reserve is used up.
@@ -460,7 +455,7 @@ class Disk:
         return "" if path == os.path.realpath(self._directory) else f" (it is at {path} now)"
 
     def _run_short(self) -> None:
-        if self.is_down:
+        if self.trouble:
             return
         self.trouble = f"no space is left at {self._directory}"
         logger.warning(

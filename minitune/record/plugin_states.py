@@ -24,6 +24,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from itertools import chain
 from typing import Any
 
 from minitune.base import descriptors, files
@@ -67,13 +68,11 @@ SAVE_PERIOD_S = 10.0
 SAVE_SHARE = 1 / 20
 """The largest share of time that saving may take."""
 
-_FILES: dict[type[Callback], tuple[str, int]] = {
+_FILES: dict[type[LoggerCallback], tuple[str, int]] = {
     JsonLoggerCallback: (EXPR_RESULT_FILE, 0),
     CSVLoggerCallback: (EXPR_PROGRESS_FILE, 1),
 }
 """By logger: the name of the file that it writes, and the number of its header lines."""
-
-_BLOCK_BYTES = 1 << 20
 
 PastReports = Callable[[], Iterable[tuple[str, dict[str, Any]]]]
 """A function that returns an iterator over (trial id, report as it was logged), in order."""
@@ -464,79 +463,42 @@ def reconcile(
         reports: The number of recorded reports by trial id, over all attempts.
         past: All reports. It is called only if a file has to be written again.
     """
+    writers = {type(one): one for one in callbacks if isinstance(one, LoggerCallback)}  # a subclass may write otherwise
+    broken: dict[str, list[tuple[LoggerCallback, Trial]]] = {}
     for trial in trials:
-        if not trial.is_finished():
-            for name, more in _FILES.values():
-                path = os.path.join(trial.local_path, name)
-                with _told(path):
-                    _cut(path, trial.experiment_path, reports[trial.trial_id] + more)
-    broken: list[tuple[LoggerCallback, dict[str, Trial]]] = []
-    for callback in callbacks:
-        if isinstance(callback, LoggerCallback) and type(callback) in _FILES:  # a subclass may write something else
-            name, more = _FILES[type(callback)]
-            found = {trial.trial_id: trial for trial in trials if _is_to_write(trial, name, reports, more)}
-            broken += [(callback, found)] if found else []
-    if broken:
-        _write_anew(broken, past())
+        for kind, (name, header_lines) in _FILES.items():
+            path, count = os.path.join(trial.local_path, name), reports[trial.trial_id]
+            try:
+                matches = _matches(path, trial, count and count + header_lines)
+                if not matches and (writer := writers.get(kind)) is not None:
+                    files.remove_file(path, trial.experiment_path)
+                    broken.setdefault(trial.trial_id, []).append((writer, trial))
+            except OSError as error:
+                logger.warning("%s cannot be made to match the journal: %s", path, error.strerror or error)
+    for trial_id, result in past() if broken else ():
+        for writer, trial in broken.get(trial_id, ()):
+            writer.log_trial_result(0, trial, result)
+    for writer, trial in chain.from_iterable(broken.values()):
+        writer.log_trial_end(trial)
 
 
-def _write_anew(
-    broken: Sequence[tuple[LoggerCallback, dict[str, Trial]]], past: Iterable[tuple[str, dict[str, Any]]]
-) -> None:
-    for trial_id, result in past:
-        for callback, trials in broken:
-            if trial_id in trials:
-                callback.log_trial_result(0, trials[trial_id], result)
-    for callback, trials in broken:
-        for trial in trials.values():
-            callback.log_trial_end(trial)
-
-
-def _is_to_write(trial: Trial, name: str, reports: Mapping[str, int], more: int) -> bool:
-    """Whether a file must be written again. If so, the old file is removed."""
-    path = os.path.join(trial.local_path, name)
-    with _told(path):
-        if _is_broken(path, reports[trial.trial_id], more):
-            files.remove_file(path, trial.experiment_path)
+def _matches(path: str, trial: Trial, count: int) -> bool:
+    """Whether a file has `count` whole lines. If the trial is unfinished, first cut off what follows these lines."""
+    may_cut = not trial.is_finished()
+    try:
+        descriptor = files.open_own(path, os.O_RDWR if may_cut else os.O_RDONLY, within=trial.experiment_path)
+    except FileNotFoundError:
+        return not count or not os.path.isdir(trial.local_path)
+    with open(descriptor, "rb+" if may_cut else "rb") as file:
+        for _ in range(count):
+            if not file.readline().endswith(b"\n"):
+                return False
+        if not file.read(1):
             return True
-    return False
-
-
-@contextlib.contextmanager
-def _told(path: str) -> Iterator[None]:
-    """Log an OSError of the `with` block and suppress it."""
-    try:
-        yield
-    except OSError as error:
-        logger.warning("%s cannot be made to match the journal: %s", path, error.strerror or error)
-
-
-def _is_broken(path: str, reports: int, more: int) -> bool:
-    """Whether a file does not have one line for each report. False if its directory is missing."""
-    lines, ends_whole = 0, True
-    try:
-        with files.open_to_read(path, follow=False) as file:
-            while block := file.read(_BLOCK_BYTES):
-                lines += block.count(b"\n")
-                ends_whole = block.endswith(b"\n")
-    except FileNotFoundError:
-        if not os.path.isdir(os.path.dirname(path)):
-            return False
-    return not ends_whole or lines != (reports + more if reports else 0)
-
-
-def _cut(path: str, within: str, count: int) -> None:
-    """Cut a file after its first `count` lines. A shorter file is not changed, a missing one is ignored."""
-    try:
-        with open(files.open_own(path, os.O_RDWR, within=within), "rb+") as file:
-            for _ in range(count):
-                if not file.readline().endswith(b"\n"):
-                    return
-            if file.read(1):
-                file.seek(-1, os.SEEK_CUR)
-                file.truncate()
-    except FileNotFoundError:
-        return
+        if may_cut:
+            file.seek(-1, os.SEEK_CUR)
+            file.truncate()
+        return may_cut
 
 
 # -- references of put -------------------------------------------------------------------------------------------------

@@ -223,13 +223,7 @@ class Story:
         return Counter(trial.shown_status for trial in self.trials)
 
     def follow(self, journal_records: Iterable[records.Record]) -> Iterator[Change]:
-        """Apply records lazily, one for each `next`.
-
-        Args:
-            journal_records: The records, in order.
-
-        Yields:
-            The change of each record.
+        """Apply records lazily, in order, and yield the change of each.
 
         Raises:
             JournalCorruptError: If a record lacks a field of its kind, or is about an unknown trial.
@@ -245,10 +239,7 @@ class Story:
             yield change
 
     def apply(self, record: records.Record) -> Change:
-        """Apply the next record. A record of an unknown kind changes nothing.
-
-        Returns:
-            The effect of the record.
+        """Apply the next record, and return its effect. A record of an unknown kind changes nothing.
 
         Raises:
             JournalCorruptError: If the record is about a trial that no earlier record has introduced.
@@ -524,7 +515,7 @@ def find_runs(directory: str, depth: int = _MAX_DEPTH) -> Iterator[str]:
         depth: How many levels below it are searched.
 
     Yields:
-        The paths of the runs' directories, in order of their names on each level.
+        The paths of the runs' directories, sorted on each level.
     """
     try:
         with os.scandir(directory) as entries:
@@ -543,14 +534,7 @@ def read_overview(path: str | os.PathLike[str]) -> Story:
     """Read the state of a run and of its trials without their results. Blocks. A driver may be running on the run.
 
     A damaged journal raises no error: `Story.damage` has the error, and the story has what the good lines say about the
-    run itself.
-
-    Args:
-        path: The run's directory.
-
-    Raises:
-        JournalCorruptError: If a record with a good checksum is malformed.
-        TuneError: If the journal cannot be read.
+    run itself. A TuneError means that the journal cannot be read.
     """
     run = RunDirectory(local_path(path))
     has_trials = run.has_trials()  # check before reading: a directory that exists now must have a record
@@ -629,12 +613,9 @@ class RunFollower:
     """Reads a run on which a driver may be running, and later reads only the new records. Takes no lock.
 
     Args:
-        path: The run's directory, or its journal.
+        path: The run's directory, or its journal. Without a journal the constructor raises a FileNotFoundError.
         unpickle: See `read_run`.
         decisions: See `read_run`.
-
-    Raises:
-        FileNotFoundError: If there is no journal.
 
     Attributes:
         run: The run as of the last `read_new`.
@@ -657,14 +638,11 @@ class RunFollower:
         self._size_bytes = -1
 
     def read_new(self) -> bool:
-        """Read the new records. Blocks while it reads. Only checks the file's size if there are none.
-
-        Returns:
-            Whether there were new records.
+        """Read the new records, and return whether there were any. Blocks. Without any, only checks the file size.
 
         Raises:
             JournalCorruptError: If the journal has been damaged, or emptied.
-            TuneError: If the journal cannot be read, or was written by a newer version.
+            TuneError: See `journal.read`.
         """
         size_bytes = os.path.getsize(self._journal)
         if size_bytes == self._size_bytes:
@@ -702,11 +680,8 @@ class SummedUp:
     """Decides which lines of a journal a reader may skip: the results of a trial whose last record has their sum.
 
     Args:
-        path: The journal. Blocks while the whole journal is scanned, at about a microsecond for each line.
+        path: The journal. The constructor blocks while it scans the journal, for about a microsecond per line.
         until: Consider only trials that ended before this offset, in bytes; None for all trials.
-
-    Raises:
-        TuneError: If the journal cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str], until: int | None = None):
@@ -755,11 +730,7 @@ class Reports:
     trials do not need one pass over the journal for each trial.
 
     Args:
-        path: The journal. Blocks while the journal is read.
-
-    Raises:
-        JournalCorruptError: If the journal is damaged.
-        TuneError: If the journal cannot be read, or was written by a newer version.
+        path: The journal. The constructor blocks while it reads the journal, and raises the errors of `journal.read`.
     """
 
     def __init__(self, path: str):
@@ -790,9 +761,6 @@ class Reports:
 
         Returns:
             New nested dicts; None if no trial of the run has this directory.
-
-        Raises:
-            TuneError: If the journal can no longer be read, or has changed.
         """
         trial_id = self._trial_ids.get(directory)
         if trial_id is None:
@@ -805,22 +773,23 @@ class Reports:
 def read_reports(path: str | os.PathLike[str]) -> Reports:
     """Read the reports of a run. A driver may be running on it. Blocks, unless the same journal was read last time.
 
-    Args:
-        path: The run's directory.
-
     Raises:
         FileNotFoundError: If there is no journal.
-        JournalCorruptError: If the journal is damaged.
-        TuneError: If the journal cannot be read, or was written by a newer version.
+        JournalCorruptError, TuneError: See `journal.read`.
     """
-    file = RunDirectory(local_path(path)).journal
-    found = os.stat(file)
-    return _cached_reports(file, found.st_size, found.st_mtime_ns)
+    return _cached_reports(*_version(path))
 
 
 @lru_cache(maxsize=1)
 def _cached_reports(file: str, size_bytes: int, changed_ns: int) -> Reports:
     return Reports(file)
+
+
+def _version(path: str | os.PathLike[str]) -> tuple[str, int, int]:
+    """The journal of the run in a directory, its size in bytes, and when it was changed, in nanoseconds."""
+    file = RunDirectory(local_path(path)).journal
+    found = os.stat(file)
+    return file, found.st_size, found.st_mtime_ns
 
 
 # -- decisions ---------------------------------------------------------------------------------------------------------
@@ -1004,18 +973,8 @@ def _in_words(standing: Mapping[str, Any]) -> str:
 
 
 def read_decisions(path: str | os.PathLike[str]) -> Decisions:
-    """Read the decisions of a run. Blocks, unless the same journal was read last time.
-
-    Args:
-        path: The run's directory.
-
-    Raises:
-        FileNotFoundError: If there is no journal.
-        TuneError: If the journal cannot be read.
-    """
-    file = RunDirectory(local_path(path)).journal
-    found = os.stat(file)
-    return _cached_decisions(file, found.st_size, found.st_mtime_ns)
+    """Read the decisions of a run. Blocks, unless the same journal was read last time. Raises like `read_reports`."""
+    return _cached_decisions(*_version(path))
 
 
 @lru_cache(maxsize=1)

@@ -41,7 +41,7 @@ def test_a_run_ends_while_half_of_the_space_is_left_for_its_last_records(disk: D
 
 def test_other_errors_are_no_lack_of_space(disk: Disk) -> None:
     assert not disk.give_up_piece(OSError(errno.EIO, "broken"))
-    assert not disk.is_down
+    assert not disk.trouble
 
 
 def test_after_a_while_a_run_gives_up(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -792,7 +792,7 @@ def test_a_journal_whose_directory_has_gone_stays_where_it_is(tmp_path: Path, no
     log.append(run_record())
     run.rename(tmp_path / "moved")
     log.append(result(1))
-    assert disk.is_down
+    assert disk.trouble
     run.mkdir()
     log.append({**result(2), "metrics": {"large": Large(b"x" * 100_000)}})
     log.close()
