@@ -927,7 +927,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/execution/tune_controller.py",
-        "            return False  # its own state is given up",
+        "            return False  # the exploit replaces its state",
         "            pass",
         "tests/controller/test_populations.py::test_a_replay_trains_under_the_same_schedule",
     ),
@@ -987,8 +987,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/base/files.py",
-        "os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, within=within)",
-        "os.O_WRONLY | os.O_CREAT, mode, within=within)",
+        "os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, within, directory)",
+        "os.O_WRONLY | os.O_CREAT, mode, within, directory)",
         "tests/plugins/test_loggers.py::test_parameter_files_that_a_kill_has_torn_are_made_again_at_the_next_start",
     ),
     # -- experiment ----------------------------------------------------------------------------------------------------
@@ -1135,8 +1135,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/logger/json.py",
-        "pickle_path, data, files.BLOB_MODE, within=within",
-        "pickle_path, data, within=within",
+        "pickle_path, data, files.BLOB_MODE)",
+        "pickle_path, data)",
         "tests/plugins/test_loggers.py::test_params_are_written_at_each_start",
     ),
     (

@@ -758,6 +758,7 @@ class FakeDriver:
             "experiment_name": "exp",
             "resources": Resources([{"CPU": 2}]),
             "seed": 17,
+            "config": {},
         }
         return TrialInfo(**{**fields, **changes})
 

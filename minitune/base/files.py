@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import io
 import logging
 import os
@@ -28,6 +27,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO, NamedTuple, TypeVar
 
 from minitune.base import descriptors
@@ -152,16 +152,32 @@ def _directory_of(path: str, within: str) -> tuple[int | None, str]:
     return directory, name
 
 
-def open_own(path: str, flags: int, mode: int = 0o666, *, within: str) -> int:
+def open_directory(path: str, within: str) -> int | None:
+    """Open a directory below `within` for several calls of `open_own`. The caller closes the descriptor.
+
+    Returns None on systems without descriptors of directories.
+    """
+    return _directory_of(f"{path}{os.sep}", within)[0]
+
+
+def open_own(path: str, flags: int, mode: int = 0o666, *, within: str, directory: int | None = None) -> int:
     """`os.open` for a regular file below `within`. Neither the file nor a directory on the way to it may be a link.
 
-    The call never waits for the other end of a FIFO.
+    The call never waits for the other end of a FIFO. `directory` is a descriptor of the file's directory from
+    `open_directory`, which saves the search for it.
     """
-    directory, name = _directory_of(path, within)
+    return _open_sized(path, flags, mode, within, directory)[0]
+
+
+def _open_sized(path: str, flags: int, mode: int, within: str, directory: int | None) -> tuple[int, int]:
+    """The descriptor of `open_own`, and the file's size in bytes."""
+    found = None
+    if directory is None:
+        directory = found = _directory_of(path, within)[0]
+    name = path if directory is None else path.rpartition(os.sep)[2]
     try:
         if not _NO_FOLLOW and os.path.islink(path):
             raise LinkError(path)
-        name = path if directory is None else name
         try:
             descriptor = os.open(name, flags | _NO_FOLLOW | _NO_WAIT | _BINARY, mode, dir_fd=directory)
         except OSError as error:
@@ -169,9 +185,9 @@ def open_own(path: str, flags: int, mode: int = 0o666, *, within: str) -> int:
             error.filename = path  # users need the whole path
             raise
     finally:
-        if directory is not None:
-            os.close(directory)
-    return _regular(descriptor, path)
+        if found is not None:
+            os.close(found)
+    return descriptor, _size_of_regular(descriptor, path)
 
 
 def open_to_read(path: str | os.PathLike[str], *, follow: bool = True) -> io.BufferedReader:
@@ -189,16 +205,17 @@ def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> int:
     except OSError as error:
         _explain(error, os.fspath(path), None, path, follow=follow)
         raise
-    return _regular(descriptor, path)
+    _size_of_regular(descriptor, path)
+    return descriptor
 
 
-def _regular(descriptor: int, path: str | os.PathLike[str]) -> int:
-    """Check that a descriptor refers to a regular file. Otherwise close it and raise an error."""
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISREG(mode):
-        return descriptor
+def _size_of_regular(descriptor: int, path: str | os.PathLike[str]) -> int:
+    """The size of a regular file in bytes. If it is another kind of file, close it and raise an error."""
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode):
+        return status.st_size
     os.close(descriptor)
-    raise SpecialFileError(path, mode)
+    raise SpecialFileError(path, status.st_mode)
 
 
 def _explain(
@@ -270,14 +287,14 @@ def atomic_write(
         file.write(data)
 
 
-def write_new(path: str, data: bytes, mode: int = 0o666, *, within: str) -> None:
+def write_new(path: str, data: bytes, mode: int = 0o666, *, within: str, directory: int | None = None) -> None:
     """Write a new file directly, without a temporary one. Replace an existing file with `atomic_write`.
 
     Use it only for files that are not read before their directory is complete: if the process is killed, a part of the
     file remains.
     """
     try:
-        descriptor = open_own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, within=within)
+        descriptor, _ = _open_sized(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, within, directory)
     except FileExistsError:
         written = -1
     else:
@@ -580,8 +597,8 @@ class AppendFiles:
         self._open: dict[str, int] = {}
         self._lapses: set[str] = set()
 
-    def open(self, key: str, path: str, within: str) -> int:
-        """Open a file for appending, and return its size in bytes.
+    def open(self, key: str, path: str, within: str, directory: int | None = None) -> int:
+        """Open a file for appending, and return its size in bytes. See `open_own` for `directory`.
 
         An incomplete last line, which a killed process may have left, is cut off. The file is created if necessary, but
         its directory is not: a deleted directory must be noticed.
@@ -589,8 +606,7 @@ class AppendFiles:
         if key in self._paths:
             self.close(key)
         self._paths[key] = path, within
-        descriptor = self._reopen(key)
-        size = os.fstat(descriptor).st_size
+        descriptor, size = self._reopen(key, directory)
         if not size:
             return 0
         whole = _end_of_last_line(descriptor, size)
@@ -607,7 +623,7 @@ class AppendFiles:
         if descriptor is None:
             if key not in self._paths:
                 return False
-            descriptor = self._reopen(key)
+            descriptor, _ = self._reopen(key)
         written = os.write(descriptor, line)
         if written < len(line):
             self._write_rest(descriptor, line, written)
@@ -650,12 +666,15 @@ class AppendFiles:
         for key in list(self._paths):
             self.close(key)
 
-    def _reopen(self, key: str) -> int:
+    def _reopen(self, key: str, directory: int | None = None) -> tuple[int, int]:
+        """Open a file again. Returns its descriptor and its size in bytes."""
         if len(self._open) >= self._limit:
             os.close(self._open.pop(next(iter(self._open))))
-        (path, within), flags = self._paths[key], os.O_RDWR | os.O_APPEND | os.O_CREAT
-        descriptor = self._open[key] = self.with_room(functools.partial(open_own, path, flags, within=within))
-        return descriptor
+        path, within = self._paths[key]
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+        descriptor, size = self.with_room(partial(_open_sized, path, flags, 0o666, within, directory))
+        self._open[key] = descriptor
+        return descriptor, size
 
     def _write_rest(self, descriptor: int, line: bytes, written: int) -> None:
         """Write the rest of a line after an incomplete write. If that fails, cut off the incomplete line."""

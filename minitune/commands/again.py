@@ -274,8 +274,7 @@ class _Rerun:
             os.path.basename(self.source.path),
             trial.resources,
             trial.seed,
-            1,  # the attempt
-            config=trial.config,
+            trial.config,
             failures=trial.num_failures - (trial.status == ERROR),  # before the attempt that is repeated
         )
         with _surroundings(own, allocation.env):

@@ -1,4 +1,4 @@
-"""Launcher: asks the searcher for trials and gives waiting ones to the executor while it has room."""
+"""Launcher: asks the searcher for trials, and starts waiting trials while the executor has room."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _REUSED_PER_TURN = 50
 
 
 class Refusal(NamedTuple):
-    """A trial that cannot be started at all, and why; it is the caller's to end it."""
+    """A trial that can never start, and the reason. The caller ends it."""
 
     trial: Trial
     error: TrialError
 
 
 class Launcher:
-    """Brings trials into being and gives them workers.
+    """Draws trials and starts them.
 
     Args:
         executor: Runs the actors.
@@ -50,7 +50,7 @@ class Launcher:
 
     Attributes:
         was_refused: Whether the last `launch` could not start a trial for lack of descriptors.
-        has_to_go_on: Whether so many trials have ended at once that others are served now; there may be more of them.
+        has_to_go_on: Whether `launch` has returned early, after many trials that needed no worker, and must go on.
     """
 
     def __init__(
@@ -76,24 +76,24 @@ class Launcher:
         self._ahead = settings.max_ahead or int(max(_AHEAD, 1.1 * cpus))
 
     def launch(self) -> Refusal | None:
-        """Start what the scheduler chooses, then what waits, while there is room; then look a little ahead.
+        """Start the scheduler's choice, then waiting trials, while there is room. Then draw some trials ahead.
 
-        Does not block. New trials are drawn one by one, so that the first worker is on its way before the second
-        configuration is drawn, and a model-based searcher is asked only for what can start now. When the searcher
-        has none, the scheduler is asked once more: `supply` tells it so, and what it says is never of yesterday.
+        Does not block. Trials are drawn one by one: the first worker starts before the second configuration is drawn,
+        and a model-based searcher is asked only for trials that can start now. If the searcher has no more, the
+        scheduler is asked once more, because it may choose differently when `supply` has changed.
 
         Returns:
-            The first trial that cannot be started at all. Then there may be more to start. None if all is done.
+            The first trial that can never start; call `launch` again. None if all is done.
         """
         state = self._state
         state.may_start = True
         if state.supply == WAITING:
             state.supply = OPEN
         asked_at, self._num_reused, self.has_to_go_on, self.was_refused = None, 0, False, False
-        while state.supply != asked_at:  # a scheduler may choose otherwise once it knows that no more will come
+        while state.supply != asked_at:
             asked_at = state.supply
             while (
-                len(state.live) + len(state.leaving) < self._max_running  # who unwinds still holds what it was given
+                len(state.live) + len(state.leaving) < self._max_running  # a stopped actor still has its resources
                 and not self._recorder.disk.trouble
                 and not self.has_to_go_on
                 and (self._start_one() or (state.supply != WAITING and self._add_one()))
@@ -110,13 +110,13 @@ class Launcher:
         return refusal
 
     def _look_ahead(self) -> bool:
-        """Draw some of the trials that may run next; returns whether there are enough of them.
+        """Draw some trials that may run next. Returns whether there are enough of them.
 
-        They are drawn in groups. One trial after the other takes a third of the time of one now and then, because their
-        code and data are in the processor's caches.
+        They are drawn in groups. A trial in a group takes a third of the time of a single one, because the code and its
+        data are in the processor's caches.
         """
         state = self._state
-        ahead = min(self._ahead, self._max_running - len(state.live) - len(state.leaving))  # that may run, and no more
+        ahead = min(self._ahead, self._max_running - len(state.live) - len(state.leaving))
         if state.num_pending > ahead - min(_AHEAD_PER_TURN, ahead // 2):
             return True
         for _ in range(_AHEAD_PER_TURN):
@@ -129,14 +129,14 @@ class Launcher:
     # -- asking ----------------------------------------------------------------------------------------------------
 
     def _add_one(self) -> bool:
-        """Draw a trial if one could start right away."""
+        """Draw a trial if it could start at once."""
         if self._state.num_pending or self._state.supply == ENDED:
             return False
         if self._is_model_based and self._state.trials:
             try:
                 if not self._executor.can_start(self._state.trials[-1].resources):
                     return False
-            except TuneError:  # it can never be met, so that trial has failed; the next one may ask for less
+            except TuneError:  # the last trial can never start, but the next one may need less
                 pass
         return self._ask()
 
@@ -165,15 +165,15 @@ class Launcher:
     # -- starting ---------------------------------------------------------------------------------------------------
 
     def _start_one(self) -> bool:
-        """Start the scheduler's choice, or else the first waiting trial that there is room for."""
+        """Start the scheduler's choice, or else the first waiting trial for which there is room."""
         state = self._state
         candidates = state.queue.heads()
         if not (candidates or state.paused) and self._chooses_in_order:
             return False
-        if not (candidates and self._chooses_in_order):  # else it would choose the first of them
+        if not (candidates and self._chooses_in_order):  # otherwise it would choose the first candidate
             chosen = self._hooks.choose()
             if state.requests:
-                self._actions.run_requests()  # what it asked for about those that wait must be true before they start
+                self._actions.run_requests()  # they may concern the candidates
                 self._actions.commit()
                 candidates = state.queue.heads()
             if chosen is not None and candidates[:1] != [chosen] and state.is_startable(chosen):
@@ -182,9 +182,9 @@ class Launcher:
             try:
                 has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
                 if not has_room and not state.live and not state.leaving:
-                    self._drop_claims(candidates)  # the free rest is kept for one that is not chosen
+                    self._drop_claims(candidates)  # the free resources are reserved for another trial
                     has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
-            except TuneError as error:  # a worker that cannot be killed has taken its resources with it
+            except TuneError as error:  # a worker that cannot be killed keeps the resources
                 self._refusal = Refusal(trial, TrialError(str(error)))
                 return True
             if has_room:
@@ -192,7 +192,7 @@ class Launcher:
         return False
 
     def _drop_claims(self, candidates: list[Trial]) -> None:
-        """Let trials that wait for resources, and that the scheduler does not want now, wait for nothing."""
+        """Remove the reservations of PAUSED trials that the scheduler does not want to start now."""
         for trial in self._state.trials:
             if trial.phase is Phase.PAUSED and trial not in candidates:
                 self._executor.forget(trial.trial_id)
@@ -211,7 +211,7 @@ class Launcher:
             trial.num_failures += 1
             self._refusal = Refusal(trial, TrialError(f"the directory of trial {trial.name} cannot be used: {error}"))
             return True
-        if not self._recorder.is_ours:  # a function that names directories has no other guard
+        if not self._recorder.is_ours:  # the user's function for directory names has forked, and the child returned
             raise forked_error("a plug-in")
         if trial.report_count:
             self._roll_back(trial)
@@ -228,11 +228,11 @@ class Launcher:
         creators = self._env_creators(trial)
         trainable = self._settings.experiments[trial.experiment_number].trainable
         factory = functools.partial(make_trial_actor, trainable, info, env_creators=creators)
-        # A worker knows one trainable, and only the environments that it was made with.
+        # A worker has one trainable, and only the environments that it was started with.
         reuse_key = (
             "/".join([f"trainable {trial.experiment_number}", *creators]) if self._settings.reuse_actors else None
         )
-        self._actions.commit()  # that it starts is on record before it does
+        self._actions.commit()  # the start is in the journal before the trial starts
         try:
             self._executor.start(trial.actor_id, factory, trial.resources, directory, reuse_key, (info,))
         except TypeError as error:
@@ -246,7 +246,7 @@ class Launcher:
         return True
 
     def _lacks_descriptors(self, error: OSError) -> bool:
-        """Whether a trial cannot be started only because too many files are open now."""
+        """Whether a trial cannot start only because too many files are open."""
         if not descriptors.is_lack(error):
             return False
         self.was_refused = True
@@ -256,7 +256,7 @@ class Launcher:
         return True
 
     def _env_creators(self, trial: Trial) -> dict[str, Shared]:
-        """The registered creator of the environment that the trial's `config["env"]` names, if there is one."""
+        """The registered creator of the environment that `config["env"]` names, if there is one."""
         name = trial.config.get("env")
         if not isinstance(name, str) or not has_env_creator(name):
             return {}
@@ -265,7 +265,7 @@ class Launcher:
         return {name: self._shared_env_creators[name]}
 
     def _roll_back(self, trial: Trial) -> None:
-        """Drop what was reported after the checkpoint that the trial goes on from."""
+        """Drop the reports after the checkpoint from which the trial continues."""
         start = self._state.goes_on_from(trial)
         reached = 0 if start is None else start.report_number
         if trial.report_count > reached:
@@ -274,21 +274,21 @@ class Launcher:
 
     def _info(self, trial: Trial, directory: str) -> TrialInfo:
         return TrialInfo(
-            trial_id=trial.trial_id,
-            name=trial.name,
-            directory=directory,
-            experiment_name=self._settings.run_name,
-            resources=trial.resources,
-            seed=trial.seed,
-            attempt=trial.attempt,
-            next_checkpoint=trial.next_checkpoint,
-            config=trial.light_config,
-            failures=trial.num_failures,
+            trial.trial_id,
+            trial.name,
+            directory,
+            self._settings.run_name,
+            trial.resources,
+            trial.seed,
+            trial.light_config,
+            trial.attempt,
+            trial.next_checkpoint,
+            trial.num_failures,
         )
 
 
 def _why_not_sent(trial: Trial, error: TypeError) -> str:
-    """Name the part of a trial that cannot be pickled for its worker, by its place in the configuration."""
+    """The error text for a trial that cannot be pickled. It names the part of the configuration that is the cause."""
     try:
         require_picklable(trial.config, f"the configuration of trial {trial.name}")
     except TypeError as named:

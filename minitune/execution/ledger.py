@@ -255,7 +255,7 @@ class WaitingLine:
 
 
 # -- the ledger --------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class _Demand:
     """A request in units.
 
@@ -263,11 +263,15 @@ class _Demand:
         units: The amount of each resource except GPUs, by name.
         gpus: The GPU amount of each bundle; empty if the request has no GPUs.
         is_feasible: Whether an empty ledger has room for it.
+        allocation: The last allocation without GPUs, which all actors with this request share.
+        threads: The value of `OMP_NUM_THREADS` at that time, from which its `env` follows.
     """
 
     units: Mapping[str, int]
     gpus: tuple[int, ...]
     is_feasible: bool
+    allocation: Allocation | None = None
+    threads: str | None = None
 
 
 @dataclass(frozen=True)
@@ -422,7 +426,12 @@ class Ledger:
             self._line.leave(waiter)
         self._move(self._free, self._gpu_free, demand, placement, -1)
         self._holdings[holder] = _Holding(demand, placement)
-        return allocation_of(request, placement, self._environ)
+        if placement:
+            return allocation_of(request, placement, self._environ)
+        threads = self._environ.get("OMP_NUM_THREADS")
+        if demand.allocation is None or demand.threads != threads:
+            demand.allocation, demand.threads = allocation_of(request, placement, self._environ), threads
+        return demand.allocation
 
     def release(self, holder: str) -> None:
         """Release all resources of `holder`. Call it only after the holder's last process has ended.

@@ -15,8 +15,8 @@ import threading
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from minitune import clock as clocks
@@ -54,6 +54,8 @@ its own. If that dies, too, this trial kills it, and the others are spared."""
 LARGE_FACTORY_BYTES = 1024 * 1024
 """A factory that is larger, because its configuration is, goes to its worker in a file: messages have a limit."""
 
+_NOTHING = Allocation()
+
 
 @dataclass
 class Actor:
@@ -61,25 +63,25 @@ class Actor:
 
     Attributes:
         actor_id: The actor.
-        process: The process; a parked one is handed on.
         request: The resources that it asked for.
-        reserved: What the ledger has given it.
-        allocation: The resources that it has, as it is told.
         directory: Where its output goes, or None.
         reuse_key: Key under which it may be parked.
         factory: Makes its object in its process, or in a fresh one if a reset fails.
-        factory_file: The file that holds it, if it is large; it is removed when the actor ends.
+        factory_file: The file that holds the factory, if it is large. It is removed when the actor ends.
+        reserved: The resources that the ledger has given it.
+        allocation: The resources that its object gets: other devices than in `reserved` if its machine has chosen them.
+        process: The process. A parked process is used by several actors, one after the other.
     """
 
     actor_id: str
-    process: ActorProcess
     request: Resources
-    reserved: Allocation
-    allocation: Allocation
     directory: str | None
     reuse_key: str | None
     factory: ActorFactory
     factory_file: ValueFile | None = None
+    reserved: Allocation = _NOTHING
+    allocation: Allocation = _NOTHING
+    process: ActorProcess = field(init=False)
 
     def remove_file(self) -> None:
         """Remove the factory's file, if it has one: no worker loads it any more."""
@@ -161,6 +163,9 @@ class ProcessExecutor:
         self._values: ValueFile | None = None
         self._output_names = output_names
         self._changes_directory = changes_directory
+        self._original_directory: dict[str, str] = {}
+        with suppress(FileNotFoundError):  # this process's directory has been removed
+            self._original_directory = dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
         self._loop = loop
         self._processes: set[ActorProcess] = set()  # all that are not gone
         self._told: deque[Event | NotReset] = deque()  # by them; nothing in them refers to this object
@@ -214,17 +219,20 @@ class ProcessExecutor:
         if self._losses[trial_id] >= LOSSES_TOGETHER:
             reuse_key = None
         parked = self._take_parked(trial_id, reuse_key, request)
-        with ExitStack() as undo:
-            undo.callback(self._put_back, parked)
-            gpu_ids = parked.reserved.gpu_ids if parked else None
-            reserved = self._ledger.acquire(actor_id, request, gpu_ids or None)
-            undo.callback(self._ledger.release, actor_id)
-            process = parked.process if parked else self._new_process(request)
-            actor = Actor(actor_id, process, request, reserved, reserved, directory, reuse_key, factory)
-            undo.callback(actor.remove_file)
-            if parked is None or not self._take_over(actor, reset_args):
+        actor = Actor(actor_id, request, directory, reuse_key, factory)
+        try:
+            gpu_ids = parked.reserved.gpu_ids if parked is not None else None
+            actor.reserved = actor.allocation = self._ledger.acquire(actor_id, request, gpu_ids or None)
+            actor.process = self._new_process(request) if parked is None else parked.process
+            if parked is None or not self._take_over(actor, parked, reset_args):
                 self._start_process(actor)
-            undo.pop_all()
+        except BaseException:  # the actor could not be sent to its process: undo everything
+            actor.remove_file()
+            if actor.reserved is not _NOTHING:
+                self._ledger.release(actor_id)
+            if parked is not None:
+                self._put_back(parked)
+            raise
         self._actors[actor_id] = actor
 
     def call(self, actor_id: str, method: str, *args: Any) -> None:
@@ -346,9 +354,10 @@ class ProcessExecutor:
     def _started(self, actor: Actor) -> Started:
         return Started(actor.actor_id, 0, self._host, actor.allocation)
 
-    def _take_over(self, actor: Actor, reset_args: tuple[Any, ...]) -> bool:
-        """Let a parked process take up another actor; or give it a fresh one, and return False."""
-        args = dumps_small((*reset_args, actor.allocation), "an argument of reset()", LARGE_FACTORY_BYTES)
+    def _take_over(self, actor: Actor, parked: Actor, reset_args: tuple[Any, ...]) -> bool:
+        """Let the process of a parked actor run another one; or give it a fresh process, and return False."""
+        allocation = None if actor.allocation is parked.allocation else actor.allocation
+        args = dumps_small((*reset_args, allocation), "an argument of reset()", LARGE_FACTORY_BYTES)
         if args is None:
             actor.process.stop(0.0)
         elif actor.process.phase is Phase.PARKED:  # else it has died
@@ -363,8 +372,7 @@ class ProcessExecutor:
         if actor.directory is None:
             return Place(env=env)
         if self._changes_directory:
-            with suppress(FileNotFoundError):  # the driver's own directory has been removed
-                env |= dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
+            env |= self._original_directory
         stdout = os.path.join(actor.directory, self._output_names[0])
         stderr = os.path.join(actor.directory, self._output_names[1])
         directory = actor.directory if self._changes_directory else None
@@ -389,10 +397,9 @@ class ProcessExecutor:
         parked.pop(0).process.stop(0.0)
         return True
 
-    def _put_back(self, parked: Actor | None) -> None:
-        """Park an actor; or park it again, if the start for which it was taken has failed."""
-        if parked is not None:
-            self._parked.setdefault((parked.reuse_key or "", parked.request), []).append(parked)
+    def _put_back(self, parked: Actor) -> None:
+        """Park an actor, or park it again because the start for which it was taken has failed."""
+        self._parked.setdefault((parked.reuse_key or "", parked.request), []).append(parked)
 
     # -- events --------------------------------------------------------------------------------------------------
 

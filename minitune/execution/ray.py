@@ -798,9 +798,9 @@ class RayTrialExecutor(ProcessExecutor):
         greeting = _place_of(actor).greeting
         return super()._started(actor)._replace(host=greeting.host if greeting is not None else "")
 
-    def _take_over(self, actor: Actor, reset_args: tuple[Any, ...]) -> bool:
+    def _take_over(self, actor: Actor, parked: Actor, reset_args: tuple[Any, ...]) -> bool:
         self._tell_allocation(actor)
-        return super()._take_over(actor, reset_args)
+        return super()._take_over(actor, parked, reset_args)
 
 
 def _place_of(actor: Actor) -> _Place:

@@ -1,11 +1,11 @@
-"""ReportPath: the short way of a plain report into the run's files.
+"""ReportPath: the fast path of a plain report to the run's files.
 
-Nearly all reports of a trial have the same keys, and numbers, short texts or None as values. So the text around the
-values is made once for all of them, and each value is turned into JSON once, for the journal and for `result.json`.
+Nearly all reports of a trial have the same keys, and their values are numbers, short texts or None. So the text around
+the values is made once, and each value is converted to JSON once, for the journal and for `result.json`.
 
-What is not plain takes the general way, `TuneController._write`: the one place for rare cases. Rare are NaN and
-infinities, integers of thousands of digits, lone surrogates, very long texts, values of other types (of numpy, or
-nested), other keys, checkpoints, and decisions that say more than CONTINUE. Both ways write the same bytes.
+All other reports take the general path, `TuneController._write`: reports with NaN, infinities, integers of thousands of
+digits, lone surrogates, very long texts, values of other types (numpy, nested), other keys, checkpoints, or a decision
+other than CONTINUE. Both paths write the same bytes.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from minitune.result import CONFIG, EXPERIMENT_TAG
 
 _MAX_KEYS = 1_000
 _MAX_TEXT = 50_000
-"""A report of more characters takes the general way: what is large in it may go into a file of its own."""
+"""A report with more characters takes the general path, which stores large values in their own files."""
 _SHAPES_KEPT = 256
 _TEXT = frozenset((str,))
 _compact = json_chunks(separators=(",", ":"))
 _one_per_line = json_chunks(separators=("\n", ":"))
-"""JSON with one value per line: within values there are no line breaks."""
+"""JSON with one value per line. The values themselves contain no line breaks."""
 
 
 class _Shape:
-    """What reports with the same keys, and values of the same types, have in common.
+    """The text that reports with the same keys, and values of the same types, have in common.
 
     Attributes:
         names: The keys.
         kinds: The types of the values.
-        place: The index of the configuration among them.
+        place: The index of the configuration in `names`.
         columns: The keys without the configuration.
         line: A line of `result.json` with `%s` for each value.
     """
@@ -56,7 +56,7 @@ class _Shape:
         self.line = self._pattern("".join(try_chunks(dict(zip(names, self._marks, strict=False)), 0))) + "\n"
 
     def record(self, trial: Trial) -> str:
-        """The record of a report of the trial's current attempt, with `%s` for its number and for each value."""
+        """The record of a report of the trial's current attempt, with `%s` for the report's number and each value."""
         number, *values = self._marks
         metrics = {**dict(zip(self.names, values, strict=True)), EXPERIMENT_TAG: trial.experiment_tag}
         record = records.result(trial.trial_id, trial.attempt, 0, metrics, CONTINUE)
@@ -71,7 +71,7 @@ class _Shape:
 
 @functools.lru_cache(_SHAPES_KEPT)
 def _shape_of(names: tuple[str, ...], kinds: tuple[type, ...]) -> _Shape | None:
-    """The shape of these keys, which are texts, and types; many trials share it. None if it is not plain."""
+    """The shape of these keys, which are texts, and types. Many trials share it. None if such reports are not plain."""
     if len(names) > _MAX_KEYS or CONFIG not in names or EXPERIMENT_TAG in names or codec.TAG in names:
         return None
     are_plain = all(kind in codec.SCALARS or name == CONFIG for name, kind in zip(names, kinds, strict=True))
@@ -81,13 +81,13 @@ def _shape_of(names: tuple[str, ...], kinds: tuple[type, ...]) -> _Shape | None:
 
 
 class ReportPath:
-    """Writes the reports of an attempt that are like the one before.
+    """Writes the reports of one attempt that have the shape of the previous one.
 
     Args:
-        trial: The trial, within one attempt.
-        shape: What its reports have in common.
-        logs: Our loggers.
-        journal: The run's.
+        trial: The trial.
+        shape: The shape.
+        logs: The loggers of this package.
+        journal: The run's journal.
     """
 
     def __init__(self, trial: Trial, shape: _Shape, logs: Iterable[LoggerCallback], journal: Journal):
@@ -109,13 +109,13 @@ class ReportPath:
     def after(
         cls, trial: Trial, result: dict[str, Any], logs: Iterable[LoggerCallback], journal: Journal
     ) -> ReportPath | None:
-        """The way of reports that are like `result`; None if that is not plain."""
+        """The path for reports with the shape of `result`; None if that is not plain."""
         is_text = _TEXT.issuperset(map(type, result))
         shape = _shape_of(tuple(result), tuple(map(type, result.values()))) if is_text else None
         return None if shape is None else cls(trial, shape, logs, journal)
 
     def fits(self, result: dict[str, Any]) -> bool:
-        """Whether a result has the keys and types that this way is for."""
+        """Whether a result has this path's keys and types."""
         return (
             tuple(result) == self._names
             and _TEXT.issuperset(map(type, result))  # a key of another type may be equal to a text
@@ -123,10 +123,10 @@ class ReportPath:
         )
 
     def write(self, result: dict[str, Any], decision: Decision) -> bool:
-        """Write a result and what was decided upon it. As in the general way the loggers write before the journal.
+        """Write a result and its decision. As in the general path, the loggers write before the journal.
 
         Returns:
-            False if it cannot be written in this way; nothing has been done then.
+            False if the result needs the general path. Then nothing has been written.
         """
         trial, shape = self._trial, self._shape
         if decision != CONTINUE or decision.reason or decision.facts or trial.experiment_tag != self._tag:
@@ -140,7 +140,7 @@ class ReportPath:
         try:
             text = "".join(_one_per_line(values, 0))[1:-1]
             config_text = "" if self._json is None else "".join(try_chunks(config, 0))
-        except Exception:  # NaN, infinities, integers that Python does not print, and whatever a configuration raises
+        except Exception:  # NaN, infinities, integers that Python does not print, or any error of a configuration
             return False
         if len(text) > _MAX_TEXT or "\\ud" in text:
             return False
@@ -148,7 +148,7 @@ class ReportPath:
             return False
         texts = text.split("\n")
         record = self._record % (trial.report_count + 1, *texts)
-        if self._csv is not None:  # our loggers do not go by the turn: 0 will do
+        if self._csv is not None:  # these loggers ignore the iteration of the loop, so it is 0
             del values[shape.place]
             if not self._csv.append(trial, shape.columns, values):
                 self._csv.log_trial_result(0, trial, result)

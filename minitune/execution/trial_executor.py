@@ -93,7 +93,8 @@ class TrialExecutor(Protocol):
             request: The resources to reserve.
             directory: An existing directory for the actor's output files. It is also the actor's working directory.
             reuse_key: A parked actor with this key and this request may be reused: its `reset(*reset_args, allocation)`
-                is called. If that returns False, raises or takes longer than 2 s, a new actor is started instead.
+                is called. `allocation` may be None if the actor keeps the allocation that it had. If `reset` returns
+                False, raises or takes longer than 2 s, a new actor is started instead.
             reset_args: See `reuse_key`.
 
         Raises:

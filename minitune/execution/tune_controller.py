@@ -1,10 +1,10 @@
 """TuneController: ask, launch, wait, apply.
 
-The driver is one single-threaded loop. An event says what became of an actor; the pair (event, phase of its trial)
-says what to do. For one report the order is: stopper, scheduler, searcher, callbacks, journal, save if due, decision.
-What a scheduler asks for about *other* trials is carried out after its hook has returned, so nothing is re-entrant.
+The driver is a loop in one thread. An event and the phase of its trial determine what to do. For one report the order
+is: stopper, scheduler, searcher, callbacks, journal, save if due, decision. A scheduler may request actions on *other*
+trials. They are carried out after its hook has returned, so nothing is re-entrant.
 
-The events of a turn share one write of the journal, and workers are answered after it (`TrialActions.commit`).
+The events of a turn share one write of the journal. Workers get their answers after it (`TrialActions.commit`).
 """
 
 from __future__ import annotations
@@ -57,15 +57,16 @@ logger = logging.getLogger("minitune")
 
 _RETURNED = Decision(STOP, HAS_RETURNED)
 _TOGETHER, _TOGETHER_S = 64, 0.005
-"""So many events, or those of so many seconds, share a write at most: a slow callback holds up few workers."""
+"""At most so many events, or the events of so many seconds, share a write: a slow callback delays few workers."""
 _ASK_AGAIN_S = 0.002
 _ASK_AGAIN_MAX_S = 0.1
 _ASKS_UNTIL_SAID = 100
-"""After so many answers of "not now" while nothing runs, about 10 s, the user is told what the run waits for."""
+"""If the searcher says "not now" so many times while nothing runs (about 10 s), a warning tells what the run waits for.
+"""
 
 
 class _Undecided(NamedTuple):
-    """A trial that a signal has ended, and what becomes of it if the driver gets none until then."""
+    """A trial that a signal has ended. It fails unless the driver gets a signal by `until_s`, too."""
 
     trial: Trial
     error: TrialError
@@ -78,13 +79,13 @@ class TuneController:
 
     Args:
         executor: Runs the actors.
-        state: The trials; those of an earlier part of the run, if it is resumed. It has the settings, too.
+        state: The trials and the settings. In a resumed run it has the trials of the earlier part.
         hooks: The plug-ins.
         recorder: Writes the events to the journal.
 
     Attributes:
         failed_fast: The trial whose failure has ended the run, or None.
-        loss: Why the run has ended if its directory has gone.
+        loss: The error of a run whose directory has gone, or None.
     """
 
     def __init__(self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder):
@@ -117,10 +118,10 @@ class TuneController:
     def step(self, max_wait_s: float | None = None) -> None:
         """One turn: ask, launch, wait, apply.
 
-        Most turns bring one report. So each question is asked only where its answer may be yes.
+        Most turns bring one report, so this method checks only what may need work.
 
         Args:
-            max_wait_s: Do not wait longer for an event than this.
+            max_wait_s: The maximum wait for an event; None means no limit.
         """
         state, hooks = self._state, self._hooks
         if hooks.hears_turns:
@@ -138,7 +139,6 @@ class TuneController:
         else:
             if state.resting:
                 state.end_rests(self._executor.now())
-            # Most turns bring reports, and nothing by which one more trial could start.
             is_due = state.may_start or not state.live or state.requests or self._recorder.disk.trouble
             if is_due and not state.end_reason:
                 self._launch()
@@ -150,7 +150,7 @@ class TuneController:
             if hooks.stops_run and not state.end_reason and hooks.wants_all_stopped():
                 self.end_run(self._why_ended())
             if state.end_reason and self._executor.now() >= self._end_deadline_s:
-                for live in list(state.live.values()):  # they had their grace period, and are ended without a save
+                for live in list(state.live.values()):  # their grace period is over: end them without a save
                     self._actions.cut_short(live, state.end_reason)
                 self._actions.commit()
         hooks.iteration += 1
@@ -158,7 +158,7 @@ class TuneController:
             hooks.step_ends()
 
     def _launch(self) -> None:
-        """Start what can start, and end what cannot start at all; then carry out what schedulers have asked for."""
+        """Start trials, end those that can never start, and then carry out the requests of schedulers."""
         state = self._state
         if (
             (not self._is_ordered or self._may_launch())
@@ -174,7 +174,7 @@ class TuneController:
             self._check_stuck()
 
     def _apply(self, timeout_s: float | None) -> None:
-        """Wait for events and apply them, and what schedulers have asked for meanwhile."""
+        """Wait for events, and apply them and the requests that schedulers make meanwhile."""
         events = self._executor.wait(timeout_s)
         self._has_news = bool(events)
         count, until_s = 0, time.monotonic() + _TOGETHER_S
@@ -189,18 +189,18 @@ class TuneController:
         self._actions.commit()
 
     def _may_launch(self) -> bool:
-        """Whether this turn is one for plug-ins to be asked: in logical order those that a clock has brought are none.
+        """Whether plug-ins may be asked in this turn of a run with logical order: not if a timeout has caused it.
 
-        A plug-in that draws a number each time that it is asked would else draw more of them on a slow machine.
+        Otherwise a plug-in that draws a random number at each call would draw more of them on a slow machine.
         """
         return self._has_news or self._launcher.has_to_go_on or not (self._state.live or self._state.leaving)
 
     def _has_setback(self) -> bool:
-        """Whether workers were lost, so that no more are started now."""
+        """Whether no workers may start now because others were lost."""
         return self._setbacks.is_hopeless or self._setbacks.pause_s(self._executor.now()) > 0
 
     def _has_disk(self) -> bool:
-        """Whether more trials can be written down again; a run that has waited for it too long is ended."""
+        """Whether the disk can take more trials again. End the run if it has waited for that too long."""
         disk, now_s = self._recorder.disk, self._executor.now()
         if disk.regain(now_s):
             return True
@@ -216,16 +216,16 @@ class TuneController:
         return False
 
     def how_ended(self) -> str:
-        """How the run has ended, for the journal: "finished" means that every trial has had its way."""
+        """How the run has ended, for the journal: "finished" if every trial has ended by itself."""
         if self._state.interrupted:
             return records.INTERRUPTED
         return f"{records.ENDED}{self._state.end_reason}" if self._state.end_reason else records.FINISHED
 
     def unwind(self) -> bool:
-        """Wait for workers that were let go and are still unwinding; blocks until one is gone, or `wake`.
+        """Wait for the workers that were stopped. Blocks until one has exited, or `wake` is called.
 
         Returns:
-            Whether there may be more of them. The executor kills those that take longer than the grace period.
+            Whether there may be more of them. The executor kills workers that exceed the grace period.
         """
         if not self._state.leaving:
             return False
@@ -233,11 +233,11 @@ class TuneController:
         return True
 
     def end_run(self, reason: str, *, resumable: bool = False) -> None:
-        """End every unfinished trial; no new ones come. Does not block: `step` goes on until all have ended.
+        """End every unfinished trial, and draw no new ones. Does not block. Call `step` until all trials have ended.
 
         Args:
-            reason: Why, for the trials' stories.
-            resumable: True for an interrupt: on disk the trials stay unfinished.
+            reason: The reason, for the trials' stories.
+            resumable: True for an interrupt: the journal keeps the trials unfinished.
         """
         if self._state.end_reason:
             return
@@ -270,9 +270,9 @@ class TuneController:
         return f"{STOPPER_ENDS}: {self._hooks.stopper.describe()}"
 
     def _end_stopped(self, trial: Trial, reason: str) -> None:
-        """Bring to its end what an earlier driver could not: a RUNNING trial whose final result is on record.
+        """End a RUNNING trial of an earlier driver whose final result is in the journal.
 
-        A class that is to be saved at its end, and was not, goes on from its last checkpoint to get there again.
+        If the trial must be saved at its end and was not, it continues from its last checkpoint to the end instead.
         """
         is_saved = bool(trial.checkpoints) and trial.checkpoints[-1].report_number == trial.report_count
         if self._saves_at_end(trial) and not is_saved:
@@ -283,15 +283,15 @@ class TuneController:
         self._actions.is_over(trial)
 
     def _stop_overdue(self) -> None:
-        """End the workers of trials that have broken a time limit; the trials fail when they are gone.
+        """Stop the workers of trials that have exceeded a time limit. The trials fail when the workers have exited.
 
-        Messages in the channels are read first: the driver itself may have been stopped for that time.
+        Messages that have already arrived are read first, because the driver itself may have been suspended.
         """
         if self._deadlines.seconds_left(self._executor.now()) != 0:
             return
         self._apply(0)
         for actor_id in self._settings.answered() if self._settings.answered is not None else ():
-            self._deadlines.end(actor_id, REPORT)  # it was in time, and is held up by another one
+            self._deadlines.end(actor_id, REPORT)  # its report is in time, but another event comes first
         for overdue in self._deadlines.overdue(self._executor.now()):
             live = self._state.live[overdue.actor_id]
             live.overdue = overdue
@@ -302,7 +302,7 @@ class TuneController:
         return settings.saves and (resumable or bool(settings.checkpoints.checkpoint_at_end))
 
     def _patience_s(self, max_wait_s: float | None) -> float | None:
-        """How long the loop may sleep if nothing happens."""
+        """How long to wait for an event, in seconds; None means no limit."""
         state, disk = self._state, self._recorder.disk
         limits = [] if max_wait_s is None else [max_wait_s]
         if self._launcher.has_to_go_on and not disk.trouble:
@@ -321,7 +321,7 @@ class TuneController:
             limits.append(RETRY_S)
         for left_s in (
             state.seconds_of_rest(self._executor.now()) if state.resting else None,
-            # a stopper has nothing more to say about a run that ends
+            # the stopper is not asked about a run that is ending
             self._hooks.seconds_left() if self._hooks.turns_loop and not state.end_reason else None,
             self._deadlines.seconds_left(self._executor.now()) if self._deadlines.are_set else None,
         ):
@@ -330,7 +330,7 @@ class TuneController:
         return min(limits, default=None)
 
     def _seconds_to_next_ask(self) -> float:
-        """How long to leave a searcher alone that said "not now" while nothing runs; its reasons may be outside."""
+        """When to ask a searcher again that said "not now" while nothing runs; it may wait for something outside."""
         self._asked_in_vain += 1
         if self._asked_in_vain == _ASKS_UNTIL_SAID:
             logger.warning(
@@ -341,7 +341,7 @@ class TuneController:
         return min(_ASK_AGAIN_S * 2.0 ** min(self._asked_in_vain, 10), _ASK_AGAIN_MAX_S)
 
     def _check_stuck(self) -> None:
-        """Never wait for something that cannot come."""
+        """Raise an error if the run waits for an event that cannot come."""
         state = self._state
         if state.live or state.leaving or state.resting or not state.unfinished or self._recorder.disk.trouble:
             return
@@ -359,7 +359,7 @@ class TuneController:
     # -- events ------------------------------------------------------------------------------------------------------
 
     def _on_event(self, event: Event) -> None:
-        """Apply one event; one of an actor that was let go changes nothing but `leaving`."""
+        """Apply one event. For an actor that was stopped, only `Exited` matters."""
         live = self._state.live.get(event.actor_id)
         if isinstance(event, Exited):
             self._on_exited(event, live)
@@ -387,7 +387,7 @@ class TuneController:
             raise TuneError(f"a reply of {live.actor_id} came in phase {phase.name}:\n{live.trial.format_story()}")
 
     def _on_started(self, live: Live, event: Started) -> None:
-        """The worker is ready: restore if there is something to restore, then pull."""
+        """The worker is ready. Restore a checkpoint if there is one, then request the first report."""
         if self._setbacks.are_there:
             self._setbacks.started()
         self._crash_loop.has_come_up = True
@@ -409,26 +409,26 @@ class TuneController:
             self._actions.pull(live)
         else:
             path, metrics = source
-            # The worker knows the config; it may be too large for a message.
+            # The worker has the configuration, which may be too large for a message.
             metrics = {key: value for key, value in metrics.items() if key != CONFIG}
             self._actions.restore(live, path, metrics, f"from {os.path.basename(path)}{place}")
 
     def _on_report(self, live: Live, report: Report) -> None:
-        """One report, in the order that the module's docstring gives."""
+        """Handle a report, in the order of the module's docstring."""
         trial, hooks = live.trial, self._hooks
         if self._deadlines.are_set:
             self._deadlines.end(live.actor_id, REPORT)
         if report.metrics is None:
             if report.checkpoint is None:
                 self._on_return(live)
-            else:  # a checkpoint by itself; it belongs to the result before
+            else:  # a checkpoint without metrics; it belongs to the last result
                 self._on_saved(live, report.checkpoint)
             return
         if self._crash_loop.counts:
             self._crash_loop.reported(trial.trial_id)
         result = trial.complete(report.metrics)
-        # Nearly all reports have the keys and types of the one before. So they hold the metrics, too, and there is a
-        # short way to write them. The directory of their trial is looked at once a second.
+        # Nearly all reports have the keys and types of the previous one, so no metric is missing. They take the fast
+        # path to the files, and their trial's directory is checked only once a second.
         path = live.path if report.checkpoint is None and live.path is not None and live.path.fits(result) else None
         if (path is None or time.monotonic() >= live.look_s) and not self._is_sound(live, result):
             return
@@ -441,7 +441,7 @@ class TuneController:
         if live.requested is not None:
             decision, live.requested = stronger(decision, live.requested), None
         if hooks.stops_run and decision != STOP and hooks.wants_all_stopped():
-            decision = Decision(STOP, self._why_ended())  # else one more step would be on its way when the run is ended
+            decision = Decision(STOP, self._why_ended())  # otherwise the trial would begin one more step
         live.decision = decision
         if path is None or not path.write(result, decision):
             self._write(live, result, report.checkpoint)
@@ -456,23 +456,23 @@ class TuneController:
             self._actions.pull(live)
 
     def _is_sound(self, live: Live, result: dict[str, Any]) -> bool:
-        """Whether the trial's directory is there, and the metrics are in the result; if not, the trial fails."""
+        """Whether the trial's directory exists and the result has the required metrics. If not, the trial fails."""
         trial = live.trial
         live.look_s = time.monotonic() + LOOK_S
         fault = self._recorder.directory_fault(trial)
-        if fault is not None and not self._recorder.disk.is_gone():  # else it goes on while the run waits for it
+        if fault is not None and not self._recorder.disk.is_gone():  # otherwise the run waits for its directory
             self._on_failure(live, TrialError(f"the directory of trial {trial.name} cannot be used: {fault}"))
             return False
         missing = None if self._metrics.is_over else self._metrics.error_of(result)
         if missing is None:
             return True
         self._on_failure(live, missing, final=True)
-        if not self._state.end_reason:  # else the run ends for another reason already
+        if not self._state.end_reason:  # otherwise the run is already ending for another reason
             self._metrics.has_failed(missing, self._state.trials)
         return False
 
     def _write(self, live: Live, result: dict[str, Any], checkpoint: CheckpointRecord | None) -> None:
-        """Write a result of any kind, on which it is decided, to the loggers' files and to the journal."""
+        """Write a result of any kind and its decision to the loggers' files and to the journal."""
         trial, hooks = live.trial, self._hooks
         hooks.log(trial, result)
         journal = self._recorder.journal if live.has_reported and checkpoint is None else None
@@ -487,7 +487,7 @@ class TuneController:
             hooks.saved(trial)
 
     def _on_return(self, live: Live) -> None:
-        """The function has returned without anything new: its last result counts again, as done."""
+        """The function has returned without new metrics, so its last result is its final one."""
         trial = live.trial
         live.ends_by_itself = True
         trial.returns()
@@ -498,20 +498,20 @@ class TuneController:
             self._actions.carry_out(live, live.decision)
 
     def _save_is_due(self, trial: Trial, config: CheckpointConfig, result: dict[str, Any], decision: Decision) -> bool:
-        """Whether a trainable that can be saved is saved now, before the decision is carried out."""
+        """Whether to save a class trainable now, before the decision is carried out."""
         if decision == PAUSE and decision.exploit is not None and not decision.save:
-            return False  # its own state is given up
+            return False  # the exploit replaces its state
         if decision == PAUSE or decision.save or result.get(SHOULD_CHECKPOINT):
             return True
         if decision == STOP and (config.checkpoint_at_end or self._state.interrupted):
             return True
         frequency, iteration = config.checkpoint_frequency, result.get(TRAINING_ITERATION)
-        if not isinstance(iteration, int):  # the user's own value wins, whatever it is
+        if not isinstance(iteration, int):  # a user may report any value under this name
             iteration = trial.report_count
         return bool(frequency) and iteration % frequency == 0
 
     def _on_saved(self, live: Live, record: CheckpointRecord | None) -> None:
-        """A class has written its checkpoint; while it did, the decision waited."""
+        """A class trainable has written its checkpoint. Carry out the decision that has waited for it."""
         trial = live.trial
         if record is not None:
             self._register(trial, record, reported=False)
@@ -520,19 +520,19 @@ class TuneController:
         self._actions.carry_out(live, decision)
 
     def _register(self, trial: Trial, record: CheckpointRecord, *, reported: bool) -> None:
-        """Take in a committed checkpoint, then drop what is surplus.
+        """Take in a committed checkpoint, then remove surplus checkpoints.
 
         Args:
             trial: The trial.
-            record: The checkpoint in its directory.
-            reported: True if it came with a report, whose record in the journal names it already.
+            record: The checkpoint in the trial's directory.
+            reported: True if it came with a report, whose record in the journal already names it.
         """
         self._hooks.checkpointed(trial, Checkpoint(os.path.join(trial.local_path, record.directory)))
         self._recorder.checkpoint(trial, trial.record_checkpoint(record), reported=reported)
-        self._actions.release_donation(trial)  # not before: it may read those files, or fail and need them again
+        self._actions.release_donation(trial)  # not earlier: a retry would need the donor's files again
 
     def _on_exited(self, event: Exited, live: Live | None) -> None:
-        """The actor and all that it had started are gone."""
+        """The actor's process and all its descendants have exited."""
         trial_id, _, _ = event.actor_id.rpartition("#")
         self._state.may_start = True
         if event.counts and self._setbacks.are_there:
@@ -559,7 +559,7 @@ class TuneController:
             self._state.has_left(trial_id)
 
     def _on_lost(self, live: Live, event: Exited) -> None:
-        """A worker was lost, or could not be had, and its trial is not to blame; or it is, for one loss too many."""
+        """A worker was lost or could not start. The trial is not to blame, unless it has lost too many workers."""
         trial = live.trial
         is_new = self._setbacks.lost(event.cause, self._executor.now(), live.begun_s)
         if event.kind == "lost" and self._setbacks.carrier_died(trial.trial_id):
@@ -575,21 +575,21 @@ class TuneController:
     def _on_failure(
         self, live: Live, error: TrialError, *, final: bool = False, gone: bool = False, by_signal: bool = False
     ) -> None:
-        """An attempt has failed. Its worker is not handed on: a failure may leave anything behind in a process.
+        """An attempt has failed. Its worker is not reused, because the failure may have left anything in its process.
 
         Args:
             live: The trial and its actor.
-            error: How it failed.
+            error: The failure.
             final: True if another attempt cannot help.
-            gone: True if the actor is gone already.
-            by_signal: Whether that may be the work of a signal that was meant for the whole run.
+            gone: True if the actor has already exited.
+            by_signal: Whether the cause may be a signal to the whole run.
         """
         trial = live.trial
         if not final and (self._recorder.disk.look() or self._recorder.directory_fault(trial) is not None):
             self._on_trouble_of_disk(live, error, gone=gone)
             return
         is_free = False
-        if trial.phase is Phase.RESTORING and not final:  # so many in a row do not count as failures
+        if trial.phase is Phase.RESTORING and not final:  # the first few failed restores in a row do not count
             self._failed_restores[trial.trial_id] += 1
             is_free = self._failed_restores[trial.trial_id] <= self._settings.free_restore_failures
         trial.num_failures += not is_free
@@ -597,14 +597,14 @@ class TuneController:
         if not gone:
             self._actions.let_go(live, keep=False)
         cause = error.summary()
-        is_ending = bool(self._state.end_reason) and not self._state.interrupted  # for a reason that is no signal
+        is_ending = bool(self._state.end_reason) and not self._state.interrupted  # and not by a signal
         if by_signal and after is not AfterFailure.RETRY and self._executor.isolates and not is_ending:
             trial.num_failures -= 1
             self._await_verdict(trial, error, after)
             return
         self._recorder.failure(trial, error)
         if after is not AfterFailure.RETRY:
-            trial.error = error  # schedulers tell by it that the trial will not come again
+            trial.error = error  # it shows schedulers that the trial will not be retried
         self._hooks.failed(trial)
         if after is AfterFailure.RETRY:
             self._actions.step_back(trial, refused=trial.phase is Phase.RESTORING)
@@ -612,7 +612,7 @@ class TuneController:
                 "trial %s failed (%s); attempt %d of %s continues from %s",
                 trial.name,
                 cause,
-                trial.num_failures + 1,  # a start after a pause is no attempt in a user's eyes
+                trial.num_failures + 1,  # for users, a start after a pause is not another attempt
                 trial.max_failures + 1 if trial.max_failures >= 0 else "any number",
                 trial.checkpoints[-1].record.directory if trial.checkpoints else "the beginning",
             )
@@ -625,11 +625,11 @@ class TuneController:
             self._fail(trial, cause, after)
 
     def _await_verdict(self, trial: Trial, error: TrialError, after: AfterFailure) -> None:
-        """A signal has ended a trial for good, unless the driver gets one, too: then both are ended, to be resumed.
+        """A signal has ended a trial's worker. The trial fails, unless the driver also gets a signal soon.
 
-        The death is on record at once, as one without blame: so the trial also goes on if the driver is killed
-        meanwhile. Plug-ins hear nothing before the verdict, for what they have heard cannot be taken back. What the
-        trial has held is free for others at once.
+        If it does, the signal was meant for the whole run, and the trial can be resumed. The death is recorded at once
+        as a lost worker, so that a resume also continues the trial if the driver is killed meanwhile. Plug-ins are
+        told only after the verdict, because that cannot be undone. The trial's resources are free at once.
         """
         self._actions.move(trial, Step.RETRY, BY_SIGNAL + error.summary())
         if self._state.interrupted:
@@ -641,10 +641,10 @@ class TuneController:
         self._undecided.append(_Undecided(trial, error, after, until_s))
 
     def _pass_verdicts(self, now_s: float) -> None:
-        """Trials that a signal has ended some time ago, while no signal has ended the run, have failed."""
+        """Fail the trials whose workers a signal has ended, if no signal has ended the run in time."""
         while self._undecided and self._undecided[0].until_s <= now_s:
             trial, error, after, _ = self._undecided.popleft()
-            if trial.phase not in (Phase.QUEUED, Phase.PAUSED):  # a scheduler has ended it meanwhile
+            if trial.phase not in (Phase.QUEUED, Phase.PAUSED):  # a scheduler has stopped it meanwhile
                 continue
             trial.num_failures += 1
             trial.error = error
@@ -653,10 +653,10 @@ class TuneController:
             self._fail(trial, error.summary(), after)
 
     def _on_trouble_of_disk(self, live: Live, error: TrialError, *, gone: bool) -> None:
-        """An attempt has failed while nothing can be written, and most probably for that; the trial is not to blame.
+        """An attempt has failed while the run cannot write, which is probably the cause. The failure does not count.
 
-        If it is only the trial's own directory that has gone, it fails when it is started again. Not at once: when
-        somebody removes a whole run, the directories of its trials go first.
+        If only the trial's own directory has gone, the trial fails at its next start. It does not fail at once, because
+        removing a whole run removes the directories of its trials first.
         """
         trouble = self._recorder.disk.trouble or "its directory cannot be used"
         logger.warning(
@@ -670,7 +670,7 @@ class TuneController:
         self._actions.remove_if_run_ends(live.trial)
 
     def _let_rest(self, live: Live, error: TrialError) -> None:
-        """A trial that may be retried without end has failed."""
+        """Delay the retry of a trial with an unlimited number of retries, if it fails again and again."""
         trial, now_s = live.trial, self._executor.now()
         starting = isinstance(error, WorkerStartError)
         rest_s = self._crash_loop.rest_s(trial.trial_id, error.summary(), now_s, starting, now_s - live.ready_s)
@@ -678,7 +678,7 @@ class TuneController:
             self._state.rest(trial, now_s + rest_s)
 
     def _give_up_before_start(self, trial: Trial, error: TrialError) -> None:
-        """A trial that cannot be started at all ends in ERROR; the others go on."""
+        """A trial that can never start ends in ERROR. The other trials continue."""
         trial.num_failures = max(1, trial.num_failures)
         self._executor.forget(trial.trial_id)
         self._recorder.failure(trial, error)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import intern
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from minitune import clock
 from minitune._alias import submodules
@@ -552,8 +552,7 @@ def _renamed(old: str, new: str, value: str) -> str:
 
 
 # -- data for workers, and the maker of trials -------------------------------------------------------------------------
-@dataclass(frozen=True)
-class TrialInfo:
+class TrialInfo(NamedTuple):
     """The data that a worker gets about its trial. User code gets only the configuration.
 
     Attributes:
@@ -563,9 +562,9 @@ class TrialInfo:
         experiment_name: The run's name.
         resources: The resources that it requested.
         seed: The trial's seed, which is derived from the run's seed.
+        config: The trial's configuration.
         attempt: 1 for the first attempt, 2 for the first retry.
         next_checkpoint: Number of the next checkpoint to be written.
-        config: The trial's configuration.
         failures: How many attempts have failed. It changes the random numbers, so that a retry draws other ones.
     """
 
@@ -575,9 +574,9 @@ class TrialInfo:
     experiment_name: str
     resources: Resources
     seed: int
+    config: dict[str, Any]
     attempt: int = 1
     next_checkpoint: int = 0
-    config: dict[str, Any] = field(default_factory=dict)
     failures: int = 0
 
 

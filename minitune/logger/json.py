@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
+from functools import partial
 from typing import Any
 
 from minitune.base import files
@@ -25,17 +25,22 @@ class JsonLoggerCallback(LoggerCallback):
 
     def log_trial_start(self, trial: Trial) -> None:
         """Write the configuration, and open the file. An error of a file is logged."""
-        path = os.path.join(trial.local_path, EXPR_RESULT_FILE)
+        place, within, directory = trial.local_path, trial.experiment_path, None
+        path = f"{place}{os.sep}{EXPR_RESULT_FILE}"
         try:
             if not trial.attempt:  # outside of a run only: in a run, a new directory would hide that it was removed
                 trial.init_local_path()
-            self._files.open(trial.trial_id, path, trial.experiment_path)
+            directory = self._files.with_room(partial(files.open_directory, place, within))
+            self._files.open(trial.trial_id, path, within, directory)
         except OSError as error:
             self._files.lapse(trial.trial_id, path, error)
         try:
-            self.update_config(trial, trial.config)
+            self._write_config(trial, trial.config, directory)
         except OSError as error:
-            self._files.lapse("", os.path.join(trial.local_path, EXPR_PARAM_FILE), error)
+            self._files.lapse("", os.path.join(place, EXPR_PARAM_FILE), error)
+        finally:
+            if directory is not None:
+                os.close(directory)
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Append one line. An error of the file is logged."""
@@ -72,6 +77,10 @@ class JsonLoggerCallback(LoggerCallback):
         Raises:
             OSError: If a file cannot be written.
         """
+        self._write_config(trial, config, None)
+
+    def _write_config(self, trial: Trial, config: dict[str, Any], directory: int | None) -> None:
+        """`update_config` through a descriptor of the trial's directory, if there is one."""
         if config is trial.config:
             config = trial.config if trial.light is None else trial.light_config
         text = dumps_pretty(config).encode("ascii")
@@ -83,13 +92,13 @@ class JsonLoggerCallback(LoggerCallback):
         content = hash((text, data))
         if self._configs.get(trial.trial_id) == content:
             return
-        within = trial.experiment_path
-        directory = trial.local_path
-        path, pickle_path = f"{directory}{os.sep}{EXPR_PARAM_FILE}", f"{directory}{os.sep}{EXPR_PARAM_PICKLE_FILE}"
-        self._files.with_room(functools.partial(files.write_new, path, text, within=within))
+        place, within = trial.local_path, trial.experiment_path
+        path, pickle_path = f"{place}{os.sep}{EXPR_PARAM_FILE}", f"{place}{os.sep}{EXPR_PARAM_PICKLE_FILE}"
+        write_new = partial(files.write_new, within=within, directory=directory)
+        self._files.with_room(partial(write_new, path, text))
         if data is not None:
             # Only the owner may write it: a user who can write a pickle can run code in the process that loads it.
-            self._files.with_room(functools.partial(files.write_new, pickle_path, data, files.BLOB_MODE, within=within))
+            self._files.with_room(partial(write_new, pickle_path, data, files.BLOB_MODE))
         else:
             files.remove_file(pickle_path, within)  # the file of an earlier configuration
         self._configs[trial.trial_id] = content

@@ -316,25 +316,25 @@ class Reusable:
         if not self._is_done:
             raise RuntimeError("this actor cannot be stopped cleanly")
 
-    def reset(self, name: str, outcome: str, allocation: Allocation) -> Future[bool]:
+    def reset(self, name: str, outcome: str, allocation: Allocation | None) -> Future[bool]:
         """Become the actor of `name`.
 
         Args:
             name: Whose.
             outcome: `yes`, `no`, `raise`, `exit` or `slow`.
-            allocation: What it is given.
+            allocation: The resources of the actor; None if they are those of the actor before.
         """
         return self._user_thread.submit(self._reset, name, outcome, allocation)
 
-    def _reset(self, name: str, outcome: str, allocation: Allocation) -> bool:
+    def _reset(self, name: str, outcome: str, allocation: Allocation | None) -> bool:
         if outcome == "raise":
             raise ValueError("this actor cannot be reset")
         if outcome == "exit":
             raise SystemExit(3)
         if outcome == "slow":
             clock.current.sleep(0.75)
-        if not isinstance(allocation, Allocation):
-            raise TypeError(f"the last argument of reset() must be an Allocation, but got {allocation!r}")
+        if allocation is not None and not isinstance(allocation, Allocation):
+            raise TypeError(f"the last argument of reset() must be an Allocation or None, but got {allocation!r}")
         self._history.append(name)
         return outcome != "no"
 

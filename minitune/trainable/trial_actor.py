@@ -114,15 +114,19 @@ class FunctionActor:
         self._session.fields.restore(metrics)
         self._session.checkpoint = Checkpoint(path)
 
-    def reset(self, info: TrialInfo, allocation: Allocation) -> bool:
+    def reset(self, info: TrialInfo, allocation: Allocation | None) -> bool:
         """Become the actor of another trial of the same function.
+
+        Args:
+            info: The other trial.
+            allocation: Its resources; None if they are those of the trial before.
 
         Returns:
             True if the previous function has ended; otherwise this actor cannot be used again.
         """
         if not self._runner.has_ended:
             return False
-        self._prepare(info, allocation)
+        self._prepare(info, allocation or self._session.allocation)
         return True
 
     def stop(self) -> Any:
@@ -175,13 +179,17 @@ class ClassActor:
         """
         return self._on_user_thread(lambda: self._restore(path, metrics))
 
-    def reset(self, info: TrialInfo, allocation: Allocation) -> Future[bool]:
+    def reset(self, info: TrialInfo, allocation: Allocation | None) -> Future[bool]:
         """Become the actor of another trial of the same class, through its `reset_config`.
+
+        Args:
+            info: The other trial.
+            allocation: Its resources; None if they are those of the trial before.
 
         Returns:
             Whether the class allows it.
         """
-        self._enter(info, allocation)
+        self._enter(info, allocation or self._session.allocation)
         return self._on_user_thread(lambda: self._reset(info))
 
     def park(self) -> Future[None]:
