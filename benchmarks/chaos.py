@@ -141,7 +141,8 @@ class Chaos:
             if len(self.seen.worker_kills) < self.options.worker_kills:
                 self._kill_worker()
             if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-                self.seen.drivers[-1].append((process.memory_info().rss, _descriptors(driver.pid), process.num_threads()))
+                memory_bytes, threads = process.memory_info().rss, process.num_threads()
+                self.seen.drivers[-1].append((memory_bytes, _descriptors(driver.pid), threads))
         return driver.poll() is None
 
     def _kill_worker(self) -> None:
