@@ -59,11 +59,9 @@ class Group(LocalTrialExecutor):
         self._check_open()
         if actor_id in self._actors:
             raise RuntimeError(f"an actor named {actor_id!r} exists already")
-        allocation = self._ledger.acquire(actor_id, _ONE)
-        process = self._new_process(_ONE)
-        actor = self._actors[actor_id] = local.Actor(
-            actor_id, process, _ONE, allocation, allocation, None, "key", _counter
-        )
+        actor = self._actors[actor_id] = local.Actor(actor_id, _ONE, None, "key", _counter)
+        actor.reserved = actor.allocation = self._ledger.acquire(actor_id, _ONE)
+        actor.process = process = self._new_process(_ONE)
         data = factory if isinstance(factory, bytes) else dumps(factory, "the factory")
         boot = Boot(place or Place(), data, tuple(search_path()), tuple(sys.argv))
         try:
