@@ -263,12 +263,7 @@ class Trial:
         self.phase = _PHASE_OF[status]
 
     def set_status(self, status: str) -> None:
-        """Set the status of a trial that belongs to no run, for example in a test.
-
-        Raises:
-            TuneError: If a run has moved the trial.
-            ValueError: If the status is unknown.
-        """
+        """Set the status of a trial that belongs to no run, for example in a test; see `status`."""
         self.status = status
 
     def is_finished(self) -> bool:
@@ -313,11 +308,7 @@ class Trial:
         self.update_resources(resources)
 
     def update_resources(self, resources: Resources | Mapping[str, Any]) -> None:
-        """Change the resources of the trial, from its next start on.
-
-        Raises:
-            ValueError: If the trial is RUNNING.
-        """
+        """Change the resources of the trial, from its next start on. ValueError if it is RUNNING."""
         if self.status == self.RUNNING:
             raise ValueError(
                 f"resources of trial {self.trial_id} can be changed while it waits, not while it is RUNNING"
@@ -395,11 +386,9 @@ class Trial:
         return metrics
 
     def record_result(self, result: dict[str, Any], flat: Mapping[str, Any] | None = None) -> None:
-        """Make `result` the last result, count it, and add it to the statistics.
+        """Make a nested result the last one, count it, and add it to the statistics.
 
-        Args:
-            result: The nested result.
-            flat: The flattened result, if the caller has it: flattening takes most of the time.
+        A caller that has the flattened result passes it as `flat`, because flattening takes most of the time.
         """
         self.last_result = result
         self.report_count += 1
@@ -536,11 +525,7 @@ class Trial:
 
 
 def _check_dirname(name: str) -> str:
-    """Return `name` if it is a single part of a path.
-
-    Raises:
-        ValueError: If it is empty or contains `/`.
-    """
+    """Return `name` if it is a single part of a path. Otherwise raise a ValueError."""
     if not name or os.path.basename(name) != name:
         raise ValueError(f"the name of a trial's directory must not be empty or contain '/', but got {name!r}")
     return name
@@ -668,11 +653,7 @@ class TrialMaker:
 
 # -- the best ----------------------------------------------------------------------------------------------------------
 def check_mode(mode: str) -> None:
-    """Check a mode.
-
-    Raises:
-        ValueError: If it is neither `"min"` nor `"max"`.
-    """
+    """Raise a ValueError if a mode is neither `"min"` nor `"max"`."""
     if mode not in ("min", "max"):
         raise ValueError(f"mode must be 'min' or 'max', but got {mode!r}")
 
@@ -786,10 +767,7 @@ class Goal:
     def front(self, trials: Iterable[Trial]) -> list[Trial]:
         """The trials on the Pareto front of their last values; see `non_dominated`.
 
-        Trials without a finite value of each objective are left out.
-
-        Args:
-            trials: The trials. Failed trials count, too, as in `best_trial`.
+        Trials without a finite value of each objective are left out. Failed trials count, too, as in `best_trial`.
         """
         signs = {name: 1 if mode == "max" else -1 for name, mode in self.objectives.items() if mode != "obs"}
         scored = []
@@ -920,12 +898,7 @@ def _earlier(trials: Sequence[Trial], metric: str) -> str:
 
 
 def best_of(scored: Iterable[tuple[Any, _T]], mode: str) -> _T | None:
-    """The item with the best value, the first one of equals; None if there are no items.
-
-    Args:
-        scored: (value, item) pairs.
-        mode: `"min"` or `"max"`.
-    """
+    """The item of (value, item) pairs with the best value, the first one of equals; None if there are no pairs."""
     best: tuple[Any, _T] | None = None
     for value, item in scored:
         if best is None or (value > best[0] if mode == "max" else value < best[0]):

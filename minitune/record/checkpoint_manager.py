@@ -48,12 +48,7 @@ _Key = tuple[str, int]
 
 
 class Surplus(NamedTuple):
-    """A checkpoint to remove. It is no longer in `Trial.checkpoints`.
-
-    Attributes:
-        trial: The trial that it belonged to.
-        record: The checkpoint on disk.
-    """
+    """A checkpoint of a trial to remove. It is no longer in `Trial.checkpoints`."""
 
     trial: Trial
     record: CheckpointRecord
@@ -124,15 +119,7 @@ class CheckpointManager:
     # -- events -----------------------------------------------------------------------------------------------------
 
     def add(self, trial: Trial, kept: KeptCheckpoint) -> list[Surplus]:
-        """Take in a checkpoint that has just been committed. It must be the last of `trial.checkpoints`.
-
-        Args:
-            trial: The trial.
-            kept: The result of `Trial.record_checkpoint`.
-
-        Returns:
-            The checkpoints to remove now, in order of age.
-        """
+        """Take in the last of `trial.checkpoints`, which has just been committed. Return those to remove."""
         previous = trial.checkpoints[-2] if len(trial.checkpoints) > 1 else None
         self._register(trial, kept)
         if previous is not None:
@@ -142,11 +129,7 @@ class CheckpointManager:
         return self.collect()
 
     def adopt(self, trial: Trial) -> list[Surplus]:
-        """Take in a trial of a resumed run with all its checkpoints.
-
-        Returns:
-            The checkpoints to remove now.
-        """
+        """Take in a trial of a resumed run with all its checkpoints. Return those to remove."""
         for kept in trial.checkpoints:
             self._register(trial, kept)
         for kept in trial.checkpoints[:-1]:
@@ -156,10 +139,9 @@ class CheckpointManager:
         return self.collect()
 
     def trial_ended(self, trial: Trial) -> list[Surplus]:
-        """Note that a trial is TERMINATED or ERROR. The budget may now take all checkpoints of a TERMINATED trial.
+        """Note that a trial is TERMINATED or ERROR. Return the checkpoints to remove.
 
-        Returns:
-            The checkpoints to remove now.
+        The budget may now take all checkpoints of a TERMINATED trial.
         """
         if not self._entries:
             return []
@@ -175,11 +157,7 @@ class CheckpointManager:
         self._pins[trial.trial_id, record.number] += 1
 
     def unpin(self, trial: Trial, record: CheckpointRecord) -> list[Surplus]:
-        """Give up one pin. Does nothing if the checkpoint is not pinned.
-
-        Returns:
-            The checkpoints to remove now.
-        """
+        """Give up one pin of a pinned checkpoint. Return the checkpoints to remove."""
         key = (trial.trial_id, record.number)
         self._pins[key] -= 1
         if self._pins[key] <= 0:
@@ -187,10 +165,9 @@ class CheckpointManager:
         return self.collect()
 
     def discard(self, trial: Trial, record: CheckpointRecord) -> list[Surplus]:
-        """Drop a checkpoint that is damaged or that the trial refused to load.
+        """Drop a checkpoint that is damaged or that the trial refused to load. Return those to remove, this one first.
 
-        Returns:
-            The checkpoints to remove now, this one first. The list is empty if the checkpoint is pinned or unknown.
+        The list is empty if the checkpoint is pinned or unknown.
         """
         entry = self._entries.get((trial.trial_id, record.number))
         if entry is None or entry.key in self._pins:
@@ -218,11 +195,7 @@ class CheckpointManager:
             logger.warning("checkpoint %s of %s could not be removed: %s", surplus.record.number, surplus.trial, error)
 
     def collect(self) -> list[Surplus]:
-        """Return the checkpoints to remove now. The other methods call it; call it also after checkpoints were settled.
-
-        Returns:
-            The checkpoints, each group in order of age. They are no longer in `Trial.checkpoints`.
-        """
+        """Return the checkpoints to remove, in order of age. Call this also after checkpoints were settled."""
         surplus = self._pop(self._doomed, lambda: True) + self._pop(self._candidates, self._is_over_budget)
         if self._is_over_budget() and self._ended:
             best = self._best_ended()
@@ -230,12 +203,9 @@ class CheckpointManager:
         return surplus
 
     def finish(self) -> list[Surplus]:
-        """Settle the remaining checkpoints at the end of the driver, so that older settled ones can be removed.
+        """Settle the remaining checkpoints at the end of the driver, and return the older ones, which can be removed.
 
         Blocks if a checkpoint waits for this, as long as `Housekeeper.close` may block.
-
-        Returns:
-            The checkpoints to remove now.
         """
         if (self._doomed or self._candidates) and self._housekeeper is not None:
             self._housekeeper.close()

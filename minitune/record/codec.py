@@ -62,18 +62,16 @@ _UNSYNCED = ".unsynced"
 """The suffix of the mark beside a file that may not have been synced to the disk."""
 
 _KNOWN = 16
-
 _UNCHANGEABLE = frozenset({bytes, str})
 
 _ITEM_BYTES = 16
 """The approximate size of a small value in a record."""
 
 _SMALL = frozenset({int, float, bool, type(None)})
+_WALKED = frozenset({dict, list, tuple})
 
 _SHORT, _FEW = 1_000, 500
 """Limits on characters and fields: this many texts of this length take less than `LARGE_BYTES` together."""
-
-_WALKED = frozenset({dict, list, tuple})
 
 _SIZED: dict[Any, int] = {str: 1, bytes: 1, bytearray: 1, set: _ITEM_BYTES, frozenset: _ITEM_BYTES}
 """The approximate size of one element in bytes, by type."""
@@ -98,17 +96,12 @@ _NUMPY = frozenset({"bool", "bool_"} | {f"float{n}" for n in (16, 32, 64)}) | fr
 _MARK = '{"$":'
 
 _PLAIN_DEPTH = 20
-
 _PLAIN_CONTAINERS = 10_000
-
 _PLAIN_ITEMS = 50_000
 """Records beyond these three limits take the slow path, which terminates even if a structure refers to itself."""
 
 _CONTAINERS = frozenset({dict, list})
-
 _TEXT = frozenset({str})
-
-
 _WITH_CONFIG = frozenset({records.TRIAL, records.CHANGE, records.EXPLOIT})
 
 BODY = 9
@@ -155,11 +148,7 @@ class ObjectStore:
         return store
 
     def put(self, value: Any, text: str) -> StoredValue:
-        """Store a value. Blocks while it is written.
-
-        Args:
-            value: Any object.
-            text: A short text that describes it.
+        """Store a value, which `text` describes. Blocks while it is written.
 
         Raises:
             TypeError: If the value cannot be pickled.
@@ -239,9 +228,6 @@ class ObjectStore:
         """The names of values whose files a power cut has damaged. Checks only files with a mark. Blocks.
 
         Files that are whole are synced, and their marks are removed.
-
-        Raises:
-            OSError: If a file cannot be synced.
         """
         torn = []
         for found in files.names(self.directory):
@@ -266,19 +252,11 @@ class ObjectStore:
         files.remove_file(self._path(name) + _UNSYNCED, within)
 
     def by_reference(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Store the large values of a record in files, and put references in their place. Blocks while it writes.
+        """Return a record with references in place of its large values, which are stored. Blocks while it writes.
 
         The method searches dicts, lists and tuples. It stores large texts, bytes and arrays, and containers with very
-        many small values.
-
-        Args:
-            record: A record, or some fields of a record. It is not changed. The fields themselves are never replaced.
-
-        Returns:
-            A copy with references. Containers without large values are the same objects; others are copied.
-
-        Raises:
-            OSError: If a file cannot be written.
+        many small values, but never a whole field. It copies only containers with large values. An OSError means that
+        a file cannot be written.
         """
         walk = _Lightening(self)
         return {field: walk.of(value) for field, value in record.items()}
@@ -286,9 +264,7 @@ class ObjectStore:
     def load(self, name: str, keep: bool = False) -> Any:
         """Unpickle the value stored under `name`. Blocks. Check first who wrote the file (`lock.check_trusted`).
 
-        Args:
-            name: The name of the value, a checksum.
-            keep: Whether to keep the object, so that the next call returns the same one.
+        If `keep` is true, the next call returns the same object.
 
         Raises:
             TuneError: If the file is missing or its content does not match the checksum.
@@ -335,11 +311,7 @@ def _is_there(stored: StoredValue) -> bool:
 
 
 class _Lightening:
-    """One call of `by_reference`.
-
-    Args:
-        store: The store for large values.
-    """
+    """One call of `by_reference`."""
 
     def __init__(self, store: ObjectStore):
         self._store = store
@@ -471,10 +443,7 @@ class Pickled:
         return self.text
 
     def load(self, keep: bool = False) -> Any:
-        """Unpickle the object. Check first who wrote the file (`lock.check_trusted`).
-
-        Args:
-            keep: See `ObjectStore.load`.
+        """Unpickle the object. Check first who wrote it (`lock.check_trusted`). For `keep` see `ObjectStore.load`.
 
         Raises:
             TuneError: If the object cannot be loaded; the text says why.
@@ -512,11 +481,7 @@ class Pickled:
 
 
 def check_name(name: str) -> str:
-    """Check that a name is a checksum, because it becomes a part of a path.
-
-    Raises:
-        ValueError: If it is not a SHA-256 checksum in hex.
-    """
+    """Check that a name is a checksum, because it becomes a part of a path. If it is not, raise a ValueError."""
     if not isinstance(name, str) or _SHA256.fullmatch(name) is None:
         raise ValueError(f"an object's name must be a sha256 in hex, but got {name!r}")
     return name
@@ -659,7 +624,6 @@ class _Tagger:
 
 
 _SHAPES: dict[type, int] = {list: 1, tuple: 2, dict: 3, set: 4, frozenset: 5}
-
 """The container types, and their numbers in the table of a deep value."""
 
 
@@ -718,7 +682,6 @@ _LEAVES: dict[type, Callable[[Any], dict[str, Any] | None]] = {
     datetime.date: lambda value: _tag("date", value.isoformat()),
     datetime.timedelta: lambda value: _tag("timedelta", [value.days, value.seconds, value.microseconds]),
 }
-
 """Writers of tags, by the exact type of the value. If a writer returns None, the value is pickled."""
 
 
@@ -823,7 +786,6 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "set": set,
     "frozenset": frozenset,
 }
-
 """Functions that make a value from the content of its tag, by the tag's name."""
 
 
@@ -896,14 +858,7 @@ def _is_plain(record: dict[str, Any]) -> bool:
 
 
 def check(line: bytes) -> bytes:
-    """Compare the checksum of a line with its content, and return its JSON.
-
-    Args:
-        line: One line with its newline.
-
-    Raises:
-        ValueError: If the line is torn or damaged.
-    """
+    """Compare the checksum of a line with its content, and return its JSON. ValueError: it is torn or damaged."""
     if line[-1:] != b"\n" or line[8:9] != b" ":
         raise ValueError("a line must consist of a checksum, a space, JSON and a newline")
     body = line[BODY:-1]

@@ -93,12 +93,7 @@ class Housekeeper:
     # -- chores ------------------------------------------------------------------------------------------------
 
     def sync_soon(self, journal: Syncable, delay_s: float = SYNC_DELAY_S) -> None:
-        """Sync `journal` within 100 ms, or later if syncs would take more than `SYNC_SHARE`. Does not block.
-
-        Args:
-            journal: The journal.
-            delay_s: The least delay, in seconds.
-        """
+        """Sync `journal` within 100 ms, or later if syncs would take more than `SYNC_SHARE`. Does not block."""
         with self._changed:
             last_s = self._last_sync_s.get(journal, 0.0)
             delay_s = max(delay_s, last_s * (1 / SYNC_SHARE - 1))
@@ -112,24 +107,15 @@ class Housekeeper:
             self._last_sync_s.pop(journal, None)
 
     def delete(self, path: str, within: str) -> None:
-        """Remove a directory, a file or a link of the run. Does not block; a failure is logged.
-
-        Args:
-            path: The file or directory to remove.
-            within: See `files.entry_of`.
-        """
+        """Remove a path of the run in the background; see `files.entry_of`. A failure is logged."""
         with self._changed:
             self._deletions.append((path, within))
             self._wake()
 
     def settle(self, key: str, directory: str) -> None:
-        """Sync a checkpoint to the disk in the background. Does not block.
+        """Sync the directory of a checkpoint to the disk in the background. Does not block.
 
-        A later checkpoint of the same key replaces one that still waits for its sync.
-
-        Args:
-            key: The trial's id.
-            directory: The checkpoint's directory.
+        The key is the trial's id. A later checkpoint of the trial replaces one that still waits for its sync.
         """
         with self._changed:
             due = self._next_settle.get(key, 0.0)
@@ -370,10 +356,7 @@ class Disk:
         return True
 
     def give_up_piece(self, error: OSError) -> bool:
-        """Free a piece of the reserve if the journal could not be written because the disk is full.
-
-        Args:
-            error: The error of the write.
+        """Free a piece of the reserve if `error` shows that the disk is full.
 
         Returns:
             Whether a piece was freed, so that the caller should write again.
@@ -391,14 +374,7 @@ class Disk:
     # -- waiting ---------------------------------------------------------------------------------------------------
 
     def regain(self, now_s: float) -> bool:
-        """Check, at most every `RETRY_S` seconds, whether the fault is gone.
-
-        Args:
-            now_s: The time.
-
-        Returns:
-            Whether the run can continue.
-        """
+        """Check, at most every `RETRY_S` seconds, whether the fault is gone. Return whether the run can continue."""
         if self._since_s is None:
             self._since_s = now_s
         if now_s >= self._next_look_s:
@@ -413,11 +389,7 @@ class Disk:
         return not self.trouble
 
     def is_hopeless(self, now_s: float) -> bool:
-        """Whether the run should end: it has waited for `PATIENCE_S` seconds, or half of the reserve is used up.
-
-        Args:
-            now_s: The time.
-        """
+        """Whether the run should end: it has waited for `PATIENCE_S` seconds, or half of the reserve is used up."""
         waited_s = 0.0 if self._since_s is None else now_s - self._since_s
         return waited_s >= PATIENCE_S or (not self.has_gone and self._held_bytes < RESERVE_BYTES // 2)
 

@@ -48,8 +48,6 @@ LOOK_S = 1.0
 """The period of checks of a journal without syncs, and the delay from finding it gone to writing it again."""
 _CHUNK_BYTES = 1 << 20
 _LINES_BYTES = 1 << 16
-
-
 _T = TypeVar("_T")
 
 
@@ -210,16 +208,11 @@ class Journal:
         return self._insist(lambda objects: record if objects is None else objects.by_reference(record))
 
     def _insist(self, write: Callable[[ObjectStore | None], _T]) -> _T:
-        """Call `write` again after an error of the disk, until it succeeds.
+        """Call `write` with the object store until it succeeds. Return its result.
 
-        If the disk is full, first free a piece of its reserve. If the run's directory is gone, call `write` without
-        the object store: large objects then go into the journal, which is still open.
-
-        Args:
-            write: Writes something. Its argument is the object store, or None.
-
-        Raises:
-            TuneError: If `write` fails for another reason, or the reserve is used up.
+        If the disk is full, free a piece of its reserve and try again. If the run's directory is gone, pass None in
+        place of the store: large objects then go into the journal, which is still open. After another error, or if the
+        reserve is used up, raise a TuneError.
         """
         while True:
             had_gone = self._disk.has_gone
@@ -230,11 +223,7 @@ class Journal:
                     raise _os_error(self.path, "written", error) from error
 
     def sync(self, at_end: bool = False) -> None:
-        """Sync everything written so far to the disk. Blocks. After an error the next `write` or `close` raises it.
-
-        Args:
-            at_end: Whether this is the last sync.
-        """
+        """Sync everything written so far to the disk. Blocks. After an error the next `write` or `close` raises it."""
         self._is_unsynced = False  # before the sync, so that a write during the sync asks for another one
         with self._sync_guard:
             if self._descriptor is None or self._failure is not None:
@@ -404,11 +393,7 @@ class Journal:
                 self._copy(descriptor, copy, copied)
                 stack.close()
                 self._go_on_with(descriptor)
-        logger.warning(
-            "the journal %s was %s during the run; it has been written again",
-            self.path,
-            what,
-        )
+        logger.warning("the journal %s was %s during the run; it has been written again", self.path, what)
 
     def _copy(self, descriptor: int, copy: BinaryIO, offset: int) -> int:
         """Copy the records from `offset` on. Return where they end.
@@ -487,10 +472,6 @@ def scan(
 
     Yields:
         (offset of the record in bytes, record).
-
-    Raises:
-        JournalCorruptError: See `read`.
-        TuneError: See `read`.
     """
     file_path = os.path.abspath(path)
     objects = ObjectStore.to_read(_objects_directory(file_path))
@@ -510,14 +491,7 @@ def scan(
 
 
 def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """Read the records at some offsets, which `scan` has yielded. Objects stay pickled. Blocks.
-
-    Args:
-        path: The file.
-        offsets: Where the records begin, in bytes.
-
-    Yields:
-        The records.
+    """Read the records at some offsets in bytes, which `scan` has yielded. Objects stay pickled. Blocks.
 
     Raises:
         JournalCorruptError: If no good record begins at an offset any more.
@@ -537,32 +511,15 @@ def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[dict[st
 
 
 def of_kinds(path: str | os.PathLike[str], *kinds: str) -> Iterator[dict[str, Any]]:
-    """Read only the records of some kinds, in order. Objects stay pickled. Blocks.
-
-    Args:
-        path: The file.
-        *kinds: The kinds.
-
-    Raises:
-        TuneError: See `read`.
-    """
+    """Read only the records of some kinds, in order. Objects stay pickled. Blocks. Bad lines are left out."""
     objects = ObjectStore.to_read(_objects_directory(os.path.abspath(path)))
     return (codec.decode(line, False, objects) for _, line in lines_of_kind(path, *kinds))
 
 
 def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"") -> Iterator[tuple[int, bytes]]:
-    """Read the lines of the records of some kinds, without decoding them. Bad lines are left out. Blocks.
+    """Yield (offset in bytes, line) of the records of some kinds, without decoding them. Blocks.
 
-    Args:
-        path: The file.
-        *kinds: The kinds.
-        holding: Text that a line must contain; by default any line is taken.
-
-    Yields:
-        (offset of the line in bytes, line).
-
-    Raises:
-        TuneError: See `read`.
+    Bad lines are left out, and so are lines without the text `holding`. A TuneError means that the file cannot be read.
     """
     marks = tuple(b'{"%b":"%b",' % (records.KIND.encode(), kind.encode()) for kind in kinds)
     with _reading(os.path.abspath(path)) as file:
@@ -581,9 +538,6 @@ def _is_good(line: bytes) -> bool:
 
 def repair(path: str | os.PathLike[str]) -> str | None:
     """Keep the lines before the first bad line, and move the rest to a separate file. No driver may be running.
-
-    Args:
-        path: The journal.
 
     Returns:
         The path of the file with the rest, or None if there was no rest.

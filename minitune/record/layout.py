@@ -126,14 +126,11 @@ def is_run(path: str | os.PathLike[str]) -> bool:
 
 
 def check_name(name: str, what: str) -> str:
-    """Check that a name cannot lead out of its directory, and that common file systems allow it.
+    """Return a name if it cannot lead out of its directory and common file systems allow it.
 
     Args:
         name: The name of a run or of a trial's directory.
         what: A description of the named thing, for the error text.
-
-    Returns:
-        The name.
 
     Raises:
         ValueError: If it is empty, absolute, `.` or `..`, has a separator or a control character, ends in a dot or a
@@ -150,15 +147,7 @@ def check_name(name: str, what: str) -> str:
 
 
 def check_run_name(name: str) -> str:
-    """Check the name of a run with `check_name`. Each part of a name such as `project/model` is checked.
-
-    Returns:
-        The name.
-
-    Raises:
-        ValueError: If a part of the name breaks a rule of `check_name`.
-        TypeError: If the name is not a str.
-    """
+    """Return the name of a run if `check_name` allows each of its parts. `project/model` has two."""
     for part in name.split("/") if isinstance(name, str) else [name]:
         check_name(part, "the run's name")
     return name
@@ -327,11 +316,7 @@ def _default_directory_name(trial: Trial, characters: int) -> str:
 
 
 def check_trial_name(name: str) -> str:
-    """Check a trial's name with `check_name`, but allow `/`, which is replaced before the name becomes a path.
-
-    Raises:
-        ValueError: If the name breaks another rule of `check_name`.
-    """
+    """Check a trial's name with `check_name`, but allow `/`, which is replaced before the name becomes a path."""
     check_name(_cut(name.replace("/", "_")), "a trial's name")
     if os.path.isabs(name) or ".." in name.split("/"):
         raise ValueError(f"a trial's name must not be a path, but got {name!r}; choose another name")
@@ -353,11 +338,7 @@ def _cut(text: str, characters: int = NAME_LIMIT_BYTES, size_bytes: int = NAME_L
 
 
 def identifier_limit() -> int:
-    """How many characters of a name are used in a directory's name.
-
-    Raises:
-        ValueError: If the setting is not a positive int.
-    """
+    """How many characters of a name are used in a directory's name. ValueError if the setting is no positive int."""
     value = setting("MAX_LEN_IDENTIFIER")
     if not value.isdecimal() or int(value) < 1:
         raise ValueError(f"{variable_of('MAX_LEN_IDENTIFIER')} must be an int >= 1, but got {value!r}")

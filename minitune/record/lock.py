@@ -29,9 +29,7 @@ from minitune.error import RunLockedError, TuneError, UntrustedStateError
 from minitune.settings import is_on
 
 _UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
-
 _BUSY = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
-
 _CLOCK_STEP_S = 5.0
 
 _WINDOWS_LOCK_POSITION = 1 << 30  # locks are mandatory on Windows: lock a byte that no reader reads
@@ -39,7 +37,6 @@ _WINDOWS_LOCK_POSITION = 1 << 30  # locks are mandatory on Windows: lock a byte 
 logger = logging.getLogger("minitune")
 
 _held: dict[str, RunLock] = {}
-
 _held_guard = threading.Lock()
 
 OBJECTS_DIRECTORY = "objects"
@@ -186,11 +183,7 @@ class RunLock:
 
 
 def read_holder(path: str | os.PathLike[str]) -> Holder | None:
-    """The holder of the lock at `path`; None if it is free. Use it for display only: it may change at any moment.
-
-    Args:
-        path: The lock's file.
-    """
+    """The holder of the lock file at `path`; None if it is free. Use it for display only: it may change any moment."""
     lock = RunLock(path)
     with _held_guard:
         # If this process holds the lock, closing any descriptor of the file would release it. So do not open it.

@@ -118,12 +118,7 @@ class Recorder:
         self.write()
 
     def close(self, reason: str, took_s: float | None = None) -> None:
-        """Record the orderly end of the driver. Nothing is written after this. Blocks while checkpoints are settled.
-
-        Args:
-            reason: Why the driver ends.
-            took_s: How long it ran, in seconds.
-        """
+        """Record the orderly end of the driver; see `records.close`. Blocks while checkpoints are settled."""
         self.is_closed = True
         self._drop(self._checkpoints.finish())
         self._add(records.close(reason, took_s))
@@ -132,12 +127,7 @@ class Recorder:
     # -- trials ----------------------------------------------------------------------------------------------------
 
     def trial_added(self, trial: Trial, replaces: str = "") -> None:
-        """Record a new trial of the run. This must be written before the trial may start.
-
-        Args:
-            trial: The trial.
-            replaces: Id of the trial that it replaces, or an empty text.
-        """
+        """Record a new trial of the run; see `records.trial`. This must be written before the trial may start."""
         trial.experiment_path = self.run.path
         self.note_changes(trial)
         record = records.trial(
@@ -324,10 +314,7 @@ class Recorder:
     def checkpoint(self, trial: Trial, kept: KeptCheckpoint, *, reported: bool) -> None:
         """Commit a new checkpoint, and then remove the checkpoints that are now surplus.
 
-        Args:
-            trial: The trial.
-            kept: The checkpoint.
-            reported: True if it came with a report, whose record has already committed it.
+        `reported` means that it came with a report, whose record has already committed it.
         """
         if not reported:
             if self._is_strict:

@@ -81,23 +81,14 @@ class RecordedTuner:
 
 @dataclass(frozen=True)
 class TunerContent:
-    """The pickled content of a `tuner.pkl` before it is written.
-
-    Attributes:
-        parts: Pickles by name.
-        large: The large values. The pickles refer to them by their indices in this list.
-    """
+    """The content of a `tuner.pkl`: pickles by name. They refer to large values by their indices in `large`."""
 
     parts: dict[str, bytes]
     large: list[Any]
 
 
 def dump_tuner(recorded: RecordedTuner) -> TunerContent:
-    """Pickle the content of a `tuner.pkl`. Parts that cannot be pickled are left out, with a warning.
-
-    Args:
-        recorded: The content.
-    """
+    """Pickle the content of a `tuner.pkl`. Parts that cannot be pickled are left out, with a warning."""
     parts: dict[str, bytes] = {"trainable_name": pickle.dumps(recorded.trainable_name)}
     large: list[Any] = []
     _add(parts, large, "param_space", recorded.param_space)
@@ -115,14 +106,7 @@ def dump_tuner(recorded: RecordedTuner) -> TunerContent:
 def write_tuner_file(run: RunDirectory, content: TunerContent, objects: ObjectStore, *, sync: bool) -> None:
     """Write `tuner.pkl`. Call this before the first record is written, so that every run with a record can be resumed.
 
-    Args:
-        run: The run's directory.
-        content: The result of `dump_tuner`.
-        objects: The store for large values.
-        sync: True to sync the files to the disk before returning, which blocks.
-
-    Raises:
-        TuneError: If a file cannot be written.
+    If `sync` is true, it blocks until the files are on the disk. If a file cannot be written, it raises a TuneError.
     """
     try:
         names = [objects.put(value, short_text(value)).name for value in content.large]
@@ -159,9 +143,6 @@ def _add(parts: dict[str, bytes], large: list[Any], name: str, value: Any) -> No
 def load_tuner_file(run: RunDirectory) -> RecordedTuner:
     """Read `tuner.pkl`. This executes code that its author chose.
 
-    Args:
-        run: The run's directory.
-
     Raises:
         RunNotFoundError: If the directory holds no run.
         TuneError: If the file or a part of it cannot be read; the text names the part.
@@ -193,16 +174,9 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
 
 
 def load_param_space(run: RunDirectory) -> dict[str, Any] | None:
-    """The search space with which a run was started. This executes code that the file's author chose.
+    """The search space with which a run was started; None, after a warning, if it cannot be read from the file.
 
-    Args:
-        run: The run's directory.
-
-    Returns:
-        The space. None, after a warning, if it cannot be read from the file.
-
-    Raises:
-        UntrustedStateError: If another user may have written the file.
+    This executes code that the file's author chose. An UntrustedStateError means that this may be another user.
     """
     try:
         file = _TunerFile(run)
@@ -220,11 +194,7 @@ def load_param_space(run: RunDirectory) -> dict[str, Any] | None:
 def load_checkpoint_configs(run: RunDirectory) -> Sequence[CheckpointConfig]:
     """The checkpoint config of each experiment of a run; empty, after a warning, if `tuner.pkl` cannot be read.
 
-    Args:
-        run: The run's directory.
-
-    Raises:
-        UntrustedStateError: If another user may have written the file.
+    This executes code that the file's author chose. An UntrustedStateError means that this may be another user.
     """
     try:
         configs: Sequence[CheckpointConfig] = _TunerFile(run).load(_CHECKPOINTS)
@@ -278,9 +248,6 @@ class _TunerFile:
 def dump_trainables(experiments: Sequence[Experiment]) -> bytes:
     """The content of a `trainable.pkl`: for each experiment the trainable, or the reason why it is not stored.
 
-    Args:
-        experiments: The experiments of the run.
-
     Raises:
         TypeError: If a trainable cannot be pickled; the text names the path to the offending member.
     """
@@ -302,12 +269,7 @@ def _checked(value: Any) -> SharedObject:
 
 
 def write_trainable_file(run: RunDirectory, data: bytes) -> None:
-    """Write `trainable.pkl`. Errors of the disk are ignored: the run works without the file.
-
-    Args:
-        run: The run's directory.
-        data: The result of `dump_trainables`.
-    """
+    """Write `trainable.pkl`. Errors of the disk are ignored: the run works without the file."""
     try:
         atomic_write(run.trainable, data, BLOB_MODE)
     except OSError:
@@ -365,11 +327,7 @@ class _Found(BaseException):
 
 
 def offer(plan: Any) -> None:
-    """End the script instead of running `plan` if `plan_of_script` looks for this plan; else do nothing.
-
-    Args:
-        plan: The `Plan` that is about to be run.
-    """
+    """End the script instead of running `plan`, a `Plan`, if `plan_of_script` looks for it; else do nothing."""
     if _wanted is not None and _wanted(plan):
         raise _Found(plan)
 

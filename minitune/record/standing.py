@@ -16,17 +16,10 @@ from minitune.record import records
 from minitune.record.layout import RunDirectory
 from minitune.record.story import Decisions, Story, read_run
 
-RUNNING, FINISHED_RUN, STOPPED, INTERRUPTED_RUN, FAILED, KILLED = (
-    "running",
-    "finished",
-    "stopped",
-    "interrupted",
-    "failed",
-    "killed",
-)
+RUNNING, FINISHED_RUN, STOPPED = "running", "finished", "stopped"
+INTERRUPTED_RUN, FAILED, KILLED = "interrupted", "failed", "killed"
 """The states of a run, in this order: a driver works on it; all trials ended on their own; a stopper or a trial's
 failure ended it; a signal ended it; an error outside of its trials ended it; its process died."""
-
 
 _STANDS = {RUNNING: "goes on", FAILED: "has failed", FINISHED_RUN: "has ended"}
 
