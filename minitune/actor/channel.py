@@ -2,9 +2,10 @@
 
 The driver's end never blocks, neither when it reads nor when it writes. So a worker that is stopped in the middle of a
 message delays no other worker. The worker's end blocks. Its control thread always reads, so the two ends cannot
-deadlock when both write at once. Where the driver cannot select on a pipe (Windows), threads that block on a
-`Connection` read and write for it; the frames are the same. A worker has a second channel, the report pipe (see
-`reports`).
+deadlock when both write at once. Each worker has two channels, the control channel and the report pipe (see `worker`).
+
+Where the driver cannot select on a pipe (Windows), two threads per channel read and write for it. They block on a
+`Connection`; the frames are the same.
 """
 
 from __future__ import annotations
@@ -66,15 +67,15 @@ class ChannelClosedError(Exception):
 
 
 Handle = Callable[[Message], object]
-"""Is given each message that has arrived."""
+"""Called with each message that has arrived."""
 OnBroken = Callable[[ChannelClosedError | ProtocolError], object]
-"""Is given the reason why no message can arrive any more."""
+"""Called once, with the reason why no further message can arrive."""
 
 
 def worker_sockets() -> tuple[list[socket.socket], list[socket.socket]]:
     """Make a worker's control channel and report pipe; return the driver's ends and the worker's ends.
 
-    A program that is started does not inherit them unless they are passed to it.
+    A new program inherits them only if they are passed to it.
 
     Raises:
         OSError: If no file descriptor is free.
@@ -89,41 +90,25 @@ def worker_sockets() -> tuple[list[socket.socket], list[socket.socket]]:
     return [ours, our_reports], [theirs, their_reports]
 
 
-class _Unread(FrameReader):
-    """Replaces the frame reader of a relay: it passes on the bytes as they arrive.
-
-    Args:
-        take: Called with the bytes.
-    """
-
-    def __init__(self, take: Callable[[bytes], object]):
-        super().__init__()
-        self._take = take
-
-    def feed(self, data: bytes, handle: Callable[[Message], object]) -> None:
-        """Pass on `data`."""
-        self._take(data)
-
-
 class DriverEnd:
     """The driver's end of a channel. No method blocks."""
 
     def __init__(self) -> None:
-        self._reader = FrameReader()
+        self._feed: Callable[[bytes, Handle], object] = FrameReader().feed
 
     def watch(self, loop: Loop, handle: Handle, on_broken: OnBroken) -> None:
         """Start to handle messages on the loop, and send the messages that are queued.
 
         Args:
             loop: The driver's loop.
-            handle: Called with each message.
-            on_broken: Called once, at end-of-file or when the bytes are not a message. No message follows.
+            handle: See `Handle`.
+            on_broken: See `OnBroken`: called at end-of-file, or if the bytes are not a message.
         """
         raise NotImplementedError(f"{type(self).__name__} must define watch()")
 
     def pass_on(self, loop: Loop, take: Callable[[bytes], object], on_broken: OnBroken) -> None:
-        """Pass on the bytes as they arrive, without reading messages in them; for a relay between driver and worker."""
-        self._reader = _Unread(take)
+        """The same as `watch` for a relay: call `take` with the bytes as they arrive, and read no messages in them."""
+        self._feed = lambda data, handle: take(data)
         self.watch(loop, lambda message: None, on_broken)
 
     def unwatch(self) -> None:
@@ -224,7 +209,7 @@ class Channel(DriverEnd):
         else:
             try:
                 if data:
-                    self._reader.feed(data, self._handle)
+                    self._feed(data, self._handle)
                     return True
                 broken = ChannelClosedError("end of file")
             except ProtocolError as error:
@@ -393,7 +378,7 @@ class WorkerChannel:
 
 # -- over a connection -------------------------------------------------------------------------------------------------
 class Connection(Protocol):
-    """The methods that both kinds of `multiprocessing` connections have in common."""
+    """The methods that `multiprocessing` connections have on all systems."""
 
     def fileno(self) -> int:
         """The descriptor or handle."""
@@ -457,7 +442,7 @@ class PumpedChannel(DriverEnd):
         if data is not None:
             self._inbox.popleft()
             try:
-                self._reader.feed(data, self._handle)
+                self._feed(data, self._handle)
                 return True
             except ProtocolError as error:
                 broken = error

@@ -1,4 +1,9 @@
-"""InterpreterLauncher: starts a new interpreter for each worker, on any system."""
+"""InterpreterLauncher: starts a new interpreter for each worker, on any system.
+
+The driver is the parent of the workers. It learns of a death from the process descriptor, or, where there is none, from
+a thread that waits for the process. Then it reaps the worker, and sweeps the processes that carry the worker's marker.
+If the driver itself dies, the `guard` does that.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +24,7 @@ from minitune.actor import process_tree
 from minitune.actor.channel import Channel, DriverEnd, PumpedChannel, worker_sockets
 from minitune.actor.launcher import Listener, interpreter_command, marker_of, starting_directory, worker_environment
 from minitune.actor.loop import Loop
-from minitune.actor.messages import CLOSE_S, INTERPRETER_HELLO_S, QUIET_PASSES, SWEEP_TICK_S
+from minitune.actor.messages import CLOSE_S, INTERPRETER_HELLO_S
 from minitune.actor.process_tree import Sweep
 
 CHANNEL_VARIABLE = "MINITUNE_CHANNEL"
@@ -27,15 +32,25 @@ CHANNEL_VARIABLE = "MINITUNE_CHANNEL"
 
 
 @dataclass
-class _Launched:
-    """The launcher's record of one worker."""
+class _Worker:
+    """The launcher's record of one worker.
+
+    Attributes:
+        token: Its name.
+        marker: The text in the environment of all its descendants.
+        listener: Hears of its life.
+        popen: The process; its `returncode` is set once it is reaped.
+        pidfd: Its process descriptor; -1 if there is none.
+        peak_bytes: Its peak resident memory, 0 while it is unknown.
+        is_sweeping: Whether its tree is being killed.
+        hunt: The processes of its tree that were killed.
+    """
 
     token: str
     marker: str
     listener: Listener
     popen: subprocess.Popen[bytes]
     pidfd: int = -1
-    waiter: threading.Thread | None = None
     peak_bytes: int = 0
     is_sweeping: bool = False
     hunt: process_tree.Hunt = field(default_factory=process_tree.Hunt)
@@ -69,9 +84,9 @@ class InterpreterLauncher:
         self._loop = loop
         self._run_id = run_id
         self._keep_descendants = keep_descendants
-        self._launched: dict[str, _Launched] = {}
+        self._workers: dict[str, _Worker] = {}
         self._tokens = tokens or map(str, itertools.count(1))
-        self._survivors: list[_Launched] = []
+        self._survivors: list[_Worker] = []
         self._guard: subprocess.Popen[bytes] | None = None
         self._threads: list[threading.Thread] = []
         self._is_pumped = sys.platform == "win32" or os.environ.get(CHANNEL_VARIABLE) == "pump"
@@ -95,7 +110,7 @@ class InterpreterLauncher:
         return token, Channel(ours[0]), Channel(ours[1])
 
     def adopt(self, token: str, listener: Listener, ends: Sequence[socket.socket]) -> None:
-        """Start a worker that another launcher of the group has named but could not start.
+        """Start a worker to which another launcher of the group has given a name, but which it could not start.
 
         Args:
             token: Its name.
@@ -106,18 +121,18 @@ class InterpreterLauncher:
 
     def signal(self, token: str, number: int, whole_group: bool) -> None:
         """See `Launcher.signal`."""
-        launched = self._launched.get(token)
-        if launched is not None and launched.popen.returncode is None:
+        worker = self._workers.get(token)
+        if worker is not None and worker.popen.returncode is None:
             if sys.platform == "win32":
-                launched.popen.send_signal(number)
-            elif not (whole_group and process_tree.kill_group(launched.popen.pid, number)):
-                process_tree.send_signal(launched.popen.pid, number)
+                worker.popen.send_signal(number)
+            elif not (whole_group and process_tree.kill_group(worker.popen.pid, number)):
+                process_tree.send_signal(worker.popen.pid, number)
 
     def kill(self, token: str) -> None:
         """See `Launcher.kill`."""
-        launched = self._launched.get(token)
-        if launched is not None:
-            self._sweep(launched)
+        worker = self._workers.get(token)
+        if worker is not None:
+            self._sweep(worker)
 
     def force(self, token: str) -> None:
         """See `Launcher.force`. There is no other way here; the sweep continues until it gives up."""
@@ -133,21 +148,17 @@ class InterpreterLauncher:
     def close(self) -> None:
         """See `Launcher.close`."""
         until = time.monotonic() + CLOSE_S
-        hunt = process_tree.Hunt()
-        victims = [*self._launched.values(), *self._survivors]
-        quiet_passes = 0 if victims else QUIET_PASSES
-        while quiet_passes < QUIET_PASSES and time.monotonic() < until:
-            roots = [pid for launched in victims for pid in launched.roots]
-            try:
-                left = hunt.strike([*roots, *process_tree.marked([launched.marker for launched in victims])])
-            except OSError:  # no file descriptor is free to look at processes
-                left = 1
-            quiet_passes = 0 if left else quiet_passes + 1
-            for launched in victims:
-                self._reap(launched, getattr(os, "WNOHANG", 0))
-            time.sleep(SWEEP_TICK_S)
-        for launched in list(self._launched.values()):
-            self._forget(launched)
+        victims = [*self._workers.values(), *self._survivors]
+
+        def roots() -> list[int]:
+            for worker in victims:
+                self._reap(worker, getattr(os, "WNOHANG", 0))
+            return [pid for worker in victims for pid in worker.roots]
+
+        if victims:
+            process_tree.sweep([worker.marker for worker in victims], CLOSE_S, roots)
+        for worker in list(self._workers.values()):
+            self._forget(worker)
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join(max(0.0, until - time.monotonic()))
@@ -165,9 +176,9 @@ class InterpreterLauncher:
             except OSError as error:
                 listener.on_refused(f"could not start a process: {error}")
                 return
-        launched = self._launched[token] = _Launched(token, marker, listener, popen)
+        worker = self._workers[token] = _Worker(token, marker, listener, popen)
         listener.on_started(popen.pid)
-        self._watch(launched)
+        self._watch(worker)
 
     def _open_process(self, token: str, handles: list[int]) -> subprocess.Popen[bytes]:
         command = interpreter_command("minitune.actor.worker", *handles, self._is_pumped)
@@ -189,54 +200,55 @@ class InterpreterLauncher:
             cwd=starting_directory(),
         )
 
-    def _watch(self, launched: _Launched) -> None:
+    def _watch(self, worker: _Worker) -> None:
         """Make the loop report the death of the process."""
         if sys.platform == "linux" and hasattr(os, "pidfd_open"):
             try:
-                launched.pidfd = os.pidfd_open(launched.popen.pid)
+                worker.pidfd = os.pidfd_open(worker.popen.pid)
             except OSError:  # no descriptor is free, or the kernel has no pidfd
-                launched.pidfd = -1
-        if launched.pidfd >= 0:
-            self._loop.watch(launched.pidfd, lambda mask: self._on_dead(launched))
+                worker.pidfd = -1
+        if worker.pidfd >= 0:
+            self._loop.watch(worker.pidfd, lambda mask: self._on_dead(worker))
             return
-        launched.waiter = threading.Thread(target=self._wait_for, args=(launched,), daemon=True)
-        self._threads.append(launched.waiter)
-        launched.waiter.start()
+        waiter = threading.Thread(target=self._wait_for, args=(worker,), daemon=True)
+        self._threads.append(waiter)
+        waiter.start()
 
-    def _wait_for(self, launched: _Launched) -> None:
+    def _wait_for(self, worker: _Worker) -> None:
         """Block until the process is dead, if possible without reaping it, so that no other process gets its number."""
         try:
             if sys.platform == "linux" and hasattr(os, "waitid"):
-                os.waitid(os.P_PID, launched.popen.pid, os.WEXITED | os.WNOWAIT)
+                os.waitid(os.P_PID, worker.popen.pid, os.WEXITED | os.WNOWAIT)
             else:
-                launched.popen.wait()
+                worker.popen.wait()
         except ChildProcessError:
             pass  # the process is reaped when the group is closed
-        self._loop.post(lambda: self._on_dead(launched))
+        self._loop.post(lambda: self._on_dead(worker))
 
     # -- end ---------------------------------------------------------------------------------------------------
 
-    def _on_dead(self, launched: _Launched) -> None:
-        if launched.token not in self._launched:
+    def _on_dead(self, worker: _Worker) -> None:
+        if worker.token not in self._workers:
             return
-        self._unwatch(launched)
-        launched.listener.on_dead()
-        if not self._keep_descendants:  # until it is reaped, its number, and so its session, belongs to it
+        self._unwatch(worker)
+        worker.listener.on_dead()
+        if not self._keep_descendants:
+            # Until the worker is reaped, its number, and so its session, belongs to it.
             with contextlib.suppress(OSError):  # without a free descriptor, only processes with its marker are found
-                launched.hunt.strike(
-                    pid for pid in process_tree.all_pids() if process_tree.session(pid) == launched.popen.pid
+                worker.hunt.strike(
+                    pid for pid in process_tree.all_pids() if process_tree.session(pid) == worker.popen.pid
                 )
-        self._reap(launched, 0)
-        code = launched.popen.returncode
-        if self._keep_descendants and code == 0 and not launched.is_sweeping:
-            self._finish(launched, survivors=False)
+        self._reap(worker, 0)
+        code = worker.popen.returncode
+        if self._keep_descendants and code == 0 and not worker.is_sweeping:
+            self._finish(worker, survivors=False)
         else:
-            launched.listener.on_exited(code, launched.peak_bytes)
-            self._sweep(launched)
+            worker.listener.on_exited(code, worker.peak_bytes)
+            self._sweep(worker)
 
-    def _reap(self, launched: _Launched, options: int) -> None:
+    def _reap(self, worker: _Worker, options: int) -> None:
         """Read the exit status and the peak memory of a dead process."""
-        popen = launched.popen
+        popen = worker.popen
         if popen.returncode is not None:
             return
         if sys.platform == "win32" or not hasattr(os, "wait4"):
@@ -249,38 +261,38 @@ class InterpreterLauncher:
             return
         if pid:
             popen.returncode = os.waitstatus_to_exitcode(status)
-            launched.peak_bytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+            worker.peak_bytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
-    def _sweep(self, launched: _Launched) -> None:
-        """Kill the rest of its tree. The sweep ends when the process is dead, too."""
-        if launched.is_sweeping:
+    def _sweep(self, worker: _Worker) -> None:
+        """Kill its tree. The process itself is killed, too, if it still lives."""
+        if worker.is_sweeping:
             return
-        launched.is_sweeping = True
+        worker.is_sweeping = True
 
         def on_done(survivors: bool) -> None:
-            launched.is_sweeping = False
-            if launched.popen.returncode is None and not survivors:
-                return  # `_on_dead` will sweep once more
-            self._finish(launched, survivors)
+            worker.is_sweeping = False
+            if worker.popen.returncode is None and not survivors:
+                return  # it is dead but not reaped: `_on_dead` will sweep once more
+            self._finish(worker, survivors)
 
-        Sweep(self._loop, [launched.marker], on_done, lambda: launched.roots, launched.hunt)
+        Sweep(self._loop, [worker.marker], on_done, lambda: worker.roots, worker.hunt)
 
-    def _finish(self, launched: _Launched, survivors: bool) -> None:
-        if launched.token in self._launched:
-            self._forget(launched)
+    def _finish(self, worker: _Worker, survivors: bool) -> None:
+        if worker.token in self._workers:
+            self._forget(worker)
             if survivors:
-                self._survivors.append(launched)
-            launched.listener.on_gone(launched.popen.returncode, launched.peak_bytes, survivors)
+                self._survivors.append(worker)
+            worker.listener.on_gone(worker.popen.returncode, worker.peak_bytes, survivors)
 
-    def _forget(self, launched: _Launched) -> None:
-        self._launched.pop(launched.token, None)
-        self._unwatch(launched)
+    def _forget(self, worker: _Worker) -> None:
+        self._workers.pop(worker.token, None)
+        self._unwatch(worker)
 
-    def _unwatch(self, launched: _Launched) -> None:
-        if launched.pidfd >= 0:
-            self._loop.unwatch(launched.pidfd)
-            os.close(launched.pidfd)
-            launched.pidfd = -1
+    def _unwatch(self, worker: _Worker) -> None:
+        if worker.pidfd >= 0:
+            self._loop.unwatch(worker.pidfd)
+            os.close(worker.pidfd)
+            worker.pidfd = -1
 
     # -- the guard ---------------------------------------------------------------------------------------------
 

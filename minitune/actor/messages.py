@@ -25,15 +25,15 @@
       | Call(n + 1, method, payload) -->                          sent with it if the worker was parked by Finished
       | <-- Returned(n, payload) | Raised(n, error)               whether the object can be used again
 
-Calls go in strict turns: one call, one reply; `n` grows by one. Payloads are opaque bytes: a frame's envelope is plain
-data, so a bad object can hurt only the process that loads it.
-
-Double arrows stand for the report pipe, a second channel. A method that reports holds the user's thread, which writes
-and reads that pipe itself (see `reports`). Each Reported gets one answer, also if the driver has sent Quit meanwhile.
+Calls go in strict turns: one call, one reply; `n` grows by one. Double arrows stand for the report pipe, a second
+channel (see `worker`). Each Reported gets one answer, also if the driver has sent Quit meanwhile.
 
 A message travels as a frame: magic, version, kind, call number, length (64 bit), CRC32 of all that and of the body,
-then the body. Texts in a body are fields, each behind its length. The limits on times and sizes for both ends stand
-here, too: seconds end in `_S` and are read from the monotonic clock, bytes end in `_BYTES`. Only tests change them.
+then the body. All parts are plain data. Pickled objects are opaque bytes, and are loaded only when they are used, so a
+bad object can hurt only the process that loads it.
+
+All limits on times and sizes of this package stand here, too. Seconds end in `_S` and are read from the monotonic
+clock, bytes end in `_BYTES`. Only tests change them.
 """
 
 from __future__ import annotations
@@ -76,12 +76,11 @@ SWEEP_TICK_S = 0.005
 QUIET_PASSES = 2
 """Number of passes that must find nothing, where processes can be found only by their environment."""
 UNKNOWN_PASSES = 10
-"""Passes that the zygote waits for an orphan to show its marker. A process that has cleared its environment never does.
-"""
+"""Passes for which a zygote waits for an orphan to show its marker. One that has cleared its environment never does."""
 CLOSE_S = 2.0
 """Seconds for a zygote to clean up and exit after its socket was closed."""
 DRIVER_CHECK_S = 0.25
-"""Interval in seconds at which processes check that the driver lives, if the system cannot tell them."""
+"""Seconds between two checks that the driver lives, where the system does not report its end."""
 MESSAGE_BYTES = 64 * 1024 * 1024
 """The longest body of a message. Both ends check it."""
 LAST_LINES = 20
@@ -103,7 +102,7 @@ NO_THREAD_EXIT = 114
 FORBIDDEN_EXIT = 115
 """Exit code of a zygote that the system does not allow to fork."""
 FORBIDDEN = (errno.EPERM, errno.EACCES, errno.ENOSYS)
-"""Errors that mean that the system never allows a call, as a filter of system calls does; other errors may pass."""
+"""Errors by which a system says that it never allows a call, such as a filter of system calls. Others may pass."""
 THREAD_CAPS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -114,9 +113,7 @@ THREAD_CAPS = (
 )
 """Environment variables that limit the threads of numerical libraries; all are 1 during a preload."""
 NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
-"""Keeps pyarrow, which pandas imports, from starting a thread at its import during a preload. That thread serves an
-allocator that is not used by default.
-"""
+"""Keeps pyarrow, which pandas imports, from starting a thread during a preload, for a spare allocator."""
 _MAGIC = b"mT"
 _VERSION = 1
 _HEAD = struct.Struct("!2sBBIQ")
@@ -127,7 +124,7 @@ HEADER_BYTES = _HEADER.size
 ATOMIC_BYTES = 64 * 1024
 """A frame that is no longer is sent in one piece."""
 _Body = tuple[bytes, bytes]
-"""The small first part of a body, and the payload behind it, which may be large."""
+"""A small first part, and the payload behind it, which may be large."""
 
 
 # -- over the channel --------------------------------------------------------------------------------------------------
@@ -309,7 +306,7 @@ Event = Started | CallReturned | CallRaised | Exited
 
 
 class NotReset(NamedTuple):
-    """A parked process cannot run this actor, and is killed. The executor reports no event; it uses another process.
+    """A parked process cannot run this actor, and is killed. No event for callers: the executor uses another process.
 
     Attributes:
         actor_id: The actor.
@@ -374,7 +371,7 @@ def split_fields(data: bytes) -> list[bytes | None]:
 
 
 def as_text(value: bytes | None) -> str:
-    """A field as text; an absent one is empty."""
+    """Return a field as text; empty if it is None."""
     return (value or b"").decode("utf-8", "surrogatepass")
 
 
@@ -384,7 +381,7 @@ def _with_size(head: bytes, payload: bytes) -> _Body:
 
 
 def _with_head(head: Any, payload: bytes) -> _Body:
-    """A head of texts, numbers and None, nested or not, as JSON: no other format is as fast without running code."""
+    """Make a body with a head of texts, numbers and None, nested or not. No safe format is faster than JSON."""
     return _with_size("".join(_to_json(head, 0)).encode("ascii"), payload)
 
 
@@ -451,11 +448,8 @@ _KINDS: list[tuple[type[Message], Callable[[Any], _Body], Callable[[int, bytes],
     (Finished, lambda finished: (b"", finished.payload), Finished),
 ]
 """The kinds of messages, numbered from 1, with functions that make a body of a message and a message of a body."""
-
 _ENCODERS = {cls: (kind, from_message) for kind, (cls, from_message, _) in enumerate(_KINDS, 1)}
-
 _GO_ON = _ENCODERS[GoOn][0]
-
 _DECODERS = {kind: to_message for kind, (_, _, to_message) in enumerate(_KINDS, 1)}
 
 

@@ -1,7 +1,8 @@
 """ActorProcess: the driver's side of a worker, from its start to its end. It reports the events of the actor in it.
 
 A process runs one actor at a time. When an actor has ended, its process may be parked and handed over to another actor.
-Every state that could last for ever has a deadline, and the loop calls back, so nothing here ever waits.
+Nothing here waits: the loop calls back when a message has come, when the launcher reports something, or when a timer is
+due. Each phase that waits for the worker or the launcher has a time limit, except while user code runs.
 """
 
 from __future__ import annotations
@@ -63,20 +64,27 @@ _PACKAGE = re.escape(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _OWN_FRAME = re.compile(rf'  File "({_PACKAGE}.(actor|execution|trainable)\b.*|<string>)", line \d+ in \S+$')
 """Frames of a dumped stack that are not the user's: they pass calls on, or have started the process."""
 CHANNEL_CLOSED = "control channel closed by the trial's code"
-OUT_OF_MEMORY = "out of memory"
 
 
 class Phase(Enum):
-    """The phases of a process."""
+    """The phases of a process.
 
-    STARTING = "starting"
-    IDLE = "idle"
+    ::
+
+        STARTING -> IDLE <-> BUSY -> STOPPING -> PARKED [-> TAKEN] -> MOVING -> IDLE | BUSY
+        every phase but ENDED -> DYING -> ENDED
+
+    A clean process is parked without STOPPING.
+    """
+
+    STARTING = "starting"  # the actor's object is being made
+    IDLE = "idle"  # no call is running; or the making of the object has failed
     BUSY = "busy"
     STOPPING = "stopping"
-    PARKED = "parked"
+    PARKED = "parked"  # no actor is in it
     TAKEN = "taken"  # handed over to another actor; the move is sent with its first call
-    MOVING = "moving"
-    DYING = "dying"
+    MOVING = "moving"  # the worker cleans up for this actor and resets the object
+    DYING = "dying"  # it was killed or has died; the launcher has not reported the end of its whole tree
     ENDED = "ended"
 
 
@@ -121,33 +129,37 @@ class ActorProcess(Listener):
         self.token = ""
         self.pid = 0
         self.phase = Phase.STARTING
-        self._channel: DriverEnd  # made by `start`, like the two below
-        self._reports: DriverEnd
-        self._started: Started
-        self._method = ""  # the method that was called last
-        self._open_method = ""  # the method that has reported and waits for an answer
-        self._loop = loop
         self.launcher = launcher
+        self._loop = loop
         self._tell = tell
         self._processes = processes
         self._memory_kills = memory_kills
+        self._channel: DriverEnd  # made by `start`, like the two below
+        self._reports: DriverEnd
+        self._started: Started
         self._place = Place()
-        self._number = 0
-        self._answered = -1
-        self._timer: Timer | None = None
-        self._is_ready = False
+        self._timer: Timer | None = None  # the time limit of the present phase
+        # calls
+        self._number = 0  # of the last message that has a number
+        self._answered = -1  # of the last answer
+        self._method = ""  # the method that was called last
+        self._open_method = ""  # the method that has reported and waits for an answer
+        self._is_ready = False  # the first object was made
+        # a stop
         self._is_stopped = False
         self._shows_stacks = False
-        self._parks = False
+        self._parks = False  # the actor is stopped so that the process can be parked
+        # a hand-over
         self._is_clean = False  # it can be parked without a message, and its reset will succeed
         self._move: Move
         self._timeout_s = 0.0
         self._is_told = False  # Started was reported before the object exists
         self._first: tuple[str, bytes] | None = None  # the call that was made before the object exists
-        self._is_dead = False
-        self._is_orphaned = False
-        self._lost = ""
-        self._cause = ""
+        # the end
+        self._is_dead = False  # the launcher has said so
+        self._is_orphaned = False  # its parent process has failed while it ran
+        self._lost = ""  # why the actor is not at fault; otherwise empty
+        self._cause = ""  # why it was killed from here; otherwise empty
         self._exit_code: int | None = None
         self._peak_bytes = 0
 
@@ -315,15 +327,15 @@ class ActorProcess(Listener):
         self._channel.send(b"".join(frames))
         self._is_clean = False
         self.phase = Phase.MOVING
-        self._set_timer(self._timeout_s, lambda: self._is_unusable("it took too long"))
+        self._set_timer(self._timeout_s, lambda: self._reject_actor("it took too long"))
 
     def _answer_with_quit(self) -> None:
         """Answer an open report with Quit, so that the report ends: each report gets one answer."""
         self._reports.send(*encode(Quit(self._number)))
         self._open_method = ""
 
-    def _is_unusable(self, reason: str) -> None:
-        """Report that the process cannot run the actor that it was handed over to."""
+    def _reject_actor(self, reason: str) -> None:
+        """The process cannot run the actor that it was handed over to: report that, and kill it."""
         self._tell(NotReset(self.actor_id, reason, self._is_told, self._first))
         self.actor_id = ""
         self.kill()
@@ -336,7 +348,7 @@ class ActorProcess(Listener):
         self._shows_stacks = True
 
     def _show_and_terminate(self, grace_s: float) -> None:
-        """The grace period is over: dump the stacks of the actor, unless there is no time for it."""
+        """The grace period is over: dump the stacks of the worker, unless there was no grace period."""
         if grace_s <= 0:
             self._terminate(grace_s)
         elif self._shows_stacks:
@@ -367,7 +379,7 @@ class ActorProcess(Listener):
         self.launcher.force(self.token)
 
     def _give_up(self) -> None:
-        """Report the end although the process could not be killed."""
+        """The end was not confirmed in time: report it with survivors."""
         self.on_gone(self._exit_code, self._peak_bytes, survivors=True)
 
     # -- events of the launcher ----------------------------------------------------------------------------------
@@ -395,7 +407,7 @@ class ActorProcess(Listener):
         self._is_dead = True
         self._drain()
         if self.phase in (Phase.TAKEN, Phase.MOVING):
-            self._is_unusable("it has died")
+            self._reject_actor("it has died")
         self.phase = Phase.DYING
         self._set_timer(EXIT_STATUS_S, self._force)
 
@@ -448,7 +460,7 @@ class ActorProcess(Listener):
             return f"it was told to stop, but {STOP_SWALLOWED}"
         evidence = self._memory_kills.claim() if self._exit_code == -9 and not self._is_stopped else ""
         words = describe_exit(self._exit_code)
-        return f"{words}, {OUT_OF_MEMORY}: {evidence}" if evidence else words
+        return f"{words}, out of memory: {evidence}" if evidence else words
 
     # -- the channel -------------------------------------------------------------------------------------------
 
@@ -466,8 +478,7 @@ class ActorProcess(Listener):
             self._set_timer(EOF_S, lambda: self._judge_closed_channel(until))
 
     def _judge_closed_channel(self, until: float) -> None:
-        """The channel has ended without a report of a death: find out whether the process is dying, or lives without a
-        channel.
+        """The channel has ended, but no death was reported: kill the process, unless it is dying already.
 
         A dying process closes its files first. On a busy machine the rest of its death may take long.
         """
@@ -483,7 +494,7 @@ class ActorProcess(Listener):
                 pass
 
     def _on_message(self, message: Message) -> None:
-        """Handle a message of the worker. After a stop, only the answer to the stop counts."""
+        """Handle a message of the worker. After a stop, only the answer to that stop counts."""
         if not isinstance(message, (Reported, Returned, Finished, Raised)):
             self._on_hello(message)
             return
@@ -493,7 +504,7 @@ class ActorProcess(Listener):
             return
         self._answered = message.number
         if self.phase is Phase.MOVING and message.number > self._move.number:
-            self._is_reset()  # the answer to the first call has come before the answer to the move
+            self._finish_move()  # the answer to the first call has come before the answer to the move
         if self.phase is Phase.BUSY and message.number == self._number:
             self.phase = Phase.IDLE
             if isinstance(message, Reported):
@@ -529,13 +540,13 @@ class ActorProcess(Listener):
 
     def _on_reset(self, reply: Returned | Finished | Raised) -> None:
         if isinstance(reply, Raised):
-            self._is_unusable(reply.error.last_line())
+            self._reject_actor(reply.error.last_line())
         elif not (reply.payload and pickle.loads(reply.payload)):
-            self._is_unusable("reset returned False")
+            self._reject_actor("reset returned False")
         else:
-            self._is_reset()
+            self._finish_move()
 
-    def _is_reset(self) -> None:
+    def _finish_move(self) -> None:
         """The worker now runs the actor that it was handed over to."""
         self._set_timer(None)
         if self._first is not None:
@@ -545,7 +556,7 @@ class ActorProcess(Listener):
             self._tell(self._started)
 
     def _on_unwound(self, reply: Returned | Finished | Raised) -> None:
-        """The worker has been stopped, and can be parked."""
+        """The worker has stopped the actor, and can be parked."""
         if self._parks:
             self._set_timer(None)
             self.phase = Phase.PARKED
@@ -567,7 +578,7 @@ class ActorProcess(Listener):
             return CallRaised(self.actor_id, RemoteError.of(broken))
 
     def _set_timer(self, delay_s: float | None, callback: Callable[[], object] | None = None) -> None:
-        """Set the deadline of this state; there is only ever one."""
+        """Set the time limit of this phase, which replaces the previous one; None sets no limit."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if delay_s is None or callback is None else self._loop.call_later(delay_s, callback)

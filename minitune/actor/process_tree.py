@@ -1,7 +1,11 @@
 """Process trees: list them, stop them, kill them, and find out whether the kernel has killed one for lack of memory.
 
-On Linux children come from `/proc/<pid>/task/*/children`, which is a hundred times cheaper than a scan of all
-processes; elsewhere, or if the kernel was built without that file, they come from psutil.
+The number of a process that is dead and reaped may belong to another process. So a function that kills needs numbers
+that are certain: of children that the caller has not reaped, of descendants below a stopped parent (`freeze`), or of a
+process whose environment shows our marker at this moment (`marked`).
+
+On Linux, children come from `/proc/<pid>/task/*/children`, which is a hundred times cheaper than a scan of all
+processes. Elsewhere, or if the kernel was built without that file, they come from psutil.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ _SIGSTOP: int | None = getattr(signal, "SIGSTOP", None)
 _SIGKILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
 _READ_BYTES = 16 * 1024
 _EXITING = 0x4
-"""Linux's `PF_EXITING`, in the flags that `/proc/<pid>/stat` shows."""
+"""Linux's `PF_EXITING`, one of the flags that `/proc/<pid>/stat` shows."""
 _EVERY_KIND = 0x40000000
 """Linux's `__WALL`: includes children that send no signal at their end, as `clone` can make them."""
 _COUNTER = "oom_kill"
@@ -95,7 +99,7 @@ def _children_by_psutil(pid: int) -> list[int]:
 
 
 def send_signal(pid: int, signum: int) -> bool:
-    """Send a signal.
+    """Send a signal to a process.
 
     Returns:
         Whether the process exists and we may signal it.
@@ -152,7 +156,7 @@ class Hunt:
     """Kills processes with their descendants, and remembers them until they are dead.
 
     A killed process exists for a while, for hundreds of milliseconds if it has much memory to free. During that time it
-    shows no environment by which it could be found again.
+    shows no environment by which it could be found again. Its start time distinguishes it from a later process.
     """
 
     def __init__(self) -> None:
@@ -165,7 +169,7 @@ class Hunt:
             roots: Processes that the caller may kill.
 
         Returns:
-            How many of all processes that were ever killed are not yet dead.
+            How many of all processes that this object has killed are not yet dead.
         """
         for pid in freeze(roots):
             started = life(pid)
@@ -175,11 +179,20 @@ class Hunt:
         self._hit = {pid: started for pid, started in self._hit.items() if life(pid) == started}
         return len(self._hit)
 
+    def strike_marked(self, markers: Collection[str], roots: Iterable[int] = ()) -> int:
+        """Do the same with all processes that carry one of the markers, and with `roots`.
+
+        Returns:
+            As `strike`; 1 if no file descriptor is free to look at processes.
+        """
+        try:
+            return self.strike([*roots, *marked(markers)])
+        except OSError:
+            return 1
+
 
 def life(pid: int) -> str:
-    """Return the start time of a process, which distinguishes it from a later one with the same number. Empty if it is
-    dead.
-    """
+    """Return the start time of a process, which distinguishes it from a later one of the same number; empty if dead."""
     if not sys.platform.startswith("linux"):
         return _life_by_psutil(pid)
     try:
@@ -287,11 +300,11 @@ class MemoryKills:
         self._seen = self._read()
 
     def look(self) -> None:
-        """A worker is started: kills before this moment explain no later death."""
+        """Call this when a worker is started: kills before this moment explain no later death."""
         self._seen = self._read()
 
     def claim(self) -> str:
-        """A process died of SIGKILL that we have not sent.
+        """Call this when a worker has died of a SIGKILL that we have not sent.
 
         Returns:
             The evidence that it was killed for lack of memory, in words; empty if there is none.
@@ -327,9 +340,7 @@ def _group_counters(proc: str, cgroups: str) -> list[str]:
 
 
 def _read_counter(path: str) -> int | None:
-    """Return the counter in a file of lines such as `oom_kill 3`; None if it has none. Runs for each worker that is
-    started.
-    """
+    """Return the counter in a file of lines such as `oom_kill 3`; None if there is none. Called for each worker."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -346,18 +357,33 @@ def _read_counter(path: str) -> int | None:
     return None
 
 
-# -- the sweep ---------------------------------------------------------------------------------------------------------
-class Sweep:
-    """Kills all processes that carry a marker, pass by pass on the driver's loop, until none is left. Used without a
-    zygote.
+# -- sweeps by marker --------------------------------------------------------------------------------------------------
+def sweep(markers: Collection[str], limit_s: float, roots: Callable[[], Collection[int]] = tuple) -> None:
+    """Kill all processes that carry a marker, pass by pass, until none is left. Blocks.
 
-    One pass reads all processes of the machine, so the intervals between passes grow.
+    Args:
+        markers: See `marked`.
+        limit_s: Seconds after which the rest is left alive.
+        roots: Called before each pass for processes to kill with their trees, whatever their environment shows.
+    """
+    until = time.monotonic() + limit_s
+    hunt = Hunt()
+    quiet_passes = 0
+    while quiet_passes < QUIET_PASSES and time.monotonic() < until:
+        quiet_passes = 0 if hunt.strike_marked(markers, roots()) else quiet_passes + 1
+        time.sleep(SWEEP_TICK_S)
+
+
+class Sweep:
+    """Does the work of `sweep` on the driver's loop, for at most `KILL_CONFIRM_S`.
+
+    The intervals between passes grow, because one pass reads all processes of the machine.
 
     Args:
         loop: Calls back between two passes.
-        markers: The markers of the processes to kill, in their environment.
-        roots: Called before each pass for processes to kill with their trees, whatever their environment shows.
+        markers: See `sweep`.
         on_done: Called with whether a process survived. Never called from the constructor.
+        roots: See `sweep`.
         hunt: The processes that were killed already.
     """
 
@@ -380,10 +406,7 @@ class Sweep:
         loop.call_later(0.0, self._turn)
 
     def _turn(self) -> None:
-        try:
-            left = self._hunt.strike([*self._roots(), *marked(self._markers)])
-        except OSError:  # no file descriptor is free to look at processes
-            left = 1
+        left = self._hunt.strike_marked(self._markers, self._roots())
         self._quiet_passes = 0 if left else self._quiet_passes + 1
         if self._quiet_passes < QUIET_PASSES and time.monotonic() < self._until:
             self._loop.call_later(self._pause_s, self._turn)

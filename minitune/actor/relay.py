@@ -415,7 +415,7 @@ class _RelayedEnd(DriverEnd):
         if self._handle is None:
             return
         try:
-            self._reader.feed(data, self._handle)
+            self._feed(data, self._handle)
         except ProtocolError as error:
             self.fail(error)
 
