@@ -6,26 +6,26 @@
     RelayLauncher  <== one TCP link ==> serve(): a launcher of that machine  <-- control channel, report pipe -->
 
 The relay does not read messages. It has a launcher of its own, so the life of a worker (start, exit code, peak memory,
-the kill of its whole tree) is the same as on the driver's machine. It tells the driver the events of a `Listener`. All
-data of a worker goes over one connection, in order, so its last messages come before its death. Nothing polls, and no
-thread is between the connection and the driver's loop.
+the kill of its whole tree) is the same as on the driver's machine. It reports that life as the events of a `Listener`.
+All data of a worker goes over one connection, in order, so its last messages come before its death. Nothing polls, and
+no thread is between the connection and the driver's loop.
 
-The end of the connection shows that the other side is gone. If the driver is gone, the relay kills its workers and
-exits. If the relay is gone, the template process of its workers kills them and exits, within `CLOSE_S`. The driver
-reports their end only after that time, because the next attempt of a trial must not meet the last one.
+Either side takes the end of the connection for the death of the other side. If the driver is gone, the relay kills its
+workers and exits. If the relay is gone, the zygote of its workers kills them and exits, within `CLOSE_S`. The driver
+reports their ends only after that time, because two attempts of a trial must never run at the same time.
 
-A packet is a kind, the number of a worker, a length, and a body.
+The connection carries packets: a kind, the number of a worker, a length, and a body.
 """
 
 from __future__ import annotations
 
 import hmac
+import itertools
 import os
 import socket
 import struct
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from minitune.actor import process_tree
@@ -52,7 +52,7 @@ _BODY_BYTES = 64 * 1024 * 1024
 _GREETING_BYTES = 4096
 """The longest body that is accepted from a peer that has not shown the secret yet."""
 CONNECT_S = 30.0
-"""For a relay to reach the driver."""
+"""Seconds for a relay to reach the driver."""
 
 # From the driver.
 _LAUNCH, _CONTROL, _REPORTS, _SIGNAL, _KILL, _FORCE, _CLOSE_ENDS, _LEAVE, _PRELOAD = range(1, 10)
@@ -125,7 +125,7 @@ class Link:
             self.on_end(reason)
 
     def close(self) -> None:
-        """Close the connection. Any number of times; `on_end` is not called."""
+        """Close the connection, without a call of `on_end`. May be called any number of times."""
         if self._is_open:
             self._is_open = False
             self._channel.close()
@@ -136,7 +136,7 @@ class Greeting(NamedTuple):
     """The first message of a relay: its name and its node.
 
     Attributes:
-        name: The name by which the driver has asked for it.
+        name: The name that the driver has given it.
         host: Name of its machine.
         facts: Other facts, as texts by name.
     """
@@ -162,7 +162,7 @@ def serve(
         secret: Proves that this is a relay of that driver.
         keep_descendants: See `make_launcher`.
         needed: See `make_launcher`.
-        path: The driver's `sys.path`. What is preloaded may need a module from there.
+        path: The driver's `sys.path`. A preload may import a module from there.
 
     Raises:
         OSError: If the driver cannot be reached within `CONNECT_S`.
@@ -188,7 +188,7 @@ class _Relay:
         self._loop = loop
         self._link = Link(loop, end, self._on_packet, lambda reason: self._leave())
         self._launcher = make_launcher(loop, new_run_id(), keep_descendants, needed)
-        self._workers: dict[int, _Carried] = {}
+        self._workers: dict[int, _RelayedWorker] = {}
         self._memory_kills = MemoryKills()
 
     def greet(self, secret: str, greeting: Greeting) -> None:
@@ -197,7 +197,7 @@ class _Relay:
         self._link.send(_HELLO, 0, join_fields([secret, greeting.name, greeting.host, *facts]))
 
     def close(self) -> None:
-        """Kill the workers that are left and free everything. Blocks for a short, bounded time."""
+        """Kill the remaining workers and release everything. Blocks for a short, bounded time."""
         self._launcher.close()
         for worker in self._workers.values():
             worker.close()
@@ -231,7 +231,7 @@ class _Relay:
 
     def _launch(self, number: int, body: bytes) -> None:
         self._memory_kills.look()
-        worker = _Carried(self._loop, self._link, self._memory_kills, number, self._workers)
+        worker = _RelayedWorker(self._loop, self._link, self._memory_kills, number, self._workers)
         try:
             preload, alone = map(bool, split_fields(body))
             worker.token, control, reports = self._launcher.launch(worker, preload, alone)
@@ -242,27 +242,27 @@ class _Relay:
         worker.carry({_CONTROL: control, _REPORTS: reports})
 
 
-class _Carried(Listener):
-    """A worker, at its relay. Passes on the bytes of its channels and the events of its launcher.
+class _RelayedWorker(Listener):
+    """A worker, as its relay sees it. Passes on the bytes of its channels and the events of its launcher.
 
     Args:
         loop: The relay's loop.
         link: To the driver.
         memory_kills: Evidence of kills for lack of memory on this machine.
         number: The driver's number of the worker.
-        workers: All of the relay, by number; this one leaves it when it is gone.
+        workers: All workers of the relay, by number. This one removes itself when it is gone.
     """
 
-    def __init__(self, loop: Loop, link: Link, memory_kills: MemoryKills, number: int, workers: dict[int, _Carried]):
+    def __init__(
+        self, loop: Loop, link: Link, memory_kills: MemoryKills, number: int, workers: dict[int, _RelayedWorker]
+    ):
         self.token = ""
         self.ends: dict[int, DriverEnd] = {}
-        self._loop, self._link, self._memory_kills, self._number, self._workers = (
-            loop,
-            link,
-            memory_kills,
-            number,
-            workers,
-        )
+        self._loop = loop
+        self._link = link
+        self._memory_kills = memory_kills
+        self._number = number
+        self._workers = workers
         self._pid = 0
         self._evidence = ""
 
@@ -276,7 +276,7 @@ class _Carried(Listener):
         return lambda data: self._link.send(kind, self._number, data)
 
     def _on_broken(self, error: ChannelClosedError | ProtocolError) -> None:
-        """Tell the driver of the end of a channel, unless the process is dying: that closes its files first."""
+        """Report the end of a channel, unless the process is dying: a dying process closes its files first."""
         self._judge(self._loop.time() + KILL_CONFIRM_S)
 
     def _judge(self, until: float) -> None:
@@ -293,7 +293,7 @@ class _Carried(Listener):
                 pass
 
     def close(self) -> None:
-        """Close its channels. Any number of times."""
+        """Close its channels. May be called any number of times."""
         for end in self.ends.values():
             end.close()
 
@@ -347,8 +347,8 @@ class RelayListener:
     Args:
         loop: The driver's loop.
         host: The address of this machine by which the others reach it.
-        on_relay: Called with the greeting of each relay that has shown the secret, and its link, on the loop. It
-            returns False for a relay that is not expected, whose connection is closed then.
+        on_relay: Called on the loop with the greeting of each relay that has shown the secret, and its link. Returns
+            False for a relay that is not expected; its connection is closed then.
     """
 
     def __init__(self, loop: Loop, host: str, on_relay: Callable[[Greeting, Link], bool]):
@@ -364,7 +364,7 @@ class RelayListener:
     def _on_ready(self, mask: int) -> None:
         try:
             end, _ = self._server.accept()
-        except OSError:  # it is gone already, or no descriptor is left
+        except OSError:  # the relay is gone already, or no descriptor is free
             return
         stranger = Link(self._loop, end, lambda *packet: None, lambda reason: None, _GREETING_BYTES)
         stranger.handle = lambda kind, number, body: self._on_greeting(stranger, kind, body)
@@ -384,7 +384,7 @@ class RelayListener:
             link.close()
 
     def close(self) -> None:
-        """Listen no more. Any number of times."""
+        """Stop listening. May be called any number of times."""
         if self._server.fileno() >= 0:
             self._loop.unwatch(self._server.fileno())
             self._server.close()
@@ -420,7 +420,7 @@ class _RelayedEnd(DriverEnd):
             self.fail(error)
 
     def fail(self, error: ChannelClosedError | ProtocolError) -> None:
-        """Nothing more will come."""
+        """Report that no further message can arrive."""
         if self._handle is not None:
             self._handle = None
             self._on_broken(error)
@@ -434,7 +434,7 @@ class _RelayedEnd(DriverEnd):
         self._send(*frames)
 
     def read(self) -> bool:
-        """See `DriverEnd.read`. The link hands over all that it reads."""
+        """See `DriverEnd.read`. The link has handed over everything that has arrived."""
         return False
 
     def close(self) -> None:
@@ -451,7 +451,7 @@ class RelayLauncher:
 
     Attributes:
         greeting: The relay's greeting; None until it has connected.
-        is_lost: Whether it is gone, or about to go. It launches no more workers.
+        is_lost: Whether it is gone, or about to exit. It launches no more workers.
         cause: Why it is gone, as a text.
     """
 
@@ -463,7 +463,7 @@ class RelayLauncher:
         self._loop, self._on_free = loop, on_free
         self._link: Link | None = None
         self._listeners: dict[int, tuple[Listener, _RelayedEnd, _RelayedEnd]] = {}
-        self._numbers: Iterator[int] = iter(range(1, 2**32))
+        self._numbers = itertools.count(1)
         self.cause = ""
         self._timer: Timer | None = None
         self._evidence = ""
@@ -482,11 +482,13 @@ class RelayLauncher:
         return bool(self._listeners)
 
     def lose(self, cause: str, is_certain: bool = False) -> None:
-        """The relay is gone, or cannot be reached. Its workers are told of that after `CLOSE_S`. Any number of times.
+        """The relay is gone, or cannot be reached: report the loss of its workers after `CLOSE_S`.
+
+        May be called any number of times.
 
         Args:
             cause: Why, as a text that follows "the relay".
-            is_certain: Whether this is more exact than the end of the connection.
+            is_certain: Whether this cause is more exact than an earlier one.
         """
         if is_certain or not self.cause:
             self.cause = cause
@@ -495,7 +497,8 @@ class RelayLauncher:
             self._timer = self._loop.call_later(CLOSE_S, self._bury)
 
     def _bury(self) -> None:
-        """Tell that its workers are lost with it: they are dead by now."""
+        """Report that its workers are lost with it. They are dead by now."""
+        self._timer = None
         if self._link is not None:
             self._link.close()
         where = f" on {self.greeting.host}" if self.greeting else ""
@@ -506,7 +509,7 @@ class RelayLauncher:
         self._on_free(self)
 
     def leave(self) -> None:
-        """Tell the relay to end itself and what it has."""
+        """Tell the relay to kill its workers and to exit."""
         self.is_lost = True
         if self._link is not None:
             self._link.send(_LEAVE, 0)
@@ -515,17 +518,17 @@ class RelayLauncher:
 
     @property
     def hello_s(self) -> float:
-        """See `Launcher.hello_s`. Its first worker may have to wait for what is preloaded."""
+        """See `Launcher.hello_s`. The first worker may have to wait for the preload."""
         return INTERPRETER_HELLO_S + len(self._preloads) * PRELOAD_S
 
     def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd, DriverEnd]:
-        """See `Launcher.launch`. A worker of a lost relay is told so."""
+        """See `Launcher.launch`. If the relay is lost, the listener hears that soon."""
         number = next(self._numbers)
         control = _RelayedEnd(self._sender(_CONTROL, number))
         reports = _RelayedEnd(self._sender(_REPORTS, number))
         self._listeners[number] = (listener, control, reports)
         self._send(_LAUNCH, number, join_fields(["preload" if preload else "", "alone" if alone else ""]))
-        if self.is_lost and (self._timer is None or self._timer.callback is None):
+        if self.is_lost and self._timer is None:
             self._timer = self._loop.call_later(0.0, self._bury)
         return str(number), control, reports
 
@@ -542,19 +545,20 @@ class RelayLauncher:
         self._send(_FORCE, int(token))
 
     def preload(self, action: bytes) -> None:
-        """See `Launcher.preload`. Each relay does it once for all workers that it has, one after the other."""
+        """See `Launcher.preload`. A relay that connects later gets the action then."""
         self._preloads.append(action)
         self._send(_PRELOAD, 0, action)
 
     def is_ending(self, pid: int) -> bool:
-        """See `Launcher.is_ending`. The relay has looked already, before it told of the end of a channel."""
+        """See `Launcher.is_ending`. The relay has checked that before it reported the end of the channel."""
         return False
 
     def close(self) -> None:
-        """See `Launcher.close`. It does not wait for the relay."""
+        """See `Launcher.close`. Does not wait for the relay."""
         self.leave()
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         self._listeners.clear()
         if self._link is not None:
             self._link.close()
@@ -596,7 +600,7 @@ class RelayLauncher:
         elif kind == _BROKEN:
             control.fail(ChannelClosedError("end of file"))
         elif kind == _REFUSED:
-            self._gone(number)
+            del self._listeners[number]
             listener.on_refused(as_text(body))
         else:
             code, peak, survivors, evidence = split_fields(body)
@@ -605,11 +609,7 @@ class RelayLauncher:
             if kind == _EXITED:
                 listener.on_exited(exit_code, int(peak or b"0"))
             elif kind == _GONE:
-                self._gone(number)
+                del self._listeners[number]
                 listener.on_gone(exit_code, int(peak or b"0"), bool(survivors))
         if not self._listeners and not self.is_lost:
             self._on_free(self)
-
-    def _gone(self, number: int) -> None:
-        with suppress(KeyError):
-            del self._listeners[number]

@@ -36,7 +36,11 @@ class Driver:
         self.launcher = RelayLauncher(self.loop, self.freed.append)
         self.listener = RelayListener(self.loop, "127.0.0.1", self._attach)
         self.processes: set[ActorProcess] = set()
-        self.process = ActorProcess(self.loop, self.launcher, self.told.append, self.processes, self.launcher)
+        self.process = self.new_process()
+        self.boot = Boot(Place(), dumps(counter, "the factory"), search_path(), tuple(sys.argv))
+
+    def new_process(self) -> ActorProcess:
+        return ActorProcess(self.loop, self.launcher, self.told.append, self.processes, self.launcher)
 
     def _attach(self, greeting: Greeting, link: Link) -> bool:
         if greeting.name == "one":
@@ -83,8 +87,7 @@ def relay(driver: Driver) -> Iterator[subprocess.Popen[bytes]]:
     driver.launcher.preload(dumps(_load, "the action"))
     relay = driver.serve(driver.listener.secret)
     driver.until(lambda: driver.launcher.greeting)
-    boot = Boot(Place(), dumps(counter, "the factory"), search_path(), tuple(sys.argv))
-    driver.process.start(Started("a", 0, "far", None), boot)
+    driver.process.start(Started("a", 0, "far", None), driver.boot)
     assert isinstance(driver.next(), Started)
     yield relay
     driver.launcher.leave()
@@ -124,6 +127,12 @@ def test_the_death_of_the_relay_is_no_fault_of_the_worker(driver: Driver, relay:
     assert "the relay on far is gone" in event.cause
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+    driver.new_process().start(Started("b", 0, "far", None), driver.boot)  # too late
+    event = driver.next()
+    assert isinstance(event, Exited)
+    assert (event.actor_id, event.kind, event.counts) == ("b", "refused", False)
+    assert "the relay on far is gone" in event.cause
 
 
 def test_a_stranger_is_turned_away(driver: Driver) -> None:
