@@ -1,6 +1,10 @@
-"""How workers are started: the interface of a launcher, the functions that every launcher needs, and the start method.
+"""How workers are started: the interface of a launcher, what all launchers share, and the start method.
 
-A driver loads this module and the template before the rest of this package, so it must import little.
+A launcher starts workers, watches them, and kills them with all their descendants. Each worker has a name, the *token*,
+and a *marker*, which consists of the group's identifier and the token. The marker stands in the environment of the
+worker and of all its descendants.
+
+A driver loads this module and `zygote_process` before the rest of this package, so they must import little.
 """
 
 from __future__ import annotations
@@ -45,14 +49,14 @@ class Listener:
 
 
 class Launcher(Protocol):
-    """Starts processes, watches them and kills their trees. Only `close` blocks."""
+    """Starts workers, watches them and kills their trees. Only `close` blocks."""
 
     importing: str
     """The package that a preload is importing at the moment, if that takes long; otherwise empty."""
 
     @property
     def hello_s(self) -> float:
-        """How many seconds a worker may take until its first message."""
+        """Seconds that a worker may take until its first message."""
         ...
 
     def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd, DriverEnd]:
@@ -64,7 +68,7 @@ class Launcher(Protocol):
             alone: Whether the worker needs a parent process of its own, which forks no other worker.
 
         Returns:
-            Its name, for the other methods, and the driver's ends of its control channel and its report pipe.
+            Its token, and the driver's ends of its control channel and its report pipe.
 
         Raises:
             OSError: If no file descriptor is free.
@@ -84,11 +88,11 @@ class Launcher(Protocol):
         ...
 
     def is_ending(self, pid: int) -> bool:
-        """Whether a worker whose channel has ended is dead or about to be, and that will be told."""
+        """Whether a worker whose channel has ended is dead or dying; if so, the listener will hear of it."""
         ...
 
     def preload(self, action: bytes) -> None:
-        """Call a pickled function once for all workers that are launched with `preload`, if the launcher can."""
+        """Call a pickled function once for all workers that are launched with `preload`, if possible."""
         ...
 
     def close(self) -> None:
@@ -97,7 +101,7 @@ class Launcher(Protocol):
 
 
 def new_run_id() -> str:
-    """Return a new mark of a group: 16 hexadecimal digits."""
+    """Return the identifier of a new group of workers: 16 hexadecimal digits."""
     return os.urandom(8).hex()
 
 
@@ -107,7 +111,7 @@ def marker_of(run_id: str, token: str) -> str:
 
 
 def worker_environment(run_id: str, token: str = "0") -> dict[str, str]:
-    """Return the environment for a new process; its mark identifies the process and all its descendants.
+    """Return the environment for a new process, with its marker.
 
     Args:
         run_id: Identifies the group.
@@ -123,7 +127,7 @@ def worker_environment(run_id: str, token: str = "0") -> dict[str, str]:
 
 
 def nesting_depth() -> int:
-    """Return how many actors this process runs in, one inside the other."""
+    """Return in how many workers this process runs, one inside the other."""
     return len(f"{os.environ.get(WITHIN_VARIABLE, '')} {os.environ.get(TRIAL_VARIABLE, '')}".split())
 
 
@@ -181,9 +185,7 @@ def start_method() -> str:
 
 
 def _can_use_zygote() -> bool:
-    """Whether this system supports the zygote. A sandbox may have the function and forbid the call, so the calls are
-    tried.
-    """
+    """Whether this system supports the zygote. A sandbox may forbid a call that exists, so one is tried."""
     if sys.platform != "linux" or not hasattr(os, "fork") or not hasattr(os, "pidfd_open"):
         return False
     try:

@@ -1,4 +1,7 @@
-"""The event loop of a driver: descriptors, timers, and calls from other threads. It never polls."""
+"""The event loop of a driver: descriptors, timers, and calls from other threads. It never polls.
+
+A signal handler, and any other thread, may wake the loop through a socket pair that it watches.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,7 @@ class Timer:
 
 
 class Loop:
-    """Waits for descriptors and timers, and calls back. One thread may use it; `wake` and `post` are safe in any
-    thread.
-    """
+    """Waits for descriptors and timers, and calls back. For one thread; others may call `wake`, `post` and `halt`."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -83,7 +84,7 @@ class Loop:
     def _poke(self) -> None:
         try:
             self._wake_in.send(b"w")
-        except OSError:  # the pipe is full, so the loop wakes up anyway; or it is closed
+        except OSError:  # the buffer is full, so the loop wakes up anyway; or the loop is closed
             pass
 
     def _drain(self) -> None:

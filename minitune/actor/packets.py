@@ -1,6 +1,6 @@
 """Packets: the messages between driver and zygote, some with file descriptors. Linux only.
 
-This module imports almost nothing, because the zygote imports it before it can fork the first worker.
+A packet is a list of texts. `zygote` has a table of them. The socket keeps packets apart (`SOCK_SEQPACKET`).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from collections.abc import Sequence
 from minitune.actor.messages import as_text, join_fields, split_fields
 
 PACKET_BYTES = 128 * 1024
-"""The longest packet between driver and zygote."""
+"""The longest packet."""
 _MOST_DESCRIPTORS = 2
 
 
 def send_packet(end: socket.socket, fields: list[str], descriptors: Sequence[int] = ()) -> None:
     """Send one packet, with up to two descriptors. Never blocks.
 
-    If too many descriptors are in the socket already, the packet is sent without its descriptors, and the receiver sees
-    that.
+    If too many descriptors are in the socket already, the packet is sent without its own. The receiver then finds fewer
+    than it expects.
 
     Raises:
         BlockingIOError: If the receiver has to read first.

@@ -1,4 +1,8 @@
-"""The surroundings of the code in a worker: saved at the start, changed for an actor, restored for the next one."""
+"""The surroundings of user code in a worker: saved at the start, set for an actor, restored for the next one.
+
+They are the working directory, the output files, the environment, and what else user code may change in its process:
+signal handlers, limits, the file mode mask, paths, warnings, logging.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +61,9 @@ def arm_stack_dump() -> None:
 def dump_stacks() -> None:
     """Write the stacks of all threads to standard error.
 
-    A thread that holds the interpreter's lock can do that safely. A signal handler does not hold it: it may read a
-    stack while another thread changes it, and crash. So the signal is only used if user code does not release the lock.
+    This is safe, because the calling thread holds the interpreter's lock. The handler of SIGUSR2 does not hold it: it
+    may read a stack while another thread changes it, and crash. So the driver sends SIGUSR2 only if this call does not
+    come, because user code does not release the lock.
     """
     if sys.platform != "win32" and hasattr(signal, "SIGUSR2"):
         faulthandler.unregister(signal.SIGUSR2)
@@ -82,7 +87,7 @@ def line_buffer_c_output() -> None:
 
 
 class Surroundings:
-    """The state of this process before any user code ran. For the main thread."""
+    """The state of this process before any user code ran. Use it on the main thread."""
 
     def __init__(self) -> None:
         self._directory = _read_directory()
@@ -258,7 +263,7 @@ def _environment() -> dict[Any, Any]:
 
 
 def _with(environment: dict[Any, Any], variables: Mapping[str, str | None]) -> dict[Any, Any]:
-    """A copy of an environment in which some variables are set, or removed if the value is None."""
+    """Return a copy of an environment in which variables are set, or removed if the value is None."""
     copy = environment.copy()
     for name, value in variables.items():
         key = os.environ.encodekey(name)

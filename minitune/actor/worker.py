@@ -146,7 +146,7 @@ def _die_of(number: int) -> None:
 
 # -- the worker --------------------------------------------------------------------------------------------------------
 class Worker:
-    """The state of a worker.
+    """A worker's process, except for user code.
 
     Args:
         seat: See `Seat`.
@@ -166,10 +166,10 @@ class Worker:
         self.executor.new_reports = partial(ReportPipe, self, seat.reports)
         self._object: Any = None
         self._surroundings: Surroundings | None = None
-        self._is_asked_to_stop = False
+        self._is_asked_to_stop = False  # by Quit; from then on, SIGTERM ends user code by an exception
         self._is_reusable = False
-        self._is_moving = False  # stays True if the move fails
-        self._mask: Iterable[int] = ()
+        self._is_moving = False  # from a Move to the reset of the object; stays True if the move fails
+        self._mask: Iterable[int] = ()  # the blocked signals before a fork
         self._control_thread = 0
 
     # -- the main thread ---------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class Worker:
         self.leave()
 
     def _make(self, boot: Boot) -> None:
-        """Take the place and make the object."""
+        """Take the place and make the actor's object. A task, because the factory runs user code."""
         self._is_reusable = boot.is_reusable
         if boot.sys_path:
             sys.path[:] = boot.sys_path
@@ -210,11 +210,10 @@ class Worker:
         self._object = factory(self.executor)
 
     def _arm_termination(self) -> None:
-        """Make SIGTERM end user code by an exception, if the driver has asked for the end; otherwise SIGTERM has its
-        default effect.
+        """Make SIGTERM end user code by an exception if the driver has asked for a stop; otherwise it kills, as always.
 
         A child process that user code forks is no actor and gets the default handler. The signal is blocked during the
-        fork. Otherwise a signal that is sent to the child at once would be lost in our handler.
+        fork, so that a signal to the child that comes at once does not run our handler.
         """
         _signal.signal(_signal.SIGTERM, self._on_terminate)
         if sys.platform != "win32" and hasattr(os, "register_at_fork"):
@@ -317,6 +316,7 @@ class Worker:
             self._answer_value(call.number, value)
 
     def _on_quit(self, message: Quit) -> None:
+        """Stop or park the actor's object, however that ends, and then exit or stay."""
         self._is_asked_to_stop = True
         try:
             stop = getattr(self._object, "stop", None)
@@ -370,7 +370,7 @@ class Worker:
         if not self._seat.reaper_pid:
             if process_tree.marked([self._seat.marker]):
                 return True
-            time.sleep(SWEEP_TICK_S)  # see `tree.marked`
+            time.sleep(SWEEP_TICK_S)  # see `process_tree.marked`
             return bool(process_tree.marked([self._seat.marker]))
         marker = self._seat.marker.encode()
         for pid in process_tree.children(self._seat.reaper_pid, has_one_thread=True):
@@ -401,6 +401,7 @@ class Worker:
     # -- answers -----------------------------------------------------------------------------------------------
 
     def _answer(self, number: int, future: Future[Any]) -> None:
+        """Answer a call with the outcome of a Future that is done."""
         error = CancelledError() if future.cancelled() else future.exception()
         if error is not None:
             self._send(Raised(number, RemoteError.of(error)))

@@ -1,9 +1,20 @@
-"""The template process: forks fresh workers, reaps them, and kills the processes that they leave. Linux only.
+"""The zygote: a process that forks workers, reaps them, and kills the processes that they leave. Linux only.
 
-It is a new interpreter, never a fork of the driver, and single-threaded. So forking is safe, and the parent-death
-signal, which fires when the forking *thread* ends, fires only when this process ends. As the real parent it gets exact
-exit statuses. As child subreaper it becomes the parent of every orphan of its workers, so no descendant escapes. It
-communicates with the driver over one inherited socket pair that keeps packets apart and carries descriptors.
+It has imported what all workers need, so a worker that it forks is ready at once. Three properties make it safe:
+
+- It is a new interpreter, never a fork of the driver, and has one thread. A fork copies only the forking thread, so a
+  lock that another thread holds would stay locked in the child for ever. And the parent-death signal, which fires when
+  the forking *thread* ends, fires only when this process ends.
+- It is the parent of the workers. So it gets exact exit statuses, and a worker's number belongs to the worker until the
+  zygote has reaped it.
+- It is child subreaper: it becomes the parent of every orphan of its workers, so no descendant escapes.
+
+It communicates with the driver over one inherited socket pair that keeps packets apart and carries descriptors. When
+the driver dies or closes the socket, the zygote kills its workers and exits.
+
+A tree is killed in passes, between which the loop continues (`_sweep`). Each pass stops and kills the worker, if it
+lives, and the orphans that belong to it, with all their descendants. The tree is dead when a pass finds nothing. A
+sweep begins when the driver asks for it, or when the worker has died.
 
 ::
 
@@ -11,8 +22,8 @@ communicates with the driver over one inherited socket pair that keeps packets a
     setup  keep_descendants, modules, sys_path
     preload  (+ file with a pickled function)     importing  name of a package, while that takes long
                                                   preloaded  error, why it must not be used
-    fork  token, marker  (+ channel end)          forked  token, pid  (+ pidfd)  |  refused  token, reason
-                                                  |  forbidden  token, reason  (+ channel end)
+    fork  token, marker  (+ ends of channels)     forked  token, pid  (+ pidfd)  |  refused  token, reason
+                                                  |  forbidden  token, reason  (+ ends of channels)
     signal  token, number, whole group
     kill  token                                   exited  token, exit code, peak bytes    (some of its tree lives)
                                                   gone  token, exit code, peak bytes, survivors
@@ -76,7 +87,7 @@ class _Worker:
 
 
 class Zygote:
-    """The loop of the template process.
+    """The loop of the zygote.
 
     Args:
         end: The socket to the driver.
@@ -92,9 +103,7 @@ class Zygote:
         self._sweeping: dict[str, _Worker] = {}
         self._unsent: deque[tuple[list[str], Sequence[int]]] = deque()
         self._driver = os.pidfd_open(driver_pid)
-        if (
-            os.getppid() != driver_pid
-        ):  # the driver died before the check, so the descriptor may belong to another process
+        if os.getppid() != driver_pid:  # the driver died before that: the descriptor may be of another process
             os._exit(0)
         self._wakeup, self._wakeup_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._marker_address = _marker_address()
@@ -165,9 +174,7 @@ class Zygote:
         return None
 
     def _set_up(self, keep_descendants: str, needed: str, *path: str) -> None:
-        """Take over the driver's path, because only that may have cloudpickle, and import the modules that all workers
-        need.
-        """
+        """Take over the driver's path, which may be the only one with cloudpickle, and import what all workers need."""
         self._keep_descendants = keep_descendants == "keep"
         sys.path[:] = path
         for module in ("cloudpickle", *needed.split()):
@@ -175,9 +182,7 @@ class Zygote:
         gc.freeze()
 
     def _tell(self, fields: list[str], descriptors: Sequence[int] = ()) -> None:
-        """Send to the driver, now or later. If we waited for a driver that does not read, we would not notice its
-        death.
-        """
+        """Send a packet to the driver, now or later. Waiting for the driver would hide its death."""
         self._unsent.append((fields, descriptors))
         self._flush()
 
@@ -233,9 +238,7 @@ class Zygote:
         return None
 
     def _become_worker(self, marker: str, channels: Sequence[int]) -> worker.Seat:
-        """Run the first steps of a forked child. The order matters: first make sure that nothing can outlive the
-        zygote.
-        """
+        """Make a forked child a worker. The order matters: first make sure that it cannot outlive the zygote."""
         self._prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
         if os.getppid() != self._pid:  # the zygote died before the call above
             os._exit(1)
@@ -255,9 +258,7 @@ class Zygote:
         return worker.Seat(end=end, reports=reports, marker=marker, reaper_pid=self._pid)
 
     def _signal(self, token: str, number: str, whole_group: str) -> None:
-        """Send a signal to a worker. Only its parent can do so safely, because it knows whether the pid still belongs
-        to it.
-        """
+        """Send a signal to a worker, unless it is reaped: then its number may belong to another process."""
         tracked = self._workers.get(token)
         if tracked is None or tracked.exit_code is not None:
             return
@@ -316,8 +317,8 @@ class Zygote:
         """Find those of our children that are orphans of this worker.
 
         Returns:
-            They, and whether some children do not show to which worker they belong: a process that is just starting
-                another program shows no environment.
+            The orphans; and whether another child does not show to which worker it belongs. A process shows no
+                environment while it starts another program.
         """
         orphans, unknown = [], False
         for pid in process_tree.children(self._pid, has_one_thread=True):
@@ -353,9 +354,8 @@ class Zygote:
             if not pids:
                 break
             hunt.strike(pids)
-            select.select(
-                [self._wakeup], [], [], SWEEP_TICK_S
-            )  # not the driver's socket, which is at its end and would always be ready
+            # Not with `_poll`: the driver's socket is at its end and would always be ready.
+            select.select([self._wakeup], [], [], SWEEP_TICK_S)
             _drain(self._wakeup)
         os._exit(0)
 
@@ -390,7 +390,7 @@ class Zygote:
 
     @contextmanager
     def _watching_driver(self) -> Iterator[None]:
-        """Die with the driver while foreign code keeps the loop from checking. Report which package is imported."""
+        """While foreign code keeps the loop from checking, end with the driver and report what is imported."""
         told = ""
 
         def look(number: int, frame: FrameType | None) -> None:
@@ -412,7 +412,7 @@ class Zygote:
 
 
 def main(descriptor: int, driver_pid: int) -> NoReturn:
-    """Run the template process. Never returns, neither in it nor in the workers that it forks.
+    """Run the zygote. Never returns, neither in it nor in the workers that it forks.
 
     Args:
         descriptor: The inherited end of a socket pair.
@@ -483,9 +483,7 @@ def _why_unsafe() -> str:
 
 
 def _marker_address() -> int:
-    """Return the address of the marker's placeholder in the memory that shows our environment to others; 0 if it is
-    missing.
-    """
+    """Return the address of the marker's placeholder in the memory that shows our environment; 0 if it is missing."""
     with open("/proc/self/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
     with open("/proc/self/environ", "rb") as file:
@@ -496,18 +494,14 @@ def _marker_address() -> int:
 
 
 def _show_marker(address: int, marker: str) -> None:
-    """Write the marker into our environment, in place: others see only the memory that existed at the start."""
+    """Write the marker into our environment, in place, because others see only the memory of the start."""
     if address:
         ctypes.memmove(address, marker.encode(), len(marker))
     os.environ[process_tree.TRIAL_VARIABLE] = marker
 
 
 def _reseed() -> None:
-    """Give this worker its own random numbers, because an import in the zygote may have seeded generators for all
-    workers.
-
-    Python's `random` does that itself after a fork.
-    """
+    """Seed generators that an import in the zygote has seeded for all workers. Python's `random` does that itself."""
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
