@@ -333,11 +333,7 @@ class Experiment:
 
     @classmethod
     def get_trainable_name(cls, run_object: Any) -> str:
-        """The name of a trainable.
-
-        Raises:
-            TuneError: If it is neither a name nor callable.
-        """
+        """The name of a trainable. TuneError if it is neither a name nor callable."""
         if not isinstance(run_object, str) and not callable(run_object):
             raise TuneError(
                 f"a trainable must be a function, a Trainable subclass or a name, but got {run_object!r:.200}"
@@ -347,11 +343,7 @@ class Experiment:
 
     @classmethod
     def register_if_needed(cls, run_object: Any) -> str:
-        """Register a trainable under its own name. A name is returned unchanged. Runs do not need this.
-
-        Returns:
-            The name.
-        """
+        """Register a trainable under its own name, and return the name. Runs do not need this."""
         name = cls.get_trainable_name(run_object)
         if not isinstance(run_object, str):
             register_trainable(name, run_object)

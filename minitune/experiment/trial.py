@@ -836,12 +836,7 @@ def best_trial(
 def why_no_best(trials: Sequence[Trial], metric: str) -> str:
     """The reason why `best_trial` has returned None, and what to do about it.
 
-    Args:
-        trials: The trials.
-        metric: The metric's flattened name.
-
-    Returns:
-        One or two sentences without the last full stop. They begin with, for example, `no trial of 2 has reported`.
+    It is one or two sentences without the last full stop, which begin with, for example, `no trial of 2 has reported`.
     """
     beginning = f"no trial of {len(trials)} has reported"
     values = [flat[metric] for flat in (flatten(trial.last_result) for trial in trials) if metric in flat]

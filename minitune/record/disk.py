@@ -27,7 +27,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from typing import Protocol
 
 from minitune.base import descriptors, files
 from minitune.error import TuneError
@@ -62,12 +61,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 # -- sync, settle, delete ----------------------------------------------------------------------------------------------
 
 
-class Syncable(Protocol):
-    """A file that can be synced from another thread: a journal."""
-
-    def sync(self) -> None:
-        """Sync everything written so far to the disk. Blocks. Raises nothing: the journal keeps the error."""
-        ...
+Sync = Callable[[], object]
+"""Syncs everything written so far to the disk, such as `Journal.sync`. Blocks, and raises nothing."""
 
 
 class Housekeeper:
@@ -80,8 +75,8 @@ class Housekeeper:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._syncs: dict[Syncable, float] = {}
-        self._last_sync_s: dict[Syncable, float] = {}
+        self._syncs: dict[Sync, float] = {}
+        self._last_sync_s: dict[Sync, float] = {}
         self._deletions: deque[tuple[str, str]] = deque()
         self._settles: dict[str, tuple[float, str]] = {}
         self._settling: tuple[str, str] | None = None
@@ -92,19 +87,19 @@ class Housekeeper:
 
     # -- chores ------------------------------------------------------------------------------------------------
 
-    def sync_soon(self, journal: Syncable, delay_s: float = SYNC_DELAY_S) -> None:
-        """Sync `journal` within 100 ms, or later if syncs would take more than `SYNC_SHARE`. Does not block."""
+    def sync_soon(self, sync: Sync, delay_s: float = SYNC_DELAY_S) -> None:
+        """Call `sync` within 100 ms, or later if syncs would take more than `SYNC_SHARE`. Does not block."""
         with self._changed:
-            last_s = self._last_sync_s.get(journal, 0.0)
+            last_s = self._last_sync_s.get(sync, 0.0)
             delay_s = max(delay_s, last_s * (1 / SYNC_SHARE - 1))
-            self._syncs.setdefault(journal, time.monotonic() + delay_s)
+            self._syncs.setdefault(sync, time.monotonic() + delay_s)
             self._wake()
 
-    def forget(self, journal: Syncable) -> None:
-        """Stop syncing `journal`, because it is about to sync and close itself."""
+    def forget(self, sync: Sync) -> None:
+        """Do not call `sync` any more, because its journal is about to sync and close itself."""
         with self._changed:
-            self._syncs.pop(journal, None)
-            self._last_sync_s.pop(journal, None)
+            self._syncs.pop(sync, None)
+            self._last_sync_s.pop(sync, None)
 
     def delete(self, path: str, within: str) -> None:
         """Remove a path of the run in the background; see `files.entry_of`. A failure is logged."""
@@ -222,14 +217,14 @@ class Housekeeper:
         while True:
             with self._changed:
                 now, closing = time.monotonic(), self._close_by is not None
-                journal = next((one for one, due in self._syncs.items() if due <= now or closing), None)
-                if journal is None:
+                sync = next((one for one, due in self._syncs.items() if due <= now or closing), None)
+                if sync is None:
                     return
-                del self._syncs[journal]
+                del self._syncs[sync]
             begin = time.monotonic()
-            journal.sync()
+            sync()
             with self._changed:
-                self._last_sync_s[journal] = time.monotonic() - begin
+                self._last_sync_s[sync] = time.monotonic() - begin
 
     def _do_settle(self, key: str, directory: str) -> None:
         again = functools.partial(self.settle, key, directory)

@@ -197,7 +197,7 @@ class Journal:
                 raise self._failure
         elif self._housekeeper is not None and not self._is_unsynced:
             self._is_unsynced = True
-            self._housekeeper.sync_soon(self)
+            self._housekeeper.sync_soon(self.sync)
 
     def by_reference(self, record: dict[str, Any]) -> dict[str, Any]:
         """See `ObjectStore.by_reference`. Use it if the references of a record are needed elsewhere, too.
@@ -283,7 +283,7 @@ class Journal:
         if self._descriptor is None:
             return
         if self._housekeeper is not None:
-            self._housekeeper.forget(self)
+            self._housekeeper.forget(self.sync)
         if self.durability != "process":
             self.sync(at_end=True)
         with self._sync_guard:
@@ -366,7 +366,7 @@ class Journal:
         if now_s - self._missed_s >= LOOK_S:
             return True
         if self._housekeeper is not None:
-            self._housekeeper.sync_soon(self, LOOK_S)
+            self._housekeeper.sync_soon(self.sync, LOOK_S)
         return False
 
     def _is_in_place(self, descriptor: int) -> bool:

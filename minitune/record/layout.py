@@ -413,9 +413,6 @@ def clean_trial_directory(run_path: str, trial_directory: str, recorded: Contain
 
     Returns:
         The names of the removed entries.
-
-    Raises:
-        OSError: If something cannot be removed.
     """
     parent, name = os.path.split(trial_directory)
     is_member = parent == run_path and name not in ("", ".", "..")
@@ -434,9 +431,7 @@ def clean_trial_directory(run_path: str, trial_directory: str, recorded: Contain
 def retire_checkpoint(trial_directory: str, number: int) -> str | None:
     """Rename a surplus checkpoint to a temporary name before it is removed, so that no reader sees a part of it.
 
-    Args:
-        trial_directory: The trial's directory.
-        number: The checkpoint's number. The journal must have its `drop` record.
+    The journal must have its `drop` record.
 
     Returns:
         The path to remove with `files.remove_tree_steps`; None if the checkpoint does not exist.

@@ -203,12 +203,7 @@ class OpenRun:
 class MemoryRun:
     """Replaces an `OpenRun` for a run that writes nothing: no lock, no journal, no files.
 
-    Args:
-        run: The directory that the run would have. It is not created.
-        checkpoints: Which checkpoints are kept, one config for each experiment.
-        metric: The run's metric, or None.
-        mode: Its mode, or None.
-        listen: Called with each record.
+    Its arguments are those of `OpenRun`. It does not create the directory `run`.
     """
 
     def __init__(

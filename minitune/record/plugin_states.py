@@ -119,8 +119,7 @@ class StateKeeper:
     def save(self, *components: str) -> None:
         """Save the states if anything has been recorded since the last save. Blocks.
 
-        Args:
-            *components: If given, save these components only, and save them in any case.
+        If components are given, save only these, and save them in any case.
         """
         begin_s = time.monotonic()
         if components or self._recorder.offset != self._saved_at:
@@ -508,15 +507,8 @@ def renew_references(run: RunDirectory, trials: Sequence[Trial], space: Any) -> 
     """Replace the references of the recorded space by those of `space` in the configurations of unfinished trials.
 
     References at the same place of both spaces correspond. If the spaces have different numbers of references, nothing
-    is replaced.
-
-    Args:
-        run: The directory of the run. It holds the space with which the run was started.
-        trials: The trials of the run. Ended trials are not changed.
-        space: The space with which the run is resumed.
-
-    Raises:
-        TuneError: If `space` has references and the recorded space cannot be read.
+    is replaced. If `space`, with which the run is resumed, has references and the recorded space cannot be read, a
+    TuneError is raised.
     """
     new = list(_references(space))
     old = list(_references(load_tuner_file(run).param_space)) if new else []

@@ -297,11 +297,7 @@ def _checkpoint_fields(checkpoint: CheckpointRecord) -> dict[str, int]:
 
 
 def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
-    """The checkpoint that a `result` or `checkpoint` record commits, or None.
-
-    Raises:
-        ValueError: If a field of the checkpoint is missing or malformed.
-    """
+    """The checkpoint that a `result` or `checkpoint` record commits, or None. ValueError if it is malformed."""
     fields = record.get("checkpoint")
     if fields is None:
         return None
@@ -315,10 +311,6 @@ def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
 
 
 def resources_of(record: Mapping[str, Any]) -> Resources:
-    """The resources in a `trial` or `change` record.
-
-    Raises:
-        ValueError: If the fields are malformed.
-    """
+    """The resources in a `trial` or `change` record. ValueError if they are malformed."""
     fields = record["resources"]
     return Resources(fields["bundles"], fields["strategy"]).shared()

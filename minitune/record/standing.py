@@ -68,17 +68,9 @@ def state_of(run: Story) -> RunState:
 
 
 def read_standing(path: str, decisions: Decisions | None = None, *, unpickle: bool = False) -> tuple[Story, RunState]:
-    """Read a run and its state. Blocks while the journal is read.
+    """Read a run and its state; see `read_run`. Blocks while the journal is read.
 
     If no driver works on the run, trials that had a worker are PENDING, as they would be after a resume.
-
-    Args:
-        path: The run's directory.
-        decisions: Filled from the journal, if given.
-        unpickle: See `read_run`.
-
-    Raises:
-        TuneError: If the journal cannot be read.
     """
     run = read_run(path, decisions=decisions, unpickle=unpickle)
     state = state_of(run)

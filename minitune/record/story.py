@@ -49,6 +49,7 @@ from minitune.experiment.lifecycle import (
     RUNNING,
     STATUS,
     TERMINATED,
+    TRANSITIONS,
     Phase,
     Step,
 )
@@ -68,17 +69,8 @@ from minitune.result import (
 
 # -- what records do ---------------------------------------------------------------------------------------------------
 
-_PHASE_AFTER = {
-    Step.START: Phase.STARTING,
-    Step.TRAIN: Phase.TRAINING,
-    Step.PAUSE: Phase.PAUSED,
-    Step.UNPAUSE: Phase.QUEUED,
-    Step.RETRY: Phase.QUEUED,
-    Step.REVIVE: Phase.QUEUED,
-    Step.STOP: Phase.TERMINATED,
-    Step.FAIL: Phase.ERROR,
-}
-"""The phase after each step. The stricter table of `lifecycle` is not used: a view shows whatever a driver wrote."""
+_PHASE_AFTER = {step: phase for steps in TRANSITIONS.values() for step, phase in steps.items()}
+"""The phase after each step. From which phase a step is allowed does not matter: a view shows what a driver wrote."""
 
 _STEPS = {RUNNING: Step.TRAIN, PAUSED: Step.PAUSE, TERMINATED: Step.STOP, ERROR: Step.FAIL}
 """The step that leads to each status."""
@@ -612,10 +604,7 @@ def read_earlier(argument: str, sources: Any) -> list[EarlierRun]:
 class RunFollower:
     """Reads a run on which a driver may be running, and later reads only the new records. Takes no lock.
 
-    Args:
-        path: The run's directory, or its journal. Without a journal the constructor raises a FileNotFoundError.
-        unpickle: See `read_run`.
-        decisions: See `read_run`.
+    Its arguments are those of `read_run`. Without a journal the constructor raises a FileNotFoundError.
 
     Attributes:
         run: The run as of the last `read_new`.
@@ -1022,10 +1011,7 @@ class PastRun:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> PastRun:
-        """Read a run. Blocks. A driver may be running on it. Unpickles nothing.
-
-        Args:
-            path: The run's directory.
+        """Read the run in a directory. Blocks. A driver may be running on it. Unpickles nothing.
 
         Raises:
             FileNotFoundError: If the directory holds no run.

@@ -97,7 +97,7 @@ def test_a_journal_is_synced_soon_and_once(bound_s: Bound) -> None:
     journal = FakeJournal()
     with Housekeeper() as housekeeper:
         for _ in range(10):
-            housekeeper.sync_soon(journal)
+            housekeeper.sync_soon(journal.sync)
         assert journal.synced.wait(bound_s(10))
         assert housekeeper.wait_idle(bound_s(10))
         assert journal.count == 1
@@ -106,8 +106,8 @@ def test_a_journal_is_synced_soon_and_once(bound_s: Bound) -> None:
 def test_a_forgotten_journal_is_not_synced() -> None:
     journal = FakeJournal()
     housekeeper = Housekeeper()
-    housekeeper.sync_soon(journal)
-    housekeeper.forget(journal)
+    housekeeper.sync_soon(journal.sync)
+    housekeeper.forget(journal.sync)
     housekeeper.close()
 
     assert journal.count == 0
@@ -129,7 +129,7 @@ def test_a_large_deletion_does_not_hold_up_a_sync(
     with Housekeeper() as housekeeper:
         housekeeper.delete(str(tmp_path / "huge"), within=str(tmp_path))
         assert deleting.wait(bound_s(10))
-        housekeeper.sync_soon(journal)
+        housekeeper.sync_soon(journal.sync)
         assert journal.synced.wait(bound_s(10))
         assert housekeeper.wait_idle(bound_s(10))
     assert was_synced == [True]
