@@ -53,7 +53,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "tests/output/test_live_view.py::test_time_left_is_a_guess_or_nothing",
     ),
     (
-        "minitune/output/output_limit.py",
+        "minitune/output/trial_output.py",
         "        left_out_bytes = source - begin + (before.left_out_bytes - before.note_bytes if before "
         "is not None else 0)",
         "        left_out_bytes = source - begin",
@@ -186,7 +186,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/output/table.py",
-        'else -value if mode == "max" else value',
+        'else -value if goal.mode == "max" else value',
         "else value",
         "tests/output/test_html.py::test_where_more_is_better_the_largest_value_comes_first",
     ),

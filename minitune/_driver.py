@@ -43,8 +43,8 @@ from minitune.execution.state import RunSettings, RunState, TrialSettings
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.execution.tune_controller import TuneController
 from minitune.experiment.trial import Trial, TrialIds
-from minitune.output.output_limit import output_limit
 from minitune.output.progress import Progress, TrialProgress
+from minitune.output.trial_output import TrialOutput, output_limit
 from minitune.record import records
 from minitune.record.layout import RunDirectory, create_run_directory, identifier_limit
 from minitune.record.open_run import OpenRun
@@ -671,8 +671,6 @@ def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callb
     given = [*check_callbacks(plan.run_config.callbacks or ()), *environment_callbacks()]
     progress: list[Callback] = [TrialProgress(reporter)] if reporter is not None else []
     if shows_output(plan):
-        from minitune.output.trial_output import TrialOutput
-
         progress.insert(0, TrialOutput(reporter, plan.experiment.output_names))
     progress += output_limit(plan.experiment.output_names)
     return [*given, *progress, *_loggers(given)]

@@ -140,7 +140,7 @@ def _list_of(value: Any) -> list[Any] | None:
 
 
 def _simple(value: Any) -> Any:
-    """Replace a value for the encoder in C. If the result is NaN or an infinity, `dumps` cleans it."""
+    """A plain value in place of another one. If it is NaN or an infinity, it must be cleaned."""
     number = scalar_of(value)
     if number is not None:
         return number
@@ -156,17 +156,11 @@ try_chunks = json_chunks(_simple)
 
 def _clean(value: Any, depth: int, parents: set[int]) -> Any:
     try:
-        if isinstance(value, _SCALARS):
-            return _clean_scalar(value)
-        number = scalar_of(value)
-        if number is not None:
-            return _clean_scalar(number)
-        items = _list_of(value)
-        if items is not None or isinstance(value, (Mapping, list, tuple)):
-            return _clean_container(value if items is None else items, depth, parents)
+        if not isinstance(value, (*_SCALARS, Mapping, list, tuple)):
+            value = _simple(value)
+        return _clean_scalar(value) if isinstance(value, _SCALARS) else _clean_container(value, depth, parents)
     except Exception:  # an object's methods may raise anything, also `__class__`
-        pass
-    return short_text(value)
+        return short_text(value)
 
 
 def _clean_container(value: Any, depth: int, parents: set[int]) -> Any:

@@ -12,6 +12,7 @@ import os
 import re
 import reprlib
 import sys
+import time
 import unicodedata
 from collections.abc import Iterable
 from itertools import islice
@@ -59,9 +60,8 @@ class ShortRepr(reprlib.Repr):
 
     repr_bytearray = repr_bytes
 
-    # The versions of `reprlib` would sort all members of these.
     def repr_dict(self, value: dict[Any, Any], level: int) -> str:
-        """Called by `reprlib` for a dict."""
+        """Called by `reprlib` for a dict. Here and below, its own version would sort all members."""
         return super().repr_dict(value if len(value) <= _MANY else dict(islice(value.items(), _MANY)), level)
 
     def repr_set(self, value: set[Any], level: int) -> str:
@@ -161,6 +161,11 @@ def duration(seconds: float) -> str:
             rest = whole % size // lower_size
             return f"{whole // size} {unit}" + (f" {rest} {lower}" if rest else "")
     return f"{whole} s"
+
+
+def date(at_s: float) -> str:
+    """Seconds since the epoch as local date and time, such as `2026-11-23 02:09:28`; empty for 0, an unknown time."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_s)) if at_s else ""
 
 
 def counted(count: int, noun: str) -> str:

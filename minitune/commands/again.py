@@ -61,9 +61,6 @@ from minitune.result import TRAINING_ITERATION, Report
 from minitune.settings import is_on
 from minitune.trainable.trial_actor import make_trial_actor
 
-_BY_SCRIPT = "resume it with its script: minitune resume {}"
-"""The hint if a run has not stored its trainable."""
-
 
 def add_parser(commands: Commands) -> None:
     """Add the parsers of `minitune rerun` and `minitune resume`."""
@@ -188,18 +185,12 @@ def _trainable(run: Story, trial: Trial, script: str | None, arguments: Sequence
     return plan.experiments[trial.experiment_number].trainable
 
 
-@contextlib.contextmanager
-def _scratch(keep: str | None) -> Iterator[str]:
+def _scratch(keep: str | None) -> contextlib.AbstractContextManager[str]:
     """The directory for the files of the trial: `keep`, or a temporary one."""
-    if keep is not None:
-        os.makedirs(keep, exist_ok=True)
-        yield os.path.abspath(keep)
-        return
-    directory = tempfile.mkdtemp(prefix="minitune-rerun-")
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    if keep is None:
+        return tempfile.TemporaryDirectory(prefix="minitune-rerun-", ignore_cleanup_errors=True)
+    os.makedirs(keep, exist_ok=True)
+    return contextlib.nullcontext(os.path.abspath(keep))
 
 
 @contextlib.contextmanager
@@ -423,7 +414,7 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
         )
     tuner = Tuner.restore(
         path,
-        load_trainable(RunDirectory(path), way_out=_BY_SCRIPT),
+        load_trainable(RunDirectory(path), way_out="resume it with its script: minitune resume {}"),
         resume_errored=options.errored,
         restart_errored=options.restart_errored,
         add_samples=options.add_samples,

@@ -287,11 +287,11 @@ def _try_trial(found: _Findings) -> None:
     """Run a trial in a separate process."""
     from minitune import RunConfig, TuneConfig, Tuner
 
-    directory = tempfile.mkdtemp(prefix="minitune-doctor-")
     begin_s = time.monotonic()
     try:
-        config = RunConfig(verbose=0, storage_path=directory, name="doctor")
-        grid = Tuner(_probe, run_config=config, tune_config=TuneConfig(trial_timeout_s=30)).fit()
+        with tempfile.TemporaryDirectory(prefix="minitune-doctor-", ignore_cleanup_errors=True) as directory:
+            config = RunConfig(verbose=0, storage_path=directory, name="doctor")
+            grid = Tuner(_probe, run_config=config, tune_config=TuneConfig(trial_timeout_s=30)).fit()
         if grid.errors:
             found.problems.append(f"a trial in its own process fails: {grid.errors[0]}")
         else:
@@ -299,8 +299,6 @@ def _try_trial(found: _Findings) -> None:
             found.tell("trial", {"seconds": took_s}, f"works in its own process, in {took_s:.2f} s")
     except (TuneError, OSError, ValueError) as error:
         found.problems.append(f"a trial cannot be run: {error}")
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _probe(config: dict[str, Any]) -> dict[str, Any]:

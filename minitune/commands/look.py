@@ -15,7 +15,6 @@ import os
 import re
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,7 +22,7 @@ from typing import Any
 from minitune.base import json_text
 from minitune.base.files import local_path
 from minitune.base.table import Column, Table, short_repr
-from minitune.base.text import counted
+from minitune.base.text import counted, date
 from minitune.commands import Commands
 from minitune.commands.selecting import (
     RUN_HELP,
@@ -268,7 +267,7 @@ def _experiments(where: str | None) -> _Listing:
         row["not_started"] = counts[NOT_STARTED]
         row["left"] = sum(count for status, count in counts.items() if status not in _ENDED_STATUSES)
         row["not_drawn"] = seen.not_drawn
-        row |= {"begun": _date(seen.begun_s), "last_updated": _date(seen.updated_s)}
+        row |= {"begun": date(seen.begun_s), "last_updated": date(seen.updated_s)}
         metric, mode = seen.goal.given
         row |= {"trainable": seen.trainable_name, "metric": metric, "mode": mode, "path": path}
         dated.append((seen.begun_s, row))
@@ -276,10 +275,6 @@ def _experiments(where: str | None) -> _Listing:
     counts_shown = ["total_trials", "terminated", "error", "not_started", "left", "not_drawn"]
     shown = ["name", "state", *counts_shown, "begun", "last_updated"]
     return _Listing(rows, shown, f"{directory}: {counted(len(rows), 'run')}")
-
-
-def _date(at_s: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_s)) if at_s else ""
 
 
 # -- choosing ----------------------------------------------------------------------------------------------------------
@@ -420,7 +415,7 @@ def _compared(run: Story, state: RunState, metric: str, mode: str) -> Row:
         "run": run.path,
         "state": state.name,
         "trainable": run.trainable_name,
-        "begun": _date(run.begun_s),
+        "begun": date(run.begun_s),
         "trials": len(run.trials),
         "failed": sum(trial.status == ERROR for trial in run.trials),
         "not started": sum(trial.shown_status == NOT_STARTED for trial in run.trials),
@@ -446,8 +441,8 @@ def _about_run(run: Story, state: RunState) -> Facts:
         "optimised": str(run.goal) or None,
         "seed": run.seed,
         "versions": _Said(run.versions, ", ".join(f"{name} {version}" for name, version in run.versions.items())),
-        "begun": _date(run.begun_s),
-        "last updated": _date(run.updated_s),
+        "begun": date(run.begun_s),
+        "last updated": date(run.updated_s),
         "trials": _Said(counts, ", ".join(f"{n} {status}" for status, n in sorted(counts.items())) or "none yet"),
     }
     metric, mode = run.goal.metric, run.goal.mode

@@ -1,6 +1,6 @@
-"""`minitune help`: the pages of the manual, which come with the package as Markdown, in the terminal.
+"""`minitune help` shows the pages of the manual, which are Markdown files in the package.
 
-A terminal gets them laid out for its width, in a pager; a pipe gets them as they are written.
+On a terminal, a pager shows a page in the terminal's width. A pipe gets the page as it is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def add_parser(commands: Commands) -> None:
 
 
 def show_manual(options: argparse.Namespace) -> int:
-    """Run `minitune help`: show the page that the words name, or the sections that have the words."""
+    """Run `minitune help`: show the page with this name, or the sections that contain the words."""
     words = " ".join(options.subject)
     directory = files("minitune") / "docs"
     pages = {
@@ -44,7 +44,7 @@ def show_manual(options: argparse.Namespace) -> int:
     name = _page_named(words, sorted(pages))
     if name is not None:
         if sys.stdout.isatty():
-            import pydoc  # it honours PAGER, and copes with terminals that can do nothing
+            import pydoc  # it uses PAGER, and works on the simplest terminals
 
             pydoc.pager(laid_out(pages[name], min(shutil.get_terminal_size().columns, _MAX_COLUMNS)))
         else:
@@ -64,16 +64,16 @@ def show_manual(options: argparse.Namespace) -> int:
 
 
 def _page_named(words: str, names: list[str]) -> str | None:
-    """Return the page with this name, or the only page whose name begins like this; the index for an empty name."""
+    """The page with this name, or the only one whose name begins like this; the index for an empty name."""
     name = words.lower().replace(" ", "-") or INDEX
     beginning = [page for page in names if page.startswith(name)]
     return name if name in names else beginning[0] if len(beginning) == 1 else None
 
 
 def _places(words: str, pages: dict[str, str]) -> list[tuple[str, str]]:
-    """Return page and heading of each section that contains all the words, those with them in the heading first.
+    """The page and heading of each section that contains all words. Matching headings come first.
 
-    A word matches only at the beginning of a word of the page: "ci" must not find "scikit-learn".
+    A word matches only the beginning of a word: "ci" must not find "scikit-learn".
     """
     wanted = [re.compile(rf"(?<!\w){re.escape(word)}", re.IGNORECASE) for word in words.split()]
     found = []
@@ -86,7 +86,7 @@ def _places(words: str, pages: dict[str, str]) -> list[tuple[str, str]]:
 
 
 def _sections(text: str) -> list[tuple[str, str]]:
-    """Heading and body of each section; a comment in a block of code is no heading."""
+    """The heading and body of each section. A comment in a block of code is not a heading."""
     sections: list[tuple[str, list[str]]] = []
     in_code = False
     for line in text.splitlines():
@@ -99,12 +99,7 @@ def _sections(text: str) -> list[tuple[str, str]]:
 
 
 def laid_out(text: str, columns: int) -> str:
-    """A page for a terminal: paragraphs and tables fit its width, blocks of code stay as they are.
-
-    Args:
-        text: The page, in the Markdown that the manual uses.
-        columns: The width.
-    """
+    """A page of the manual for a terminal of this width. Blocks of code stay as they are."""
     lines: list[str] = []
     for number, part in enumerate(re.split(r"^```.*\n", text, flags=re.MULTILINE)):
         if number % 2:  # between two fences
@@ -115,7 +110,7 @@ def laid_out(text: str, columns: int) -> str:
 
 
 def _prose(text: str, columns: int) -> Iterator[str]:
-    """The lines of a part without code; a table, a paragraph and an item of a list are laid out as a whole."""
+    """The lines of a part without code. A table, a paragraph and an item of a list are each laid out as a whole."""
     joined = re.sub(r"(?<=\S)\n(?![|#*\n]|$)\s*", " ", _without_links(text))  # the lines of one paragraph or item
     for is_table, group in groupby(joined.splitlines(), lambda line: line.startswith("|")):
         if is_table:
@@ -127,7 +122,7 @@ def _prose(text: str, columns: int) -> Iterator[str]:
 
 
 def _table(rows: list[str], columns: int) -> Iterator[str]:
-    """Format a table in columns, and wrap the last one. If that is too wide, put each cell on a line of its own."""
+    """The lines of a table, with its last column wrapped. If that is too wide, each cell gets a separate line."""
     head, _, *body = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     shown = [head, *body] if any(head) else body
     widths = [max(len(row[column]) for row in shown) for column in range(len(head) - 1)]
@@ -150,7 +145,7 @@ def _table(rows: list[str], columns: int) -> Iterator[str]:
 
 
 def _without_links(text: str) -> str:
-    """The text with the names of pages in place of links to them."""
+    """The text with names of pages in place of links."""
 
     def named(link: re.Match[str]) -> str:
         page = re.match(r"([\w-]+)\.md", link[2])

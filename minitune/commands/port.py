@@ -1,8 +1,8 @@
 """`minitune port` changes the imports of a script that uses Ray Tune, and lists the names that minitune lacks.
 
 The command reads the script and does not run it. It looks up each name of Ray that the script imports or reaches by
-attributes. Python's own import system does that, so the list agrees with what happens when the script runs. The command
-compares the keywords of calls with signatures. It does not see names that the script makes while it runs.
+attributes. It uses Python's own import system, so the list agrees with a run of the script. It compares the keywords of
+calls with signatures. It does not see names that the script creates while it runs.
 """
 
 from __future__ import annotations
@@ -43,12 +43,7 @@ def add_parser(commands: Commands) -> None:
 
 
 def port(options: argparse.Namespace) -> int:
-    """Run `minitune port`: the diff goes to stdout, the list to stderr.
-
-    Raises:
-        OSError: If the script cannot be read or written.
-        ValueError: If it is no Python.
-    """
+    """Run `minitune port`: the diff goes to stdout, the list to stderr."""
     with tokenize.open(options.script) as file:
         source, encoding = file.read(), file.encoding
     try:
@@ -140,10 +135,7 @@ def _missing(tree: ast.Module) -> Iterator[Place]:
             yield from _bad_keywords(node, value)
             name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
             if isinstance(name, str) and name not in registered and _last_name(node.func) in ("run", "Tuner") and value:
-                yield (
-                    node.lineno,
-                    f"no trainable is registered as {name!r}; minitune does not have RLlib",
-                )
+                yield node.lineno, f"no trainable is registered as {name!r}; minitune does not have RLlib"
 
 
 def _last_name(node: ast.expr) -> str:
@@ -151,7 +143,7 @@ def _last_name(node: ast.expr) -> str:
 
 
 def _imported(path: str) -> tuple[Any, str]:
-    """Return the module, or the reason why it does not exist."""
+    """The module, or the reason why it does not exist."""
     try:
         return importlib.import_module(path), ""
     except ImportError as error:
@@ -166,9 +158,9 @@ def _attribute(owner: Any, name: str) -> tuple[Any, str]:
 
 
 def _resolve(node: ast.expr, known: dict[str, Any]) -> tuple[Any, str]:
-    """Resolve an expression like `tune.schedulers.ASHAScheduler` to a module, class or function; or return a problem.
+    """Resolve an expression such as `tune.schedulers.ASHAScheduler` to a module, class or function.
 
-    The problem names the attribute that is missing. For expressions that are not known: `(None, "")`.
+    The second value names a missing attribute. For an unknown expression, the result is `(None, "")`.
     """
     if isinstance(node, ast.Name):
         return known.get(node.id), ""

@@ -1,8 +1,13 @@
-"""`minitune explain` and `minitune replay`: show why a trial was stopped, and how another scheduler would decide.
+"""`minitune explain`, `replay`, `report` and `importance`: understand the result of a run.
 
 `explain` shows the decisions in the journal. `replay` simulates a scheduler on the learning curves of the run and
 compares it with FIFO on the same curves. Only the recorded part of a cut curve is known. At its end, the replay treats
 the trial as ended, so its numbers are too low, and the output says so.
+
+`report` writes runs into one HTML file. `importance` shows which parameters of a run matter. Both need the extra
+`report`, which is imported when they run.
+
+A run may be live or killed. Nothing of it is unpickled.
 """
 
 from __future__ import annotations
@@ -12,9 +17,19 @@ import inspect
 import json
 from typing import Any
 
+from minitune.base import json_text
 from minitune.base.text import counted
 from minitune.commands import Commands
-from minitune.commands.selecting import TRIAL_HELP, add_objective, add_run, count_from, existing_run, find_trial
+from minitune.commands.selecting import (
+    LAST,
+    RUN_HELP,
+    TRIAL_HELP,
+    add_objective,
+    add_run,
+    count_from,
+    existing_run,
+    find_trial,
+)
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import HAS_RETURNED
 from minitune.record.standing import read_standing
@@ -27,7 +42,7 @@ from minitune.tune_config import TuneConfig
 
 
 def add_parser(commands: Commands) -> None:
-    """Add the parsers of `minitune explain` and `minitune replay`."""
+    """Add the parsers of these commands."""
     parser = commands.add_parser(
         "explain", description="Show why each trial of a run was stopped, paused, promoted or replaced."
     )
@@ -63,6 +78,27 @@ def add_parser(commands: Commands) -> None:
     add_objective(parser)
     parser.add_argument("--seed", type=int, default=0, help="seed of the scheduler (default: 0)")
     parser.set_defaults(command=replay)
+    parser = commands.add_parser(
+        "report",
+        description="Write a report of a run, or of several side by side: one HTML file with plots and a table of "
+        "trials, which needs no network.",
+        epilog='Needs the extra `report`: pip install "minitune[report]". The exit status is 1 if there is no such run '
+        "or the file cannot be written, else 0.",
+    )
+    parser.add_argument("runs", nargs="*", metavar="RUN", help=f"{RUN_HELP} (default: {LAST})")
+    parser.add_argument("-o", "--output", metavar="FILE", default="report.html", help="default: report.html")
+    add_objective(parser)
+    parser.set_defaults(command=report)
+    parser = commands.add_parser(
+        "importance",
+        description="Show how much each parameter of a run matters for its objective, and how reliable that is.",
+        epilog='Needs the extra `report`: pip install "minitune[report]". The exit status is 1 if there is no such run '
+        "or too few trials, else 0.",
+    )
+    add_run(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_objective(parser)
+    parser.set_defaults(command=importance)
 
 
 # -- explain -----------------------------------------------------------------------------------------------------------
@@ -190,3 +226,26 @@ def _best(simulation: Simulation) -> Improvement | None:
 
 def _text(best: Improvement | None) -> str:
     return "nothing" if best is None else f"{best.value:.6g}"
+
+
+# -- report, importance ------------------------------------------------------------------------------------------------
+def report(options: argparse.Namespace) -> int:
+    """Run `minitune report`."""
+    from minitune.visualization.page import write_report
+
+    runs = [existing_run(name) for name in options.runs or [LAST]]
+    print(write_report(runs, options.output, metric=options.metric, mode=options.mode))
+    return 0
+
+
+def importance(options: argparse.Namespace) -> int:
+    """Run `minitune importance`."""
+    from minitune.visualization.importances import get_param_importances
+
+    found = get_param_importances(existing_run(options.run), metric=options.metric, mode=options.mode)
+    if options.json:
+        facts = {"importances": found.mean, "std": found.std, "r2": found.r2, "trials": found.num_trials}
+        print(json_text.dumps({**facts, "confidence": found.confidence}))
+    else:
+        print(found)
+    return 0

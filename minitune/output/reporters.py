@@ -215,8 +215,7 @@ class TuneReporterBase(ProgressReporter):
         self._parameter_columns = _columns("parameter_columns", self.parameter_columns, {})
         self._total_samples = total
         self._interval_s = self.max_report_frequency
-        self._goal = Goal()
-        self._metric, self._mode = self.metric, self.mode
+        self._goal = Goal(self.metric, self.mode)
         self._prefers_best = self.sort_by_metric
         self._verbose = 1
         self._prints_errors = True
@@ -249,11 +248,10 @@ class TuneReporterBase(ProgressReporter):
         goal = Goal.of(metric, mode)
         if goal.mode is not None:
             check_mode(goal.mode)
-        self._goal = Goal() if self.metric or self.mode else goal
-        self._metric, self._mode = self.metric or goal.metric, self.mode or goal.mode
-        if self._mode and not self._metric:
-            self._metric = DEFAULT_METRIC
-        if self.sort_by_metric and not (self._metric and self._mode):
+        if self.metric or self.mode:
+            goal = Goal(self.metric or goal.metric, self.mode or goal.mode)
+        self._goal = Goal(DEFAULT_METRIC, goal.mode) if goal.mode and not goal.metric else goal
+        if self.sort_by_metric and not (self._goal.metric and self._goal.mode):
             logger.warning("sort_by_metric has no effect without metric and mode")
         self._total_samples = total_samples if total_samples is not None else self._total_samples
         now = clock.current
@@ -333,19 +331,17 @@ class TuneReporterBase(ProgressReporter):
         statuses = table.by_status(trials)
         parts: list[Part] = ["== Status ==", table.time_line(self._elapsed_s()), *sys_info]
         columns = self._shown_metrics(trials)
-        parts += self._best_line(trials, columns)
+        parts += self._best_line(trials)
         total = self._total_samples
         of = "" if not total else "/infinite" if total < 0 or total >= sys.maxsize else f"/{total}"
         counts = ", ".join(f"{len(found)} {status}" for status, found in statuses.items() if found)
         parts.append(f"Number of trials: {len(trials)}{of}{f' ({counts})' if counts else ''}")
         has_begun = len(statuses[PENDING]) < len(trials) or any(trial.last_result for trial in trials)
         if has_begun and (done or self.print_intermediate_tables is not False):
-            is_ranked = self._prefers_best and self._metric and self._mode
-            rank = table.rank_by(self._metric, self._mode) if is_ranked else None
+            rank = table.rank_by(self._goal) if self._prefers_best and self._goal.metric and self._goal.mode else None
             shown, left_out = table.choose_rows(statuses, self.max_progress_rows, rank)
-            parts.append(
-                table.trial_table(shown, self._parameter_columns, columns, self.max_column_length, self._metric)
-            )
+            length, metric = self.max_column_length, self._goal.metric
+            parts.append(table.trial_table(shown, self._parameter_columns, columns, length, metric))
             if left_out:
                 counts = ", ".join(f"{count} {status}" for status, count in left_out.items())
                 parts.append(f"... {sum(left_out.values())} more trials not shown ({counts})")
@@ -363,21 +359,15 @@ class TuneReporterBase(ProgressReporter):
         columns = dict(self._metric_columns)
         if self._infers:
             names = table.infer_metrics(trials, columns, self.infer_limit)
-            optimised = list(self._goal.objectives) or ([self._metric] if self._metric else [])
-            missing = [name for name in optimised if name not in {*columns, *names}]
+            missing = [name for name in self._goal.metrics if name not in {*columns, *names}]
             if missing:
                 names = [*missing, *names[: max(0, self.infer_limit - len(missing))]]
             columns.update(zip(names, names, strict=True))
         return columns
 
-    def _metric_of(self, columns: Mapping[str, str]) -> str | None:
-        """The optimised metric; if the run has none, the only reported one."""
-        is_only = self._infers and len(columns) == len(self._metric_columns) + 1
-        return list(columns)[-1] if self._metric is None and is_only else self._metric
-
-    def _best_line(self, trials: Sequence[Trial], columns: Mapping[str, str]) -> list[str]:
-        metric = self._metric_of(columns)
-        best = best_trial(trials, metric, self._mode) if metric and self._mode else None
+    def _best_line(self, trials: Sequence[Trial]) -> list[str]:
+        metric, mode = self._goal.metric, self._goal.mode
+        best = best_trial(trials, metric, mode) if metric and mode else None
         if best is None or metric is None:
             return []
         names = list(self._parameter_columns or best.config)[: table.MAX_SHOWN_PARAMETERS]
@@ -424,7 +414,7 @@ class TuneReporterBase(ProgressReporter):
 
     def _values(self, result: Mapping[str, Any]) -> str:
         found = table.metrics_of(result)
-        first = [self._metric] if self._metric in found else []
+        first = [self._goal.metric] if self._goal.metric in found else []
         names = list(dict.fromkeys([*first, *found]))[: max(1, self.infer_limit)]
         values = [f"{name}={self._cell(found[name])}" for name in names if name is not None]
         if TIME_TOTAL_S in result:
@@ -549,7 +539,6 @@ class LiveReporter(ScreenReporter):
         self._notebook = None
         self._ended_before: int | None = None  # the number of trials that had ended before the run was resumed
         self._kinds: dict[str, Hashable] = {}
-        self._ranked_by: str | None = None
         self._ranked: set[str] = set()
         self._best_ended: list[Trial] = []
         self._has_news = True
@@ -602,8 +591,7 @@ class LiveReporter(ScreenReporter):
             if self._notebook is None:
                 self._console.write(f"{as_text(parts, self._console.columns())}\n")
             else:
-                metric = self._metric_of(self._shown_metrics(trials))
-                self._notebook.show_end(parts, table.curve_of(trials, metric, self._mode))
+                self._notebook.show_end(parts, table.curve_of(trials, self._goal))
         elif self._notebook is not None or self._screen is not None:
             self._redraw(trials)
         elif time.monotonic() >= self._line_s:
@@ -611,32 +599,34 @@ class LiveReporter(ScreenReporter):
 
     def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[Part]:
         """The end of a run: how its trials ended, the best and the failed ones, and the place of the results."""
-        columns = self._shown_metrics(trials)
-        metric = self._metric_of(columns)
-        total = self._total()
+        columns, total = self._shown_metrics(trials), self._total()
         is_whole = total is None or total <= len(trials)
         number = counted(len(trials), "trial") if is_whole else f"{len(trials)} of {total} trials"
         counts = table.ending_counts(trials, self._info.cut)
         parts: list[Part] = [f"{number} in {self._elapsed_s():.2f} s: {counts}"]
         if self._info.ending:
             parts.append(f"Ended early: {self._info.ending}")
-        best = self._goal if self._goal.objectives else Goal(metric, self._mode)
-        parts += table.best_line(trials, best, list(self._parameter_columns))
-        shown = table.best_and_failed(trials, best, _MAX_FINAL_ROWS, _MAX_FAILED_ROWS)
+        parts += table.best_line(trials, self._goal, list(self._parameter_columns))
+        shown = table.best_and_failed(trials, self._goal, _MAX_FINAL_ROWS, _MAX_FAILED_ROWS)
         if any(trial.last_result for trial in shown):
             endings = {trial.trial_id: table.ending(trial, trial.trial_id in self._info.cut) for trial in shown}
-            length, parameters = self.max_column_length, self._parameter_columns
-            parts.append(table.trial_table(shown, parameters, columns, length, metric, endings))
+            length, metric = self.max_column_length, self._metric_of(columns)
+            parts.append(table.trial_table(shown, self._parameter_columns, columns, length, metric, endings))
             parts += left_out_line(len(trials) - len(shown), f"minitune ls {shlex.quote(self._info.path)}")
         parts += table.retried_text(trials)
         parts += error_texts(trials, self._raised, has_traceback=self._prints_errors)
         return [*parts, f"Results: {self._info.path}"]
 
+    def _metric_of(self, columns: Mapping[str, str]) -> str | None:
+        """The optimised metric; if the run has none, the only reported one."""
+        is_only = self._infers and len(columns) == len(self._metric_columns) + 1
+        return list(columns)[-1] if self._goal.metric is None and is_only else self._goal.metric
+
     def _tell_start(self) -> None:
         total, path = self._total(), self._info.path
         count = "trials without end" if total is None else counted(total, "trial")
         count += f", {self._ended_before} already ended" if self._ended_before else ""
-        own = {self._metric: self._mode} if self._metric and self._mode else {}
+        own = {self._goal.metric: self._goal.mode} if self._goal.metric and self._goal.mode else {}
         goal = ", ".join(f"{mode} {metric}" for metric, mode in (self._goal.objectives or own).items())
         self.say(f"Run of {count}{f' ({goal})' if goal else ''}; results in {path}")
         if self._info.outputs:
@@ -694,9 +684,9 @@ class LiveReporter(ScreenReporter):
         statuses = table.by_status(trials)
         columns = self._shown_metrics(trials)
         metric = self._metric_of(columns)
-        goal = (metric, self._mode) if metric is not None and self._mode is not None else None
-        names = [name for name in columns if name not in (TRAINING_ITERATION, TIME_TOTAL_S, metric)]
-        names = ([metric] if metric else []) + names
+        goal = (metric, self._goal.mode) if metric is not None and self._goal.mode is not None else None
+        names = [metric] if metric else []
+        names += [name for name in columns if name not in (TRAINING_ITERATION, TIME_TOTAL_S, metric)]
         elapsed_s, total, before = self._elapsed_s(), self._total(), self._ended_before or 0
         ended = len(statuses[TERMINATED]) + len(statuses[ERROR]) - before
         to_end = None if total is None or self._info.ending else total - before
@@ -713,7 +703,7 @@ class LiveReporter(ScreenReporter):
             left_s=left_s,
             goal=goal,
             values=[] if goal is None or self._notebook is None else table.values_of(trials, goal[0]),
-            best=[] if goal is None else [self._row(trial, names) for trial in self._best_so_far(statuses, *goal)],
+            best=[] if goal is None else [self._row(trial, names) for trial in self._best_so_far(statuses)],
             running=[self._row(trial, names) for trial in statuses[RUNNING][:_MAX_RUNNING_ROWS]],
             errors=self._error_kinds(statuses[ERROR]),
             resources=self._info.used(),
@@ -721,16 +711,14 @@ class LiveReporter(ScreenReporter):
             note=self._info.ending,
         )
 
-    def _best_so_far(self, statuses: Mapping[str, Sequence[Trial]], metric: str, mode: str) -> list[Trial]:
+    def _best_so_far(self, statuses: Mapping[str, Sequence[Trial]]) -> list[Trial]:
         """The best trials, the best first. Each trial that has ended is compared only once."""
-        if metric != self._ranked_by:
-            self._ranked_by, self._ranked, self._best_ended = metric, set(), []
         ended = (*statuses[TERMINATED], *statuses[ERROR])
         new = [trial for trial in ended if trial.trial_id not in self._ranked]
         self._ranked.update(trial.trial_id for trial in new)
-        self._best_ended = table.best_trials([*self._best_ended, *new], metric, mode, _MAX_BEST_ROWS)
+        self._best_ended = table.best_trials([*self._best_ended, *new], self._goal, _MAX_BEST_ROWS)
         going_on = [trial for status in (RUNNING, PAUSED, PENDING) for trial in statuses[status] if trial.last_result]
-        return table.best_trials([*self._best_ended, *going_on], metric, mode, _MAX_BEST_ROWS)
+        return table.best_trials([*self._best_ended, *going_on], self._goal, _MAX_BEST_ROWS)
 
     def _total(self) -> int | None:
         """The number of trials; None if it is endless or unknown."""

@@ -13,13 +13,12 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from minitune import clock
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line, short_repr
-from minitune.base.text import counted
+from minitune.base.text import counted, date
 from minitune.execution.hooks import EARLY_ENDS, is_own_end
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import HAS_RETURNED, Goal, Trial, best_trial
@@ -249,22 +248,22 @@ def ending_counts(trials: Iterable[Trial], cut: Collection[str]) -> str:
     return ", ".join(f"{counts[text]} {text}" for text in ordered) or "none"
 
 
-def rank_by(metric: str | None, mode: str | None) -> Callable[[Trial], float]:
+def rank_by(goal: Goal) -> Callable[[Trial], float]:
     """A sort key: the best trials first, those without a finite value last. Without a metric, all trials are equal."""
 
     def rank(trial: Trial) -> float:
-        if metric is None or mode is None:
+        if goal.metric is None or goal.mode is None:
             return 0.0
-        value = trial.analysis.get(metric, "last")
-        value = number_of(look_up(trial.last_result, metric)) if value is None else value
-        return math.inf if value is None or not math.isfinite(value) else -value if mode == "max" else value
+        value = trial.analysis.get(goal.metric, "last")
+        value = number_of(look_up(trial.last_result, goal.metric)) if value is None else value
+        return math.inf if value is None or not math.isfinite(value) else -value if goal.mode == "max" else value
 
     return rank
 
 
-def best_trials(trials: Iterable[Trial], metric: str, mode: str, count: int) -> list[Trial]:
+def best_trials(trials: Iterable[Trial], goal: Goal, count: int) -> list[Trial]:
     """The best trials with a finite value of the metric, the best first."""
-    rank = rank_by(metric, mode)
+    rank = rank_by(goal)
     return heapq.nsmallest(count, (trial for trial in trials if rank(trial) < math.inf), key=rank)
 
 
@@ -274,7 +273,7 @@ def best_and_failed(trials: Iterable[Trial], goal: Goal, max_best: int, max_fail
     for trial in trials:
         by_failure[trial.status == ERROR].append(trial)
     front = {trial.trial_id for trial in goal.front(by_failure[False])} if goal.objectives else ()
-    by_metric = rank_by(goal.metric, goal.mode)
+    by_metric = rank_by(goal)
 
     def rank(trial: Trial) -> float:
         return float(trial.trial_id not in front) if goal.objectives else by_metric(trial)
@@ -317,12 +316,14 @@ def run_html(trials: Sequence[Trial], goal: Goal, path: str) -> str:
         endings = {trial.trial_id: ending(trial, trial.trial_id in cut) for trial in shown}
         parts.append(trial_table(shown, {}, columns, 20, goal.metric, endings))
     parts += left_out_line(len(trials) - len(shown), "get_dataframe() or dataframe() has all")
-    return as_html([*parts, f"Results: {path}"], curve_of(trials, goal.metric, goal.mode))
+    return as_html([*parts, f"Results: {path}"], curve_of(trials, goal))
 
 
-def curve_of(trials: Iterable[Trial], metric: str | None, mode: str | None) -> str:
+def curve_of(trials: Iterable[Trial], goal: Goal) -> str:
     """The last value of each trial as HTML; empty without a metric, or with too few values."""
-    return "" if metric is None or mode is None else curve(values_of(trials, metric), metric, mode)
+    if goal.metric is None or goal.mode is None:
+        return ""
+    return curve(values_of(trials, goal.metric), goal.metric, goal.mode)
 
 
 def values_of(trials: Iterable[Trial], metric: str) -> list[tuple[float, float]]:
@@ -391,12 +392,11 @@ def parameter_of(trial: Trial, name: str) -> Any:
 # -- lines -------------------------------------------------------------------------------------------------------------
 def time_line(running_s: float) -> str:
     """The line `Current time: ... (running for 00:00:01.23)`."""
-    hundredths = round(max(0.0, running_s) * 100)
-    minutes, hundredths = divmod(hundredths, 6000)
+    minutes, hundredths = divmod(round(max(0.0, running_s) * 100), 6000)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     ran = f"{f'{days} days, ' if days else ''}{hours:02}:{minutes:02}:{hundredths // 100:02}.{hundredths % 100:02}"
-    return f"Current time: {datetime.fromtimestamp(clock.current.time()):%Y-%m-%d %H:%M:%S} (running for {ran})"
+    return f"Current time: {date(clock.current.time())} (running for {ran})"
 
 
 def total_time_line(total_s: float, loop_s: float) -> str:

@@ -1,26 +1,53 @@
-"""The output of trials, shown on the console of the driver."""
+"""The output files of trials: shown on the driver's console, and limited in size."""
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minitune.base import files
 from minitune.base.text import Console, without_moves
 from minitune.callback import Callback
 from minitune.execution.hooks import call_plugin
 from minitune.experiment.trial import Trial
-from minitune.output.reporters import ProgressReporter
+from minitune.settings import number_setting, variable_of
 
-_CHUNK_BYTES = 1_000_000
+if TYPE_CHECKING:
+    from minitune.output.reporters import ProgressReporter
+
+logger = logging.getLogger("minitune")
+
+_SHOWN_BYTES = 1_000_000
 """The largest part of a file that is shown at once. The rest follows at the next look."""
-_LOOK_S = 0.5
 _LATE_S = 2.0
+"""A trial that has ended may still write for this time."""
+_LIMIT = "OUTPUT_LIMIT_MB"
+_MEGABYTE = 1_000_000
+_LOOK_S = 0.5
+"""The shortest pause between two looks. A file may exceed the limit by the output of this time."""
+_LOOK_MAX_S = 30.0
+"""The longest pause. It doubles after each look that finds nothing new."""
+_CHUNK_BYTES = 1 << 20
+_LINE_BYTES = 1 << 14
+"""A cut moves by at most so many bytes, so that it lies between two lines."""
 
 
-class TrialOutput(Callback):
+class _OutputFiles(Callback):
+    """A callback that looks at the output files of trials; `names` are their names in a trial's directory."""
+
+    def __init__(self, names: tuple[str, str]):
+        self._names = tuple(dict.fromkeys(names))
+
+    def _paths(self, trial: Trial) -> list[str]:
+        return [os.path.join(trial.local_path, name) for name in self._names]
+
+
+# -- shown -------------------------------------------------------------------------------------------------------------
+class TrialOutput(_OutputFiles):
     """Shows the lines that trials have written to stdout and stderr, each with the trial's name.
 
     It reads the files of the output when a trial has reported or ended, and about every second. So a slow console never
@@ -32,11 +59,14 @@ class TrialOutput(Callback):
     """
 
     def __init__(self, reporter: ProgressReporter | None, names: tuple[str, str]):
+        super().__init__(names)
         console = Console()
         self._say: Callable[[str], None] = lambda text: console.write(f"{text}\n")
-        if reporter is not None and type(reporter).say is not ProgressReporter.say:
-            self._say = reporter.say
-        self._names = tuple(dict.fromkeys(names))
+        if reporter is not None:
+            from minitune.output.reporters import ProgressReporter  # the reporter's module, so it is loaded already
+
+            if type(reporter).say is not ProgressReporter.say:
+                self._say = reporter.say
         self._shown_bytes: dict[str, int] | None = None
         self._trials: dict[str, Trial] = {}
         self._open: dict[str, float | None] = {}  # trials that may still write, and when their end was seen
@@ -88,9 +118,6 @@ class TrialOutput(Callback):
             while self._show(trial, at_end=True):
                 pass
 
-    def _paths(self, trial: Trial) -> list[str]:
-        return [os.path.join(trial.local_path, name) for name in self._names]
-
     def _show(self, trial: Trial, at_end: bool = False) -> bool:
         """Show the new lines. Return whether there were any."""
         lines: list[str] = []
@@ -107,13 +134,184 @@ class TrialOutput(Callback):
                 size_bytes = file.seek(0, os.SEEK_END)
                 shown[path] = min(shown.get(path, 0), size_bytes)  # its middle may have been left out
                 file.seek(shown[path])
-                data = file.read(_CHUNK_BYTES)
+                data = file.read(_SHOWN_BYTES)
         except OSError:  # the file does not exist
             return []
-        if not at_end and len(data) < _CHUNK_BYTES:
+        if not at_end and len(data) < _SHOWN_BYTES:
             data = data[: data.rfind(b"\n") + 1]
         shown[path] = shown.get(path, 0) + len(data)
         self._shown_bytes = shown
         lines = data.decode("utf-8", "replace").removesuffix("\n").split("\n") if data else []
         # Of a line that is written again and again, such as a progress bar, only the last state is shown.
         return [without_moves(line.rstrip("\r").rpartition("\r")[2]) for line in lines]
+
+
+# -- limited -----------------------------------------------------------------------------------------------------------
+def output_limit(names: tuple[str, str]) -> list[Callback]:
+    """Return the callback that limits the output files of a run's trials; an empty list if there is no limit.
+
+    Args:
+        names: The names of the files in a trial's directory.
+
+    Raises:
+        ValueError: If the setting is not a number.
+    """
+    limit_bytes = int(number_setting(_LIMIT) * _MEGABYTE)
+    return [OutputLimit(names, limit_bytes)] if limit_bytes else []
+
+
+class OutputLimit(_OutputFiles):
+    """A thread that cuts the middle out of output files of running trials that have become too large.
+
+    All writers append to these files, so they may be cut at any time. Output that is written during a cut may be lost.
+    For executors without such files, no thread is started.
+
+    Args:
+        names: The names of the files in a trial's directory.
+        limit_bytes: The maximum size of a file.
+    """
+
+    def __init__(self, names: tuple[str, str], limit_bytes: int):
+        super().__init__(names)
+        self._limit_bytes = limit_bytes
+        self._has_files: bool | None = None
+        self._running: dict[str, Trial] = {}
+        self._ended: list[Trial] = []  # to look at once more
+        self._cuts: dict[str, Cut] = {}
+        self._seen_bytes = 0
+        self._is_over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """From now on, there may be output."""
+        if self._has_files is None:
+            self._has_files = any(os.path.exists(path) for path in self._paths(trial))
+        if not self._has_files:
+            return
+        self._running[trial.trial_id] = trial
+        if self._thread is None:
+            thread = threading.Thread(target=self._watch, name="minitune-output-limit", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system has no thread left; the next trial tries again
+                logger.debug("cannot check the size of the output of trials: %s", error)
+            else:
+                self._thread = thread
+
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """A trial has finished."""
+        if self._running.pop(trial.trial_id, None) is not None:
+            self._ended.append(trial)
+
+    on_trial_error = on_trial_complete
+
+    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        """All workers are gone."""
+        if self._thread is not None:
+            self._is_over.set()
+            self._thread.join()
+            self._thread = None
+        if self._has_files:
+            self._look()
+
+    def _watch(self) -> None:
+        delay_s = _LOOK_S
+        while not self._is_over.wait(delay_s):
+            delay_s = _LOOK_S if self._look() else min(2 * delay_s, _LOOK_MAX_S)
+
+    def _look(self) -> bool:
+        """Cut the files that are too large. Return whether trials have printed anything since the last look."""
+        seen_bytes = 0
+        ended, self._ended = self._ended, []
+        for trial in [*self._running.copy().values(), *ended]:
+            for path in self._paths(trial):
+                try:
+                    size_bytes = os.stat(path).st_size
+                    seen_bytes += size_bytes
+                    if size_bytes > self._limit_bytes:
+                        self._cut(trial, path)
+                except OSError as error:  # the file does not exist, or the disk has failed
+                    logger.debug("cannot shorten %s: %s", path, error)
+        is_new = seen_bytes != self._seen_bytes
+        self._seen_bytes = seen_bytes
+        return is_new
+
+    def _cut(self, trial: Trial, path: str) -> None:
+        if path not in self._cuts:
+            logger.warning(
+                "trial %s prints more than %g MB to %s: the middle is left out (see %s; 0 means no limit)",
+                trial.name,
+                self._limit_bytes / _MEGABYTE,
+                path,
+                variable_of(_LIMIT),
+            )
+        within = trial.experiment_path if path.startswith(os.path.join(trial.local_path, "")) else os.path.dirname(path)
+        before = self._cuts.get(path)
+        self._cuts[path] = cut_middle(path, self._limit_bytes // 2, self._limit_bytes // 4, before, within)
+
+
+class Cut(NamedTuple):
+    """The cut of a file.
+
+    Attributes:
+        at_bytes: The length of the beginning that was kept.
+        left_out_bytes: The length of the part that was left out.
+        note_bytes: The length of the line in its place.
+    """
+
+    at_bytes: int
+    left_out_bytes: int
+    note_bytes: int
+
+
+def cut_middle(
+    path: str, head_bytes: int, tail_bytes: int, before: Cut | None = None, within: str | None = None
+) -> Cut:
+    """Replace the middle of a file to which other processes append by a line that says so. Blocks while it copies.
+
+    Args:
+        path: The file.
+        head_bytes: The length of the beginning to keep, up to the end of a line.
+        tail_bytes: The length of the end to keep, from the beginning of a line.
+        before: The earlier cut of this file, if there is one.
+        within: See `files.entry_of`; by default the file's directory.
+
+    Raises:
+        OSError: If the file cannot be cut.
+    """
+    descriptor = files.open_own(path, os.O_RDWR, within=within or os.path.dirname(path))
+    with os.fdopen(descriptor, "r+b", buffering=0) as file:
+        size_bytes = file.seek(0, os.SEEK_END)
+        begin = before.at_bytes if before is not None else _line_end(file, head_bytes - _LINE_BYTES, head_bytes)
+        source = _line_begin(file, size_bytes - tail_bytes)
+        left_out_bytes = source - begin + (before.left_out_bytes - before.note_bytes if before is not None else 0)
+        note = f"[minitune: {left_out_bytes / _MEGABYTE:.3g} MB of output are left out here]\n".encode()
+        file.seek(begin)
+        file.write(note)
+        target = begin + len(note)
+        until = source + 4 * tail_bytes  # if a trial prints faster than this copies, output is lost
+        while source < until:
+            file.seek(source)
+            chunk = file.read(_CHUNK_BYTES)
+            if not chunk:
+                break
+            file.seek(target)
+            file.write(chunk)
+            source, target = source + len(chunk), target + len(chunk)
+        file.truncate(target)
+    return Cut(begin, left_out_bytes, len(note))
+
+
+def _line_end(file: Any, begin: int, end: int) -> int:
+    """The last position between `begin` and `end` at which a line ends; `end` if none does."""
+    begin = max(0, begin)
+    file.seek(begin)
+    found = file.read(end - begin).rfind(b"\n")
+    return begin + found + 1 if found >= 0 else end
+
+
+def _line_begin(file: Any, begin: int) -> int:
+    """The first position from `begin` on at which a line begins; `begin` if none is near."""
+    file.seek(begin)
+    found = file.read(_LINE_BYTES).find(b"\n")
+    return begin + found + 1 if found >= 0 else begin

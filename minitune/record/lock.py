@@ -25,6 +25,7 @@ import time
 from typing import NamedTuple
 
 from minitune.base import files
+from minitune.base.text import date
 from minitune.error import RunLockedError, TuneError, UntrustedStateError
 from minitune.settings import is_on
 
@@ -75,7 +76,7 @@ class Holder(NamedTuple):
         return started is not None and not abs(started - self.start_time) > _CLOCK_STEP_S
 
     def __str__(self) -> str:
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.since))
+        since = date(self.since)
         return f"process {self.pid} on {self.host}, since {since}"
 
 

@@ -13,11 +13,11 @@ import json
 import math
 import os
 import re
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from minitune.base.files import atomic_write, local_path
+from minitune.base.text import date
 from minitune.output.table import way_of
 from minitune.visualization import figures
 from minitune.visualization.history import RunHistory
@@ -143,7 +143,7 @@ def _section(history: RunHistory, number: int, plots: list[Figure]) -> str:
         ("state", history.state.text),
         ("trials", ", ".join(f"{count} {kind}" for kind, count in sorted(ended.items())) or "none yet"),
         ("objective", f"{history.metric} ({history.mode})"),
-        ("begun", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(history.begun_s))),
+        ("begun", date(history.begun_s)),
         ("worked", f"{history.worked_s:.1f} s"),
         ("seed", history.seed),
         ("directory", history.path),

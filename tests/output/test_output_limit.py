@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from minitune import RunConfig, Tuner, report
-from minitune.output.output_limit import cut_middle
+from minitune.output.trial_output import cut_middle
 
 NOTE = re.compile(rb"\[minitune: (\S+) MB of output are left out here\]\n")
 
