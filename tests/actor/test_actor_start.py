@@ -34,10 +34,7 @@ from minitune.actor.messages import Exited, Started
 
 PYTHONPATH = os.pathsep.join(path for path in sys.path if path)
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="the zygote needs Linux"),
-    pytest.mark.usefixtures("new_interpreters"),
-]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote needs Linux")
 
 
 @pytest.fixture
@@ -51,11 +48,11 @@ def zygote(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 def zygote_pids() -> list[int]:
-    """The children of this process but for the one that starts scripts, which tests before these may have needed."""
+    """The children of this process with a session of their own: not the one that starts scripts."""
     pids = []
     for child in psutil.Process().children():
-        with suppress(psutil.NoSuchProcess):  # it has ended, reaped or not
-            if not any("script_server" in word for word in child.cmdline()):
+        with suppress(ProcessLookupError):  # it has ended, reaped or not
+            if os.getsid(child.pid) == child.pid:
                 pids.append(child.pid)
     return pids
 
@@ -91,6 +88,7 @@ def test_a_spare_worker_that_dies_is_no_ones_trouble(zygote: Driver) -> None:
     assert zygote.stop("c").cause == "stopped"
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_zygote_killed_its_workers_are_lost_and_the_next_start_has_a_new_one(zygote: Driver, tmp_path: Path) -> None:
     for _ in range(2):
         zygote.start("a", partial(Family, str(tmp_path / "pids")))
@@ -239,6 +237,7 @@ def _cached() -> int | None:
     return _cache.get("filled by")
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_preload_is_shared_by_those_who_want_it(zygote: Driver) -> None:
     zygote.group.preload(_fill_cache)
     pids = {actor_id: zygote.start(actor_id) for actor_id in "ab"}
@@ -549,6 +548,7 @@ def test_the_zygote_is_the_choice_where_it_works(monkeypatch: pytest.MonkeyPatch
         Group()
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_many_workers_come_and_go_and_nothing_grows(zygote: Driver) -> None:
     def cycle(number: int) -> None:
         zygote.start(f"a{number}")
