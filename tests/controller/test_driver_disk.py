@@ -72,13 +72,17 @@ def test_the_layout() -> None:
 
 
 def test_params() -> None:
-    config = {"b": {"c": [1, None]}, "a": 0.5, "function": print}
+    config = {"b": {"c": [1, None]}, "a": None, "function": print, "kind": object, "nan": math.nan}
     (result,) = fit(report_n(1), config)
     text = Path(result.path, "params.json").read_text()
     assert json.loads(text)["b"] == {"c": [1, None]}
     assert text.index('"a"') < text.index('"b"')
-    assert text.startswith('{\n  "a"')
-    assert pickle.loads(Path(result.path, "params.pkl").read_bytes()) == config
+    assert text.startswith('{\n  "a": null,\n  "b": ')
+    assert json.loads(text)["nan"] is None
+    kept = pickle.loads(Path(result.path, "params.pkl").read_bytes())
+    assert math.isnan(kept.pop("nan"))
+    assert kept.items() <= config.items()
+    assert kept.keys() == config.keys() - {"nan"}
 
 
 def test_result_json_and_progress_csv() -> None:
@@ -309,14 +313,6 @@ def test_results_before_that_of_a_plugin_that_raises_are_on_record(results_of_wr
     assert [numbers[record["trial"]] for record in journal_of() if record["type"] == "result"] == [0, 1]
 
 
-def test_a_run_that_is_there_already_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    first = fit(report_n(1))
-    second = fit(report_n(1))
-    assert first.experiment_path != second.experiment_path
-    assert "a run is already at" in caplog.text
-    assert len(list(run_path().glob("*/result.json"))) == 1
-
-
 def test_two_default_names_of_one_second_are_no_cause_for_a_warning(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,13 +381,6 @@ def test_the_context_of_a_trial() -> None:
     trial_id = result.metrics["trial_id"]
     assert seen == [(trial_id, f"trainable_{trial_id}", result.path), RUN]
     assert Path(result.path, "mine.txt").read_text() == "kept"
-
-
-def test_loggers_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
-    (result,) = fit(report_n(2))
-    assert result.metrics["n"] == 2
-    assert os.listdir(result.path) == []
 
 
 def test_a_dictionary_of_choices_is_one_value() -> None:

@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import Counter, SavedCounter, counting, fit, make_tuner, report_n, run_path
+from kit import counting, fit, make_tuner, report_n, run_path
 
 from minitune import (
-    CheckpointConfig,
     Result,
     ResultGrid,
     TuneError,
     Tuner,
     grid_search,
     register_env,
-    register_trainable,
     report,
     run,
 )
@@ -108,20 +106,6 @@ def test_the_result_of_a_trial() -> None:
     assert result.checkpoint == result.best_checkpoints[-1][0]
 
 
-def test_a_returned_number_is_a_metric_of_its_own() -> None:
-    grid = fit(lambda config: config["x"] * 0.0 + config["x"], {"x": grid_search([2, 0, 1])})
-    assert grid.get_best_result("_metric", "min").config == {"x": 0}
-    assert [result.metrics["_metric"] for result in grid] == [2, 0, 1]
-
-
-def test_generators_report_what_they_yield() -> None:
-    def trainable(config: dict[str, Any]) -> Any:
-        yield {"n": 1}
-        yield {"n": 2}
-
-    assert [row["n"] for row in fit(trainable)[0].get_rows()] == [1, 2]
-
-
 def test_get_results() -> None:
     tuner = make_tuner(report_n(1))
     with pytest.raises(RuntimeError):
@@ -155,13 +139,6 @@ def test_an_unpicklable_trainable_names_the_member_and_leaves_no_run() -> None:
     assert not run_path().exists()
 
 
-def test_a_registered_name_is_a_trainable() -> None:
-    register_trainable("my_counter", counting(2))
-    grid = fit("my_counter")
-    assert grid[0].metrics["n"] == 2
-    assert Path(grid[0].path).name.startswith("my_counter_")
-
-
 # -- run --------------------------------------------------------------------------------------------------------------
 
 
@@ -177,35 +154,6 @@ def test_run_returns_an_analysis() -> None:
     assert {config["i"] for config in analysis.get_all_configs().values()} == {0, 1}
     assert analysis.get_best_config("eval/score", "min") == {"i": 0}
     assert analysis.get_best_trial("nothing", "min") is None
-
-
-@pytest.mark.usefixtures("inline")
-def test_run_takes_the_arguments_of_the_configs() -> None:
-    analysis = run(
-        SavedCounter,
-        config={"end": 9},
-        stop={"n": 6},
-        num_samples=3,
-        checkpoint_config=CheckpointConfig(checkpoint_frequency=2, num_to_keep=2),
-        resources_per_trial={"cpu": 2},
-        max_concurrent_trials=1,
-        verbose=0,
-        trial_name_creator=lambda trial: f"t{trial.number}",
-    )
-    assert [str(trial) for trial in analysis.trials] == ["t0", "t1", "t2"]
-    assert [trial.last_result["n"] for trial in analysis.trials] == [6, 6, 6]
-    assert analysis.trials[0].resources.required_resources["CPU"] == 2
-    assert [metrics.report_number for metrics in analysis.trials[0].checkpoints] == [4, 6]
-    best = analysis.get_best_checkpoint(analysis.trials[0], "n", "max")
-    assert best is not None
-    assert best.path == analysis.trials[0].checkpoint.path
-
-
-@pytest.mark.usefixtures("inline")
-def test_an_analysis_without_metric_asks_for_it() -> None:
-    analysis = run(Counter, config={"end": 1}, verbose=0)
-    with pytest.raises(ValueError):
-        _ = analysis.best_config
 
 
 @pytest.mark.parametrize(("mode", "best"), [("max", 2), ("min", -1)])

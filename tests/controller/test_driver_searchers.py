@@ -134,12 +134,6 @@ def test_a_searcher_is_asked_when_its_suggestion_can_start_and_not_before() -> N
     assert [line.split()[0].rpartition(".")[2] for line in order] == ["suggest", "on_trial_complete"] * 3
 
 
-def test_num_samples_ends_an_endless_searcher() -> None:
-    log = Log()
-    assert len(fit(Counter, {"end": 1}, search_alg=LoggingSearcher(log), num_samples=7)) == 7
-    assert len(log.of("searcher.suggest")) == 7
-
-
 def test_the_searcher_hears_the_flat_results_and_the_last_one_at_the_end() -> None:
     heard: list[Any] = []
 
@@ -203,12 +197,6 @@ def test_trials_do_not_share_mutable_values() -> None:
     grid = fit(report_n(1), space, callbacks=[Editor()], max_concurrent_trials=1)
     assert [result.config["nested"]["list"] for result in grid] == [[0, 0], [0, 1], [0, 2]]
     assert space["nested"] == {"list": [0]}
-
-
-def test_the_users_list_of_callbacks_is_left_alone() -> None:
-    callbacks = [Spy()]
-    fit(report_n(1), callbacks=callbacks)
-    assert len(callbacks) == 1
 
 
 def test_objects_in_the_space_arrive_as_they_are() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import Counter as Tally
 from typing import Any
 
 import pytest
@@ -122,23 +121,6 @@ def test_the_stop_runs_the_finally_blocks_of_the_trial() -> None:
 
     fit(trainable, num_samples=3, stop={"n": 2})
     assert unwound == [2, 2, 2]
-
-
-def test_stop_all_ends_an_endless_search() -> None:
-    class Enough(Stopper):
-        def __init__(self) -> None:
-            self.seen: Tally[str] = Tally()
-
-        def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-            self.seen[trial_id] += 1
-            return False
-
-        def stop_all(self) -> bool:
-            return len(self.seen) >= 6
-
-    grid = fit(report_n(3), num_samples=-1, stop=Enough(), max_concurrent_trials=2)
-    assert sum(bool(result.metrics.get("n")) for result in grid) == 6
-    assert grid.num_terminated == len(grid)
 
 
 # -- the metric ----------------------------------------------------------------------------------------------------

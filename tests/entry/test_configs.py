@@ -197,13 +197,6 @@ def test_one_config_for_two_tuners() -> None:
         assert len(grid) == 2
 
 
-def test_one_tuner_fits_twice(caplog: pytest.LogCaptureFixture) -> None:
-    tuner = Tuner(lambda config: {"a": 1}, run_config=RunConfig(name="twice", verbose=0))
-    first, second = tuner.fit(), tuner.fit()
-    assert len(first) == len(second) == 1
-    assert first.experiment_path != second.experiment_path
-
-
 @pytest.mark.parametrize(
     ("field", "name", "text"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import pickle
@@ -44,21 +43,6 @@ def lines_of(result: Result, name: str) -> list[str]:
 
 
 # -- loggers -----------------------------------------------------------------------------------------------------------
-
-
-def test_the_files_of_a_trial() -> None:
-    (result,) = fit(train, metric="loss", mode="min", space={"x": 1, "b": object, "a": float("nan")})
-    records = [json.loads(line) for line in lines_of(result, "result.json")]
-    assert [record["loss"] for record in records] == [1, 2]
-    assert [record["done"] for record in records] == [False, False]
-    assert list(records[0])[:3] == ["loss", "nested", "timestamp"]
-    assert "config" in records[0]
-    rows = list(csv.DictReader(lines_of(result, "progress.csv")))
-    assert [row["nested/a"] for row in rows] == ["0", "1"]
-    assert not any(name.startswith("config") for name in rows[0])
-    params = Path(result.path, "params.json").read_text()
-    assert params.startswith('{\n  "a": null,\n  "b": ')
-    assert pickle.loads(Path(result.path, "params.pkl").read_bytes())["b"] is object
 
 
 @pytest.mark.parametrize("variable", ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "MINITUNE_DISABLE_AUTO_CALLBACK_LOGGERS"])

@@ -61,13 +61,6 @@ def test_a_seed_fixes_what_trials_draw(trainable: Any, tmp_path: Path) -> None:
     assert random.getstate() == before
 
 
-def test_the_drivers_own_generator_is_left_alone(tmp_path: Path) -> None:
-    state = random.getstate()
-    run_config = RunConfig(storage_path=str(tmp_path), verbose=0)
-    Tuner(lambda config: 1, tune_config=TuneConfig(seed=1, executor="inline"), run_config=run_config).fit()
-    assert random.getstate() == state
-
-
 def test_what_follows_a_checkpoint_is_new_but_fixed(tmp_path: Path) -> None:
     def fails_once(config: dict[str, Any]) -> dict[str, Any]:
         import random
