@@ -1317,6 +1317,36 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "tests/search/test_auto.py::test_where_a_scheduler_stops_trials_early_the_estimators_search_alone",
     ),
     (
+        "minitune/search/auto.py",
+        "suggest(self._region.size)",
+        "suggest()",
+        "tests/search/test_auto.py::test_in_a_valley_the_region_leads_to_better_points",
+    ),
+    (
+        "minitune/search/auto.py",
+        "        yield process.suggest()\n",
+        "",
+        "tests/search/test_auto.py::test_in_a_finite_space_the_process_repeats_nothing",
+    ),
+    (
+        "minitune/search/auto.py",
+        'Region(**state["region"])',
+        "None",
+        "tests/search/test_auto.py::test_a_saved_searcher_goes_on_as_it_would_have",
+    ),
+    (
+        "minitune/search/gaussian_process.py",
+        "self.size / 2 if self.size >= 2 * _LEAST_SIZE else 1.0",
+        "max(_LEAST_SIZE, self.size / 2)",
+        "tests/search/test_auto.py::test_a_region_grows_with_success_and_shrinks_without_it",
+    ),
+    (
+        "minitune/search/gaussian_process.py",
+        "max(size, 2 * axis.width)",
+        "size",
+        "tests/search/test_auto.py::test_the_smallest_region_reaches_the_next_integer",
+    ),
+    (
         "minitune/search/gaussian_process.py",
         "([*inputs, *waiting], ",
         "(inputs, ",

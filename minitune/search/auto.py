@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
 from minitune.search.evolution import Evolution
-from minitune.search.gaussian_process import MOST_POINTS, GaussianProcess, Scales
+from minitune.search.gaussian_process import MOST_POINTS, GaussianProcess, Region, Scales
 from minitune.search.parzen import Kernels, Model, Point, Ranking
 from minitune.search.tpe import TPESearch
 
@@ -20,7 +21,8 @@ class AutoSearch(TPESearch):
 
     A Gaussian process finds the optimum of a smooth function in far fewer trials. Parzen estimators are better if the
     objective has many optima, is noisy, or has conditional parameters. So after `n_initial_points` trials, the two take
-    turns, and both learn from all trials.
+    turns, and both learn from all trials. The process searches a region around the best trial. The region becomes
+    larger while it yields better trials, smaller while it does not, and at last it is the whole space again.
 
     With 16 or more numeric parameters and no choices, an evolution strategy searches alone, because so many parameters
     are too many for a model of the objective.
@@ -33,17 +35,20 @@ class AutoSearch(TPESearch):
     """
 
     _scales: Scales | None = None
+    _region: Region | None = None
     _evolution: Evolution | None = None
     _heard = 0
 
     def get_state(self) -> dict[str, Any]:
         """See `Searcher.get_state`."""
-        return {**super().get_state(), "scales": None if self._scales is None else dict(vars(self._scales))}
+        learned = {"scales": self._scales, "region": self._region}
+        return {**super().get_state(), **{name: each and dict(vars(each)) for name, each in learned.items()}}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """See `Searcher.set_state`."""
         super().set_state(state)
-        self._scales = None if state["scales"] is None else Scales(**state["scales"])
+        self._scales = state["scales"] and Scales(**state["scales"])
+        self._region = state["region"] and Region(**state["region"])
 
     def _propose(
         self, model: Model, ranking: Ranking, number: int, rng: random.Random
@@ -54,25 +59,29 @@ class AutoSearch(TPESearch):
         if group is None or not is_plain or len(ranking) < self.n_initial_points:
             return super()._propose(model, ranking, number, rng)
         axes, choices = len(group.grounds.axes), len(group.grounds.sizes)
-        point = None
+        points: Iterable[Point] = ()
         if axes >= _LARGE and not choices:
-            point = self._evolve(group.kernels, ranking, rng)
+            points = [self._evolve(group.kernels, ranking, rng)]
         elif number % 2 and axes + choices <= _MOST_PARAMETERS:
-            point = self._improve(group.kernels, ranking, rng)
-        found = None if point is None else model.configuration(group.decode(point))
-        return found or super()._propose(model, ranking, number, rng)
+            points = self._improve(group.kernels, ranking, rng)
+        found = filter(None, (model.configuration(group.decode(point)) for point in points))
+        return next(found, None) or super()._propose(model, ranking, number, rng)
 
-    def _improve(self, kernels: Kernels, ranking: Ranking, rng: random.Random) -> Point | None:
-        """The point with the largest expected improvement of the process; None if all trials have failed."""
+    def _improve(self, kernels: Kernels, ranking: Ranking, rng: random.Random) -> Iterator[Point]:
+        """The points with the largest expected improvement: that of the region, and that of the whole space.
+
+        There are none if all trials have failed.
+        """
         points = kernels.points
         better = ranking.best(points, 0.5, MOST_POINTS // 2)
         if not better:
-            return None
+            return
         others = (each.number for each in reversed(self._ended))
         newest = (other for other in others if other in points and other not in better)
         known = [*better, *islice(newest, MOST_POINTS - len(better))]
         live = [each.number for each in self._live.values()]
-        self._scales = self._scales or Scales()
+        self._scales, self._region = self._scales or Scales(), self._region or Region()
+        self._region.update(better[0], len(self._ended))
         process = GaussianProcess(
             kernels.grounds,
             [points[each] for each in known],
@@ -81,7 +90,8 @@ class AutoSearch(TPESearch):
             self._scales,
             rng,
         )
-        return process.suggest()
+        yield process.suggest(self._region.size)
+        yield process.suggest()
 
     def _evolve(self, kernels: Kernels, ranking: Ranking, rng: random.Random) -> Point:
         """Tell the evolution strategy about all trials that have ended since its last draw, then draw a point."""

@@ -39,9 +39,13 @@ _FITS, _FIRST_FITS = 6, 30
 _NOISE, _LEAST_NOISE = 1e-3, 1e-6
 """The share of the variance that is noise: the initial value and the minimum."""
 _RANDOM, _NEAR, _STARTS, _STEPS = 80, 5, 3, 6
-"""Numbers: candidates from the space, candidates near each best point and scale, refined ones, and draws in a step."""
+"""Numbers: candidates from the region, candidates near each best point and scale, refined ones, and draws in a step."""
 _SCALES = (0.2, 0.05, 0.01)
 _REFINEMENTS = (0.1, 0.05, 0.02, 0.008, 0.003, 0.001)
+_FIRST_SIZE, _LEAST_SIZE = 0.4, 0.04
+"""The size of a new region, and the minimum."""
+_GROW_AFTER, _SHRINK_AFTER = 2, 6
+"""A region grows after so many updates in a row with a new best trial, and shrinks after so many trials without one."""
 _BLOCK = 16
 """After how many points of the variance's computation the bound of a candidate is checked again."""
 _SQRT_5, _SQRT_HALF = math.sqrt(5), math.sqrt(0.5)
@@ -60,6 +64,41 @@ class Scales:
 
     def __init__(self, logs: Sequence[float] = (), step: float = 1.0):
         self.logs, self.step = list(logs), step
+
+
+class Region:
+    """The size of the region that the process searches: the space, contracted towards the best point.
+
+    In the whole space, the expected improvement is often largest far from the best point, because the process knows
+    least there. In a small region, the process refines the best point. The region grows with success and shrinks
+    without it ("trust region": Eriksson et al., "Scalable global optimization via local Bayesian optimization", NeurIPS
+    2019). If the smallest region gives nothing better either, the next one is the whole space.
+
+    Attributes:
+        size: The region's side, as a share of the space's.
+        best: The number of the best trial at the last update.
+        since: How many trials had ended when the size or the best trial changed.
+        wins: How many updates in a row had a new best trial.
+    """
+
+    def __init__(self, size: float = _FIRST_SIZE, best: int | None = None, since: int = 0, wins: int = 0):
+        self.size, self.best, self.since, self.wins = size, best, since, wins
+
+    def update(self, best: int, ended: int) -> None:
+        """Resize the region before a suggestion.
+
+        Args:
+            best: The number of the best trial.
+            ended: How many trials have ended.
+        """
+        if best != self.best:
+            self.best, self.since, self.wins = best, ended, self.wins + 1
+            if self.wins >= _GROW_AFTER:
+                self.size, self.wins = min(1.0, 2 * self.size), 0
+            return
+        self.wins = 0
+        if ended - self.since >= _SHRINK_AFTER:
+            self.size, self.since = self.size / 2 if self.size >= 2 * _LEAST_SIZE else 1.0, ended
 
 
 class GaussianProcess:
@@ -159,15 +198,29 @@ class GaussianProcess:
 
     # -- the suggestion ------------------------------------------------------------------------------------------------
 
-    def suggest(self) -> Point:
-        """The point with the largest expected improvement that a random search finds, refined step by step."""
-        grounds, rng = self._grounds, self._rng
-        candidates = [grounds.draw_prior(rng) for _ in range(_RANDOM)]
-        candidates += [self._near(point, scale) for point in self._best for scale in _SCALES for _ in range(_NEAR)]
+    def suggest(self, size: float = 1.0) -> Point:
+        """The point with the largest expected improvement that a random search finds, refined step by step.
+
+        The search starts from draws in a region around the best point, and from neighbours of the best points.
+
+        Args:
+            size: The side of the region, as a share of the space's.
+        """
+        centre = self._best[0]
+        # The next cells of an axis must be in the region.
+        sizes = [min(1.0, max(size, 2 * axis.width)) for axis in self._grounds.axes]
+        bounds = [
+            (place + share * (axis.low - place), place + share * (axis.high - place))
+            for axis, place, share in zip(self._grounds.axes, centre.places, sizes, strict=True)
+        ]
+        candidates = [self._from_region(size, sizes) for _ in range(_RANDOM)]
+        candidates += [
+            self._near(point, scale, bounds) for point in self._best for scale in _SCALES for _ in range(_NEAR)
+        ]
         starts = self._best_of(candidates, _STARTS)
         for scale in _REFINEMENTS:
             for number, (gain, start) in enumerate(starts):
-                better = self._best_of([self._near(start, scale) for _ in range(_STEPS)], 1, gain)
+                better = self._best_of([self._near(start, scale, bounds) for _ in range(_STEPS)], 1, gain)
                 starts[number : number + 1] = better or [(gain, start)]
         return max(starts, key=lambda each: each[0])[1] if starts else candidates[0]
 
@@ -194,15 +247,24 @@ class GaussianProcess:
             return log_density - 2 * math.log(-z) + math.log1p(-3 / (z * z)) + math.log(deviation)
         return math.log(math.exp(log_density) + 0.5 * z * math.erfc(-z * _SQRT_HALF)) + math.log(deviation)
 
-    def _near(self, point: Point, scale: float) -> Point:
-        """A point nearby: some of its coordinates are moved."""
+    def _from_region(self, size: float, sizes: Sequence[float]) -> Point:
+        """A draw from the space, contracted towards the best point."""
+        grounds, rng, centre = self._grounds, self._rng, self._best[0]
+        drawn = grounds.draw_prior(rng)
+        places = [
+            grounds.snap(own + share * (new - own), number)
+            for number, (own, new, share) in enumerate(zip(centre.places, drawn.places, sizes, strict=True))
+        ]
+        pairs = zip(grounds.categories(centre.bits), grounds.categories(drawn.bits), strict=True)
+        return grounds.pack(places, [new if rng.random() < size else own for own, new in pairs])
+
+    def _near(self, point: Point, scale: float, bounds: Sequence[tuple[float, float]]) -> Point:
+        """A point nearby: some of its coordinates are moved, to places within the bounds."""
         grounds, rng = self._grounds, self._rng
         share = 0.5 if self._parameters < 8 else 4 / self._parameters
         places = [
-            grounds.snap(min(axis.high, max(axis.low, place + rng.gauss(0, scale))), number)
-            if rng.random() < share
-            else place
-            for number, (axis, place) in enumerate(zip(grounds.axes, point.places, strict=True))
+            grounds.snap(min(high, max(low, place + rng.gauss(0, scale))), number) if rng.random() < share else place
+            for number, (place, (low, high)) in enumerate(zip(point.places, bounds, strict=True))
         ]
         categories = [
             rng.randrange(size) if rng.random() < 0.3 * share else own

@@ -14,6 +14,7 @@ from minitune import TuneConfig, report
 from minitune.schedulers import ASHAScheduler
 from minitune.search import AutoSearch, TPESearch, create_searcher
 from minitune.search.evolution import Evolution
+from minitune.search.gaussian_process import GaussianProcess, Region, Scales
 from minitune.search.parzen import Grounds, Point
 from minitune.space.domains import Domain, choice, lograndint, loguniform, quniform, randint, randn, uniform
 from minitune.space.parameters import Axis
@@ -176,6 +177,59 @@ def test_in_a_finite_space_the_process_repeats_nothing() -> None:
     assert len(set(tried)) >= 14  # the estimators draw a few times, and no more
 
 
+def test_a_region_grows_with_success_and_shrinks_without_it() -> None:
+    region = Region(size=0.2, best=7, since=10)
+
+    sizes = []
+    for best, ended in ((7, 14), (8, 16), (9, 18), (9, 23), (9, 24), (9, 30), (9, 36), (9, 42), (9, 48)):
+        region.update(best, ended)
+        sizes.append(region.size)
+
+    assert sizes == [0.2, 0.2, 0.4, 0.4, 0.2, 0.1, 0.05, 1.0, 0.5]  # at last the whole space
+
+
+def test_no_region_is_larger_than_the_space() -> None:
+    region = Region()
+    for best in range(20):
+        region.update(best, best)
+
+    assert region.size == 1.0
+
+
+def suggested(axes: list[Domain], size: float, best: float, others: list[float]) -> tuple[float, ...]:
+    """Where a process searches a region, with such points on the diagonal; the first one is the best."""
+    grounds = Grounds([Axis(each) for each in axes], [])
+    points = [Point((place,) * len(axes), 0) for place in (best, *others)]
+    values = [float(number) for number in range(len(points))]
+    return GaussianProcess(grounds, points, values, [], Scales(), random.Random(0)).suggest(size).places
+
+
+def test_in_a_small_region_the_process_stays_near_the_best_point() -> None:
+    axes = [uniform(0, 1)] * 3
+
+    small = suggested(axes, 0.05, 0.3, [0.35, 0.4])
+    large = suggested(axes, 1.0, 0.3, [0.35, 0.4])
+
+    assert max(abs(place - 0.3) for place in small) < 0.05
+    assert max(abs(place - 0.3) for place in large) > 0.15
+
+
+def test_the_smallest_region_reaches_the_next_integer() -> None:
+    found = suggested([randint(0, 5)] * 2, 0.04, 0.5, [0.9])
+
+    assert found != (0.5, 0.5)
+
+
+def test_in_a_valley_the_region_leads_to_better_points() -> None:
+    def valley(config: Config) -> float:
+        x, y = 4 * config["x"] - 1.5, 4 * config["y"] - 1.5
+        return float(100 * (y - x * x) ** 2 + (1 - x) ** 2)
+
+    space = {"x": uniform(0, 1), "y": uniform(0, 1)}
+
+    assert statistics.median(best(play(search(space, seed=seed), valley, 50)) for seed in range(3)) < 0.03
+
+
 def test_a_saved_searcher_goes_on_as_it_would_have() -> None:
     whole = play(search(SQUARE), bowl, 30)
     first = search(SQUARE)
@@ -184,6 +238,7 @@ def test_a_saved_searcher_goes_on_as_it_would_have() -> None:
 
     second.set_state(first.get_state())
 
+    assert second.get_state() == first.get_state()
     assert play(second, bowl, 13, first=17) == whole[17:]
 
 
