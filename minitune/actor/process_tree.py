@@ -226,6 +226,14 @@ def _life_by_psutil(pid: int) -> str:
         return ""
 
 
+def inode(pid: int) -> int:
+    """Return the inode of a process in `/proc`; 0 if it has ended. A later process with this pid has another one."""
+    try:
+        return os.stat(f"/proc/{pid}").st_ino
+    except OSError:
+        return 0
+
+
 def environment(pid: int) -> bytes:
     """Return the environment that a process shows to others; empty if it cannot be read."""
     if sys.platform.startswith("linux"):

@@ -171,6 +171,7 @@ class Worker:
         self._is_moving = False  # from a Move to the reset of the object; stays True if the move fails
         self._mask: Iterable[int] = ()  # the blocked signals before a fork
         self._control_thread = 0
+        self._strangers: dict[int, int] = {}  # inodes of processes of other workers, by pid; reading a marker is slow
 
     # -- the main thread ---------------------------------------------------------------------------------------
 
@@ -372,12 +373,16 @@ class Worker:
                 return True
             time.sleep(SWEEP_TICK_S)  # see `process_tree.marked`
             return bool(process_tree.marked([self._seat.marker]))
-        marker = self._seat.marker.encode()
+        marker, strangers = self._seat.marker.encode(), self._strangers
+        self._strangers = {}
         for pid in process_tree.children(self._seat.reaper_pid, has_one_thread=True):
             if pid != self._pid:
-                shown = process_tree.environment(pid)  # empty while it starts another program; it may be ours then
-                if (not shown or marker in shown) and process_tree.life(pid):
-                    return True
+                inode = process_tree.inode(pid)
+                if strangers.get(pid) != inode:
+                    shown = process_tree.environment(pid)  # empty while it starts another program; it may be ours then
+                    if (not shown or marker in shown) and process_tree.life(pid):
+                        return True
+                self._strangers[pid] = inode
         return False
 
     def _move(self, message: Move) -> None:

@@ -43,30 +43,30 @@ if TYPE_CHECKING:
 logger = logging.getLogger("minitune")
 
 _NO_TERMINAL = ("bdb.BdbQuit", "EOFError: EOF when reading a line")
-"""How `breakpoint()` and `input()` end in a process without a terminal."""
+"""The errors of `breakpoint()` and `input()` in a process without a terminal."""
 ORIG_WORKING_DIR = ("MINITUNE_ORIG_WORKING_DIR", "TUNE_ORIG_WORKING_DIR")
-"""Variables that tell a trial, which works in its own directory, where the driver works."""
+"""The variables with the driver's working directory, for trials that work in their own directories."""
 MAX_NESTING = 4
-"""How deep runs may be nested in trials of other runs: more is a mistake, and would exhaust the machine."""
+"""How deep runs may be nested in trials of other runs. Deeper nesting is a mistake that would exhaust the machine."""
 LOSSES_TOGETHER = 2
-"""After so many losses in a row with all others, because their parent process died, a trial gets a parent process of
-its own. If that dies, too, this trial kills it, and the others are spared."""
+"""If a trial has lost its worker so many times in a row because the workers' parent process died, its next worker gets
+its own parent process. If the trial kills that one, too, the other trials are not affected."""
 LARGE_FACTORY_BYTES = 1024 * 1024
-"""A factory that is larger, because its configuration is, goes to its worker in a file: messages have a limit."""
+"""A factory with a larger pickle, because of its configuration, is sent in a file: the size of messages is limited."""
 
 _NOTHING = Allocation()
 
 
 @dataclass
 class Actor:
-    """One actor and the process that carries it.
+    """One actor and its process.
 
     Attributes:
         actor_id: The actor.
-        request: The resources that it asked for.
-        directory: Where its output goes, or None.
-        reuse_key: Key under which it may be parked.
-        factory: Makes its object in its process, or in a fresh one if a reset fails.
+        request: The requested resources.
+        directory: The directory for its output, or None.
+        reuse_key: The key under which it may be parked.
+        factory: Makes its object in its process. A parked actor's factory is used only if the reset fails.
         factory_file: The file that holds the factory, if it is large. It is removed when the actor ends.
         reserved: The resources that the ledger has given it.
         allocation: The resources that its object gets: other devices than in `reserved` if its machine has chosen them.
@@ -84,7 +84,7 @@ class Actor:
     process: ActorProcess = field(init=False)
 
     def remove_file(self) -> None:
-        """Remove the factory's file, if it has one: no worker loads it any more."""
+        """Remove the factory's file, if there is one. No worker needs it any more."""
         if self.factory_file is not None:
             self.factory_file.close()
 
@@ -134,13 +134,13 @@ class ProcessExecutor:
 
     Args:
         books: Admits the actors.
-        loop: The driver's loop; it is closed with this object.
-        carrier: What makes the processes; it is closed with this object, and must not refer to it.
-        directory: Gives an existing directory for the values that are stored once; they are removed at the end. It is
-            asked when the first one is stored: before that, nothing is on disk.
-        output_names: Names of the files, in an actor's directory, that take its stdout and stderr.
-        changes_directory: Whether an actor works in its directory.
-        parked_limit: How many actors may be parked.
+        loop: The driver's loop. It is closed with this object.
+        carrier: Makes the processes. It is closed with this object, and must not refer to it.
+        directory: Returns an existing directory for stored values, which are removed at the end. It is called when the
+            first value is stored.
+        output_names: The names of the files for stdout and stderr in an actor's directory.
+        changes_directory: Whether an actor's working directory is its own directory.
+        parked_limit: The maximum number of parked actors.
     """
 
     isolates = True
@@ -167,17 +167,17 @@ class ProcessExecutor:
         with suppress(FileNotFoundError):  # this process's directory has been removed
             self._original_directory = dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
         self._loop = loop
-        self._processes: set[ActorProcess] = set()  # all that are not gone
-        self._told: deque[Event | NotReset] = deque()  # by them; nothing in them refers to this object
+        self._processes: set[ActorProcess] = set()  # those that have not ended; none refers to this object
+        self._told: deque[Event | NotReset] = deque()  # events of the processes
         self._driver_pid = os.getpid()
         self._finalizer = weakref.finalize(self, _release, self._driver_pid, loop, carrier, self._processes)
         self._actors: dict[str, Actor] = {}  # each from its start to its Exited
-        self._just_ended: set[str] = set()  # told by the last wait
-        self._losses: Counter[str] = Counter()  # by trial: so many actors in a row were lost with what carried them
+        self._just_ended: set[str] = set()  # actors whose Exited the last `wait` has returned
+        self._losses: Counter[str] = Counter()  # by trial: how many workers in a row were lost with their parent
         self._parked: dict[tuple[str, Resources], list[Actor]] = {}
         self._reset_timeout_s = number_setting("FUNCTION_THREAD_TIMEOUT_S")
         self._parked_limit = parked_limit
-        self._is_short = False  # of descriptors, which has been said
+        self._is_short = False  # whether the warning about descriptors was logged
 
     # -- resources and values ----------------------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ class ProcessExecutor:
         except KeyError:
             self._check_open()
             if actor_id in self._just_ended:
-                return  # its Exited is the answer; the caller has not come to it yet
+                return  # its Exited is the answer, which the caller has not handled yet
             raise RuntimeError(f"actor {actor_id!r} is not there") from None
         process.call(method, dumps(args, f"an argument of {method}()") if args else b"")
 
@@ -253,7 +253,7 @@ class ProcessExecutor:
             parks = keep and actor.reuse_key is not None and sum(map(len, self._parked.values())) < self._parked_limit
             actor.process.stop(grace_s, parks, dump)
             if actor.process.phase is Phase.PARKED:
-                self._park(actor_id)  # at once: another actor can have what it held
+                self._park(actor_id)  # now, because its resources are free
 
     def wait(self, timeout_s: float | None) -> list[Event]:
         """See `TrialExecutor.wait`."""
@@ -266,7 +266,7 @@ class ProcessExecutor:
         events: list[Event] = []
         while True:
             was_woken = False
-            if not told or timeout_s == 0:  # events that were told at once need no look; with 0 the caller asks for one
+            if not told or timeout_s == 0:  # 0 requests a look at the channels even if there are events
                 was_woken = self._loop.turn(0.0 if told else timeout_s)
             while told:
                 event = told.popleft()
@@ -289,7 +289,7 @@ class ProcessExecutor:
         return self.clock.monotonic()
 
     def shutdown(self, grace_s: float = 0.0) -> None:
-        """See `TrialExecutor.shutdown`. In a process that was forked from the driver no worker hears of it."""
+        """See `TrialExecutor.shutdown`. In a process that was forked from the driver, it stops no worker."""
         if self._finalizer.alive and os.getpid() == self._driver_pid:
             try:
                 for process in list(self._processes):
@@ -311,7 +311,7 @@ class ProcessExecutor:
     # -- processes -----------------------------------------------------------------------------------------------
 
     def _pack(self, actor: Actor) -> bytes:
-        """Pickle an actor's factory for its worker; a large one goes into a file of the actor's."""
+        """Pickle an actor's factory for its worker. A large pickle goes into a file."""
         make = functools.partial(actor.factory, allocation=actor.allocation)
         made = dumps_small(make, "the factory", LARGE_FACTORY_BYTES)
         if made is not None:
@@ -323,7 +323,7 @@ class ProcessExecutor:
         return ValueFile(os.path.join(self._directory(), "shared"), "choose a storage_path with more space")
 
     def _has_descriptors(self) -> bool:
-        """Whether there are descriptors for a worker more; for a first one what there is must do."""
+        """Whether there are enough descriptors for one more worker. The first worker is always allowed."""
         if not self._actors or any(self._parked.values()) or descriptors.has_room_for_worker():
             return True
         if not self._is_short:
@@ -337,11 +337,11 @@ class ProcessExecutor:
         return False
 
     def _new_process(self, request: Resources, instead: ActorProcess | None = None) -> ActorProcess:
-        """A process that is not started yet, for an actor with this request; perhaps since `instead` cannot be used."""
+        """A new process for an actor with this request. It is not started yet. It may replace `instead`."""
         raise NotImplementedError(f"{type(self).__name__} must define _new_process()")
 
     def _start_process(self, actor: Actor, instead: NotReset | None = None) -> None:
-        """Start a fresh process for an actor; perhaps since a parked one could not be used."""
+        """Start the process of an actor. It may replace a parked process that could not be reset."""
         if not descriptors.has_room_for_worker():
             self._drop_parked()
         place = self._place(actor)
@@ -360,14 +360,14 @@ class ProcessExecutor:
         args = dumps_small((*reset_args, allocation), "an argument of reset()", LARGE_FACTORY_BYTES)
         if args is None:
             actor.process.stop(0.0)
-        elif actor.process.phase is Phase.PARKED:  # else it has died
+        elif actor.process.phase is Phase.PARKED:  # otherwise it has died
             actor.process.take_over(self._started(actor), self._place(actor), args, self._reset_timeout_s)
             return True
         actor.process = self._new_process(actor.request, actor.process)
         return False
 
     def _place(self, actor: Actor) -> Place:
-        """Where the actor works, where its output goes and what its environment holds."""
+        """The actor's working directory, output files and environment variables."""
         env: dict[str, str | None] = {**actor.allocation.env}
         if actor.directory is None:
             return Place(env=env)
@@ -379,7 +379,7 @@ class ProcessExecutor:
         return Place(directory, stdout, stderr, env, own=actor.directory)
 
     def _take_parked(self, waiter: str, reuse_key: str | None, request: Resources) -> Actor | None:
-        """A parked actor for this key and request whose devices are free, if there is one."""
+        """A parked actor with this key and request whose devices are free, or None."""
         parked = self._parked.get((reuse_key, request)) if reuse_key is not None else None
         while parked:
             actor = parked.pop()
@@ -390,7 +390,7 @@ class ProcessExecutor:
         return None
 
     def _drop_parked(self) -> bool:
-        """Let one parked process go: another is to be started, and there is no room for both. False: there is none."""
+        """Stop one parked process, because there is no room for another one. False if there is no parked process."""
         parked = next((parked for parked in self._parked.values() if parked), None)
         if parked is None:
             return False
@@ -404,12 +404,12 @@ class ProcessExecutor:
     # -- events --------------------------------------------------------------------------------------------------
 
     def _complete(self, event: Event | NotReset) -> Event | None:
-        """A process's event as the executor's; None if there is none for the caller."""
+        """Handle an event of a process. Returns the event for the caller, or None."""
         if isinstance(event, Exited) and event.kind == "parked":
             self._park(event.actor_id)
             return event
         actor = self._actors.get(event.actor_id)
-        if actor is None:  # a process that carries no actor has ended
+        if actor is None:  # a process without an actor has ended
             for parked in self._parked.values():
                 parked[:] = [each for each in parked if each.process.phase is Phase.PARKED]
             return None
@@ -425,7 +425,7 @@ class ProcessExecutor:
         return event
 
     def _park(self, actor_id: str) -> None:
-        """Keep the process of an actor that is gone, if that has not been done yet."""
+        """Keep the process of an actor that has ended, unless it is parked already."""
         actor = self._actors.pop(actor_id, None)
         if actor is not None:
             self._ledger.release(actor_id)
@@ -433,7 +433,7 @@ class ProcessExecutor:
             self._put_back(actor)
 
     def _on_exited(self, actor: Actor, event: Exited) -> None:
-        """An actor is gone, and its process, too."""
+        """An actor and its process have ended."""
         trial_id = _trial_of(actor.actor_id)
         del self._actors[actor.actor_id]
         actor.remove_file()
@@ -450,7 +450,7 @@ class ProcessExecutor:
             self._losses.pop(trial_id, None)
 
     def _hint(self, actor: Actor, error: RemoteError) -> str:
-        """The way out for an error that comes from work in a directory of its own, or without a terminal."""
+        """A hint for an error whose cause is the trial's own working directory, or the missing terminal."""
         if error.last_line() in _NO_TERMINAL:
             return f"{HINT}a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs the trials in this one"
         if not self._changes_directory or actor.directory is None or error.type_name != FileNotFoundError.__name__:
@@ -470,7 +470,7 @@ class ProcessExecutor:
         return ""
 
     def _check_open(self) -> None:
-        """Raises RuntimeError after the end. Never returns in a daemon thread that drives when the interpreter ends."""
+        """Raise RuntimeError after the shutdown. In a daemon thread, never return while the interpreter exits."""
         self._loop.stand_still_if_halted()
         if not self._finalizer.alive:
             raise RuntimeError("the executor is shut down")
@@ -529,11 +529,11 @@ class LocalTrialExecutor(ProcessExecutor):
 
     @property
     def importing(self) -> str:
-        """The package that is imported for all workers at this moment, if that takes long; else empty."""
+        """The package that is being imported for all workers, if that takes long; otherwise empty."""
         return self._launcher.importing
 
     def share(self, value: Any) -> SharedFile:
-        """Store `value` in a file. Workers map the large buffers in it; the rest is preloaded if that is wanted."""
+        """Store `value` in a file. Workers map its large buffers. The rest is preloaded if `preload` is True."""
         handle = super().share(value)
         if self._preloads:
             self._launcher.preload(dumps(handle.preload, "the handle"))
@@ -544,10 +544,10 @@ class LocalTrialExecutor(ProcessExecutor):
 
 
 def _release(driver_pid: int, loop: Loop, carrier: Carrier, processes: set[ActorProcess]) -> None:
-    """Kill what is left and free everything; also for an executor that was not shut down, and at exit."""
-    if os.getpid() != driver_pid:  # a process that was forked from the driver: none of this is its own
+    """Kill all processes and free everything, also for an executor that was not shut down, and at exit."""
+    if os.getpid() != driver_pid:  # this process was forked from the driver and owns none of it
         return
-    if not threading.main_thread().is_alive():  # the interpreter ends
+    if not threading.main_thread().is_alive():  # the interpreter is exiting
         loop.halt()
     for process in list(processes):
         process.close()
@@ -561,17 +561,17 @@ def _trial_of(actor_id: str) -> str:
 
 
 def _make_from_file(spot: Spot, user_thread: Any) -> Any:
-    """Load a factory in a worker, and call it there."""
+    """Load a factory in a worker, and call it."""
     return read_value(spot)[0](user_thread)
 
 
 def _has_one_thread(env: Mapping[str, str | None]) -> bool:
-    """Whether numerical libraries are to run on one thread: they keep the number that they were loaded with.
+    """Whether numerical libraries use one thread. A library keeps the number of threads with which it was loaded.
 
-    The user's own settings count here as well, so a wish for more threads costs the preload.
+    The user's own variables count as well, so a worker with more threads cannot use the preload.
 
     Args:
-        env: The variables that are set for the worker, over the environment of this process.
+        env: The worker's variables, which override the environment of this process.
     """
     if env.get("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS")) != "1":
         return False

@@ -123,15 +123,13 @@ class ReportPath:
         )
 
     def write(self, result: dict[str, Any], decision: Decision) -> bool:
-        """Write a result and its decision. As in the general path, the loggers write before the journal.
+        """Write a result that `fits`, and its decision. As in the general path, the loggers write first.
 
         Returns:
             False if the result needs the general path. Then nothing has been written.
         """
         trial, shape = self._trial, self._shape
         if decision != CONTINUE or decision.reason or decision.facts or trial.experiment_tag != self._tag:
-            return False
-        if not self.fits(result):
             return False
         values = list(result.values())
         config, values[shape.place] = values[shape.place], None

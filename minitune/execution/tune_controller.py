@@ -443,6 +443,8 @@ class TuneController:
         if hooks.stops_run and decision != STOP and hooks.wants_all_stopped():
             decision = Decision(STOP, self._why_ended())  # otherwise the trial would begin one more step
         live.decision = decision
+        if path is not None and (hooks.hears_results or hooks.shows_results) and not path.fits(result):
+            path = None  # a plug-in has changed the result
         if path is None or not path.write(result, decision):
             self._write(live, result, report.checkpoint)
         settings = self._settings.experiments[trial.experiment_number]
