@@ -37,48 +37,47 @@ from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, TRAINING_ITERATION
 logger = logging.getLogger("minitune")
 
 _PAUSES_S = (0.2, 2.0, 5.0, 10.0, 30.0)
-"""Pause after the first loss, the second one in a row, and so on; the last value counts for all that follow."""
+"""The pause after the first loss, after the second one in a row, and so on. The last value also holds for later ones."""
 _IN_VAIN = 3
-"""After so many losses in a row, with no sign of life of a trial in between, the run ends if no worker runs."""
+"""After so many losses in a row without an answer of any trial, the run ends if no worker runs."""
 _LOSSES = 3
-"""A trial is to blame if so many of its attempts in a row were lost because their carrier died; in the last of them the
-carrier had this trial alone. If several trials are lost in vain, the cause may lie elsewhere: then it takes twice as
-many."""
+"""A trial is to blame if so many of its attempts in a row were lost because the parent process of their workers died. In
+the last of them, that process had no other worker. If several trials are lost and none has answered in between, the
+cause may be another one, and twice as many losses are needed."""
 _RESTS_S = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
-"""Rest after a trial's first failure, its second one without a result in between, and so on."""
+"""The rest after a trial's first failure, after its second one without a result in between, and so on."""
 _STORM, _STORM_S = 100, 10.0
-"""More restarts within so many seconds, without a result in between, end the run. A slow machine may not manage so many
-in that time: there the same number of *quick* failures ends it. A failure is quick if the attempt has lived no longer
-than these seconds, and the trial has rested no longer than that since its last result: on a fast machine it would have
-come in time."""
+"""More restarts within so many seconds, without a result in between, end the run. A slow machine may take longer for
+them. So the same number of *quick* failures also ends the run. A failure is quick if neither the attempt nor the trial's
+rests since its last result took longer than these seconds."""
 _NEVER_UP = 3
 """The run also ends if the workers of so many trials could not start, and no worker has started."""
 REPORT, TRIAL = "report", "trial"
 """The kinds of time limits: from one pull to the next report, and for a whole attempt."""
 LOST = "lost: "
-"""The cause of a return to PENDING begins with this if the trial was not to blame."""
+"""The prefix of the cause of a return to PENDING if the trial is not to blame."""
 BY_SIGNAL = f"{LOST}by a signal that may be meant for the whole run: "
-"""The same where the driver does not know yet whether the trial is to blame."""
+"""The same prefix if the driver does not know yet whether the trial is to blame."""
 VERDICT_S = 2.25
-"""How long a trial that a signal has ended for good waits for its verdict. If all processes of a run get a signal, the
-driver may get it up to 2 s after the workers, and takes a moment to handle it."""
+"""After a signal has ended a trial, the driver waits so long for a signal of its own before the trial fails. If all
+processes of a run get a signal, the driver may get it up to 2 s after the workers, and needs a moment to handle it."""
 _INTERRUPTED = re.compile(r"^KeyboardInterrupt\b", re.MULTILINE)
-"""Found in a traceback, also in one of an exception that was raised while the interrupt was handled."""
+"""Matches a traceback with an interrupt, even if another exception was raised while the interrupt was handled."""
 _ENDING = [
     (name, int(number))
     for name in ("SIGHUP", "SIGINT", "SIGKILL", "SIGTERM", "SIGUSR1")
     if (number := getattr(signal, name, None)) is not None
 ]
-"""The signals that end a run, and the one that follows where they do not."""
+"""The signals that end a run, and SIGKILL, which often follows them."""
 _BY_SIGNAL = frozenset(f"{name} ({number})" for name, number in _ENDING)
 _EXIT_BY_SIGNAL = frozenset(128 + number for _, number in _ENDING)
-"""Exit codes by which a program says that a signal has ended it: those of a shell."""
+"""The exit codes that a shell uses for a program that was ended by one of these signals."""
 DRIVER_ENDED = "the driver ended"
-"""The cause for which a trial waits again if it had a worker when its driver ended."""
+"""The cause of a return to PENDING if the trial had a worker when its driver ended."""
 _KILLED = "SIGKILL (9)"
 _MEMORY_HINT = "possibly out of memory"
 _NO_ACCIDENT = 2
-"""If so many trials lack a metric, and none has it, then its name is wrong."""
+"""If so many trials lack a metric and no trial has it, its name is wrong."""
 
 
 # -- what follows a failure --------------------------------------------------------------------------------------------
@@ -91,12 +90,12 @@ class AfterFailure(Enum):
 
 
 def after_failure(config: FailureConfig, trial: Trial, *, final: bool) -> AfterFailure:
-    """The consequence of a failure, now that `trial.num_failures` counts it.
+    """The consequence of a failure that `trial.num_failures` already counts.
 
     Args:
         config: Whether a failure ends the run.
         trial: The trial.
-        final: True if trying again cannot help.
+        final: True if another attempt cannot help.
     """
     if config.fail_fast:
         return AfterFailure.END_RUN
@@ -126,7 +125,7 @@ class Setbacks:
         self._not_before_s = self._last_s = -math.inf
         self._cause = ""
         self._told: set[str] = set()
-        self._losses: Counter[str] = Counter()  # by trial: so many attempts in a row
+        self._losses: Counter[str] = Counter()  # by trial: the number of attempts in a row
         self._lost_in_vain: set[str] = set()
 
     def lost(self, cause: str, now_s: float, begun_s: float = math.inf) -> bool:
@@ -156,7 +155,7 @@ class Setbacks:
         self._num_in_row = 0
 
     def lives(self) -> None:
-        """A trial has shown life: losses in a row end here."""
+        """A trial has answered, so the next loss is the first one in a row."""
         self._num_in_vain = 0
         self._lost_in_vain.clear()
 
@@ -164,7 +163,7 @@ class Setbacks:
         """The parent process of a trial's worker has died; `lost` was called before.
 
         Returns:
-            Whether this has happened so often in a row that the trial must be the cause. Then the others go on.
+            Whether this has happened so often in a row that the trial must be the cause.
         """
         self._losses[trial_id] += 1
         self._lost_in_vain.add(trial_id)
@@ -190,11 +189,11 @@ class Setbacks:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether no worker should be started until a running one shows life or leaves. If none runs, the run ends."""
+        """Whether no worker should be started until a running one answers or exits. If none runs, the run ends."""
         return self._num_in_vain >= _IN_VAIN
 
     def why_hopeless(self) -> str:
-        """The text for the user if no worker runs now; empty if workers may still be started."""
+        """The error text for a run without workers; empty if workers may still be started."""
         if not self.is_hopeless:
             return ""
         return (
@@ -218,18 +217,18 @@ class CrashLoop:
         self.counts = False
         self.has_come_up = False
         self._in_row: dict[str, tuple[int, float]] = {}  # by trial, since its last result: failures, seconds of rest
-        self._never_up: set[str] = set()  # the trials that have failed at their start before that
+        self._never_up: set[str] = set()  # the trials that have failed at their start before any worker was ready
         self._restarts: deque[tuple[float, str]] = deque(maxlen=_STORM + 1)
         self._num_quick = 0
 
     def rest_s(
         self, trial_id: str, cause: str, now_s: float, starting: bool = False, lived_s: float = math.inf
     ) -> float:
-        """A trial has failed and will be tried again.
+        """A trial has failed and will be retried.
 
         Args:
             trial_id: The trial.
-            cause: Why it has failed, in one line.
+            cause: The cause, in one line.
             now_s: The time.
             starting: Whether it failed while the trainable was loaded or set up.
             lived_s: Seconds from the time when the worker was ready to the failure.
@@ -275,7 +274,7 @@ class CrashLoop:
 
 # -- time limits -------------------------------------------------------------------------------------------------------
 class Overdue(NamedTuple):
-    """A limit that an actor has broken.
+    """A limit that an actor has exceeded.
 
     Attributes:
         actor_id: The actor.
@@ -296,14 +295,14 @@ class Deadlines:
         trial_timeout_s: Seconds for one attempt of a trial, from the start of its worker, or None.
 
     Attributes:
-        are_set: Whether there is any limit. A caller that asks this first saves the calls.
+        are_set: Whether there is any limit. If not, a caller can skip all calls.
     """
 
     def __init__(self, report_timeout_s: float | None, trial_timeout_s: float | None):
         self._limits_s = {
             kind: limit_s for kind, limit_s in ((REPORT, report_timeout_s), (TRIAL, trial_timeout_s)) if limit_s
         }
-        # By kind and actor. All of a kind have the same time, so they stand in the order of their ends.
+        # By kind and actor. All limits of a kind have the same length, so they are in the order of their ends.
         self._ends_s: dict[str, dict[str, float]] = {kind: {} for kind in self._limits_s}
         self.are_set = bool(self._limits_s)
 
@@ -325,7 +324,7 @@ class Deadlines:
             ends_s.pop(actor_id, None)
 
     def overdue(self, now_s: float) -> list[Overdue]:
-        """Return the limits that are broken by now, and drop all limits of their actors."""
+        """Return the limits that are exceeded now, and drop all limits of their actors."""
         found = []
         for kind, ends_s in self._ends_s.items():
             while ends_s:
@@ -337,7 +336,7 @@ class Deadlines:
         return found
 
     def seconds_left(self, now_s: float) -> float | None:
-        """How long it is until the next limit is broken; None if no clock runs."""
+        """Seconds until the next limit is exceeded; None if no clock runs."""
         ends_s = [next(iter(ends_s.values())) for ends_s in self._ends_s.values() if ends_s]
         return max(0.0, min(ends_s) - now_s) if ends_s else None
 
@@ -365,22 +364,22 @@ def died_by_signal(event: Exited) -> bool:
 
 
 def raised_by_signal(remote: RemoteError) -> bool:
-    """The same of an exception: what SIGINT raises, or an exit with the code for a signal."""
+    """The same for an exception: a `KeyboardInterrupt`, or an exit with the code of a signal."""
     if remote.type_name == SystemExit.__name__:
         return remote.message.isdecimal() and int(remote.message) in _EXIT_BY_SIGNAL
     return _INTERRUPTED.search(remote.traceback) is not None
 
 
 def died_error(trial: Trial, event: Exited) -> TrialError:
-    """The error of a trial whose worker is gone.
+    """The error of a trial whose worker has died.
 
     Args:
         trial: The trial.
-        event: How it ended.
+        event: The end of the worker.
 
     Returns:
-        An error that names cause, process, last report, peak memory, last lines of output and where the rest is: a
-        `WorkerStartError` if the trainable was still being loaded or set up.
+        An error with cause, process, last report, peak memory, last lines of output, and the path of the whole output.
+        It is a `WorkerStartError` if the trainable was still being loaded or set up.
     """
     kind = WorkerStartError if trial.phase is Phase.STARTING else WorkerDiedError
     when = " while the trainable was loaded or set up" if kind is WorkerStartError else ""
@@ -397,7 +396,7 @@ def carrier_error(trial: Trial, event: Exited) -> TrialError:
 
     Args:
         trial: The trial.
-        event: How its worker was lost the last time.
+        event: The last loss of its worker.
     """
     what = (
         f"the worker of trial {trial.name} (pid {event.pid}) was lost again: {event.cause}. The zygote is the parent "
@@ -412,12 +411,12 @@ def carrier_error(trial: Trial, event: Exited) -> TrialError:
 
 
 def timeout_error(trial: Trial, overdue: Overdue, event: Exited) -> TrialError:
-    """The error of a trial that has broken a time limit and was ended for it.
+    """The error of a trial that was ended because it has exceeded a time limit.
 
     Args:
         trial: The trial.
-        overdue: Which limit.
-        event: How its worker ended; the stacks at the time are in its last lines.
+        overdue: The limit.
+        event: The end of its worker. Its last lines have the stacks of that time.
     """
     what = (
         f"no report for {overdue.limit_s:.1f} s"

@@ -155,14 +155,14 @@ class FunctionRunner:
     """Runs one function once. The control side calls `pull` and `stop`, which never block.
 
     Args:
-        function: The user's function.
+        function: The user's function, from `modern`.
         config: Its argument.
         session: Its connection to `report()`.
         user_thread: An executor with one thread; the function is submitted to it at the first pull.
     """
 
     def __init__(self, function: UserFunction, config: dict[str, Any], session: Session, user_thread: Executor):
-        self._function = _modern(function)
+        self._function = function
         self._config = config
         self._session = session
         new_reports: Callable[[], Reports] | None = getattr(user_thread, "new_reports", None)
@@ -388,7 +388,7 @@ def old_parameters(function: Any) -> frozenset[str]:
     return _OLD_PARAMETERS.intersection(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - bound
 
 
-def _modern(function: UserFunction) -> UserFunction:
+def modern(function: UserFunction) -> UserFunction:
     """Return the function as one that takes only the configuration."""
     old = old_parameters(function)
     if not old:
@@ -461,7 +461,8 @@ class FunctionTrainable(Trainable):
         )
         self._tune_fields = self._tune_new_fields()
         self._tune_session = Session(info, Allocation(), self._tune_fields)
-        self._tune_runner = FunctionRunner(type(self)._tune_function, config, self._tune_session, _DaemonThread())
+        function = modern(type(self)._tune_function)
+        self._tune_runner = FunctionRunner(function, config, self._tune_session, _DaemonThread())
 
     def train(self) -> dict[str, Any]:
         """Run the function until its next report. Blocks until then.

@@ -23,7 +23,7 @@ from minitune.experiment.trial import TrialInfo
 from minitune.registry import register_env
 from minitune.resources import Allocation
 from minitune.result import CONFIG, DONE, TRAINING_ITERATION, Report
-from minitune.trainable.function_runner import FunctionRunner, UserFunction, is_clean_end
+from minitune.trainable.function_runner import FunctionRunner, UserFunction, is_clean_end, modern
 from minitune.trainable.session import LOG_SYS_USAGE, AutoFields, Session, check_metrics
 from minitune.trainable.trainable import Trainable, building_for
 from minitune.trainable.util import Handle, as_function, is_function_trainable
@@ -79,7 +79,7 @@ class FunctionActor:
     resets_at_once = True
 
     def __init__(self, function: UserFunction, info: TrialInfo, user_thread: Executor, allocation: Allocation):
-        self._function = function
+        self._function = modern(function)
         self._user_thread = user_thread
         self._prepare(info, allocation)
 
