@@ -37,19 +37,19 @@ from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, TRAINING_ITERATION
 logger = logging.getLogger("minitune")
 
 _PAUSES_S = (0.2, 2.0, 5.0, 10.0, 30.0)
-"""The pause after the first loss, after the second one in a row, and so on. The last value also holds for later ones."""
+"""The pause after the first loss, after the second one in a row, and so on. The last value holds for all later ones."""
 _IN_VAIN = 3
 """After so many losses in a row without an answer of any trial, the run ends if no worker runs."""
 _LOSSES = 3
-"""A trial is to blame if so many of its attempts in a row were lost because the parent process of their workers died. In
-the last of them, that process had no other worker. If several trials are lost and none has answered in between, the
+"""A trial is to blame if so many of its attempts in a row were lost because the parent process of their workers died.
+In the last of them, that process had no other worker. If several trials are lost and none has answered in between, the
 cause may be another one, and twice as many losses are needed."""
 _RESTS_S = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """The rest after a trial's first failure, after its second one without a result in between, and so on."""
 _STORM, _STORM_S = 100, 10.0
 """More restarts within so many seconds, without a result in between, end the run. A slow machine may take longer for
-them. So the same number of *quick* failures also ends the run. A failure is quick if neither the attempt nor the trial's
-rests since its last result took longer than these seconds."""
+them, so the same number of *quick* failures also ends the run. A failure is quick if neither the attempt nor the rests
+of the trial since its last result took longer than these seconds."""
 _NEVER_UP = 3
 """The run also ends if the workers of so many trials could not start, and no worker has started."""
 REPORT, TRIAL = "report", "trial"
