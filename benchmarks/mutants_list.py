@@ -398,8 +398,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/actor/worker.py",
-        "                if (not shown or marker in shown) and process_tree.life(pid):\n"
-        "                    return True\n",
+        "                    if (not shown or marker in shown) and process_tree.life(pid):\n"
+        "                        return True\n",
         "                pass\n",
         "tests/actor/test_actor_places.py::test_a_worker_with_something_left_is_not_kept",
     ),
