@@ -22,7 +22,14 @@ from typing import Any
 
 from minitune.actor import process_tree
 from minitune.actor.channel import Channel, DriverEnd, PumpedChannel, worker_sockets
-from minitune.actor.launcher import Listener, interpreter_command, marker_of, starting_directory, worker_environment
+from minitune.actor.launcher import (
+    Launcher,
+    Listener,
+    interpreter_command,
+    marker_of,
+    starting_directory,
+    worker_environment,
+)
 from minitune.actor.loop import Loop
 from minitune.actor.messages import CLOSE_S, INTERPRETER_HELLO_S
 from minitune.actor.process_tree import Sweep
@@ -61,7 +68,7 @@ class _Worker:
         return [self.popen.pid] if self.popen.returncode is None else []
 
 
-class InterpreterLauncher:
+class InterpreterLauncher(Launcher):
     """Starts an interpreter for each worker. Each costs 50 ms or more, and a scan of all processes at its end.
 
     Args:
@@ -72,7 +79,6 @@ class InterpreterLauncher:
     """
 
     hello_s = INTERPRETER_HELLO_S
-    importing = ""
 
     def __init__(
         self,
@@ -137,10 +143,6 @@ class InterpreterLauncher:
     def force(self, token: str) -> None:
         """See `Launcher.force`. There is no other way here; the sweep continues until it gives up."""
         self.kill(token)
-
-    def is_ending(self, pid: int) -> bool:
-        """See `Launcher.is_ending`."""
-        return process_tree.is_ending(pid)
 
     def preload(self, action: bytes) -> None:
         """See `Launcher.preload`. New interpreters cannot share anything, so this does nothing."""

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Protocol
 
+from minitune.actor import process_tree
 from minitune.actor.process_tree import RUN_VARIABLE, TRIAL_VARIABLE, WITHIN_VARIABLE
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Listener:
 class Launcher(Protocol):
     """Starts workers, watches them and kills their trees. Only `close` blocks."""
 
-    importing: str
+    importing: str = ""
     """The package that a preload is importing at the moment, if that takes long; otherwise empty."""
 
     @property
@@ -89,11 +90,10 @@ class Launcher(Protocol):
 
     def is_ending(self, pid: int) -> bool:
         """Whether a worker whose channel has ended is dead or dying; if so, the listener will hear of it."""
-        ...
+        return process_tree.is_ending(pid)
 
     def preload(self, action: bytes) -> None:
-        """Call a pickled function once for all workers that are launched with `preload`, if possible."""
-        ...
+        """Call a pickled function once for all workers that are launched with `preload`, if the launcher can."""
 
     def close(self) -> None:
         """Kill all remaining processes and release all resources. Blocks for a short, bounded time."""

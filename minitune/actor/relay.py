@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from minitune.actor import process_tree
 from minitune.actor.channel import CHUNK_BYTES, Channel, ChannelClosedError, DriverEnd, Handle, OnBroken
-from minitune.actor.launcher import Listener, new_run_id
+from minitune.actor.launcher import Launcher, Listener, new_run_id
 from minitune.actor.loop import Loop, Timer
 from minitune.actor.messages import (
     CLOSE_S,
@@ -442,7 +442,7 @@ class _RelayedEnd(DriverEnd):
         self._handle = None
 
 
-class RelayLauncher:
+class RelayLauncher(Launcher):
     """The driver's side of one relay: a `Launcher` for workers on the relay's machine.
 
     Args:
@@ -454,8 +454,6 @@ class RelayLauncher:
         is_lost: Whether it is gone, or about to exit. It launches no more workers.
         cause: Why it is gone, as a text.
     """
-
-    importing = ""
 
     def __init__(self, loop: Loop, on_free: Callable[[RelayLauncher], object]):
         self.greeting: Greeting | None = None

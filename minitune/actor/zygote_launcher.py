@@ -33,9 +33,8 @@ from typing import IO, TYPE_CHECKING
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
-from minitune.actor import process_tree
 from minitune.actor.channel import Channel, DriverEnd, worker_sockets
-from minitune.actor.launcher import Listener, marker_of
+from minitune.actor.launcher import Launcher, Listener, marker_of
 from minitune.actor.loop import READ, WRITE, Loop, Timer
 from minitune.actor.messages import (
     FORBIDDEN_EXIT,
@@ -90,7 +89,7 @@ class _Worker:
         return bool(poll.poll(0))
 
 
-class ZygoteLauncher:
+class ZygoteLauncher(Launcher):
     """A `Launcher` with zygotes.
 
     Args:
@@ -121,7 +120,6 @@ class ZygoteLauncher:
         self._preloads: list[bytes] = []  # the actions that the loaded zygote has to carry out
         self._preloading = 0  # so many of them, the last ones, are not answered yet
         self._preload_timer: Timer | None = None
-        self.importing = ""
         self._held: dict[str, _Worker] = {}  # workers that wait for the preload
         self._tokens = map(str, itertools.count(1))
         self._spare: _Worker | None = None
@@ -186,10 +184,6 @@ class ZygoteLauncher:
         elif worker.zygote is not None and not worker.pid:
             worker.zygote.popen.kill()
         self._sweep([worker])
-
-    def is_ending(self, pid: int) -> bool:
-        """See `Launcher.is_ending`."""
-        return process_tree.is_ending(pid)
 
     def preload(self, action: bytes) -> None:
         """See `Launcher.preload`."""
