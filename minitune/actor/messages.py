@@ -136,7 +136,6 @@ class Place(NamedTuple):
         stdout: File that standard output is appended to; None keeps the driver's.
         stderr: The same for standard error; it may be the same file.
         env: Environment variables to set, or to remove if the value is None.
-        umask: The file mode mask; None keeps the driver's.
         own: The directory of the worker's own files. Neither this directory nor the two files, if they are in it, may
             be links. The user chooses all other files.
     """
@@ -145,7 +144,6 @@ class Place(NamedTuple):
     stdout: str | None = None
     stderr: str | None = None
     env: Mapping[str, str | None] = MappingProxyType({})
-    umask: int | None = None
     own: str | None = None
 
 
@@ -157,14 +155,14 @@ class Boot(NamedTuple):
         factory: Pickled callable: `factory(executor)` makes the object.
         sys_path: The driver's `sys.path`, absolute.
         argv: The driver's `sys.argv`.
-        is_reusable: Whether the worker may be parked. If so, it sends Finished after a function has returned, if it is
-            clean.
+        is_reusable: Whether the worker may be parked. If so, it sends Finished when a function has returned and has
+            left nothing that still runs.
     """
 
     place: Place
     factory: bytes
-    sys_path: tuple[str, ...] = ()
-    argv: tuple[str, ...] = ()
+    sys_path: tuple[str, ...]
+    argv: tuple[str, ...]
     is_reusable: bool = False
 
 

@@ -112,8 +112,6 @@ class Surroundings:
         if place.env != self._variables:
             self._variables, self._environment = dict(place.env), _with(self._first_environment, place.env)
         _restore_environment(self._environment)
-        if place.umask is not None:
-            os.umask(place.umask)
         if place.stdout is not None:
             self._redirect(1, place.stdout, place.own)
         if place.stderr is not None:

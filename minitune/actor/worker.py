@@ -200,10 +200,7 @@ class Worker:
     def _make(self, boot: Boot) -> None:
         """Take the place and make the actor's object. A task, because the factory runs user code."""
         self._is_reusable = boot.is_reusable
-        if boot.sys_path:
-            sys.path[:] = boot.sys_path
-        if boot.argv:
-            sys.argv[:] = boot.argv
+        sys.path[:], sys.argv[:] = boot.sys_path, boot.argv
         arm_stack_dump()
         self._surroundings = Surroundings()
         self._surroundings.apply(boot.place)

@@ -22,7 +22,7 @@ from minitune.actor.messages import CallRaised, CallReturned, Exited, Place, Sta
 
 def place_in(directory: Path, **env: str | None) -> Place:
     directory.mkdir(exist_ok=True)
-    return Place(str(directory), str(directory / "out"), str(directory / "err"), env, umask=0o027)
+    return Place(str(directory), str(directory / "out"), str(directory / "err"), env)
 
 
 def test_a_place_is_taken_before_the_object_is_made(

@@ -38,7 +38,7 @@ PLACES = st.builds(
     stdout=st.none() | TEXTS,
     stderr=st.none() | TEXTS,
     env=st.dictionaries(TEXTS, st.none() | TEXTS, max_size=3),
-    umask=st.none() | st.integers(0, 0o777),
+    own=st.none() | TEXTS,
 )
 ERRORS = st.builds(RemoteError, TEXTS, TEXTS, TEXTS, st.none() | st.binary(max_size=20))
 MESSAGES = st.one_of(
@@ -48,7 +48,7 @@ MESSAGES = st.one_of(
         st.binary(max_size=50),
         st.lists(TEXTS, max_size=3).map(tuple),
         st.lists(TEXTS, max_size=3).map(tuple),
-        st.integers(0, 2**40),
+        st.booleans(),
     ),
     st.builds(Call, NUMBERS, TEXTS, st.binary(max_size=50)),
     st.builds(Quit, NUMBERS, st.booleans()),
