@@ -111,10 +111,6 @@ class DriverEnd:
         self._feed = lambda data, handle: take(data)
         self.watch(loop, lambda message: None, on_broken)
 
-    def unwatch(self) -> None:
-        """Stop waiting for messages. May be called any number of times."""
-        raise NotImplementedError(f"{type(self).__name__} must define unwatch()")
-
     def send(self, *frames: bytes | memoryview) -> None:
         """Send a frame that `encode` has made, now or when the channel accepts it."""
         raise NotImplementedError(f"{type(self).__name__} must define send()")
@@ -150,15 +146,14 @@ class Channel(DriverEnd):
         self._loop, self._handle, self._on_broken = loop, handle, on_broken
         self._watch()
 
-    def unwatch(self) -> None:
-        """See `DriverEnd.unwatch`."""
-        if self._loop is not None and self._socket.fileno() >= 0:
-            self._loop.unwatch(self._socket.fileno())
-        self._loop = None
-
     def _watch(self) -> None:
         if self._loop is not None:
             self._loop.watch(self._socket.fileno(), self.read, READ | WRITE if self._unsent else READ)
+
+    def _unwatch(self) -> None:
+        if self._loop is not None and self._socket.fileno() >= 0:
+            self._loop.unwatch(self._socket.fileno())
+        self._loop = None
 
     def send(self, *frames: bytes | memoryview) -> None:
         """Send as much as possible now; the loop sends the rest when the socket accepts more.
@@ -215,13 +210,13 @@ class Channel(DriverEnd):
             except ProtocolError as error:
                 broken = error
         self._is_broken = True
-        self.unwatch()
+        self._unwatch()
         self._on_broken(broken)
         return False
 
     def close(self) -> None:
-        """Close the descriptor. May be called any number of times."""
-        self.unwatch()
+        """See `DriverEnd.close`."""
+        self._unwatch()
         self._unsent = deque()  # when the interpreter exits, a daemon thread may still be inside `send`
         self._socket.close()
 
@@ -425,10 +420,6 @@ class PumpedChannel(DriverEnd):
         for thread in self.threads:
             thread.start()
 
-    def unwatch(self) -> None:
-        """See `DriverEnd.unwatch`."""
-        self._loop = None
-
     def send(self, *frames: bytes | memoryview) -> None:
         """See `DriverEnd.send`."""
         self._outbox.put(b"".join(frames))
@@ -452,8 +443,7 @@ class PumpedChannel(DriverEnd):
 
     def close(self) -> None:
         """See `DriverEnd.close`. The threads end within `DRIVER_CHECK_S` seconds if the other end is closed, too."""
-        self.unwatch()
-        self._handle = None
+        self._loop = self._handle = None
         self._is_closed = True
         self._outbox.put(None)
 

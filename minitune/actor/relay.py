@@ -425,10 +425,6 @@ class _RelayedEnd(DriverEnd):
             self._handle = None
             self._on_broken(error)
 
-    def unwatch(self) -> None:
-        """See `DriverEnd.unwatch`."""
-        self._handle = None
-
     def send(self, *frames: bytes | memoryview) -> None:
         """See `DriverEnd.send`."""
         self._send(*frames)

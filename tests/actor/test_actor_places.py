@@ -30,7 +30,11 @@ def test_a_place_is_taken_before_the_object_is_made(
 ) -> None:
     monkeypatch.setenv("MINITUNE_TEST_REMOVED", "1")
     place = place_in(tmp_path / "a", MINITUNE_TEST_SET="yes", MINITUNE_TEST_REMOVED=None)
-    driver.start("a", _Observer, place=place)
+    umask = os.umask(0o027)
+    try:
+        driver.start("a", _Observer, place=place)
+    finally:
+        os.umask(umask)
     assert driver.call("a", "look") == (str(tmp_path / "a"), "yes", None)
     driver.call("a", "show", "hello")
     driver.call("a", "call", partial(subprocess.run, ["sh", "-c", "echo from a child"], check=True))
