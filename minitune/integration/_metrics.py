@@ -1,4 +1,4 @@
-"""Which of a library's metrics its callback reports, and under which names."""
+"""The common part of the callbacks for training libraries: choose the metrics, and report them with a checkpoint."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from minitune.checkpoint import Checkpoint
 from minitune.trainable.session import report
 
 Wanted = str | Sequence[str] | Mapping[str, str] | None
-"""A metric, or several, under the library's names; or the library's name by the one that is reported."""
+"""One or several of the library's names, or a dict from the reported name to the library's name; None for all."""
 PostProcessing = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def names_wanted(metrics: Wanted) -> dict[str, str]:
-    """The library's names by those that are reported; empty if all are.
+    """A dict from the reported name to the library's name; empty if all metrics are reported.
 
     Raises:
-        TypeError: If `metrics` is of another form.
+        TypeError: If `metrics` has another form.
     """
     if not metrics:
         return {}
@@ -38,7 +38,7 @@ def pick(names: Mapping[str, str], logged: Mapping[str, Any]) -> dict[str, Any]:
     """Choose the metrics to report from those that the library has logged.
 
     Raises:
-        KeyError: If a metric is not there.
+        KeyError: If the library has not logged one of them.
     """
     if not names:
         return dict(logged)
@@ -49,7 +49,7 @@ def pick(names: Mapping[str, str], logged: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def report_saved(metrics: dict[str, Any], filename: str, save: Callable[[str], Any] | None) -> None:
-    """Report metrics; with `save`, which writes a model to the path that it gets, a checkpoint of that file, too."""
+    """Report metrics. If `save` is given, call it with the path of a file, and report this file as a checkpoint."""
     if save is None:
         report(metrics)
         return
@@ -62,14 +62,14 @@ class Boosting:
     """The common part of the callbacks for gradient boosting: the names of metrics, and which rounds are saved.
 
     Args:
-        metrics: The metrics to report, as the library names them, or a dict of these by other names; by default all.
-        filename: Name of the model's file in a checkpoint.
-        frequency: A checkpoint every so many rounds; 0 for none before the end.
-        checkpoint_at_end: Whether the last model is saved.
-        results_postprocessing_fn: Makes of the metrics, before they are reported, what is reported.
+        metrics: The metrics to report; see `Wanted`.
+        filename: The name of the model's file in a checkpoint.
+        frequency: The number of rounds between two checkpoints; 0 for none before the end.
+        checkpoint_at_end: Whether to save the last model.
+        results_postprocessing_fn: Gets the metrics and returns those to report.
 
     Raises:
-        TypeError: If an argument is of the wrong type.
+        TypeError: If an argument has the wrong type.
         ValueError: If `frequency` is negative.
     """
 
@@ -92,10 +92,10 @@ class Boosting:
         self.results_postprocessing_fn = results_postprocessing_fn
 
     def reported(self, logged: Mapping[str, Any]) -> dict[str, Any]:
-        """The metrics of a round as they are reported."""
+        """The metrics of a round to report."""
         metrics = pick(self.names, logged)
         return metrics if self.results_postprocessing_fn is None else self.results_postprocessing_fn(metrics)
 
     def is_due(self, round_number: int) -> bool:
-        """Whether a round, counted from 0, is saved."""
+        """Whether to save the model of a round. The first round has number 0."""
         return self.frequency > 0 and (round_number + 1) % self.frequency == 0

@@ -1,7 +1,7 @@
-"""AimLoggerCallback: a run of Aim for each trial, written by the driver.
+"""Aim: one run for each trial, written by the driver.
 
-Needs the package `aim` (the extra `aim`), which is loaded when it is used. Aim names its runs itself. The file
-`.aim_run` in the trial's directory holds that name, so that a restored run goes on with it.
+Needs the package `aim` (the extra `aim`), which is loaded on first use. Aim chooses the ids of its runs, so the file
+`.aim_run` in a trial's directory has the id. Later attempts, also under another driver, continue this run.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERA
 _EXTRA = "aim"
 _FILE = ".aim_run"
 _PREFIX = "ray/tune/"
-"""In front of every metric, as Ray Tune has it: queries that were written for its runs find these."""
+"""The prefix of every metric, as in Ray Tune, so that queries for its runs also work here."""
 _NOT_SHOWN = (CONFIG, PID, TIMESTAMP, TIME_TOTAL_S, TRAINING_ITERATION)
 
 
 class AimLoggerCallback(TrackerCallback):
     """Writes the configuration and the results of each trial to a run of Aim.
 
-    The runs are written by a thread of the driver. An error of Aim costs one warning, not the tuning.
+    A thread of the driver writes the runs. If Aim fails, the log has one warning, and the tuning continues.
 
     Args:
         repo: Aim's repository: a directory or an address; by default the run's directory.
         experiment_name: Aim's experiment; by default the run's name.
-        metrics: The metrics that are written; by default all numbers.
-        upload_timeout: How many seconds the end of the run waits until all is written.
-        **aim_run_kwargs: More arguments of `aim.Run`. By default it watches neither the driver's output nor the
-            machine.
+        metrics: The metrics to write; by default all numbers.
+        upload_timeout: How many seconds the end of the run waits until everything is written.
+        **aim_run_kwargs: Further arguments of `aim.Run`. By default Aim records neither the driver's output nor the
+            machine's load.
 
     Raises:
-        ImportError: If there is no Aim.
+        ImportError: If Aim is not installed.
         ValueError: If `metrics` is empty.
 
     Example:

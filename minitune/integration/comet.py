@@ -1,7 +1,7 @@
-"""CometLoggerCallback: an experiment of Comet for each trial, written by the driver.
+"""Comet: one experiment for each trial, written by the driver.
 
-Needs the package `comet_ml` (the extra `comet`), which is loaded when it is used. The key of an experiment is made from
-the trial, so that a restored run goes on with the experiments of the run that it restores.
+Needs the package `comet_ml` (the extra `comet`), which is loaded on first use. The key of an experiment follows from
+the names of the run and the trial, so that later attempts, also under another driver, continue the same experiment.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from minitune.integration._tracking import End, Facts, TrackerCallback, check_in
 
 _EXTRA = "comet"
 _NO_WATCH = "COMET_DISABLE_AUTO_LOGGING"
-"""The variable without which Comet, once it is loaded, watches other libraries in the process."""
+"""If this variable is not set, Comet watches other libraries in the process after its import."""
 _OFF = ("auto_output_logging", "log_git_metadata", "log_git_patch", "log_env_cpu", "log_env_gpu", "log_code")
-"""Options of an experiment that watch the calling process. That is the driver, which is not what a trial is about."""
+"""Options of an experiment that record the calling process. This is the driver, not the trial, so they are off."""
 
 
 class CometLoggerCallback(TrackerCallback):
     """Sends the configuration and the results of each trial to an experiment of Comet.
 
-    The experiments are written by a thread of the driver. A service that does not answer costs one warning, not the
-    tuning.
+    A thread of the driver writes the experiments. If the service does not answer, the log has one warning, and the
+    tuning continues.
 
     Args:
-        online: Whether results are sent at once. Otherwise they become archives, in `offline_directory` or in the
-            trials' directories, which `comet upload` sends later.
-        tags: Tags of each experiment.
-        save_checkpoints: Whether checkpoints become artifacts.
-        upload_timeout: How many seconds the end of the run waits until all is sent.
-        **experiment_kwargs: More arguments of `comet_ml.Experiment`, such as `project_name` and `workspace`. An
-            `api_key` is not saved with the run: give it as `COMET_API_KEY` if the run is to be restored.
+        online: Whether to send results at once. Otherwise Comet writes archives to `offline_directory` or to the
+            trials' directories, and `comet upload` sends them later.
+        tags: The tags of each experiment.
+        save_checkpoints: Whether to upload checkpoints as artifacts.
+        upload_timeout: How many seconds the end of the run waits until everything is sent.
+        **experiment_kwargs: Further arguments of `comet_ml.Experiment`, such as `project_name` and `workspace`. An
+            `api_key` is not saved with the run. To restore the run, set the variable `COMET_API_KEY`.
 
     Raises:
-        ImportError: If there is no comet_ml.
+        ImportError: If comet_ml is not installed.
 
     Example:
         >>> import minitune as tune
@@ -64,13 +64,13 @@ class CometLoggerCallback(TrackerCallback):
         self.experiment_kwargs = {**dict.fromkeys(_OFF, False), "display_summary_level": 0, **experiment_kwargs}
 
     def __getstate__(self) -> dict[str, Any]:
-        """See `TrackerCallback`; the key stays out of files."""
+        """See `TrackerCallback`. The key is left out, so that it does not get into files."""
         options = {name: value for name, value in self.experiment_kwargs.items() if name != "api_key"}
         return {**super().__getstate__(), "experiment_kwargs": options}
 
     @contextmanager
     def settings(self) -> Iterator[None]:
-        """See `TrackerCallback`: without the lines that Comet prints about each experiment."""
+        """See `TrackerCallback`. `open` silences Comet's lines about each experiment; this undoes it at the end."""
         log = logging.getLogger("comet_ml")
         level = log.level
         has_variable = _NO_WATCH in os.environ

@@ -22,13 +22,13 @@ class TuneReportCheckpointCallback(keras.callbacks.Callback):  # type: ignore[mi
     The model is the file `model.keras` of a checkpoint. A checkpoint always comes with metrics.
 
     Args:
-        checkpoint_on: When the model is saved: the name of one of Keras' hooks without `on_`, or several; empty for
+        checkpoint_on: When to save the model: the name of one or several of Keras' hooks, without `on_`; empty for
             never.
-        report_metrics_on: When metrics are reported, likewise.
-        metrics: The metrics to report, or a dict of their names by those to report; by default all.
+        report_metrics_on: When to report metrics; see `checkpoint_on`.
+        metrics: The metrics to report, or a dict from the reported name to the library's name; by default all.
 
     Raises:
-        TypeError: If `metrics` is of the wrong type.
+        TypeError: If `metrics` has the wrong type.
         ValueError: If there is no such hook.
     """
 
@@ -49,7 +49,7 @@ class TuneReportCheckpointCallback(keras.callbacks.Callback):  # type: ignore[mi
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint) -> Any:
-        """The model in a checkpoint that this callback has saved."""
+        """Load the model from a checkpoint of this callback."""
         with checkpoint.as_directory() as directory:
             return keras.saving.load_model(os.path.join(directory, cls.CHECKPOINT_NAME))
 
@@ -66,18 +66,18 @@ class TuneReportCheckpointCallback(keras.callbacks.Callback):  # type: ignore[mi
 
 
 ReportCheckpointCallback = TuneReportCheckpointCallback
-"""The name that it has in `ray.air.integrations.keras`."""
+"""Its name in `ray.air.integrations.keras`."""
 
 
 class TuneReportCallback(TuneReportCheckpointCallback):
     """Reports the logged metrics, without checkpoints; pass it in `callbacks` of `model.fit`.
 
     Args:
-        metrics: The metrics to report, or a dict of their names by those to report; by default all.
-        on: When: the name of one of Keras' hooks without `on_`, or several.
+        metrics: The metrics to report, or a dict from the reported name to the library's name; by default all.
+        on: When to report: the name of one or several of Keras' hooks, without `on_`.
 
     Raises:
-        TypeError: If `metrics` is of the wrong type.
+        TypeError: If `metrics` has the wrong type.
         ValueError: If there is no such hook.
 
     Example:
@@ -92,7 +92,7 @@ class TuneReporterCallback(TuneReportCallback):
     """The form of Ray Tune 0.8: reports all metrics at each batch, or at each epoch.
 
     Args:
-        reporter: Accepted for the old signature: the callback reports to the trial that it runs in.
+        reporter: Accepted for the old signature. The callback reports to its own trial.
         freq: `"batch"` or `"epoch"`.
         logs: Accepted for the old signature.
 

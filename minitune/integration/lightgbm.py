@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 class TuneReportCheckpointCallback:
     """Reports the metrics of each round, named `<evaluation set>-<metric>`; pass it in `callbacks` of `lightgbm.train`.
 
-    With `lightgbm.cv` each metric comes as `...-mean` and `...-stdv`.
+    With `lightgbm.cv`, it reports `...-mean` and `...-stdv` for each metric.
 
     Args:
-        metrics: The metrics to report, or a dict of their names by those to report; by default all.
-        filename: Name of the model's file in a checkpoint.
-        frequency: A checkpoint every so many rounds; 0 for none before the end.
-        checkpoint_at_end: Whether the model of the last round is saved.
-        results_postprocessing_fn: Makes of the metrics what is reported.
+        metrics: The metrics to report, or a dict from the reported name to the library's name; by default all.
+        filename: The name of the model's file in a checkpoint.
+        frequency: The number of rounds between two checkpoints; 0 for none before the end.
+        checkpoint_at_end: Whether to save the last model.
+        results_postprocessing_fn: Gets the metrics and returns those to report.
 
     Raises:
-        TypeError: If an argument is of the wrong type.
+        TypeError: If an argument has the wrong type.
         ValueError: If `frequency` is negative.
     """
 
@@ -45,7 +45,7 @@ class TuneReportCheckpointCallback:
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint, filename: str = CHECKPOINT_NAME) -> Booster:
-        """The model in a checkpoint that this callback has saved under this file name."""
+        """Load the model from a checkpoint of this callback."""
         with checkpoint.as_directory() as directory:
             return Booster(model_file=os.path.join(directory, filename))
 
@@ -53,7 +53,7 @@ class TuneReportCheckpointCallback:
         """Report a round; called by the library."""
         logged = {}
         for part, name, value, *more in env.evaluation_result_list or ():
-            is_mean = len(more) > 1  # of a cross-validation, whose entries have a deviation at their end
+            is_mean = len(more) > 1  # an entry of a cross-validation, which ends with the standard deviation
             logged[f"{part}-{name}{'-mean' if is_mean else ''}"] = value
             if is_mean:
                 logged[f"{part}-{name}-stdv"] = more[1]
@@ -67,11 +67,11 @@ class TuneReportCallback(TuneReportCheckpointCallback):
     """Reports the metrics of each round, without checkpoints; pass it in `callbacks` of `lightgbm.train`.
 
     Args:
-        metrics: The metrics to report, or a dict of these by other names; by default all.
-        results_postprocessing_fn: Makes of the metrics what is reported.
+        metrics: The metrics to report, or a dict from the reported name to the library's name; by default all.
+        results_postprocessing_fn: Gets the metrics and returns those to report.
 
     Raises:
-        TypeError: If an argument is of the wrong type.
+        TypeError: If an argument has the wrong type.
 
     Example:
         >>> callback = TuneReportCallback({"loss": "eval-logloss"})

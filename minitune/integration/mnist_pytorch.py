@@ -1,4 +1,4 @@
-"""`tune.examples.mnist_pytorch`: the small network, its data and its loops, which scripts import. Needs PyTorch."""
+"""`tune.examples.mnist_pytorch`: a small network, its data and its training, which scripts import. Needs PyTorch."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch.nn import functional
 from minitune.trainable.session import report
 
 EPOCH_SIZE = 512
-"""Pictures that `train_func` looks at, so that an epoch takes a moment."""
+"""The number of pictures in an epoch of `train_func`, so that it is short."""
 TEST_SIZE = 256
-"""Pictures that `test_func` looks at."""
+"""The number of pictures that `test_func` uses."""
 
 
 class ConvNet(nn.Module):  # type: ignore[misc]  # without PyTorch installed, its base has no type
@@ -81,7 +81,7 @@ train, test = train_func, test_func
 
 
 def train_mnist(config: dict[str, Any]) -> None:
-    """A trainable: learning rate `lr`, `momentum`; reports `mean_accuracy` until it is stopped."""
+    """A trainable with the parameters `lr` and `momentum`. It reports `mean_accuracy` until something stops it."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     train_loader, test_loader = get_data_loaders()
     model = ConvNet().to(device)

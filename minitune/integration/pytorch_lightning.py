@@ -16,10 +16,10 @@ except ModuleNotFoundError:  # its older name
 
 
 class TuneCallback(Callback):  # type: ignore[misc]  # the library has no types
-    """Base of callbacks that act upon some of Lightning's hooks: override `handle`.
+    """Base class of callbacks for some of Lightning's hooks. Override `handle`.
 
     Args:
-        on: The name of one of Lightning's hooks without `on_`, or several.
+        on: The name of one or several of Lightning's hooks, without `on_`.
 
     Raises:
         ValueError: If there is no such hook.
@@ -39,7 +39,7 @@ class TuneCallback(Callback):  # type: ignore[misc]  # the library has no types
             self.handle(trainer)
 
     def handle(self, trainer: Any) -> None:
-        """Act; never called while Lightning only checks that validation works."""
+        """Handle a hook. It is not called while Lightning only checks that the validation works."""
         raise NotImplementedError(f"{type(self).__name__} must override handle()")
 
 
@@ -47,14 +47,14 @@ class TuneReportCheckpointCallback(TuneCallback):
     """Reports the logged metrics and saves the trainer's state; pass it in `callbacks` of the `Trainer`.
 
     Args:
-        metrics: The metrics to report, or a dict of their names by those to report; by default all. A
-            metric that is not logged yet is left out.
-        filename: Name of the file in a checkpoint.
-        save_checkpoints: Whether there are checkpoints.
-        on: When: the name of one of Lightning's hooks without `on_`, or several.
+        metrics: The metrics to report, or a dict from the reported name to the library's name; by default all. A metric
+            that Lightning has not logged yet is left out.
+        filename: The name of the file in a checkpoint.
+        save_checkpoints: Whether to make checkpoints.
+        on: When to report: the name of one or several of Lightning's hooks, without `on_`.
 
     Raises:
-        TypeError: If `metrics` is of the wrong type.
+        TypeError: If `metrics` has the wrong type.
         ValueError: If there is no such hook.
     """
 
@@ -71,7 +71,7 @@ class TuneReportCheckpointCallback(TuneCallback):
         self._saves = save_checkpoints
 
     def handle(self, trainer: Any) -> None:
-        """Report, unless nothing was logged yet."""
+        """Report the metrics if Lightning has logged any."""
         logged = trainer.callback_metrics
         names = self._names or {name: name for name in logged}
         for name in names.values():
@@ -86,11 +86,11 @@ class TuneReportCallback(TuneReportCheckpointCallback):
     """Reports the logged metrics, without checkpoints; pass it in `callbacks` of the `Trainer`.
 
     Args:
-        metrics: The metrics to report, or a dict of their names by those to report; by default all.
-        on: When: the name of one of Lightning's hooks without `on_`, or several.
+        metrics: The metrics to report, or a dict from the reported name to the library's name; by default all.
+        on: When to report: the name of one or several of Lightning's hooks, without `on_`.
 
     Raises:
-        TypeError: If `metrics` is of the wrong type.
+        TypeError: If `metrics` has the wrong type.
         ValueError: If there is no such hook.
 
     Example:

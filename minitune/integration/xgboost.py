@@ -16,18 +16,18 @@ from minitune.integration._metrics import Boosting, PostProcessing, Wanted, repo
 class TuneReportCheckpointCallback(TrainingCallback):  # type: ignore[misc]  # the library has no types
     """Reports the metrics of each round, named `<evaluation set>-<metric>`; pass it in `callbacks` of `xgboost.train`.
 
-    The last model is reported with the last metrics once more, unless its round was saved. `xgboost.cv` has no model
-    to save; its metrics are pairs of mean and standard deviation.
+    At the end of the training, it reports the last model with the last metrics again, unless it has saved the model of
+    this round. `xgboost.cv` has no model to save, and its metrics are pairs of mean and standard deviation.
 
     Args:
-        metrics: The metrics to report, or a dict of their names by those to report; by default all.
-        filename: Name of the model's file in a checkpoint; its ending says the format.
-        frequency: A checkpoint every so many rounds; 0 for none before the end.
-        checkpoint_at_end: Whether the last model is saved.
-        results_postprocessing_fn: Makes of the metrics what is reported.
+        metrics: The metrics to report, or a dict from the reported name to the library's name; by default all.
+        filename: The name of the model's file in a checkpoint. Its ending selects the format.
+        frequency: The number of rounds between two checkpoints; 0 for none before the end.
+        checkpoint_at_end: Whether to save the last model.
+        results_postprocessing_fn: Gets the metrics and returns those to report.
 
     Raises:
-        TypeError: If an argument is of the wrong type.
+        TypeError: If an argument has the wrong type.
         ValueError: If `frequency` is negative.
     """
 
@@ -48,7 +48,7 @@ class TuneReportCheckpointCallback(TrainingCallback):  # type: ignore[misc]  # t
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint, filename: str = CHECKPOINT_NAME) -> Booster:
-        """The model in a checkpoint that this callback has saved under this file name."""
+        """Load the model from a checkpoint of this callback."""
         with checkpoint.as_directory() as directory:
             booster = Booster()
             booster.load_model(os.path.join(directory, filename))
@@ -65,7 +65,7 @@ class TuneReportCheckpointCallback(TrainingCallback):  # type: ignore[misc]  # t
         return False
 
     def after_training(self, model: Any) -> Any:
-        """Report the last model, unless that was done; called by the library."""
+        """Report the last model if it is not saved yet; called by the library."""
         is_saved = not isinstance(model, Booster) or model.num_boosted_rounds() - 1 == self._saved_round
         if self._plan.checkpoint_at_end and not is_saved:
             report_saved(self._metrics, self._plan.filename, model.save_model)
@@ -76,11 +76,11 @@ class TuneReportCallback(TuneReportCheckpointCallback):
     """Reports the metrics of each round, without checkpoints; pass it in `callbacks` of `xgboost.train`.
 
     Args:
-        metrics: The metrics to report, or a dict of these by other names; by default all.
-        results_postprocessing_fn: Makes of the metrics what is reported.
+        metrics: The metrics to report, or a dict from the reported name to the library's name; by default all.
+        results_postprocessing_fn: Gets the metrics and returns those to report.
 
     Raises:
-        TypeError: If an argument is of the wrong type.
+        TypeError: If an argument has the wrong type.
 
     Example:
         >>> callback = TuneReportCallback({"loss": "eval-logloss"})

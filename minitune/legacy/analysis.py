@@ -1,4 +1,4 @@
-"""`Analysis(path)`: the older name, and arguments, of `ExperimentAnalysis`."""
+"""`Analysis(path)`: `ExperimentAnalysis` with its older name and arguments."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from minitune.base.text import warn_once
 
 
 class Analysis(ExperimentAnalysis):
-    """An `ExperimentAnalysis` with the names of old.
+    """`ExperimentAnalysis` with its older arguments.
 
     Args:
         experiment_dir: The run's directory.
         default_metric: See `ExperimentAnalysis`.
-        default_mode: Likewise.
+        default_mode: See `ExperimentAnalysis`.
         file_type: Has no effect: the results come from the run's journal.
 
     Raises:
-        ValueError: If the directory holds no run.
+        ValueError: If the directory contains no run.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Keywords that `run` and `Experiment` once took: renamed ones are translated, others are named and ignored.
+"""Old keywords of `run` and `Experiment`: renamed ones are translated; others have no effect, and a warning says so.
 
 Also small functions and classes that later versions of Ray Tune dropped.
 """
@@ -24,7 +24,7 @@ from minitune.space.tree import assign_value, copy_tree, find_constants, path_te
 from minitune.trainable.trainable import Trainable
 
 DEFAULT_RESULTS_DIR = default_storage_path()
-"""Default directory of runs."""
+"""The default directory of runs."""
 
 _WITHOUT_EFFECT = frozenset(
     {
@@ -43,22 +43,22 @@ _WITHOUT_EFFECT = frozenset(
         "with_server",
     }
 )
-"""They concerned a cluster, a server or Ray itself."""
+"""Keywords for a cluster, a server or Ray itself."""
 
 
 def modern(function: str, old: Mapping[str, Any], takes: frozenset[str]) -> dict[str, Any]:
-    """Give old keywords their names of today. Each one is named in one warning.
+    """Translate old keywords to present ones. The log has one warning for each.
 
     Args:
-        function: The function that was called, for messages.
+        function: The name of the called function, for messages.
         old: The keywords that it does not know.
-        takes: Which of today's keywords it has: `num_samples`, `callbacks`, `resources_per_trial`.
+        takes: Those of `num_samples`, `callbacks` and `resources_per_trial` that it has.
 
     Returns:
-        Today's keywords and their values.
+        The present keywords and their values.
 
     Raises:
-        TypeError: If a keyword was never one of Ray's.
+        TypeError: If Ray never had the keyword.
     """
     found: dict[str, Any] = {}
     for name, value in old.items():
@@ -88,7 +88,7 @@ _RENAMED: dict[str, tuple[str, Callable[[Any], Any]]] = {
 CHECKPOINT_KEYWORDS = frozenset(
     {"checkpoint_at_end", "checkpoint_freq", "checkpoint_score_attr", "keep_checkpoints_num"}
 )
-"""What `CheckpointConfig` holds today. `run` still has them as arguments."""
+"""Arguments of `run` and `Experiment` that are fields of `CheckpointConfig` now."""
 
 OLD_KEYWORDS = _WITHOUT_EFFECT | _RENAMED.keys() | CHECKPOINT_KEYWORDS
 
@@ -100,10 +100,10 @@ def with_checkpoint_keywords(
     checkpoint_freq: int = 0,
     checkpoint_at_end: bool = False,
 ) -> CheckpointConfig:
-    """A checkpoint config with what older scripts pass beside it; those arguments take precedence.
+    """A checkpoint config, changed by the arguments that older scripts pass besides it.
 
     Raises:
-        ValueError: If one breaks its rule.
+        ValueError: If an argument has an invalid value.
     """
     changes: dict[str, Any] = {}
     if keep_checkpoints_num is not None:
@@ -145,7 +145,7 @@ def with_called_functions(space: Any) -> Any:
 
 
 class RuntimeEnv(dict[str, Any]):
-    """An environment for `init(runtime_env=...)`, which has no effect: trials see the environment of the script."""
+    """An environment for `init(runtime_env=...)`. It has no effect: trials have the environment of the script."""
 
 
 def durable(trainable: Any) -> Any:
@@ -159,7 +159,7 @@ class DurableTrainable(Trainable):
 
 
 def function(value: Callable[..., Any]) -> Callable[..., Any]:
-    """The function itself. It marked a function that is a constant of a configuration, as all are today."""
+    """The function itself. Early versions of Ray Tune called every function in a configuration without this mark."""
     return value
 
 
@@ -183,7 +183,7 @@ def resources_to_json(resources: Resources | None) -> str | None:
 
 
 def json_to_resources(text: str | Mapping[str, Any] | None) -> Resources | None:
-    """The request of `resources_to_json`; a mapping such as `{"cpu": 1}`, or its JSON text, is understood too."""
+    """The inverse of `resources_to_json`. It also takes a mapping such as `{"cpu": 1}`, or its JSON text."""
     if text is None:
         return None
     value = json.loads(text) if isinstance(text, str) else text

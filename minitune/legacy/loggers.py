@@ -1,4 +1,4 @@
-"""Loggers of Ray Tune before 1.2: one object per trial, in `run(loggers=[...])`; and their callback."""
+"""The loggers of Ray Tune before 1.2: `run(loggers=[...])` makes one object of each class for each trial."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from minitune.logger import LoggerCallback
 
 
 class Logger:
-    """Base class of a logger that is made for each trial. Override `_init`, `on_result`, `close`.
+    """Base class of loggers, with one object for each trial. Override `_init`, `on_result` and `close`.
 
     Args:
         config: The trial's configuration.
@@ -26,27 +26,27 @@ class Logger:
         self._init()
 
     def _init(self) -> None:
-        """Prepare; the attributes are set."""
+        """Prepare. The attributes are already set."""
 
     def on_result(self, result: dict[str, Any]) -> None:
         """The trial has reported."""
         raise NotImplementedError(f"{type(self).__name__} must define on_result(result)")
 
     def update_config(self, config: dict[str, Any]) -> None:
-        """The trial goes on under another configuration."""
+        """The trial continues with another configuration."""
 
     def flush(self) -> None:
-        """Write what is held back; called after each result."""
+        """Write buffered data; called after each result."""
 
     def close(self) -> None:
-        """The trial is over."""
+        """The trial has ended."""
 
 
 class NoopLogger(Logger):
-    """Writes nothing."""
+    """A logger that writes nothing."""
 
     def on_result(self, result: dict[str, Any]) -> None:
-        """Nothing is done."""
+        """Do nothing."""
 
 
 class JsonLogger(Logger):
@@ -62,14 +62,14 @@ class TBXLogger(Logger):
 
 
 DEFAULT_LOGGERS = (JsonLogger, CSVLogger, TBXLogger)
-"""The loggers that a run has anyway."""
+"""The loggers that each run has."""
 
 
 class LegacyLoggerCallback(LoggerCallback):
-    """Drives loggers of the old form.
+    """Makes and calls loggers of the old form.
 
     Args:
-        logger_classes: Subclasses of `Logger`, one object of each is made for each trial.
+        logger_classes: Subclasses of `Logger`.
     """
 
     def __init__(self, logger_classes: Iterable[type[Logger]]):
@@ -97,13 +97,13 @@ class LegacyLoggerCallback(LoggerCallback):
 
 
 def callbacks_of(loggers: Any) -> list[Callback]:
-    """The callbacks that do what `loggers` of `run` asks for.
+    """The callbacks for the argument `loggers` of `run`.
 
     Args:
-        loggers: Classes of loggers, or callbacks; None for the default ones, which a run has anyway.
+        loggers: Classes of loggers, or callbacks; None for the default loggers, which each run has.
 
     Raises:
-        TypeError: If an element is neither.
+        TypeError: If an element is neither a logger nor a callback.
     """
     found: list[Callback] = []
     old: list[type[Logger]] = []

@@ -16,9 +16,9 @@ __getattr__ = submodules(__name__)
 
 
 class TorchCheckpoint(Checkpoint):
-    """A checkpoint that holds a model or its weights in `model.pt`.
+    """A checkpoint with a model or its weights in `model.pt`.
 
-    Reading one runs `torch.load`, which may unpickle: only for checkpoints that you trust.
+    `get_model` calls `torch.load`, which may run code from the file: use it only for checkpoints that you trust.
 
     Example:
         `report({"loss": loss}, checkpoint=TorchCheckpoint.from_state_dict(model.state_dict()))`
@@ -28,14 +28,14 @@ class TorchCheckpoint(Checkpoint):
 
     @classmethod
     def from_state_dict(cls, state_dict: dict[str, Any], *, preprocessor: Any = None) -> TorchCheckpoint:
-        """A checkpoint of weights, in a new temporary directory, which the caller owns.
+        """Save weights to a new temporary directory, which the caller owns.
 
         Args:
-            state_dict: What `model.state_dict()` returns.
-            preprocessor: Must be None: there are no preprocessors here.
+            state_dict: The return value of `model.state_dict()`.
+            preprocessor: Must be None, since this package has no preprocessors.
 
         Raises:
-            ValueError: If there is a preprocessor.
+            ValueError: If `preprocessor` is not None.
         """
         import torch
 
@@ -48,18 +48,18 @@ class TorchCheckpoint(Checkpoint):
 
     @classmethod
     def from_model(cls, model: Any, *, preprocessor: Any = None) -> TorchCheckpoint:
-        """A checkpoint of a whole module; see `from_state_dict`."""
+        """Save a whole module; see `from_state_dict`."""
         return cls.from_state_dict(model, preprocessor=preprocessor)
 
     def get_model(self, model: Any = None) -> Any:
-        """The model, with its weights loaded.
+        """Load the model.
 
         Args:
-            model: The module to load the weights into; needed if the checkpoint holds weights.
+            model: The module for the weights; necessary if the checkpoint contains only weights.
 
         Raises:
-            ValueError: If the checkpoint holds weights and there is no module for them.
-            FileNotFoundError: If it holds no `model.pt`.
+            ValueError: If the checkpoint contains only weights and `model` is None.
+            FileNotFoundError: If the checkpoint contains no `model.pt`.
         """
         import torch
 

@@ -18,8 +18,8 @@ def log(**metrics: Any) -> None:
 
 
 def init(*args: Any, **kwargs: Any) -> None:
-    """Nothing has to be started: a trial has its session."""
+    """Do nothing: each trial has its session."""
 
 
 def shutdown() -> None:
-    """Nothing has to be ended."""
+    """Do nothing."""

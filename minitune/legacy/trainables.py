@@ -1,6 +1,6 @@
 """Old forms of trainables: `train(config, checkpoint_dir=None)`, `train(config, reporter)`, classes with `_train`.
 
-Each is turned into the form of today, so that the rest of minitune knows one form only.
+This module adapts each of them to the present form, so that the rest of minitune knows one form only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OLD_METHODS = {
     "_log_result": "log_result",
     "_export_model": "export_model",
 }
-"""Methods that a class overrode before Ray 0.8.7, and their names since."""
+"""The methods that a class overrode before Ray 0.8.7, and their present names."""
 
 
 _IS_CALLER = "calls_old_method"
@@ -33,11 +33,11 @@ _IS_CALLER = "calls_old_method"
 
 
 class OldFunction:
-    """A function that takes `checkpoint_dir` or `reporter`, as a function of the configuration alone.
+    """A function with a parameter `checkpoint_dir` or `reporter` as a function of the configuration alone.
 
     Args:
-        function: The user's function, with the values that are bound to it.
-        wanted: `checkpoint_dir`, `reporter`, or both.
+        function: The user's function, with its bound values.
+        wanted: The names of the parameters to pass: `checkpoint_dir`, `reporter`, or both.
     """
 
     def __init__(self, function: Callable[..., Any], wanted: frozenset[str]):
@@ -46,7 +46,7 @@ class OldFunction:
         functools.update_wrapper(self, function)
 
     def __call__(self, config: dict[str, Any]) -> Any:
-        """Call the function with what it asks for."""
+        """Call the function with the wanted parameters."""
         given: dict[str, Any] = {}
         session = current_session()
         if "checkpoint_dir" in self._wanted:
@@ -95,12 +95,12 @@ def checkpoint_dir(step: int | float | None = None) -> Iterator[str]:
     ends, so do not keep its path.
 
     Args:
-        step: Any number; it is not used, since checkpoints are numbered in their order.
+        step: Any number. It has no effect, because the order of checkpoints gives their numbers.
 
     Raises:
         TrialStopped: If the trial is to stop.
         OSError: If the directory cannot be made.
-        ValueError: If it holds something else than files, directories and links.
+        ValueError: If it contains something other than files, directories and links.
     """
     session = current_session()
     if session is None or session.hand_over is None:
@@ -121,12 +121,12 @@ def is_session_enabled() -> bool:
 
 
 def TrainingResult(**metrics: Any) -> dict[str, Any]:
-    """The result of a class in the first versions of Ray Tune: today it is a dict of metrics."""
+    """The result of a class in the first versions of Ray Tune, as the present dict of metrics."""
     return {name: value for name, value in metrics.items() if value is not None}
 
 
 class ExportFormat:
-    """Formats for the export of models, which is not part of this package: write the model into a checkpoint."""
+    """Formats for the export of models. This package exports no models: write the model into a checkpoint."""
 
     CHECKPOINT = "checkpoint"
     H5 = "h5"
@@ -135,11 +135,11 @@ class ExportFormat:
 
 
 def use_old_methods(kind: Any, base: Any) -> None:
-    """Give today's methods to a class that defines `_train` instead of `step`. They call the old methods.
+    """Add the present methods to a class that defines `_train` instead of `step`. They call the old methods.
 
     Args:
         kind: A class that has `_train`. If it defines `step` itself, `_train` and the others are its own helpers.
-        base: The class `Trainable`, which says what is not overridden.
+        base: The class `Trainable`, whose methods `kind` may override.
     """
     if not (kind.step is base.step or getattr(kind.step, _IS_CALLER, False)):
         return

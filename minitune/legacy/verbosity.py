@@ -1,7 +1,4 @@
-"""`tune.utils.log` and `tune.experimental.output`: the words for how much a run prints.
-
-A run takes `verbose=0`, `1`, `2` or `3`; these are names for the numbers.
-"""
+"""`tune.utils.log` and `tune.experimental.output`: names for the numbers 0 to 3 of a run's `verbose`."""
 
 from __future__ import annotations
 
@@ -29,12 +26,12 @@ class AirVerbosity(IntEnum):
 
 
 def get_air_verbosity(verbose: Any) -> AirVerbosity | None:
-    """The name for a number; None for what has none."""
+    """The name for a number; None if it has no name."""
     return AirVerbosity(verbose) if verbose in (0, 1, 2) else None
 
 
 def set_verbosity(level: int) -> None:
-    """Does nothing but log one warning: pass `verbose=` to the run."""
+    """Log a warning, once: only `verbose=` of a run has an effect."""
     warn_once("set_verbosity() has no effect: pass RunConfig(verbose=...)")
 
 
