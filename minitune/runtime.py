@@ -28,8 +28,13 @@ _OF_A_CLUSTER = """
     allow_multiple cgroup_path configure_logging dashboard_host dashboard_port enable_resource_isolation
     include_dashboard job_config labels log_to_driver logging_config logging_format logging_level namespace
     object_store_memory proxy_server_url runtime_env system_reserved_cpu system_reserved_memory
+
+    driver_mode driver_object_store_memory huge_pages include_java include_webui internal_config java_worker_options
+    job_id load_code_from_local lru_evict memory node_ip_address num_redis_shards num_workers object_id_seed
+    plasma_directory plasma_store_socket_name raylet_socket_name redirect_output redirect_worker_output
+    redis_max_clients redis_max_memory redis_password redis_port temp_dir use_pickle use_raylet webui_host
 """
-"""Arguments of Ray's `init` that have no effect here."""
+"""Arguments of Ray's `init`, and below the blank line those of its earlier versions, that have no effect here."""
 
 
 _OF_A_NODE = """
@@ -117,7 +122,8 @@ def init(
         local_mode: Run trials one at a time in this process, for debugging. `TuneConfig(executor=...)` and
             `MINITUNE_EXECUTOR` have precedence.
         ignore_reinit_error: Do nothing if `init` was called before, or a run was started.
-        **other: Other arguments of Ray's `init`. They have no effect; one warning names them.
+        **other: `redis_address`, the old name of `address`, and other arguments of Ray's `init`. The others have no
+            effect; one warning names them.
 
     Raises:
         RuntimeError: If `init` was called before, or a run was started.
@@ -126,6 +132,7 @@ def init(
     """
     from minitune.execution.devices import machine_resources
 
+    address = other.pop("redis_address", None) or address
     cluster = _cluster_address(address)
     if cluster is not None and not (num_cpus is None and num_gpus is None and resources is None):
         raise ValueError(

@@ -81,7 +81,7 @@ SETTINGS: Mapping[str, Setting] = {
     "STEP_SUMMARY": Setting(
         "a file to which a run appends a summary in Markdown; 0: none", "", ("GITHUB_STEP_SUMMARY",)
     ),
-    "STORAGE_PATH": Setting("the directory that holds runs", "~/minitune_results"),
+    "STORAGE_PATH": Setting("the directory that holds runs", "~/minitune_results", ("TUNE_RESULT_DIR",)),
     "TRIAL_ID_PREFIX": Setting("first part of the trial ids of a run", "", ("_TEST_TUNE_TRIAL_UUID",)),
     "TRUST": Setting("1: unpickle files that other users could have changed", "0"),
     "WARN_THRESHOLD_S": Setting(

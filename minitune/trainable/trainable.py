@@ -344,6 +344,14 @@ class Trainable:
             os.makedirs(self._tune_directory, exist_ok=True)
         return self._tune_directory
 
+    class _LogdirAttribute:
+        """Ray Tune's attribute `_logdir`. Subclasses read it; since this is not a property, they can also set it."""
+
+        def __get__(self, trainable: Trainable | None, kind: Any = None) -> Any:
+            return self if trainable is None else trainable.logdir
+
+    _logdir = _LogdirAttribute()
+
     @property
     def _tune_directory(self) -> str:
         if self._tune_info is not None:

@@ -13,6 +13,7 @@ import pytest
 
 from minitune import clock
 from minitune.base import files
+from minitune.config import default_storage_path
 from minitune.error import TuneError, UntrustedStateError
 from minitune.experiment.trial import Trial
 from minitune.record import layout, lock
@@ -216,6 +217,15 @@ def test_the_date_can_be_left_out_of_default_names_of_runs(
     run = create_run_directory(str(tmp_path), None, trainable_name=trainable)
 
     assert run.path == str(tmp_path / name)
+
+
+@pytest.mark.parametrize("variable", ["MINITUNE_STORAGE_PATH", "TUNE_RESULT_DIR"])
+def test_a_variable_sets_the_default_directory_of_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.delenv("MINITUNE_STORAGE_PATH", raising=False)
+    monkeypatch.setenv(variable, str(tmp_path / "runs"))
+    assert default_storage_path() == str(tmp_path / "runs")
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -61,6 +61,16 @@ def test_arguments_of_a_cluster_are_named_once(caplog):
     assert "address='auto', _temp_dir, include_dashboard, log_to_driver" in record.getMessage()
 
 
+def test_arguments_of_earlier_versions(caplog):
+    with caplog.at_level(logging.WARNING, "minitune"):
+        ray.init(redis_address=None, num_workers=8, include_webui=False, num_cpus=3)
+    assert ray.cluster_resources()["CPU"] == 3
+    (record,) = caplog.records
+    assert "no effect: include_webui, num_workers" in record.getMessage()
+    with pytest.raises(ValueError, match="ray://head:10001"):
+        ray.init(redis_address="ray://head:10001")
+
+
 def test_arguments_that_cannot_be_meant():
     with pytest.raises(ValueError, match="ray://head:10001"):
         ray.init(address="ray://head:10001")

@@ -238,6 +238,16 @@ def test_the_counter_can_be_read_and_set_under_its_name_in_ray_tune() -> None:
     assert (result["x"], result["training_iteration"]) == (10, 11)
 
 
+def test_the_directory_can_be_read_and_set_under_its_name_in_ray_tune(tmp_path: Path) -> None:
+    class Setting(Plain):
+        def step(self) -> dict[str, Any]:
+            return {"x": self._logdir}
+
+    one, other = Setting(), Setting()
+    other._logdir = "mine"
+    assert (one.train()["x"], other.train()["x"]) == (one.logdir, "mine")
+
+
 def test_the_new_config_is_in_force_when_reset_config_is_called() -> None:
     class Looking(Counter):
         def reset_config(self, new_config: dict[str, Any]) -> bool:
