@@ -1081,7 +1081,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "minitune/_alias.py",
         '        path = path.rpartition(".")[0]\n    return None',
         '        path = ""\n    return None',
-        "tests/surface/test_paths.py::test_an_import_of_something_left_out_says_what_to_do",
+        "tests/surface/test_paths.py::test_a_name_that_a_module_lacks_says_what_to_do",
     ),
     # -- integration ---------------------------------------------------------------------------------------------------
     (

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 PACKAGE = "minitune"
+_PREFIX = f"{PACKAGE}."
 
 NAMESPACES = ("tune", "train", "air")
 """Ray's sub-packages. Here, each of these names is this package."""
@@ -197,14 +198,12 @@ def real_name(name: str) -> str | None:
     """The real name of an aliased module.
 
     Args:
-        name: A full module name.
+        name: The full name of a module below this package.
 
     Returns:
         The module's real name; None if `name` is not an alias.
     """
-    package, _, path = name.partition(".")
-    if package != PACKAGE:
-        return None
+    path = name.removeprefix(_PREFIX)
     head, _, rest = path.partition(".")
     if head not in NAMESPACES:
         return _moved(path)
@@ -235,7 +234,13 @@ class AliasFinder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec that makes `name` an alias of a module; see `importlib.abc.MetaPathFinder`."""
+        """The spec that makes `name` an alias of a module; see `importlib.abc.MetaPathFinder`.
+
+        Raises:
+            LeftOutError: If Ray has the module and `NOT_HERE` says what to do instead.
+        """
+        if not name.startswith(_PREFIX):
+            return None
         if name in _FILES_FOR_PACKAGES:
             import importlib.machinery
 
@@ -244,24 +249,23 @@ class AliasFinder:
                 spec.submodule_search_locations = []  # makes it look like a package
             return spec
         real = real_name(name)
-        if real is None:
-            _refuse_missing(name)
-            return None
-        import importlib.machinery
-        import importlib.util
+        if real is not None:
+            import importlib.machinery
+            import importlib.util
 
-        try:
-            found = importlib.util.find_spec(real)
-        except ModuleNotFoundError:  # its parent does not exist either
-            found = None
-        if found is None:
-            _refuse_missing(real)
-            return None
-        is_package = found.submodule_search_locations is not None
-        loader: Any = AliasLoader(
-            real
-        )  # not derived from Loader, because importing importlib.abc would slow down every program
-        return importlib.machinery.ModuleSpec(name, loader, origin=found.origin, is_package=is_package)
+            try:
+                found = importlib.util.find_spec(real)
+            except ModuleNotFoundError:  # its parent does not exist either
+                found = None
+            if found is not None:
+                # AliasLoader is not derived from Loader: importing importlib.abc would slow down every program.
+                loader: Any = AliasLoader(real)
+                is_package = found.submodule_search_locations is not None
+                return importlib.machinery.ModuleSpec(name, loader, origin=found.origin, is_package=is_package)
+        instead = left_out(real or name)
+        if instead is not None:
+            raise LeftOutError(f"No module named {real or name!r}: {instead}")
+        return None
 
 
 class LeftOutError(ModuleNotFoundError):
@@ -275,30 +279,19 @@ def left_out(name: str) -> str | None:
     """What to do instead of using a name of Ray that this package leaves out.
 
     Args:
-        name: A full module name, or the full path of a public name.
+        name: The full name of a module below this package, or of a name in one.
 
     Returns:
         A phrase in the imperative; None if `name` is not in `NOT_HERE`.
     """
-    package, _, path = name.partition(".")
+    path = name.removeprefix(_PREFIX)
     head, _, rest = path.partition(".")
     path = rest if head in NAMESPACES else path
-    while package == PACKAGE and path:
+    while path:
         if path in NOT_HERE:
             return NOT_HERE[path]
         path = path.rpartition(".")[0]
     return None
-
-
-def _refuse_missing(name: str) -> None:
-    """Raise an error if this package leaves out the module on purpose.
-
-    Raises:
-        LeftOutError: If `NOT_HERE` has the module. The text says what to do instead.
-    """
-    instead = left_out(name)
-    if instead is not None:
-        raise LeftOutError(f"No module named {name!r}: {instead}")
 
 
 class AliasLoader:

@@ -1,4 +1,4 @@
-"""Scripts as users of Ray Tune write them: how one is ported (its import lines change, nothing else) and run."""
+"""Users' scripts for Ray Tune: port one, which changes only its import lines, and run it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OUTCOMES = HERE / "outcomes"
 NAMES = sorted(path.stem for path in SCRIPTS.glob("*.py"))
 
 _IMPORTS = (
-    # what stands before   what stands in place of it
+    # before               after
     (r"import ray(?=$|\s*#)", "import minitune as ray"),
     (r"import ray\.(?=[\w.]+ as )", "import minitune."),
     (r"from ray(?=[. ])", "from minitune"),
@@ -31,16 +31,16 @@ def ported(source: str) -> str:
 
 
 def environment(directory: Path) -> dict[str, str]:
-    """What a script runs in: its storage is below `directory`, where no earlier run has been."""
+    """The variables for a script. Its storage is below `directory`, which has no earlier run."""
     return {**os.environ, "STORAGE": str(directory / "storage"), "PYTHONWARNINGS": "ignore"}
 
 
 def command(script: Path, how: str) -> tuple[list[str], str | None]:
-    """The command that runs a script, and what goes to its stdin.
+    """The command that runs a script, and the text for its stdin.
 
     Args:
         script: The file.
-        how: `file`; `stdin`; `cells`: in a namespace that no module owns, as notebooks do it.
+        how: `file`; `stdin`; `cells`: in a namespace without a module, as in a notebook.
     """
     if how == "file":
         return [sys.executable, str(script)], None
@@ -51,7 +51,7 @@ def command(script: Path, how: str) -> tuple[list[str], str | None]:
 
 
 def outcome(script: Path, env: dict[str, str], timeout_s: float, how: str = "file") -> Any:
-    """Run a script to its end as a new interpreter; returns what its line of JSON says."""
+    """Run a script to its end in a new interpreter, and return its line of JSON."""
     arguments, stdin = command(script, how)
     done = subprocess.run(
         arguments, input=stdin, env=env, cwd=script.parent, capture_output=True, text=True, timeout=timeout_s
@@ -60,8 +60,8 @@ def outcome(script: Path, env: dict[str, str], timeout_s: float, how: str = "fil
 
 
 def said(name: str, code: int | None, stdout: str, stderr: str) -> Any:
-    """What a script says that has ended with exit code `code`."""
+    """The outcome in the output of a script that has ended with exit code `code`."""
     if code:
         raise RuntimeError(f"{name} ended with exit code {code}\n{stdout}\n{stderr}")
-    # not simply the last line: what workers printed may come after it
+    # it may not be the last line, because the output of workers may follow
     return json.loads([line for line in stdout.splitlines() if line.startswith(("{", "["))][-1])

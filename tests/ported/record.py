@@ -1,8 +1,8 @@
-"""Record what the scripts say under Ray Tune: `python tests/ported/record.py [name ...]` where Ray 2.60 is installed.
+"""Record the outcomes of the scripts under Ray Tune: `python tests/ported/record.py [name ...]`. Needs Ray 2.60.
 
-One script after the other (each starts a Ray of its own, about 10 s); all of them without names. The scripts of the
-older dialect (`train.report`, `session.report`) and those with a reporter need the switches of Ray's that are set here.
-Ray 2.60 does not run the scripts `old_...`, which are of Ray 0.2 to 1.13: of those the error that ends them is kept.
+Without names it runs all scripts, one after the other. Each one starts Ray, which takes about 10 s. Scripts with
+`train.report` or `session.report`, and those with a reporter, need the variables of Ray in `_SWITCHES`. Ray 2.60
+refuses the scripts `old_...`, which are for Ray 0.2 to 1.13, so this records the name of the error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SWITCHES = {"RAY_AIR_NEW_OUTPUT": "0", "RAY_TRAIN_V2_ENABLED": "0", "RAY_TRAIN_
 
 
 def main(names: list[str]) -> None:
-    """Run each script unchanged and keep its last line."""
+    """Run each script unchanged, and store its outcome."""
     OUTCOMES.mkdir(exist_ok=True)
     failed = []
     for name in names or NAMES:

@@ -1,8 +1,8 @@
-"""Scripts as users of Ray Tune write them: only their import lines change, and they say what they said under Ray Tune.
+"""Users' scripts for Ray Tune run here with changed import lines, and have the same outcome as under Ray Tune.
 
-`outcomes/` holds what each script in `scripts/` said there; `record.py` makes it anew. The scripts `old_...` are of Ray
-0.2 to 1.13. Ray 2.60 refuses them, and `outcomes/` says by which error. What they say here follows from the manuals of
-their time, and stands in `OLD`.
+Each script in `scripts/` prints its outcome as JSON. `outcomes/` has the outcomes under Ray 2.60; `record.py` records
+them. The scripts `old_...` are for Ray 0.2 to 1.13. Ray 2.60 refuses them, so `outcomes/` has the name of the error,
+and `OLD` has the expected outcome, which follows from the manuals of their time.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from script_server import ForkedScript, ScriptServer
 
 _BOUND_S = scaled_s(60)
 
-# These run in processes as users' scripts do. The others run inline, where the same is decided five times as fast.
+# These run trials in processes, as users do. The others run them inline, which is five times as fast.
 IN_PROCESSES = {
     *("checkpoints", "class_retry", "context", "errors", "function_report", "names", "pbt_function", "pipeline"),
     *("put_get", "reuse_actors", "with_parameters"),
 }
 
-# What a script says otherwise here, on purpose: where in its outcome, and what is said here.
+# Intended differences: for each script, the path of a value in its outcome, and the value here.
 DEPARTURES: dict[str, dict[tuple[str | int, ...], Any]] = {
-    # what is shown to people has words of its own
+    # texts for people differ
     "domains": {("strings", 0): "(0.0, 1.0)"},
-    # a dict can still be a checkpoint, and a checkpoint is a path, as in earlier versions
+    # as in earlier versions, a dict can be a checkpoint, and a checkpoint is a path
     "checkpoints": {("dict",): ANYTHING, ("fspath",): ANYTHING},
-    # the configuration of a result is what the trial was given, whatever the trainable has made of its copy
+    # a result has the trial's original configuration, even if the trainable has changed its copy
     "class_details": {("configs",): [["deep", "lr"]] * 2},
-    # bundles are what was given, an empty first one included
+    # bundles are kept as they were given, including an empty first one
     "resources": {("empty_head", 1): [{}, {"CPU": 1}]},
-    # a FileNotFoundError, and a TuneError as well
+    # it is a FileNotFoundError and a TuneError
     "restart_errored": {("wrong", "nowhere"): "RunNotFoundError"},
-    # the last checkpoint is the latest also where it is not among the best
+    # the last checkpoint is the latest one, even if it is not among the best
     "run_arguments": {("last_checkpoint",): "checkpoint_000005"},
-    # several experiments in one run lie in one directory
+    # several experiments of one run share a directory
     "run_experiments": {("directories",): ["five", "four", "one", "six", "three"]},
-    # a word that means nothing is refused, also where there is nothing to resume
+    # an unknown word is an error, even if there is nothing to resume
     "run_resume": {("NONSENSE",): "ValueError"},
-    # how far a class had come stands with its checkpoint, so it is known from a path too
+    # a class's checkpoint has its iteration, so that its path is enough
     "standalone": {("restored", 1): 3},
-    # trials that were ended before they ever started do not count as terminated
+    # trials that ended before their start do not count as terminated
     "custom_scheduler": {("terminated",): 2},
     "time_budget": {("terminated", 1): False},
 }
@@ -98,7 +98,7 @@ OLD: dict[str, Any] = {
 
 
 def say(name: str, directory: Path, server: ScriptServer | None, how: str = "file") -> Any:
-    """What a ported script says."""
+    """The outcome of a ported script."""
     script = directory / f"{name}.py"
     script.write_text(ported((SCRIPTS / f"{name}.py").read_text()))
     executor = "local" if name in IN_PROCESSES else "inline"
@@ -111,10 +111,10 @@ def say(name: str, directory: Path, server: ScriptServer | None, how: str = "fil
 
 
 def expected(name: str) -> Any:
-    """What the script said under Ray Tune, but for the departures; of a script that Ray 2.60 refuses, see `OLD`."""
+    """The expected outcome: that under Ray Tune, with the intended differences, or that in `OLD`."""
     said = json.loads((OUTCOMES / f"{name}.json").read_text())
     if name in OLD:
-        assert said.keys() == {"refused"}, "Ray runs it: what it says there is to be expected"
+        assert said.keys() == {"refused"}, "Ray runs it, so its outcome there is the expected one"
         return OLD[name]
     for (*way, last), value in DEPARTURES.get(name, {}).items():
         place = said
@@ -128,7 +128,7 @@ def expected(name: str) -> Any:
 def saying(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, script_server: ScriptServer | None
 ) -> dict[tuple[str, str], Future[Any]]:
-    """What all selected scripts say. A script waits half of its time, so four go side by side."""
+    """The outcomes of all selected scripts. A script waits half of its time, so four run at the same time."""
     selected = [
         item.callspec.params
         for item in request.session.items

@@ -27,7 +27,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def records(data: bytes) -> Iterator[Record]:
-    """The records in a file of W&B's: blocks of 32 KiB of parts, each with checksum, length and place in its record."""
+    """The records in one of W&B's files: 32 KiB blocks of parts. A part has a checksum, a length and its position."""
     block, at, whole = 1 << 15, 7, b""
     while at < len(data):
         if block - at % block < 7:
@@ -43,7 +43,7 @@ def records(data: bytes) -> Iterator[Record]:
 
 
 class Written:
-    """What one file of W&B's holds."""
+    """The contents of one of W&B's files."""
 
     def __init__(self, path: Path) -> None:
         self.history: list[dict[str, Any]] = []
@@ -74,6 +74,8 @@ class Written:
 
 
 def written(result: tune.Result) -> list[Written]:
+    """The trial's runs. The service may still write to their files after `finish()`, so this ends it first."""
+    wandb.teardown()
     return [Written(path) for path in sorted(Path(result.path).glob("wandb/offline-run-*/*.wandb"))]
 
 

@@ -1,4 +1,4 @@
-"""`ExperimentAnalysis`: after a run, and later from its directory; `ResultGrid` and `Result` from directories."""
+"""`ExperimentAnalysis` after a run, and later from its directory; `ResultGrid` and `Result` from directories."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""ASHA with a class, nested metric, another time attribute, and cut-offs that not all trials reach."""
+"""ASHA with a class, a nested metric and another time attribute; some trials never reach a cut-off."""
 
 import argparse
 import json

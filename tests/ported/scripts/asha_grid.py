@@ -1,4 +1,4 @@
-"""ASHA on a grid, one trial after the other: which trial stops where is determined."""
+"""ASHA on a grid with one trial at a time, so that it always stops the same trials at the same points."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""HyperBandForBOHB with a searcher that models each budget by itself."""
+"""HyperBandForBOHB with a searcher that has one model for each budget."""
 
 import argparse
 import json

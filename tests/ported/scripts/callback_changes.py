@@ -1,4 +1,4 @@
-"""Callbacks that change results, end a trial from outside by a mark, ask for a checkpoint, and keep books."""
+"""Callbacks that change results, stop a trial with a mark, ask for a checkpoint, and count."""
 
 import collections
 import json

@@ -1,4 +1,4 @@
-"""Which hooks are called, in which order, with which arguments and in which state of the trial."""
+"""The hooks of callbacks: their order, their arguments, and the state of the trial."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`Checkpoint`: directories, metadata, in and out of trials, one run's checkpoint in the next run's space."""
+"""`Checkpoint`: directories, metadata, inside and outside of trials; one run's checkpoint in the next run's space."""
 
 import json
 import os

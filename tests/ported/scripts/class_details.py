@@ -1,4 +1,4 @@
-"""What else classes do: hierarchies, `log_result`, `trial_id` and friends, exceptions in `cleanup`, deep configs."""
+"""Details of classes: hierarchies, `log_result`, `trial_id` and similar names, errors in `cleanup`, deep configs."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A class fails half-way and goes on from its checkpoint; what it saved was a dict."""
+"""A class fails after some steps and continues from its checkpoint, which is a dict."""
 
 import json
 import os

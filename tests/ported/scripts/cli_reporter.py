@@ -1,4 +1,4 @@
-"""Reporters: columns that are asked for and renamed, one that reports at the end only, one of one's own."""
+"""Reporters: with chosen and renamed columns, with one report at the end, and a user-defined reporter."""
 
 import contextlib
 import io

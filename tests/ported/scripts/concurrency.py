@@ -1,4 +1,4 @@
-"""How many trials run at once: by CPUs, by `max_concurrent_trials`, by the generator."""
+"""How many trials run at the same time: limited by CPUs, by `max_concurrent_trials`, by the generator."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a trial knows about itself, and what these functions say outside of trials; old names for the same."""
+"""What a trial can ask about itself, the answers outside of trials, and old names for the same functions."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A scheduler of one's own: pauses each trial after every second result and lets them take turns."""
+"""A user-defined scheduler that pauses each trial after every second result, so that they take turns."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A searcher of one's own, as the documentation shows it, limited in its concurrency."""
+"""A user-defined searcher as in Ray's documentation, with limited concurrency."""
 
 import json
 import os

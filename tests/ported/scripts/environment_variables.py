@@ -1,4 +1,4 @@
-"""What environment variables change: loggers, the working directory; the user's own ones reach the trials."""
+"""The effects of environment variables on loggers and the working directory; trials have the user's variables."""
 
 import json
 import os

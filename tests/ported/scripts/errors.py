@@ -1,11 +1,11 @@
-"""Trials that fail: what is known about them afterwards; `fail_fast` in its three values."""
+"""Trials that fail: the information about them afterwards, and the values of `fail_fast`."""
 
 import json
 import os
 
 import ray
 from ray import tune
-from ray.tune import FailureConfig, RunConfig, TuneConfig, TuneError, Tuner
+from ray.tune import FailureConfig, RunConfig, TuneConfig, Tuner
 
 
 class OwnError(Exception):
@@ -83,22 +83,10 @@ try:
     outcome["raise"] = "nothing"
 except Exception as error:
     outcome["raise"] = [isinstance(error, OwnError), "own error with code 17" in str(error)]
-for name, arguments in {"both": {"max_failures": 1, "fail_fast": True}, "text": {"fail_fast": "often"}}.items():
-    try:
-        FailureConfig(**arguments)
-        outcome[name] = "fine"
-    except ValueError:
-        outcome[name] = "ValueError"
 tries = go(train_fn, {"x": tune.grid_search([2, 0])}, FailureConfig(max_failures=2))
 outcome["tries"] = sorted(r.metrics["i"] for r in tries)
 failed = [r for r in tries if r.error][0]
 with open(os.path.join(failed.path, "error.txt")) as f:
     text = f.read()
 outcome["failures_written"] = [f"Failure # {n}" in text for n in (1, 2, 3, 4)]
-for name, kwargs in {"raises": {}, "does_not": {"raise_on_failed_trial": False}}.items():
-    try:
-        analysis = tune.run(train_fn, config={"x": 1}, storage_path=os.environ["STORAGE"], verbose=0, **kwargs)
-        outcome[name] = [t.status for t in analysis.trials]
-    except TuneError as error:
-        outcome[name] = str(error).startswith("('Trials did not complete'")
 print(json.dumps(outcome))

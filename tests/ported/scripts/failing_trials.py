@@ -1,4 +1,4 @@
-"""What becomes of failing trials under each `max_failures`, `fail_fast` and `raise_on_failed_trial`."""
+"""Failing trials with all values of `max_failures`, `fail_fast` and `raise_on_failed_trial`."""
 
 import json
 import os

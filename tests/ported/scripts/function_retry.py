@@ -1,4 +1,4 @@
-"""A function fails twice and goes on from what it reported, with the usual code for that."""
+"""A function fails twice and continues from its reported checkpoint, with the usual code for that."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Functions that return instead of reporting; lambdas, partials, objects that can be called."""
+"""Functions that return instead of reporting; lambdas, partials and callable objects."""
 
 import functools
 import json

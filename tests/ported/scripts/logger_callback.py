@@ -1,4 +1,4 @@
-"""A logger of one's own, beside the ones that are always there."""
+"""A user-defined logger besides the default ones."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The median stopping rule, made by name: one trial after the other, so that all that is compared is determined."""
+"""The median stopping rule, created by name, with one trial at a time, so that its decisions are always the same."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Names of trials and directories: given by functions, and the usual ones."""
+"""Names of trials and directories: default ones, and those from user functions."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Metrics in dicts within dicts: with a slash everywhere a metric is named."""
+"""Metrics in nested dicts: a slash separates the keys wherever a metric is named."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Spaces that hold more than numbers: functions, classes, enums, instances of one's own, None and tuples."""
+"""Spaces with more than numbers: functions, classes, enums, instances of user classes, None and tuples."""
 
 import dataclasses
 import enum

@@ -1,4 +1,4 @@
-"""PyTorch's tutorial as it was for years: a function with `checkpoint_dir`, ASHA, and the best trial's checkpoint."""
+"""PyTorch's old tutorial: a function with `checkpoint_dir`, ASHA, and the best trial's checkpoint."""
 
 import json
 import os

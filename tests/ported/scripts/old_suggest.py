@@ -1,4 +1,4 @@
-"""Ray Tune 0.8 to 1.13: searchers below `tune.suggest`, trials below `tune.trial`, loggers by class."""
+"""Ray Tune 0.8 to 1.13: searchers in `tune.suggest`, trials in `tune.trial`, loggers as classes."""
 
 import json
 import os

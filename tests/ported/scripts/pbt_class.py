@@ -1,4 +1,4 @@
-"""Population based training of a class with reset_config, in turns for all at once; and its errors."""
+"""Population based training of a class with `reset_config`, synchronous turns, and its errors."""
 
 import json
 import os

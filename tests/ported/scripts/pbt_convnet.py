@@ -1,4 +1,4 @@
-"""Population based training as in Ray Tune's `pbt_convnet_function_example`: a checkpoint below the working directory."""
+"""Population based training as in Ray Tune's `pbt_convnet_function_example`; it saves below the working directory."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A whole small project in one script: search coarsely, then finely, then train the best one longer; by hand-written SGD."""
+"""A small project in one script: search coarsely, then finely, then train the best trial longer, with own SGD."""
 
 import argparse
 import json

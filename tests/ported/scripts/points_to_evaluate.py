@@ -1,4 +1,4 @@
-"""Known good points first; grids that a point fixes; one at a time; constant grids."""
+"""Known good points come first; points that fix grids; one trial at a time; constant grids."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`ray.put` and `ray.get`: an object in the space, in a closure, in a trial; `ray.init` and what it says."""
+"""`ray.put` and `ray.get`: an object in the space, in a closure, in a trial; the return value of `ray.init`."""
 
 import json
 import os

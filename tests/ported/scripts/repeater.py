@@ -1,4 +1,4 @@
-"""Each point several times: the searcher hears one mean per point."""
+"""Each point runs several times, and the searcher gets one mean for each point."""
 
 import json
 import os

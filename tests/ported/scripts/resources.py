@@ -1,4 +1,4 @@
-"""Resources: dicts, fractions, functions of the config, groups; how many run at a time."""
+"""Resources: dicts, fractions, functions of the config, groups; how many trials run at the same time."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`restart_errored` starts failed trials from scratch; a searcher and parameters that cannot be seen again."""
+"""`restart_errored` starts failed trials from scratch; invalid arguments of `Tuner.restore`."""
 
 import json
 import os

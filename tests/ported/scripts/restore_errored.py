@@ -1,4 +1,4 @@
-"""A run in which trials fail, then `Tuner.restore` with `resume_errored`: from their checkpoints."""
+"""`Tuner.restore` with `resume_errored`: failed trials continue from their checkpoints."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What stands in the files of a run, for those who read them with their own tools."""
+"""The contents of a run's files, for users who read them with their own tools."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""`reuse_actors`: a class that can be reset is set up once; a function goes on in the same process."""
+"""`reuse_actors`: a class with `reset_config` is set up once; a function continues in the same process."""
 
 import json
 import os

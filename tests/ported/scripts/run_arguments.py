@@ -1,4 +1,4 @@
-"""`tune.run` with the arguments that old scripts pass."""
+"""`tune.run` with the arguments of older scripts."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`tune.run_experiments`: a dict of specs, an `Experiment`, a list of them; registered names."""
+"""`tune.run_experiments`: a dict of specs, an `Experiment`, a list of these; registered names."""
 
 import json
 import os

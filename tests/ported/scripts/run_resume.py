@@ -1,4 +1,4 @@
-"""`tune.run(resume=...)`: every spelling that people use, after a run in which one trial failed."""
+"""`tune.run(resume=...)`: all its values, after a run in which one trial failed."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Schedulers of a user's own on top of those of the library: one that takes notes, one with a say of its own."""
+"""Subclasses of Ray's schedulers: one records its decisions, one makes its own."""
 
 import argparse
 import json

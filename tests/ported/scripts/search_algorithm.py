@@ -1,4 +1,4 @@
-"""A search algorithm that makes its trials itself, without a searcher."""
+"""A search algorithm that creates its trials itself, without a searcher."""
 
 import json
 import os

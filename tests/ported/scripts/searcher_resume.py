@@ -1,4 +1,4 @@
-"""A search that fails half-way and is restored: the searcher knows what it knew."""
+"""A search fails and is restored: the searcher keeps its state."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A searcher that saves itself to a file: used for a second search, and found again in a run's directory."""
+"""A searcher saves itself to a file: for a second search, and from a run's directory."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Which configs come, and in which order: grids, nested ones, several samples, dependencies."""
+"""The configurations and their order: grids, nested grids, several samples, dependencies."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Keys that mean something: training_iteration, done, timesteps, should_checkpoint, config in the result."""
+"""Keys with a meaning: training_iteration, done, timesteps, should_checkpoint, config in the result."""
 
 import json
 import os

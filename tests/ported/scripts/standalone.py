@@ -1,4 +1,4 @@
-"""A `Trainable` without Tune: in a notebook or in a test of one's own."""
+"""A `Trainable` without Tune, as in a notebook or in a test."""
 
 import json
 import os

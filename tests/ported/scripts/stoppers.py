@@ -1,4 +1,4 @@
-"""When trials and runs end: dicts, functions, stoppers, one's own and the built-in ones, `done`."""
+"""When trials and runs end: dicts, functions, built-in and user-defined stoppers, `done`."""
 
 import datetime
 import json

@@ -1,4 +1,4 @@
-"""A time budget ends an endless search; what was reported is there."""
+"""A time budget ends an endless search; all reported results are there."""
 
 import datetime
 import json

@@ -1,4 +1,4 @@
-"""Big objects through `with_parameters`, resources through `with_resources`, in both orders, for both kinds."""
+"""Large objects with `with_parameters`, resources with `with_resources`, in both orders, for functions and classes."""
 
 import json
 import os
