@@ -20,7 +20,7 @@ import io
 import pickle
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
@@ -30,6 +30,8 @@ _PACKAGE = __name__.partition(".")[0]
 _DEPTH_LIMIT = 12
 _VISIT_LIMIT = 2_000
 """How many objects the search for the unpicklable part tries. Without a limit, a huge list would take minutes."""
+_LIBRARY = sys.stdlib_module_names - {"__main__"}
+"""The search does not look into objects of these modules: "a threading.Thread" says more than the lock inside it."""
 _DEEP_RECURSION = 5_000
 """The recursion limit for deeply nested values. The usual limit allows about 490 levels. Each level needs less than 500
 bytes of a stack of 8 MB."""
@@ -326,12 +328,30 @@ class _Search:
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     """The parts of `value` that pickling would pickle, each with a description."""
-    for kind, parts in _PARTS:
-        if isinstance(value, kind):
-            yield from parts(value)
-            return
-    if type(value).__module__.partition(".")[0] not in sys.stdlib_module_names - {"__main__"}:
-        yield from _object_parts(value)  # but "a threading.Thread" says more than the lock inside it
+    if isinstance(value, types.FunctionType):
+        yield from _function_parts(value)
+    elif isinstance(value, types.MethodType):
+        yield "the object it is bound to", value.__self__
+        yield f"function {value.__func__.__name__!r}", value.__func__
+    elif isinstance(value, functools.partial):
+        yield "the partial's function", value.func
+        for name, part in (*enumerate(value.args), *value.keywords.items()):
+            yield f"the partial's argument {name!r}", part
+    elif isinstance(value, type):
+        for name, part in list(vars(value).items()):
+            if name not in ("__dict__", "__weakref__", "__doc__", "__module__"):
+                yield f"class attribute {name!r}", getattr(part, "__func__", part)
+        for base in value.__bases__:
+            yield f"base class {base.__name__}", base
+    elif isinstance(value, (dict, types.MappingProxyType)):
+        for key, part in list(value.items()):
+            yield f"item {key!r:.80}", part
+            yield f"key {key!r:.80}", key
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for position, part in enumerate(value):
+            yield f"item {position}", part
+    elif isinstance(value, BaseException) or type(value).__module__.partition(".")[0] not in _LIBRARY:
+        yield from _object_parts(value)
 
 
 def _function_parts(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
@@ -369,38 +389,6 @@ def _global_names(code: types.CodeType) -> Iterator[str]:
             yield from _global_names(constant)
 
 
-def _method_parts(method: types.MethodType) -> Iterator[tuple[str, Any]]:
-    yield "the object it is bound to", method.__self__
-    yield f"function {method.__func__.__name__!r}", method.__func__
-
-
-def _partial_parts(partial: functools.partial[Any]) -> Iterator[tuple[str, Any]]:
-    yield "the partial's function", partial.func
-    for position, argument in enumerate(partial.args):
-        yield f"the partial's argument {position}", argument
-    for name, argument in partial.keywords.items():
-        yield f"the partial's argument {name!r}", argument
-
-
-def _class_parts(kind: type) -> Iterator[tuple[str, Any]]:
-    for name, part in list(vars(kind).items()):
-        if name not in ("__dict__", "__weakref__", "__doc__", "__module__"):
-            yield f"class attribute {name!r}", getattr(part, "__func__", part)
-    for base in kind.__bases__:
-        yield f"base class {base.__name__}", base
-
-
-def _mapping_parts(mapping: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
-    for key, part in list(mapping.items()):
-        yield f"item {key!r:.80}", part
-        yield f"key {key!r:.80}", key
-
-
-def _sequence_parts(sequence: Any) -> Iterator[tuple[str, Any]]:
-    for position, part in enumerate(sequence):
-        yield f"item {position}", part
-
-
 def _object_parts(value: Any) -> Iterator[tuple[str, Any]]:
     """The arguments of an exception; the state of any instance: its `__dict__` and its slots."""
     for position, part in enumerate(value.args if isinstance(value, BaseException) else ()):
@@ -414,17 +402,6 @@ def _object_parts(value: Any) -> Iterator[tuple[str, Any]]:
                 yield f"attribute {name!r}", getattr(value, name)
     if type(value).__module__ == "__main__" or "<locals>" in type(value).__qualname__:
         yield "attribute '__class__'", type(value)
-
-
-_PARTS: tuple[tuple[Any, Callable[[Any], Iterator[tuple[str, Any]]]], ...] = (
-    (types.FunctionType, _function_parts),
-    (types.MethodType, _method_parts),
-    (functools.partial, _partial_parts),
-    (type, _class_parts),
-    ((dict, types.MappingProxyType), _mapping_parts),
-    ((list, tuple, set, frozenset), _sequence_parts),
-    (BaseException, _object_parts),
-)
 
 
 def _describe(value: Any) -> str:

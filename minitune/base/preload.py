@@ -33,10 +33,7 @@ _INSTALLED = {"site-packages", "dist-packages"}
 def import_ahead(value: Any) -> None:
     """Import the installed packages that a function or a `Trainable` class imports first. Blocks.
 
-    Errors are ignored, because the function itself will raise them again.
-
-    Args:
-        value: Any object. Nothing happens if it does not begin with imports.
+    Errors are ignored, because the function itself will raise them again. Other values are ignored, too.
     """
     if not callable(value):
         return
@@ -48,10 +45,7 @@ def import_ahead(value: Any) -> None:
 
 
 def first_imports(function: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The absolute imports at the beginning of a function, up to the first relative one.
-
-    Args:
-        function: A Python function.
+    """The absolute imports at the beginning of a Python function, up to the first relative one.
 
     Yields:
         Pairs of the module's name and the names that are imported from it.

@@ -23,7 +23,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
 from minitune import runtime
@@ -312,21 +311,16 @@ class _Rerun:
         print(format_traceback(error), end="", file=sys.stderr, flush=True)
         trace = user_traceback(error)
         if self.opens_debugger and trace is not None:
-            self._main.submit(_post_mortem, trace).result()
+            import pdb
+
+            keys = "`up` and `down` move, `p NAME` prints, `q` quits"
+            print(f"the debugger has stopped where the trial failed: {keys}", flush=True)
+            self._main.submit(pdb.post_mortem, trace).result()
 
 
 def _settled(value: Any) -> Any:
     """The result of a Future, for which this blocks; any other value as it is."""
     return value.result() if isinstance(value, Future) else value
-
-
-def _post_mortem(trace: TracebackType) -> None:
-    import pdb
-
-    print(
-        "the debugger has stopped where the trial failed: `up` and `down` move, `p NAME` prints, `q` quits", flush=True
-    )
-    pdb.post_mortem(trace)
 
 
 def _tell_begin(run: Story, trial: Trial, origin: Origin, kept: str | None) -> None:
