@@ -105,7 +105,7 @@ class CheckpointManager:
         self._num_to_keep = [config.num_to_keep for config in configs]
         self._scores = [_Score.of_config(config) for config in configs]
         self._housekeeper = housekeeper
-        self._settles = settles
+        self._settler = housekeeper if settles else None
         self._final_score = self._scores[0] if self._scores[0].attribute else _Score(metric, mode or "max")
         self._entries: dict[_Key, _Entry] = {}
         self._best: dict[str, list[tuple[tuple[float, int], _Entry]]] = {}
@@ -124,8 +124,8 @@ class CheckpointManager:
         self._register(trial, kept)
         if previous is not None:
             self._reconsider((trial.trial_id, previous.record.number))
-        if self._settles and self._housekeeper is not None:
-            self._housekeeper.settle(trial.trial_id, os.path.join(trial.local_path, kept.record.directory))
+        if self._settler is not None:
+            self._settler.settle(trial.trial_id, os.path.join(trial.local_path, kept.record.directory))
         return self.collect()
 
     def adopt(self, trial: Trial) -> list[Surplus]:
@@ -267,9 +267,9 @@ class CheckpointManager:
             if heap is not self._ended and self._is_needed(entry):
                 continue  # a better or newer one was discarded, so this one is needed again; later it is reconsidered
             is_settled = False  # whether it is the newest settled one, or is being settled now
-            if self._settles and self._housekeeper is not None and heap is not self._ended:
+            if self._settler is not None and heap is not self._ended:
                 directory = os.path.join(entry.trial.local_path, entry.kept.record.directory)
-                is_settled = directory in self._housekeeper.settled(entry.trial.trial_id)
+                is_settled = directory in self._settler.settled(entry.trial.trial_id)
             if entry is spared or entry.key in self._pins or is_settled:
                 in_use.append(entry)
             else:

@@ -56,6 +56,9 @@ ENDED = "ended: "
 INTERRUPTED = "interrupted"
 """The reason if a signal ended the run. The run can be resumed."""
 
+_MANIFEST = ("number", "file_count", "total_bytes", "listing_crc")
+"""The fields of a checkpoint's manifest, which are those of a `CheckpointRecord`."""
+
 Record = dict[str, Any]
 
 
@@ -288,12 +291,7 @@ def _resource_fields(resources: Resources) -> dict[str, Any]:
 
 
 def _checkpoint_fields(checkpoint: CheckpointRecord) -> dict[str, int]:
-    return {
-        "number": checkpoint.number,
-        "file_count": checkpoint.file_count,
-        "total_bytes": checkpoint.total_bytes,
-        "listing_crc": checkpoint.listing_crc,
-    }
+    return {name: getattr(checkpoint, name) for name in _MANIFEST}
 
 
 def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
@@ -301,12 +299,9 @@ def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
     fields = record.get("checkpoint")
     if fields is None:
         return None
-    try:
-        values = [fields[name] for name in ("number", "file_count", "total_bytes", "listing_crc")]
-    except (TypeError, KeyError) as error:
-        raise ValueError(f"a record of a checkpoint must hold its manifest, but got {fields!r}") from error
+    values = [fields.get(name) for name in _MANIFEST] if type(fields) is dict else [None]
     if not all(type(value) is int and value >= 0 for value in values):
-        raise ValueError(f"a checkpoint's manifest must consist of ints >= 0, but got {fields!r}")
+        raise ValueError(f"a checkpoint's manifest must have {', '.join(_MANIFEST)}, all ints >= 0, but got {fields!r}")
     return CheckpointRecord(*values)
 
 
