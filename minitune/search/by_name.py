@@ -60,9 +60,8 @@ def chosen_searcher(argument: str, choice: Any) -> Searcher | SearchAlgorithm:
         ValueError: If it is no searcher, or there is no searcher of that name.
         ImportError: If the searcher of that name needs a library that is not installed.
     """
-    found = (
-        create_searcher("random" if choice is None else choice) if choice is None or isinstance(choice, str) else choice
-    )
+    name = "random" if choice is None else choice
+    found = create_searcher(name) if isinstance(name, str) else name
     if not isinstance(found, (Searcher, SearchAlgorithm)):
         raise ValueError(
             f"{argument} must be None, a Searcher, a SearchAlgorithm or the name of one, but got {shown(found)}"

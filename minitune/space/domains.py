@@ -276,8 +276,7 @@ class Domain:
             One value, or `size` values if `size` is not 1: as a list, or as an array if numpy is loaded and the domain
             has numbers without a step, as in Ray Tune.
         """
-        sampler = self.sampler if self.sampler is not None else self.default_sampler_cls()
-        return sampler.sample(self, config=config, size=size, random_state=random_state)
+        return self.get_sampler().sample(self, config=config, size=size, random_state=random_state)
 
     def is_grid(self) -> bool:
         """Whether this is a grid, so that the search tries each value."""

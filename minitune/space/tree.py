@@ -190,9 +190,7 @@ def leaves(tree: Any, paths: list[Path]) -> dict[Path, Any]:
     """
     found: dict[Path, Any] = {}
     for path in paths:
-        value = tree
-        for key in path:
-            value = value[key]
+        value = get_value(tree, path)
         if isinstance(value, dict) and value:
             keys = sorted(value, key=lambda key: path_key((key,)))
             found |= leaves(tree, [(*path, key) for key in keys])

@@ -354,41 +354,48 @@ def complete(config: dict[str, Any], rng: random.Random) -> dict[str, Any]:
         RecursiveDependencyError: If functions depend on each other in a circle.
     """
     todo = sorted(find_unresolved(config), key=lambda item: path_key(item[0]))
-    while todo:
-        config, grids, functions = _draw(config, todo, rng)
-        if grids:
-            raise ValueError(
-                f"a searcher cannot cover a grid, but parameter {path_text(grids[0][0])!r} is one; use choice() "
-                "there, or run without a searcher"
-            )
-        config, left, found = _call(config, functions, rng)
-        _check_progress(left, found)
-        todo = found + left
+    config, grids, _ = _resolve(config, todo, rng)
+    if grids:
+        raise ValueError(
+            f"a searcher cannot cover a grid, but parameter {path_text(grids[0][0])!r} is one; use choice() there, or "
+            "run without a searcher"
+        )
     return config
 
 
 # -- resolving -------------------------------------------------------------------------------------------------
 
 
-def _expand(config: Any, todo: _Unresolved, rng: random.Random) -> Iterable[Any]:
+def _expand(config: Any, todo: _Unresolved, rng: random.Random) -> Iterator[Any]:
     """Give values to `todo` in `config`, which is changed. Drawn grids give several configurations."""
-    config, grids, functions = _draw(config, todo, rng)
-    if grids:
-        grids.sort(key=lambda item: path_key(item[0]))
-        return _branch(config, grids, functions, rng)
-    if functions:
-        config, left, found = _call(config, functions, rng)
-        _check_progress(left, found)
-        if found:
-            return _expand(config, found + left, rng)
-    return (config,)
-
-
-def _branch(config: Any, grids: _Grids, functions: _Unresolved, rng: random.Random) -> Iterator[Any]:
-    """The configurations for each point of `grids`."""
+    config, grids, functions = _resolve(config, todo, rng)
+    if not grids:
+        yield config
+        return
+    grids.sort(key=lambda item: path_key(item[0]))
     for index in range(_combinations(grids)):
         branch, found = _choose(copy_tree(config), grids, index)
         yield from _expand(branch, found + functions, rng)
+
+
+def _resolve(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Grids, _Unresolved]:
+    """Draw and call until all have values or a grid is drawn. Return the grids, and the functions that wait for them.
+
+    Raises:
+        RecursiveDependencyError: If functions depend on each other in a circle.
+    """
+    while True:
+        config, grids, functions = _draw(config, todo, rng)
+        if grids or not functions:
+            return config, grids, functions
+        config, left, found = _call(config, functions, rng)
+        if left and not found:
+            names = ", ".join(repr(path_text(path)) for path, _ in left)
+            raise RecursiveDependencyError(
+                f"sample_from functions must not depend on each other in a circle, but {names} still wait for each "
+                f"other (after at most {_MAX_PASSES} passes)"
+            )
+        todo = found + left
 
 
 def _choose(config: Any, grids: _Grids, index: int) -> tuple[Any, _Unresolved]:
@@ -448,15 +455,6 @@ def _call(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any,
             if is_stuck or not waiting:
                 break
     return config, functions, found
-
-
-def _check_progress(waiting: _Unresolved, found: _Unresolved) -> None:
-    if waiting and not found:
-        names = ", ".join(repr(path_text(path)) for path, _ in waiting)
-        raise RecursiveDependencyError(
-            f"sample_from functions must not depend on each other in a circle, but {names} still wait for each other "
-            f"(after at most {_MAX_PASSES} passes)"
-        )
 
 
 def _combinations(grids: _Grids) -> int:

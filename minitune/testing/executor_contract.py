@@ -1,4 +1,4 @@
-"""TrialExecutorContract tests what every executor must do. It brings the actors to run, and a driver for the executor.
+"""TrialExecutorContract: what every executor must do, with the actors that it runs and a driver for the executor.
 
 Example:
     A file `test_my_executor.py`, for pytest:
@@ -9,9 +9,9 @@ Example:
             return MyExecutor(Machine(totals, gpu_ids))
     ```
 
-Tests about processes are skipped where `isolates` is False: an executor without processes has no actor that can be
-killed or die. Worker processes import this module for the actors, so it imports pytest only inside the tests. To see
-values where an assert fails, call `pytest.register_assert_rewrite("minitune.testing.executor_contract")` first.
+Tests about processes (`isolates`) are skipped for an executor that has none: there, no actor can die alone. Worker
+processes import this module for the actors, so it imports pytest only inside the tests. To see values where an assert
+fails, call `pytest.register_assert_rewrite("minitune.testing.executor_contract")` before the import.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from minitune import clock
 from minitune.error import RemoteError, TuneError
@@ -53,82 +53,95 @@ ONE_CPU = Resources([{"CPU": 1}])
 NOTHING = Resources([{}])
 
 PATIENCE_S = 20.0
-"""How long an actor waits for what must come. Only a test that fails waits that long."""
+"""How long an actor waits for another one, in seconds. Only a test that fails waits that long."""
 
 GRACE_S = 10.0
-"""How long a test lets an actor unwind. No actor here needs that long."""
+"""The grace period of a stop, in seconds. No actor here needs that long."""
 
 KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
-"""The signal that no process survives; Windows has no SIGKILL, so there it is the one that ends a process at once."""
+"""The signal that kills a process. Windows has no SIGKILL; there, SIGTERM ends a process at once."""
 
 _EventKind = TypeVar("_EventKind", Started, CallReturned, CallRaised, Exited)
+_Self = TypeVar("_Self", bound="Actor")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 # -- actors -----------------------------------------------------------------------------------------------------------
 
 
-class Account:
-    """Keeps a sum. Each method that returns a future runs on the user's thread, as user code does.
+def on_user_thread(method: Callable[Concatenate[_Self, _P], _T]) -> Callable[Concatenate[_Self, _P], Future[_T]]:
+    """A method of an actor that runs on the user's thread, as user code does. It returns a future."""
 
-    Args:
-        user_thread: The user's thread.
-        balance: The first sum.
-        allocation: The resources of the actor.
-    """
+    @functools.wraps(method)
+    def submit(self: _Self, /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+        return self.user_thread.submit(method, self, *args, **kwargs)
+
+    return submit
+
+
+class Actor:
+    """The base of the actors: it keeps the user's thread."""
+
+    def __init__(self, user_thread: Executor, *, allocation: Allocation):
+        self.user_thread = user_thread
+
+
+class Account(Actor):
+    """Keeps a sum."""
 
     def __init__(self, user_thread: Executor, balance: int = 0, *, allocation: Allocation):
-        self._user_thread = user_thread
+        super().__init__(user_thread, allocation=allocation)
         self._balance = balance
         self._allocation = allocation
         self._made_on = threading.get_ident()
 
-    def add(self, amount: int) -> Future[int]:
-        """Add to the sum; the new sum."""
-        return self._user_thread.submit(self._add, amount)
-
-    def _add(self, amount: int) -> int:
+    @on_user_thread
+    def add(self, amount: int) -> int:
+        """Add to the sum, and return it."""
         self._balance += amount
         return self._balance
 
     def balance(self) -> int:
-        """The sum, at once."""
+        """Return the sum at once."""
         return self._balance
 
     def allocation(self) -> Allocation:
-        """The resources that the actor was given."""
+        """Return the resources of this actor."""
         return self._allocation
 
     def echo(self, *values: Any) -> Any:
-        """The arguments."""
+        """Return the arguments."""
         return values
 
-    def is_one_thread(self) -> Future[bool]:
+    @on_user_thread
+    def is_one_thread(self) -> bool:
         """Whether the object was made on the thread that runs user code."""
-        return self._user_thread.submit(lambda: threading.get_ident() == self._made_on)
+        return threading.get_ident() == self._made_on
 
-    def fail(self, kind: str, message: str) -> Future[None]:
+    @on_user_thread
+    def fail(self, kind: str, message: str) -> None:
         """Raise on the user's thread."""
-        return self._user_thread.submit(fail_deep_inside, kind, message)
+        fail_deep_inside(kind, message)
 
     def fail_at_once(self, kind: str, message: str) -> None:
         """Raise on the control side."""
         fail_deep_inside(kind, message)
 
-    def lock(self) -> Future[Any]:
-        """Something that cannot be pickled."""
-        return self._user_thread.submit(threading.Lock)
+    @on_user_thread
+    def lock(self) -> Any:
+        """Return an object that cannot be pickled."""
+        return threading.Lock()
 
-    def spend(self, duration_s: float) -> Future[float]:
-        """Let time pass on the current clock; what it shows then."""
-        return self._user_thread.submit(self._spend, duration_s)
-
-    def _spend(self, duration_s: float) -> float:
+    @on_user_thread
+    def spend(self, duration_s: float) -> float:
+        """Let time pass on the current clock. Return the time that it then shows."""
         clock.current.sleep(duration_s)
         return clock.current.monotonic()
 
 
 def fail_deep_inside(kind: str, message: str) -> None:
-    """Raise one of the exceptions that tests ask for by name."""
+    """Raise an exception by its name."""
     kinds: Mapping[str, type[BaseException]] = {"ValueError": ValueError, "SystemExit": SystemExit}
     raise kinds[kind](message)
 
@@ -138,32 +151,27 @@ def refuse(user_thread: Executor, *, allocation: Allocation) -> Account:
     raise ValueError("this factory makes nothing")
 
 
-class Worker:
-    """Runs until it is stopped, like a function in `report()`, and then notes that it has unwound.
-
-    Args:
-        user_thread: The user's thread.
-        notes: A file that is appended to.
-        allocation: The resources of the actor.
-    """
+class Worker(Actor):
+    """Runs until it is stopped, like a function in `report()`. It appends notes about its end to a file."""
 
     def __init__(self, user_thread: Executor, notes: str, *, allocation: Allocation):
-        self._user_thread = user_thread
+        super().__init__(user_thread, allocation=allocation)
         self._notes = Path(notes)
         self._stops: SimpleQueue[None] = SimpleQueue()
         self._unwound: Future[None] | None = None
 
     def begin(self) -> Future[str]:
-        """Begin. The code answers from within, and then runs on."""
+        """Begin. The code answers from within, and continues to run."""
         begun: Future[str] = Future()
-        self._unwound = self._user_thread.submit(self._work, begun)
+        self._unwound = self._work(begun)
         return begun
 
     def hang(self) -> Future[str]:
-        """Never answers, but lets itself be stopped."""
-        self._unwound = self._user_thread.submit(self._work, Future())
+        """Never answer, but end when it is stopped."""
+        self._unwound = self._work(Future())
         return Future()
 
+    @on_user_thread
     def _work(self, begun: Future[str]) -> None:
         try:
             begun.set_result("begun")
@@ -176,46 +184,45 @@ class Worker:
             file.write(text + "\n")
 
     def stop(self) -> Future[None] | None:
-        """End what runs; done when it has unwound."""
+        """End the code that runs. The future is done when it has unwound."""
         self._note("stop")
         self._stops.put(None)
         return self._unwound
 
 
-class Mortal:
-    """Ends its own process, or waits for another actor's.
-
-    Args:
-        user_thread: The user's thread.
-        allocation: The resources of the actor.
-    """
-
-    def __init__(self, user_thread: Executor, *, allocation: Allocation):
-        self._user_thread = user_thread
+class Mortal(Actor):
+    """Ends its own process, or waits for another actor."""
 
     def answer_and_exit(self, code: int) -> Future[str]:
-        """Answer, and be gone before anything else can be asked."""
+        """Answer, and end the process before anything else can be asked."""
         answer = _WatchedFuture()
-        self._user_thread.submit(self._answer_and_exit, answer, code)
+        self._answer_and_exit(answer, code)
         return answer
 
+    @on_user_thread
     def _answer_and_exit(self, answer: _WatchedFuture, code: int) -> None:
         # With a listener, set_result() sends the answer before it returns; without one, the exit would come first.
         answer.has_listener.wait(PATIENCE_S)
         answer.set_result("last words")
         os._exit(code)
 
-    def kill_itself(self) -> Future[None]:
-        """Die of SIGKILL; there is no answer."""
-        return self._user_thread.submit(os.kill, os.getpid(), KILL)
+    @on_user_thread
+    def kill_itself(self) -> None:
+        """Die of SIGKILL, without an answer."""
+        os.kill(os.getpid(), KILL)
 
     def hang(self) -> Future[None]:
         """Never answer."""
         return Future()
 
-    def meet(self, mine: str, other: str) -> Future[bool]:
-        """Leave a file and wait for another's: whether it came."""
-        return self._user_thread.submit(meet, Path(mine), Path(other))
+    @on_user_thread
+    def meet(self, mine: str, other: str) -> bool:
+        """Create a file and wait for that of another actor, at most `PATIENCE_S`. Return whether it came."""
+        Path(mine).touch()
+        until_s = time.monotonic() + PATIENCE_S
+        while not Path(other).exists() and time.monotonic() < until_s:
+            time.sleep(0.005)
+        return Path(other).exists()
 
 
 class _WatchedFuture(Future[str]):
@@ -230,21 +237,8 @@ class _WatchedFuture(Future[str]):
         self.has_listener.set()
 
 
-def meet(mine: Path, other: Path) -> bool:
-    """Leave a file and wait for another's, at most `PATIENCE_S`: whether it came."""
-    mine.touch()
-    until_s = time.monotonic() + PATIENCE_S
-    while not other.exists() and time.monotonic() < until_s:
-        time.sleep(0.005)
-    return other.exists()
-
-
 class Counted:
-    """A value that counts how often it is loaded in a process.
-
-    Args:
-        text: Its content.
-    """
+    """A text that counts how often it is loaded in a process."""
 
     loads = 0
 
@@ -260,73 +254,53 @@ def _load_counted(text: str) -> Counted:
     return Counted(text)
 
 
-class Reader:
-    """Reads a shared value.
-
-    Args:
-        user_thread: The user's thread.
-        shared: Its handle.
-        allocation: The resources of the actor.
-    """
+class Reader(Actor):
+    """Reads a shared value."""
 
     def __init__(self, user_thread: Executor, shared: Shared, *, allocation: Allocation):
-        self._user_thread = user_thread
+        super().__init__(user_thread, allocation=allocation)
         self._shared = shared
 
-    def value(self) -> Future[Any]:
-        """The value."""
-        return self._user_thread.submit(self._shared.get)
+    @on_user_thread
+    def value(self) -> Any:
+        """Return the value."""
+        return self._shared.get()
 
-    def read_twice(self) -> Future[tuple[str, bool, int]]:
-        """The text of a `Counted`, whether it is the same object each time, and how often this process loaded it."""
-        return self._user_thread.submit(self._read_twice)
-
-    def _read_twice(self) -> tuple[str, bool, int]:
+    @on_user_thread
+    def read_twice(self) -> tuple[str, bool, int]:
+        """Return the text of a `Counted`, whether both reads give one object, and how often this process loaded it."""
         first, second = self._shared.get(), self._shared.get()
         return first.text, first is second, Counted.loads
 
 
-class Reusable:
-    """Can be parked and reset.
-
-    Args:
-        user_thread: The user's thread.
-        name: Whose actor it is.
-        allocation: The resources of the actor.
-    """
+class Reusable(Actor):
+    """Can be parked and reset. It keeps the names that it has had."""
 
     def __init__(self, user_thread: Executor, name: str, *, allocation: Allocation):
-        self._user_thread = user_thread
+        super().__init__(user_thread, allocation=allocation)
         self._history = [name]
         self._is_done = True
 
     def history(self) -> list[str]:
-        """The names that the actor has had, in order."""
+        """Return its names, in order."""
         return self._history
 
     def leave_busy(self) -> None:
         """Let the next `stop` fail."""
         self._is_done = False
 
-    def stop(self) -> Future[None]:
+    @on_user_thread
+    def stop(self) -> None:
         """End."""
-        return self._user_thread.submit(self._stop)
-
-    def _stop(self) -> None:
         if not self._is_done:
             raise RuntimeError("this actor cannot be stopped cleanly")
 
-    def reset(self, name: str, outcome: str, allocation: Allocation | None) -> Future[bool]:
-        """Become the actor of `name`.
+    @on_user_thread
+    def reset(self, name: str, outcome: str, allocation: Allocation | None) -> bool:
+        """Become the actor of `name`. The outcome is `yes`, `no`, `raise`, `exit` or `slow`.
 
-        Args:
-            name: Whose.
-            outcome: `yes`, `no`, `raise`, `exit` or `slow`.
-            allocation: The resources of the actor; None if they are those of the actor before.
+        The allocation is None if the resources are those of the actor before.
         """
-        return self._user_thread.submit(self._reset, name, outcome, allocation)
-
-    def _reset(self, name: str, outcome: str, allocation: Allocation | None) -> bool:
         if outcome == "raise":
             raise ValueError("this actor cannot be reset")
         if outcome == "exit":
@@ -343,7 +317,7 @@ class Reusable:
 
 
 class Watch:
-    """Drives an executor one event at a time, never without a bound; keeps the events that a test has not yet seen.
+    """Drives an executor, one event at a time. It keeps the events that the test has not seen yet.
 
     Args:
         executor: The executor.
@@ -357,11 +331,7 @@ class Watch:
         self._fences = 0
 
     def next(self) -> Event:
-        """The next event.
-
-        Raises:
-            AssertionError: If none comes in time.
-        """
+        """Return the next event, or fail if none comes in time."""
         until_s = time.monotonic() + self._bound_s
         while not self._events:
             assert time.monotonic() < until_s, f"no event came within {self._bound_s:g} s"
@@ -369,7 +339,7 @@ class Watch:
         return self._events.popleft()
 
     def take(self, count: int) -> list[Event]:
-        """The next `count` events."""
+        """Return the next `count` events."""
         return [self.next() for _ in range(count)]
 
     def start(
@@ -380,12 +350,12 @@ class Watch:
         return self.expect(Started, actor_id)
 
     def value(self, actor_id: str, method: str, *args: Any) -> Any:
-        """Call a method; what it returned."""
+        """Call a method, and return its value."""
         self.executor.call(actor_id, method, *args)
         return self.expect(CallReturned, actor_id).value
 
     def error(self, actor_id: str, method: str, *args: Any) -> RemoteError:
-        """Call a method; what it raised."""
+        """Call a method, and return the error that it raised."""
         self.executor.call(actor_id, method, *args)
         return self.expect(CallRaised, actor_id).error
 
@@ -395,14 +365,14 @@ class Watch:
         return self.expect(Exited, actor_id)
 
     def expect(self, kind: type[_EventKind], actor_id: str) -> _EventKind:
-        """The next event, which must be of this kind and of this actor."""
+        """Return the next event, which must be of this kind and from this actor."""
         event = self.next()
         assert isinstance(event, kind), f"{kind.__name__} of {actor_id!r} was expected, but got {event}"
         assert event.actor_id == actor_id, f"an event of {actor_id!r} was expected, but got {event}"
         return event
 
     def rest(self) -> list[Event]:
-        """Wait for all events that earlier calls cause: start a new actor, and collect events until it has ended."""
+        """Wait for all events that earlier calls cause: start a new actor, and return the events until it has ended."""
         self._fences += 1
         fence = f"fence-{self._fences}#1"
         self.executor.start(fence, functools.partial(Account, balance=0), NOTHING)
@@ -420,10 +390,10 @@ class Watch:
 
 
 class TrialExecutorContract:
-    """Subclass it, name the class `Test...`, and say how an executor is made.
+    """Subclass it, name the class `Test...`, and override `make_executor`.
 
     Attributes:
-        bound_s: How long any one event may take, in seconds. It only ends a test that fails.
+        bound_s: How long an event may take, in seconds. Only a test that fails waits that long.
     """
 
     bound_s = 30.0
@@ -432,9 +402,9 @@ class TrialExecutorContract:
         """Make an executor.
 
         Args:
-            totals: What it may give out.
-            gpu_ids: Ids of the devices, as many as `totals["GPU"]` says.
-            directory: An empty directory, for what it may want to store.
+            totals: The resources that it gives out.
+            gpu_ids: The ids of the devices; their number is `totals["GPU"]`.
+            directory: An empty directory, where it may store files.
         """
         raise NotImplementedError("say how an executor is made: override make_executor")
 
@@ -452,7 +422,7 @@ class TrialExecutorContract:
     # -- starting and calling --------------------------------------------------------------------------------------
 
     def test_an_actor_is_started_once(self, tmp_path: Path) -> None:
-        """There is one `Started`, which names the process and the allocation. The id cannot be used again."""
+        """One `Started` comes. It names the process and the allocation. The id cannot be used again."""
         with self.watch(tmp_path) as watch:
             started = watch.start("a#1", request=ONE_CPU)
 
@@ -466,7 +436,7 @@ class TrialExecutorContract:
             assert watch.rest() == []
 
     def test_each_call_gets_one_reply_and_the_state_is_kept(self, tmp_path: Path) -> None:
-        """Calls are answered by their values, from the user's thread and from the control side alike."""
+        """Methods on the user's thread and methods on the control side return their values."""
         with self.watch(tmp_path) as watch:
             watch.start("a#1", functools.partial(Account, balance=5))
 
@@ -476,7 +446,7 @@ class TrialExecutorContract:
             assert watch.rest() == []
 
     def test_arguments_and_replies_are_copies(self, tmp_path: Path) -> None:
-        """A change that one side makes afterwards does not reach the other."""
+        """A later change on one side does not reach the other."""
         with self.watch(tmp_path) as watch:
             watch.start("a#1")
             sent = {"layers": [1, 2]}
@@ -487,7 +457,7 @@ class TrialExecutorContract:
             assert watch.value("a#1", "echo") == ()
 
     def test_functions_and_classes_of_the_caller_travel(self, tmp_path: Path) -> None:
-        """Factories and arguments may be local to a function, which plain pickle cannot name."""
+        """Factories and arguments may be local to a function. Plain pickle cannot handle these."""
         with self.watch(tmp_path) as watch:
             offset = 40
 
@@ -500,7 +470,7 @@ class TrialExecutorContract:
             assert watch.value("a#1", "shifted", lambda balance: balance + 1) == 42
 
     def test_actors_are_apart_and_concurrent(self, tmp_path: Path) -> None:
-        """Two actors start and are called side by side; each has its own state and its own replies."""
+        """Two actors start and are called at the same time. Each has its own state and replies."""
         with self.watch(tmp_path) as watch:
             for name in ("a#1", "b#1"):
                 watch.executor.start(name, Account, ONE_CPU)
@@ -517,7 +487,7 @@ class TrialExecutorContract:
             ]
 
     def test_user_code_of_two_actors_runs_at_the_same_time(self, tmp_path: Path) -> None:
-        """Each waits for a file that only the other one writes (`isolates`)."""
+        """Each actor waits for a file that only the other one writes (`isolates`)."""
         with self.watch(tmp_path) as watch:
             _needs_processes(watch)
             watch.start("a#1", Mortal)
@@ -529,7 +499,7 @@ class TrialExecutorContract:
             assert [event.value for event in watch.take(2) if isinstance(event, CallReturned)] == [True, True]
 
     def test_a_call_waits_for_the_one_before(self, tmp_path: Path) -> None:
-        """A second call in flight is refused and changes nothing; so is a call while the actor starts."""
+        """A second call in flight is refused and changes nothing. The same holds for a call while the actor starts."""
         with self.watch(tmp_path) as watch:
             watch.executor.start("a#1", Account, ONE_CPU)
             with _raises(RuntimeError):
@@ -543,7 +513,7 @@ class TrialExecutorContract:
             assert watch.value("a#1", "add", 1) == 2
 
     def test_unknown_actors(self, tmp_path: Path) -> None:
-        """To call one is an error, to stop one does nothing. The same holds for an actor that has ended."""
+        """A call of an unknown actor is an error; a stop does nothing. The same holds for an actor that has ended."""
         with self.watch(tmp_path) as watch:
             with _raises(RuntimeError):
                 watch.executor.call("a#1", "add", 1)
@@ -575,7 +545,7 @@ class TrialExecutorContract:
             assert watch.value("a#1", "add", 1) == 8
 
     def test_a_factory_that_raises(self, tmp_path: Path) -> None:
-        """`CallRaised` instead of `Started`; the actor holds its resources until it is stopped."""
+        """`CallRaised` comes instead of `Started`. The actor holds its resources until it is stopped."""
         with self.watch(tmp_path) as watch:
             watch.executor.start("a#1", refuse, ONE_CPU)
             error = watch.expect(CallRaised, "a#1").error
@@ -587,7 +557,7 @@ class TrialExecutorContract:
             assert watch.executor.resources()[1]["CPU"] == 2
 
     def test_a_reply_that_cannot_be_pickled(self, tmp_path: Path) -> None:
-        """It is the actor's error; the actor lives."""
+        """The call raises an error, and the actor lives."""
         with self.watch(tmp_path) as watch:
             watch.start("a#1")
 
@@ -595,7 +565,7 @@ class TrialExecutorContract:
             assert watch.value("a#1", "add", 1) == 1
 
     def test_arguments_that_cannot_be_pickled(self, tmp_path: Path) -> None:
-        """A TypeError at once, which changes nothing."""
+        """A TypeError comes at once, and nothing changes."""
         with self.watch(tmp_path) as watch:
             watch.start("a#1")
             with _raises(TypeError):
@@ -620,7 +590,7 @@ class TrialExecutorContract:
     # -- the end of an actor -----------------------------------------------------------------------------------------
 
     def test_a_stopped_actor_unwinds(self, tmp_path: Path) -> None:
-        """Its `stop()` is called, and `Exited` comes after its code has run to its end."""
+        """Its `stop()` is called. `Exited` comes after its code has ended."""
         with self.watch(tmp_path) as watch:
             notes = tmp_path / "notes"
             watch.start("a#1", functools.partial(Worker, notes=str(notes)))
@@ -630,7 +600,7 @@ class TrialExecutorContract:
             assert notes.read_text(encoding="utf-8").split() == ["stop", "unwound"]
 
     def test_nothing_but_exited_after_stop(self, tmp_path: Path) -> None:
-        """After a stop, neither the reply of the running call nor that of the start is reported."""
+        """After a stop, neither the reply to the running call nor that to the start is reported."""
         with self.watch(tmp_path) as watch:
             watch.start("a#1")
             watch.executor.call("a#1", "add", 1)
@@ -649,7 +619,7 @@ class TrialExecutorContract:
             assert watch.rest() == []
 
     def test_the_replies_of_an_actor_that_dies_come_first(self, tmp_path: Path) -> None:
-        """Its last replies arrive, then one `Exited`, even if it is called in between (`isolates`)."""
+        """Its last replies come first, then one `Exited`, even if it is called in between (`isolates`)."""
         with self.watch(tmp_path) as watch:
             _needs_processes(watch)
             watch.start("a#1", Mortal)
@@ -663,7 +633,7 @@ class TrialExecutorContract:
                 watch.executor.call("a#1", "hang")
 
     def test_a_killed_actor(self, tmp_path: Path) -> None:
-        """One `Exited` with the signal, whether the actor or a test sent it; the others live (`isolates`)."""
+        """One `Exited` names the signal, whether the actor or a test sent it. Other actors live (`isolates`)."""
         with self.watch(tmp_path) as watch:
             _needs_processes(watch)
             watch.start("a#1", Mortal)
@@ -681,7 +651,7 @@ class TrialExecutorContract:
             assert watch.rest() == []
 
     def test_an_actor_that_does_not_stop_is_killed(self, tmp_path: Path) -> None:
-        """Its code waits much longer than the grace period (`isolates`)."""
+        """Its code would run much longer than the grace period (`isolates`)."""
         with self.watch(tmp_path) as watch:
             _needs_processes(watch)
             pid = watch.start("a#1", Account).pid
@@ -694,7 +664,7 @@ class TrialExecutorContract:
     # -- waiting -----------------------------------------------------------------------------------------------------
 
     def test_wait_without_patience_does_not_block(self, tmp_path: Path) -> None:
-        """Not before there is an actor, nor with an idle one, nor (`isolates`) while a call runs."""
+        """`wait(0)` returns at once without an actor, with an idle one, and (`isolates`) while a call runs."""
         with self.watch(tmp_path) as watch:
             began_s = time.monotonic()
             assert watch.executor.wait(0) == []
@@ -707,7 +677,7 @@ class TrialExecutorContract:
             assert time.monotonic() - began_s < self.bound_s
 
     def test_a_wait_ends_when_its_time_is_over(self, tmp_path: Path) -> None:
-        """Let so much time pass on the executor's clock, while nothing else happens."""
+        """So much time passes on the executor's clock, although nothing happens."""
         with self.watch(tmp_path) as watch:
             began_s = watch.executor.now()
 
@@ -716,7 +686,7 @@ class TrialExecutorContract:
             assert watch.executor.clock.monotonic() >= began_s + 0.02
 
     def test_wake_ends_a_wait(self, tmp_path: Path) -> None:
-        """The current one, from another thread, or the next one; nothing is lost by it."""
+        """It ends the current wait, from another thread, or the next one. No event is lost."""
         with self.watch(tmp_path) as watch:
             began_s = time.monotonic()
             waker = threading.Thread(target=watch.executor.wake)
@@ -737,7 +707,7 @@ class TrialExecutorContract:
     # -- resources ---------------------------------------------------------------------------------------------------
 
     def test_resources_are_held_from_start_to_exited(self, tmp_path: Path) -> None:
-        """Totals stay, what is free is exact at every turn, and a start without room is refused."""
+        """The totals stay, the free amounts are exact at every step, and a start without room is refused."""
         totals = {"CPU": 2.0, "tokens": 3.0, "memory": 1000.0}
         request = Resources([{"CPU": 1, "memory": 400}, {"CPU": 0.5, "tokens": 3}])
         with self.watch(tmp_path, totals) as watch:
@@ -775,7 +745,7 @@ class TrialExecutorContract:
             assert watch.executor.can_start(NOTHING)
 
     def test_devices_are_given_out_one_by_one(self, tmp_path: Path) -> None:
-        """Whole ones to one actor each, fractions of one to several."""
+        """A whole device belongs to one actor. Several actors share one by fractions."""
         with self.watch(tmp_path, {"CPU": 4.0, "GPU": 2.0}, ("7", "9")) as watch:
             first = watch.start("a#1", request=Resources([{"GPU": 1}]))
             halves = [watch.start(name, request=Resources([{"GPU": 0.5}])) for name in ("b#1", "c#1")]
@@ -801,7 +771,7 @@ class TrialExecutorContract:
             assert watch.value("a#1", "value") == value
 
     def test_a_shared_value_is_loaded_once_per_process(self, tmp_path: Path) -> None:
-        """However often it is asked for; it travels by value even if it is local to a function (`isolates`)."""
+        """Each process loads it once, however often it is read. An unpicklable value is refused (`isolates`)."""
         with self.watch(tmp_path) as watch:
             _needs_processes(watch)
             handle = watch.executor.share(Counted("data"))
@@ -815,7 +785,7 @@ class TrialExecutorContract:
     # -- parking -----------------------------------------------------------------------------------------------------
 
     def test_a_parked_actor_is_used_again(self, tmp_path: Path) -> None:
-        """The same object under another id, after `reset`; while it is parked it holds nothing."""
+        """After `reset`, the same object serves under another id. A parked actor holds no resources."""
         with self.watch(tmp_path) as watch:
             first = self._park(watch, "a#1")
             assert watch.executor.resources()[1] == watch.executor.resources()[0]
@@ -848,7 +818,7 @@ class TrialExecutorContract:
             assert watch.rest() == []
 
     def test_a_parked_actor_waits_for_its_key_and_its_request(self, tmp_path: Path) -> None:
-        """Another key, another request or no key at all: a fresh actor."""
+        """For another key, another request or no key, a fresh actor is made."""
         with self.watch(tmp_path) as watch:
             self._park(watch, "a#1")
 
@@ -872,7 +842,7 @@ class TrialExecutorContract:
             assert not self._start_reusable(watch, "c#1").reused
 
     def test_a_parked_actor_that_has_died(self, tmp_path: Path) -> None:
-        """A fresh one is made, whether its death is known already or not (`isolates`)."""
+        """A fresh actor is made, whether its death is already known or not (`isolates`)."""
         with self.watch(tmp_path) as watch:
             _needs_processes(watch)
             for number in range(2):
@@ -889,7 +859,7 @@ class TrialExecutorContract:
             assert watch.rest() == []
 
     def test_a_stop_beats_a_reset(self, tmp_path: Path) -> None:
-        """Stopped while it is reset: only `Exited` follows."""
+        """After a stop during a reset, only `Exited` follows."""
         with self.watch(tmp_path) as watch:
             self._park(watch, "a#1")
             factory = functools.partial(Reusable, name="b#1")
@@ -903,7 +873,7 @@ class TrialExecutorContract:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def test_shutdown_leaves_nothing(self, tmp_path: Path) -> None:
-        """Neither actors in any state nor threads nor stored values; a second one does nothing."""
+        """No actor is left, in whatever state it was, no thread and no stored value. A second shutdown does nothing."""
         threads = set(threading.enumerate())
         with self.watch(tmp_path, {"CPU": 8.0}) as watch:
             pids = [

@@ -27,7 +27,7 @@ from minitune.config import RunConfig
 from minitune.context import get_trial_id
 from minitune.search.searcher import Searcher
 from minitune.space.domains import choice, fits, loguniform, randint, uniform
-from minitune.space.tree import get_value
+from minitune.space.tree import find_unresolved, get_value
 from minitune.trainable.session import report
 from minitune.tune_config import TuneConfig
 from minitune.tuner import Tuner
@@ -89,7 +89,7 @@ class SearcherContract:
         searcher = self.ready()
         told = self.play(searcher, 25)
         for _, config in told:
-            for path, domain in domains_of(self.param_space):
+            for path, domain in find_unresolved(self.param_space):
                 assert fits(domain, get_value(config, path)), f"{config} is not in the space, see {path}"
         assert len({id(config) for _, config in told}) == len(told)
 
@@ -137,7 +137,7 @@ class SearcherContract:
         searcher.on_trial_complete("unknown", {"loss": 1.0})
         searcher.on_trial_result("unknown", {"loss": 1.0})
         for _, config in self.play(searcher, 5):
-            for path, domain in domains_of(self.param_space):
+            for path, domain in find_unresolved(self.param_space):
                 assert fits(domain, get_value(config, path))
         searcher.on_search_end()
 
@@ -206,12 +206,3 @@ def suggested(searcher: Searcher, trial_id: str) -> dict[str, Any]:
     config = searcher.suggest(trial_id)
     assert isinstance(config, dict), f"a suggestion for {trial_id} was expected, but got {config!r}"
     return config
-
-
-def domains_of(space: dict[str, Any]) -> list[tuple[tuple[str, ...], Any]]:
-    """The domains of a space of nested dicts, with their paths."""
-    found: list[tuple[tuple[str, ...], Any]] = []
-    for key, value in space.items():
-        inner = domains_of(value) if isinstance(value, dict) else [((), value)]
-        found += [((key, *path), domain) for path, domain in inner]
-    return found

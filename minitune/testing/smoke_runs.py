@@ -29,7 +29,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 import psutil
@@ -170,7 +170,8 @@ def smoke(
     given = dict(metric=metric, mode=mode, num_samples=num_samples, seed=seed, executor=executor, **config)
     tuner = _tuner(trainable, space, given, budget_s, os.fspath(directory or _own_directory()))
     name = str(getattr(trainable, "__name__", trainable))
-    kinds = tuple(kind for kind in KINDS if kind not in may_leave and not (kind == FILES and _has_neighbours()))
+    has_neighbours = "PYTEST_XDIST_WORKER" in os.environ  # other processes run tests in this directory
+    kinds = tuple(kind for kind in KINDS if kind not in may_leave and not (kind == FILES and has_neighbours))
     load_libraries(tuner._plan)  # a change by a library that minitune imports is not the trial's fault
     before, until_s = Snapshot(kinds), time.monotonic() + budget_s
     try:
@@ -275,11 +276,6 @@ def _own_directory() -> str:
     return directory
 
 
-def _has_neighbours() -> bool:
-    """Whether other processes run tests in this working directory at the same time."""
-    return "PYTEST_XDIST_WORKER" in os.environ
-
-
 @contextmanager
 def _settings(values: dict[str, str]) -> Iterator[None]:
     """Override settings inside a `with` block."""
@@ -349,15 +345,8 @@ def _told_hang(name: str, budget_s: float, stacks: dict[str, str], *, has_report
 
 def _is_debugged() -> bool:
     """Whether a thread is in a debugger. Then there is no time limit."""
-    return any(_is_in(frame, ("bdb.py", "pdb.py")) for frame in sys._current_frames().values())
-
-
-def _is_in(frame: FrameType | None, files: tuple[str, ...]) -> bool:
-    while frame is not None:
-        if os.path.basename(frame.f_code.co_filename) in files:
-            return True
-        frame = frame.f_back
-    return False
+    frames = (frame for top in sys._current_frames().values() for frame, _ in traceback.walk_stack(top))
+    return any(os.path.basename(frame.f_code.co_filename) in ("bdb.py", "pdb.py") for frame in frames)
 
 
 def _users_stacks(threads: Collection[threading.Thread]) -> dict[int, str]:
