@@ -8,6 +8,9 @@ of time is largest.
 The model is a Gaussian process in plain Python, because numpy is no dependency. Its kernel is a squared exponential
 over the inputs, times one that forgets with time. The cost of a fit grows with the cube of the number of points. So the
 model knows a bounded number of gains, and the kernel's parameters are fitted to fewer still.
+
+The process of `search.gaussian_process` shares nothing with this one but the triangular system. It has another kernel,
+and a factor that is made for hundreds of candidates, with numpy or without.
 """
 
 from __future__ import annotations
@@ -30,17 +33,11 @@ from minitune.space.tree import copy_tree
 Point = Sequence[float]
 """The time, then the inputs. All coordinates should lie within about [0, 1]."""
 
-Matrix = list[list[float]]
-
-_Apart = list[list[tuple[float, float]]]
-"""The lower half of a matrix: the squared distance and the time between each two points."""
-
-_JITTER = 1e-6
-_LARGEST_JITTER = 1.0
 _LEAST_VARIANCE = 0.1
+"""The least variance of the model; the largest one is its inverse."""
 
 _NOISE = 0.1
-"""Variance of the noise, as a share of the kernel's variance."""
+"""The variance of the noise, as a share of the model's variance."""
 
 _FITTED_TO = 100
 """The kernel is fitted to so many of the newest points. The fit is costly, and more points change it little."""
@@ -65,137 +62,71 @@ _LARGEST_GAIN = 2.0
 # -- the model --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """The covariance of the values at two points: `variance * exp(-d^2 / length) * (1 - forgetting)^(|dt| / 2)`.
-
-    Attributes:
-        variance: Of the value at one point.
-        length: Divides the squared distance d^2 over all coordinates except the time.
-        forgetting: How fast old points lose weight, between 0 and 1.
-    """
-
-    variance: float = 1.0
-    length: float = 1.0
-    forgetting: float = 0.1
-
-    def of(self, distance_squared: float, time_apart: float) -> float:
-        """The covariance of two points."""
-        return self.variance * math.exp(
-            -distance_squared / self.length + 0.5 * time_apart * math.log1p(-self.forgetting)
-        )
-
-
 class GaussianProcess:
     """A process with observations at some points. The constructor costs O(n^3), a prediction O(n^2).
 
+    The covariance of the values at two points is `variance * exp(-d^2 / length) * (1 - forgetting)^(|dt| / 2)`. Here d
+    is their distance in all coordinates except the time.
+
     Args:
-        kernel: Its kernel.
-        points: The observed points.
-        values: The values there, with mean 0.
+        points: The observed points, then points without a value. Near the latter, the process is less uncertain.
+        values: The values at the observed points, with mean 0.
+        length: Divides the squared distance.
+        forgetting: How fast old points lose weight, between 0 and 1.
+
+    Attributes:
+        variance: The most likely variance of the value at one point.
+        log_likelihood: The logarithm of the marginal likelihood, without a constant.
     """
 
-    def __init__(self, kernel: Kernel, points: Sequence[Point], values: Sequence[float]):
-        self._kernel = kernel
+    def __init__(self, points: Sequence[Point], values: Sequence[float], length: float, forgetting: float):
+        self.length, self.forgetting = length, forgetting
         self._points = [tuple(point) for point in points]
-        self._factor = _factor(kernel, _apart(self._points))
-        rest = _solve_lower(self._factor, values)
-        for index in range(len(rest) - 1, -1, -1):  # and backwards, with the transposed factor
-            row = self._factor[index]
-            rest[index] /= row[-1]
-            for column in range(index):
-                rest[column] -= row[column] * rest[index]
-        self._weights = rest
+        # The lower Cholesky factor of the covariances, for the variance 1. The noise keeps each pivot positive.
+        self._factor: list[list[float]] = []
+        for number, point in enumerate(self._points):
+            row = self._solve(self._covariances(point, self._points[:number]))
+            self._factor.append([*row, math.sqrt(1 + _NOISE - sum(map(mul, row, row)))])
+        self._solved = self._solve(values)
+        # The variance only scales the covariances, so the most likely one follows from the variance 1.
+        squares, n = sum(map(mul, self._solved, self._solved)), len(values)
+        self.variance = min(max(squares / n, _LEAST_VARIANCE), 1 / _LEAST_VARIANCE)
+        self.log_likelihood = -0.5 * (squares / self.variance + n * math.log(self.variance))
+        self.log_likelihood -= sum(math.log(row[-1]) for row in self._factor)
 
     @classmethod
-    def fitted(cls, points: Sequence[Point], values: Sequence[float]) -> GaussianProcess:
-        """The process with the kernel, of a small grid, that makes the observations most likely.
+    def fitted(cls, points: Sequence[Point], values: Sequence[float], pseudo: Sequence[Point] = ()) -> GaussianProcess:
+        """The process whose length and forgetting, from a small grid, make the newest observations most likely.
 
         Args:
             points: The observed points, the newest last.
             values: The values there, with mean 0 and standard deviation 1.
+            pseudo: The points without a value.
         """
-        recent, recent_values = points[-_FITTED_TO:], values[-_FITTED_TO:]
-        apart = _apart([tuple(point) for point in recent])
-        grid = itertools.product(_LENGTHS, _FORGETTING)
-        best, most_likely = Kernel(), -math.inf
-        for length, forgetting in grid:
-            # The variance only scales a kernel, so the best variance follows from the fit with variance 1.
-            factor, n = _factor(Kernel(1.0, length, forgetting), apart), len(recent_values)
-            solved = _solve_lower(factor, recent_values)
-            squares = sum(map(mul, solved, solved))
-            variance = min(max(squares / n, _LEAST_VARIANCE), 1 / _LEAST_VARIANCE)
-            # the logarithm of the marginal likelihood, without a constant
-            likelihood = -0.5 * (squares / variance + n * math.log(variance))
-            likelihood -= sum(math.log(row[-1]) for row in factor)
-            if likelihood > most_likely:
-                best, most_likely = Kernel(variance, length, forgetting), likelihood
-        return cls(best, points, values)
+        recent = points[-_FITTED_TO:], values[-_FITTED_TO:]
+        fits = (cls(*recent, length, forgetting) for length, forgetting in itertools.product(_LENGTHS, _FORGETTING))
+        best = max(fits, key=lambda fit: fit.log_likelihood)
+        return cls([*points, *pseudo], values, best.length, best.forgetting)
 
-    @property
-    def kernel(self) -> Kernel:
-        """Its kernel."""
-        return self._kernel
+    def predict(self, point: Point) -> tuple[float, float]:
+        """The expected value at a point, and its standard deviation."""
+        solved = self._solve(self._covariances(point, self._points))
+        mean = sum(map(mul, solved, self._solved))  # of the observed points, which come first
+        return mean, math.sqrt(self.variance * max(0.0, 1 - sum(map(mul, solved, solved))))
 
-    def mean(self, point: Point) -> float:
-        """The expected value at a point."""
-        return math.fsum(map(mul, self._covariances(point), self._weights))
+    def _covariances(self, point: Point, others: Sequence[Point]) -> list[float]:
+        """The covariances with others, for the variance 1."""
+        (time, *place), fade = point, 0.5 * math.log1p(-self.forgetting)
+        return [
+            math.exp(fade * abs(time - other[0]) - math.dist(place, other[1:]) ** 2 / self.length) for other in others
+        ]
 
-    def deviation(self, point: Point) -> float:
-        """The standard deviation of the value at a point."""
-        solved = _solve_lower(self._factor, self._covariances(point))
-        return math.sqrt(max(0.0, self._kernel.variance - sum(map(mul, solved, solved))))
-
-    def _covariances(self, point: Point) -> list[float]:
-        time, *place = point
-        return [self._kernel.of(math.dist(place, other[1:]) ** 2, abs(time - other[0])) for other in self._points]
-
-
-def _apart(points: Sequence[Point]) -> _Apart:
-    return [
-        [(math.dist(one[1:], other[1:]) ** 2, abs(one[0] - other[0])) for other in points[: row + 1]]
-        for row, one in enumerate(points)
-    ]
-
-
-def _factor(kernel: Kernel, apart: _Apart) -> Matrix:
-    """The lower Cholesky factor of the covariance matrix, with the least jitter that makes it positive."""
-    matrix = [[kernel.of(*pair) for pair in row] for row in apart]
-    for row in matrix:
-        row[-1] += _NOISE * kernel.variance
-    jitter = _JITTER
-    while True:
-        factor = _cholesky(matrix, jitter)
-        if factor is not None or jitter >= _LARGEST_JITTER:
-            break
-        jitter *= 10
-    if factor is None:
-        raise ArithmeticError(f"a covariance matrix must be positive, but this one is not even with jitter {jitter}")
-    return factor
-
-
-def _cholesky(matrix: Matrix, jitter: float) -> Matrix | None:
-    """The lower Cholesky factor of a symmetric matrix, given by its lower half; None if it is not positive."""
-    factor: Matrix = []
-    for row in matrix:
-        new: list[float] = []
-        for column, value in enumerate(row[:-1]):
-            other = factor[column]
-            new.append((value - sum(map(mul, new, other))) / other[-1])
-        rest = row[-1] + jitter - sum(map(mul, new, new))
-        if not rest > 0:
-            return None
-        new.append(math.sqrt(rest))
-        factor.append(new)
-    return factor
-
-
-def _solve_lower(factor: Matrix, values: Sequence[float]) -> list[float]:
-    """X with factor * x = values."""
-    solved: list[float] = []
-    for row, value in zip(factor, values, strict=True):
-        solved.append((value - sum(map(mul, row, solved))) / row[-1])
-    return solved
+    def _solve(self, values: Sequence[float]) -> list[float]:
+        """X with factor * x = values, for the first rows of the factor."""
+        solved: list[float] = []
+        for row, value in zip(self._factor, values, strict=False):
+            solved.append((value - sum(map(mul, row, solved))) / row[-1])
+        return solved
 
 
 # -- the scheduler ----------------------------------------------------------------------------------------------------
@@ -386,15 +317,14 @@ class PB2(PopulationBasedTraining):
         scale_time, scale_score = _scale([g.time for g in self._gains]), _scale([g.score for g in self._gains])
         points = [(scale_time(gain.time), scale_score(gain.score), *gain.place) for gain in self._gains]
         here = (scale_time(donor.last_turn), scale_score(donor.turn_score))
-        model = GaussianProcess.fitted(points, values)
-        # Members that have explored since their last result are points without a value. Near them the model is less
-        # uncertain, so two members do not get the same place.
-        pseudo = [(*here, *place) for place in self._explored.values()]
-        certain = GaussianProcess(model.kernel, points + pseudo, values + [0.0] * len(pseudo)) if pseudo else model
+        # Members that have explored since their last result are points without a value, so that two members do not get
+        # the same place.
+        model = GaussianProcess.fitted(points, values, [(*here, *place) for place in self._explored.values()])
         width = math.sqrt(0.2 + max(0.0, math.log(0.4 * len(points))))
 
         def worth(place: Sequence[float]) -> float:
-            return model.mean((*here, *place)) + width * certain.deviation((*here, *place))
+            mean, deviation = model.predict((*here, *place))
+            return mean + width * deviation
 
         # Random places within the unit cube, then some around the best of them.
         rng = self._rng

@@ -16,7 +16,6 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from minitune.base.checks import did_you_mean
 from minitune.error import TuneError
 from minitune.space.domains import AttributeDict, Domain, as_domain, is_grid, is_same
 
@@ -219,10 +218,13 @@ def overlay(space: Any, values: Any, path: Path = (), unknown_keys: bool = True)
         merged, fixed = copy_tree(space), []
         for key, value in values.items():
             if key not in space and not unknown_keys:
-                name, known = path_text((*path, key)), [path_text((*path, each)) for each in space]
+                from difflib import get_close_matches
+
+                close = get_close_matches(str(key), map(str, space), 1)
+                hint = f" (did you mean {path_text((*path, close[0]))!r}?)" if close else ""
                 raise ValueError(
-                    f"every key of a point must be one of the search space, but got {name!r}"
-                    f"{did_you_mean(name, known)}; there are {', '.join(map(str, space)) or 'none'}"
+                    f"every key of a point must be one of the search space, but got {path_text((*path, key))!r}{hint}; "
+                    f"there are {', '.join(map(str, space)) or 'none'}"
                 )
             merged[key], below = (
                 overlay(space[key], value, (*path, key), unknown_keys)
