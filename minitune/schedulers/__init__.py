@@ -20,19 +20,6 @@ if TYPE_CHECKING:
     from minitune.schedulers.pbt import PopulationBasedTrainingReplay as PopulationBasedTrainingReplay
     from minitune.schedulers.resource_changing_scheduler import ResourceChangingScheduler as ResourceChangingScheduler
 
-_HOME = {
-    "ASHAScheduler": "async_hyperband",
-    "AsyncHyperBandScheduler": "async_hyperband",
-    "HyperBandForBOHB": "hyperband",
-    "HyperBandScheduler": "hyperband",
-    "MedianStoppingRule": "median_stopping_rule",
-    "PB2": "pb2",
-    "PopulationBasedTraining": "pbt",
-    "PopulationBasedTrainingReplay": "pbt",
-    "ResourceChangingScheduler": "resource_changing_scheduler",
-}
-"""The module of each scheduler, below this package. It is loaded when the scheduler is first used."""
-
 __all__ = [
     "PB2",
     "ASHAScheduler",
@@ -49,22 +36,25 @@ __all__ = [
     "create_scheduler",
 ]
 
-__getattr__ = submodules(__name__, _HOME)
-
 _BY_NAME = {
-    "fifo": "FIFOScheduler",
-    "asha": "ASHAScheduler",
-    "async_hyperband": "AsyncHyperBandScheduler",
-    "asynchyperband": "AsyncHyperBandScheduler",
-    "median_stopping_rule": "MedianStoppingRule",
-    "medianstopping": "MedianStoppingRule",
-    "hyperband": "HyperBandScheduler",
-    "hb_bohb": "HyperBandForBOHB",
-    "pbt": "PopulationBasedTraining",
-    "pbt_replay": "PopulationBasedTrainingReplay",
-    "pb2": "PB2",
-    "resource_changing": "ResourceChangingScheduler",
+    "fifo": "trial_scheduler:FIFOScheduler",
+    "asha": "async_hyperband:ASHAScheduler",
+    "async_hyperband": "async_hyperband:AsyncHyperBandScheduler",
+    "asynchyperband": "async_hyperband:AsyncHyperBandScheduler",
+    "median_stopping_rule": "median_stopping_rule:MedianStoppingRule",
+    "medianstopping": "median_stopping_rule:MedianStoppingRule",
+    "hyperband": "hyperband:HyperBandScheduler",
+    "hb_bohb": "hyperband:HyperBandForBOHB",
+    "pbt": "pbt:PopulationBasedTraining",
+    "pbt_replay": "pbt:PopulationBasedTrainingReplay",
+    "pb2": "pb2:PB2",
+    "resource_changing": "resource_changing_scheduler:ResourceChangingScheduler",
 }
+"""The module of this package and the class of each name. They are loaded when they are first used."""
+
+__getattr__ = submodules(
+    __name__, {kind: module for module, _, kind in (one.partition(":") for one in _BY_NAME.values())}
+)
 
 
 def check_scheduler_name(scheduler: Any) -> str:
@@ -96,5 +86,6 @@ def create_scheduler(scheduler: str, **kwargs: Any) -> TrialScheduler:
         ValueError: If there is no scheduler of that name.
     """
     name = check_scheduler_name(scheduler)
-    kind: type[TrialScheduler] = getattr(importlib.import_module(__name__), _BY_NAME[name])
-    return made_with(kind, kwargs)
+    module, _, kind = _BY_NAME[name].partition(":")
+    make: type[TrialScheduler] = getattr(importlib.import_module(f"{__name__}.{module}"), kind)
+    return made_with(make, kwargs)

@@ -19,8 +19,7 @@ import math
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from minitune import decision
 from minitune.base import files
@@ -59,8 +58,6 @@ logger = logging.getLogger("minitune")
 PERTURBED = "@perturbed["
 """A tag is the trial's first tag, then this, then the new hyperparameters and a closing bracket."""
 
-_STEP_FIELDS = 6
-
 _ROUNDING = 1e-9
 
 _TURNS_IN_VAIN = 2
@@ -70,8 +67,7 @@ _TURNS_IN_VAIN = 2
 # -- policy files -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One exploit, in the order of the fields of a line."""
 
     target_tag: str
@@ -99,7 +95,7 @@ def write_step(run_path: str, target_id: str, donor_id: str, step: Step) -> None
     Raises:
         OSError: If a file cannot be written.
     """
-    line = json.dumps(list(vars(step).values()), default=_json_value) + "\n"
+    line = json.dumps(step, default=_json_value) + "\n"
     path = os.path.join(run_path, "pbt_global.txt")
     descriptor = files.open_own(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, within=run_path)
     with open(descriptor, "a", encoding="utf-8") as file:
@@ -147,15 +143,14 @@ def read_policy(path: str) -> tuple[dict[str, Any] | None, list[tuple[int, dict[
 
 def _step(line: str, path: str) -> Step:
     try:
-        fields = json.loads(line)
-        step = Step(*fields)
-        good = len(fields) == _STEP_FIELDS and isinstance(step.donor_iteration, (int, float))
+        step = Step(*json.loads(line))
+        good = isinstance(step.donor_iteration, (int, float))
         if good and isinstance(step.old_config, dict) and isinstance(step.new_config, dict):
             return step
     except (ValueError, TypeError):
         pass
     raise ValueError(
-        f"every line of a policy file must be a JSON list of {_STEP_FIELDS} fields (two tags, two iterations, two "
+        f"every line of a policy file must be a JSON list of {len(Step._fields)} fields (two tags, two iterations, two "
         f"configurations), but {path!r} has {shown(line)}"
     )
 

@@ -16,7 +16,7 @@ import math
 import random
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -241,7 +241,7 @@ class Population:
         """
         not_yet = []
         chosen = None
-        while self._line and chosen is None:
+        while self._line:
             _, ticket, trial_id = self._line[0]
             member, trial = self.members.get(trial_id), find(trial_id)
             if member is not None and trial is not None and ticket == member.ticket:
@@ -307,30 +307,20 @@ class Explorer:
         Returns:
             The new configuration, and the changes.
         """
-        changes: Changes = {}
-        return self._mutate(config, self.mutations, (), changes, rng), changes
-
-    def _mutate(
-        self,
-        config: Mapping[str, Any],
-        mutations: Mapping[str, Any],
-        prefix: tuple[str, ...],
-        changes: Changes,
-        rng: random.Random,
-    ) -> dict[str, Any]:
-        new: dict[str, Any] = copy_tree(config)
-        for name, mutation in mutations.items():
-            path, old = (*prefix, name), config.get(name)
+        new, changes = copy_tree(config), Changes()
+        for name, mutation in self.mutations.items():
+            old = config.get(name)
             if isinstance(mutation, Mapping) and isinstance(old, Mapping):
-                new[name] = self._mutate(old, mutation, path, changes, rng)
+                new[name], inner = replace(self, mutations=mutation).explore(old, rng)
+                changes.update({(name, *path): change for path, change in inner.items()})
                 continue
             if name not in config or rng.random() < self.resample_probability:
                 value, how = draw(mutation, rng), RESAMPLED
             else:
                 value, how = perturb(mutation, old, self.factors, rng)
             new[name] = value
-            changes[path] = (old, value, how)
-        return new
+            changes[name,] = (old, value, how)
+        return new, changes
 
 
 def check_mutations(mutations: Any, where: str = "hyperparam_mutations") -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from minitune._alias import submodules
 from minitune.search.basic_variant import BasicVariantGenerator
-from minitune.search.by_name import create_searcher
+from minitune.search.by_name import HOMES, create_searcher
 from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Searcher
 from minitune.search.wrappers import ConcurrencyLimiter, Repeater
@@ -17,20 +17,6 @@ if TYPE_CHECKING:
     from minitune.search.study import Evaluation as Evaluation
     from minitune.search.study import Study as Study
     from minitune.search.tpe import TPESearch as TPESearch
-
-_HOME = {
-    "AutoSearch": "auto",
-    "AxSearch": "ax",
-    "BayesOptSearch": "bayesopt",
-    "Evaluation": "study",
-    "HyperOptSearch": "hyperopt",
-    "NevergradSearch": "nevergrad",
-    "OptunaSearch": "optuna",
-    "Study": "study",
-    "TPESearch": "tpe",
-    "TuneBOHB": "bohb",
-}
-"""Names that are loaded at their first use, and the module below this package that has each."""
 
 __all__ = [
     "UNDEFINED_METRIC_MODE",
@@ -50,7 +36,7 @@ __all__ = [
     "grid_search",
 ]
 
-__getattr__ = submodules(__name__, _HOME)
+__getattr__ = submodules(__name__, {"Evaluation": "study", "Study": "study", **HOMES})
 
 UNRESOLVED_SEARCH_SPACE = (
     "{cls}: {par} must be a search space in the library's own terms, but it holds domains of minitune; give those to "

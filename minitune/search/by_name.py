@@ -23,7 +23,10 @@ _BY_NAME = {
     "optuna": "optuna:OptunaSearch",
     "tpe": "tpe:TPESearch",
 }
-"""The module of this package and the class of each name. They are loaded when they are needed."""
+"""The module of this package and the class of each name. They are loaded when they are first used."""
+
+HOMES = {kind: module for module, _, kind in (one.partition(":") for one in _BY_NAME.values())}
+"""The module of each class."""
 
 _OUT = {name.removeprefix("search."): instead for name, instead in NOT_HERE.items() if name.startswith("search.")}
 """Names of Ray Tune that are not supported, and what to use instead."""

@@ -6,7 +6,9 @@ package with it. So each name here is loaded when it is first used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from minitune._alias import submodules
 
 if TYPE_CHECKING:
     from minitune.testing.executor_contract import TrialExecutorContract as TrialExecutorContract
@@ -27,11 +29,4 @@ _MODULE_OF = {
 
 __all__ = list(_MODULE_OF)
 
-
-def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used."""
-    import importlib
-
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'minitune.testing' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"minitune.testing.{_MODULE_OF[name]}"), name)
+__getattr__ = submodules(__name__, _MODULE_OF)
