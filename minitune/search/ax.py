@@ -138,11 +138,7 @@ class AxSearch(LibrarySearcher):
     # -- the loop ------------------------------------------------------------------------------------------------
 
     def suggest(self, trial_id: str) -> Suggestion:
-        """See `Searcher.suggest`; None while Ax waits for results.
-
-        Raises:
-            ValueError: If there is no space or mode, or Ax cannot search the space.
-        """
+        """See `Searcher.suggest`. Returns None while Ax waits for results."""
         client = self._ready()
         if client is None:
             return self._configured({})

@@ -123,11 +123,7 @@ class BayesOptSearch(LibrarySearcher):
     # -- the loop ------------------------------------------------------------------------------------------------------
 
     def suggest(self, trial_id: str) -> Suggestion:
-        """See `Searcher.suggest`.
-
-        Raises:
-            ValueError: If there is no space or mode.
-        """
+        """See `Searcher.suggest`."""
         optimizer = self._ready()
         if self._points:
             values, given = self._values_of(point := self._points.pop(0)), nested(point, self._space or {})
@@ -178,11 +174,7 @@ class BayesOptSearch(LibrarySearcher):
         pruned: bool = False,
         intermediate_values: list[float] | None = None,
     ) -> None:
-        """See `Searcher.add_evaluated_point`.
-
-        Raises:
-            ValueError: If there is no mode yet.
-        """
+        """See `Searcher.add_evaluated_point`. It waits for the space."""
         if error or not usable(value) or not math.isfinite(value):
             return
         require_mode(self)

@@ -107,11 +107,7 @@ class HyperOptSearch(LibrarySearcher):
     # -- the loop ------------------------------------------------------------------------------------------------
 
     def suggest(self, trial_id: str) -> Suggestion:
-        """See `Searcher.suggest`.
-
-        Raises:
-            ValueError: If there is no space or mode.
-        """
+        """See `Searcher.suggest`."""
         import hyperopt
 
         self._check_ready(self._domain is not None)

@@ -93,11 +93,7 @@ class NevergradSearch(LibrarySearcher):
     # -- the loop ------------------------------------------------------------------------------------------------
 
     def suggest(self, trial_id: str) -> Suggestion:
-        """See `Searcher.suggest`.
-
-        Raises:
-            ValueError: If there is no space or mode.
-        """
+        """See `Searcher.suggest`."""
         optimizer = self._ready()
         if optimizer is None:
             return self._configured({})

@@ -157,7 +157,7 @@ OptunaSpace = DomainSpace | DistributionSpace | DefineByRunSpace
 
 
 class _Listener:
-    """A trial of Optuna's that notes the name and the value of each answer."""
+    """A trial of Optuna that notes the name and the value of each answer."""
 
     def __init__(self, trial: Any):
         self._trial = trial
@@ -201,7 +201,7 @@ def _distribution(parameter: Parameter) -> Any:
 
 
 def _ask(trial: Any, name: str, distribution: Any) -> Any:
-    """Ask a trial of Optuna's for a value."""
+    """Ask a trial of Optuna for a value."""
     if hasattr(distribution, "choices"):
         return trial.suggest_categorical(name, distribution.choices)
     ask = trial.suggest_int if type(distribution).__name__.startswith("Int") else trial.suggest_float
@@ -357,11 +357,7 @@ class OptunaSearch(LibrarySearcher):
     # -- the loop ------------------------------------------------------------------------------------------------
 
     def suggest(self, trial_id: str) -> Suggestion:
-        """See `Searcher.suggest`.
-
-        Raises:
-            ValueError: If there is no space, metric or mode.
-        """
+        """See `Searcher.suggest`."""
         if self._optuna_space is None:
             raise no_space(self)
         trial = self._ot_trials[trial_id] = self.study.ask()
@@ -408,8 +404,8 @@ class OptunaSearch(LibrarySearcher):
         """See `Searcher.add_evaluated_point`; for several objectives `value` is a list. It waits for the space.
 
         Raises:
-            ValueError: If `parameters` is no dict, or has one that the space does not have: if need be when the space
-                becomes known.
+            ValueError: If `parameters` is no dict, or the space lacks one of them. If the space is not known yet, the
+                error comes when it is.
         """
         require(isinstance(parameters, Mapping), "parameters: a dict, as a configuration", parameters)
         if self._optuna_space is None or not self._objectives:

@@ -123,6 +123,9 @@ class Searcher:
 
         Returns:
             Values, nested like the search space; None if there is no suggestion now; `FINISHED` to end the search.
+
+        Raises:
+            ValueError: If the searcher lacks a space or a mode that it needs, or cannot search the space.
         """
         raise NotImplementedError(f"{type(self).__name__} must override suggest()")
 
@@ -155,7 +158,7 @@ class Searcher:
         """Called when a paused trial is resumed."""
 
     def on_search_end(self) -> None:
-        """Called, perhaps several times, when there will be no more suggestions. Trials may still run."""
+        """Called, perhaps several times, when no more suggestions are needed. Trials may still run."""
 
     # -- warm start ------------------------------------------------------------------------------------------------
 

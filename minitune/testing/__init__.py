@@ -1,7 +1,7 @@
 """For tests: `smoke` and `assert_best` for trainables, and contract suites for plug-ins, to subclass.
 
-The package brings a pytest plug-in (`minitune_smoke`). pytest loads it in every environment that has minitune, and this
-package with it. So each name here is loaded when it is first used.
+pytest loads the package's plug-in (`minitune_smoke`), and this package with it, in every environment that has minitune.
+So each name here is loaded when it is first used.
 """
 
 from __future__ import annotations

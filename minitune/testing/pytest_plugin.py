@@ -1,7 +1,7 @@
 """The pytest plug-in of the package: the fixture `minitune_smoke`.
 
-pytest loads it in every environment that has minitune, for suites that have nothing to do with it too: so it imports
-nothing but pytest, and minitune itself only when a test uses the fixture.
+pytest loads it in every environment that has minitune, also for suites that do not use it. So it imports only pytest,
+and minitune itself when a test uses the fixture.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def minitune_smoke(tmp_path: Any) -> Callable[..., ResultGrid]:
     """`minitune_smoke(trainable, space, ...)` runs a short tuning, and fails the test if anything goes wrong.
 
-    Its arguments are those of `minitune.testing.smoke`; results lie below `tmp_path`.
+    It takes the arguments of `minitune.testing.smoke`. The results are below `tmp_path`.
     """
     from minitune.testing import SmokeFailure, smoke
 

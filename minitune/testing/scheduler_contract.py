@@ -45,10 +45,10 @@ _DECISIONS = {TrialScheduler.CONTINUE, TrialScheduler.PAUSE, TrialScheduler.STOP
 
 
 class SchedulerContract:
-    """Subclass it, name the class `Test...`, and say how a scheduler is made.
+    """Subclass it, name the class `Test...`, and override `make_scheduler`.
 
     Attributes:
-        param_space: The search space of the runs; a number `x` decides how good a trial is.
+        param_space: The search space of the runs. Its number `x` decides how good a trial is.
     """
 
     param_space: dict[str, Any] = {"x": uniform(0.0, 1.0)}  # noqa: RUF012 - subclasses replace it, no code changes it
@@ -58,7 +58,7 @@ class SchedulerContract:
         raise NotImplementedError("say how a scheduler is made: override make_scheduler")
 
     def curve(self, config: dict[str, Any]) -> Curve:
-        """The reports of a trial and the seconds that each takes: the larger `x`, the better in the end."""
+        """The reports of a trial, each with its duration in seconds. The larger `x`, the better is the last one."""
         noise = random.Random(repr(config["x"]))
         for step in range(1, _EPOCHS + 1):
             yield {"score": config["x"] * (1 - 0.8**step) + 0.1 * noise.random()}, 1.0
@@ -90,7 +90,7 @@ class SchedulerContract:
     # -- every trial ends --------------------------------------------------------------------------------------------
 
     def test_every_trial_comes_to_its_end(self) -> None:
-        """With few workers and with many, few trials and many: no trial waits or runs for ever."""
+        """With few or many workers and trials, no trial waits or runs for ever."""
         for num_samples, num_workers in ((1, 1), (7, 1), (7, 9)):
             done = self.simulated(num_samples=num_samples, num_workers=num_workers)
             assert len(done.results) == num_samples

@@ -37,13 +37,13 @@ Told = list[tuple[str, dict[str, Any]]]
 
 
 class SearcherContract:
-    """Subclass it, name the class `Test...`, and say how a searcher is made.
+    """Subclass it, name the class `Test...`, and override `make_searcher`.
 
     Attributes:
-        param_space: The search space of the tests; a searcher that has its own names it here, and ignores the one that
-            the run passes.
+        param_space: The search space of the tests. A searcher with a space of its own names that one here, and ignores
+            the one of the run.
         is_random: Whether another seed gives other suggestions.
-        learns: Whether later suggestions are much better than the first ones, on a simple function.
+        learns: Whether later suggestions for a simple function are much better than the first ones.
     """
 
     param_space: dict[str, Any] = {  # noqa: RUF012 - subclasses replace it, no code changes it
@@ -59,7 +59,7 @@ class SearcherContract:
         raise NotImplementedError("say how a searcher is made: override make_searcher")
 
     def loss_of(self, config: dict[str, Any]) -> float:
-        """The loss of a configuration, less is better. Override it along with the space."""
+        """The loss of a configuration; less is better. Override it together with the space."""
         distance = (math.log10(config["lr"]) + 2) ** 2 / 4 + (config["momentum"] - 0.9) ** 2
         return float(distance + (config["layers"]["kind"] != "relu") * 0.5)
 
@@ -85,7 +85,7 @@ class SearcherContract:
     # -- suggestions -------------------------------------------------------------------------------------------------
 
     def test_suggestions_lie_in_the_space(self) -> None:
-        """Each is a new dict, in which every domain of the space has one of its values."""
+        """Each suggestion is a new dict, in which every domain of the space has one of its values."""
         searcher = self.ready()
         told = self.play(searcher, 25)
         for _, config in told:
@@ -94,7 +94,7 @@ class SearcherContract:
         assert len({id(config) for _, config in told}) == len(told)
 
     def test_several_trials_at_a_time(self) -> None:
-        """Suggestions may be asked for while others have no result, and results come in any order."""
+        """A suggestion may be asked for before others have their results. Results come in any order."""
         searcher = self.ready()
         configs = {f"trial_{number}": suggested(searcher, f"trial_{number}") for number in range(4)}
         for trial_id in reversed(configs):
@@ -102,7 +102,7 @@ class SearcherContract:
         assert isinstance(suggested(searcher, "trial_4"), dict)
 
     def test_what_it_is_given_stays_as_it_is(self) -> None:
-        """It changes neither the space nor a result, and a caller's changes to a suggestion do not reach it."""
+        """It changes neither the space nor a result. It does not see what the caller changes in a suggestion."""
         searcher, space = self.ready(), repr(self.param_space)
         result = {"loss": 1.0, "training_iteration": 1}
         config = suggested(searcher, "trial_0")
@@ -182,7 +182,7 @@ class SearcherContract:
             assert statistics.median(losses[40:]) < statistics.quantiles(losses[:20])[0]
 
     def test_it_serves_a_run(self, tmp_path: Path) -> None:
-        """A tuner asks it for its trials, of which one fails."""
+        """A run gets its trials from it. One of them fails."""
 
         def train(config: dict[str, Any]) -> None:
             report({"loss": self.loss_of(config)})
@@ -202,7 +202,7 @@ class SearcherContract:
 
 
 def suggested(searcher: Searcher, trial_id: str) -> dict[str, Any]:
-    """A suggestion, which the searcher must have at this point."""
+    """Return a suggestion, which the searcher must have at this point."""
     config = searcher.suggest(trial_id)
     assert isinstance(config, dict), f"a suggestion for {trial_id} was expected, but got {config!r}"
     return config
