@@ -8,7 +8,7 @@ import math
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,7 +16,7 @@ from minitune.base.checks import is_whole, require, require_flag, shown
 from minitune.error import ConstraintError
 from minitune.experiment.trial import Trial, TrialMaker
 from minitune.search.filters import Filter, Rules, Verdict
-from minitune.search.search_algorithm import ExperimentSpec, SearchAlgorithm, experiment_list
+from minitune.search.search_algorithm import Experiments, SearchAlgorithm, experiment_list
 from minitune.search.searcher import checked_points
 from minitune.space.domains import random_generator
 from minitune.space.parameters import config_key
@@ -102,9 +102,7 @@ class BasicVariantGenerator(SearchAlgorithm):
             self._seed = seed
             self._reseed_tables()
 
-    def add_configurations(
-        self, experiments: ExperimentSpec | Iterable[ExperimentSpec] | Mapping[str, Mapping[str, Any]]
-    ) -> None:
+    def add_configurations(self, experiments: Experiments) -> None:
         """Add experiments, whose trials are made in this order.
 
         Raises:

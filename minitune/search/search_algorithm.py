@@ -54,6 +54,10 @@ class ExperimentSpec(Protocol):
     maker: TrialMaker
 
 
+Experiments = ExperimentSpec | Iterable[ExperimentSpec] | Mapping[str, Mapping[str, Any]]
+"""One experiment, or several, or a dict of their arguments by name."""
+
+
 @dataclass
 class PlainExperiment:
     """The description of an experiment, for a search algorithm that is used without a run.
@@ -127,9 +131,7 @@ class SearchAlgorithm:
         """Learn from earlier runs; see `Searcher.learn_from`."""
         raise cannot_learn(self)
 
-    def add_configurations(
-        self, experiments: ExperimentSpec | Iterable[ExperimentSpec] | Mapping[str, Mapping[str, Any]]
-    ) -> None:
+    def add_configurations(self, experiments: Experiments) -> None:
         """Add one experiment, or several, or a dict of their arguments by name. Their trials will be made.
 
         Raises:
@@ -237,8 +239,8 @@ class SearchAlgorithm:
         return read_state(path)
 
 
-def experiment_list(experiments: Any) -> list[ExperimentSpec]:
-    """One experiment or several, or a dict of arguments by name, as a list."""
+def experiment_list(experiments: Experiments) -> list[ExperimentSpec]:
+    """The experiments as a list."""
     if isinstance(experiments, Mapping):
         return [PlainExperiment.of(name, spec) for name, spec in experiments.items()]
     return list(experiments) if isinstance(experiments, Iterable) else [experiments]
@@ -326,9 +328,7 @@ class SearchGenerator(SearchAlgorithm):
         self._seed = seed
         self.searcher.set_seed(seed)
 
-    def add_configurations(
-        self, experiments: ExperimentSpec | Iterable[ExperimentSpec] | Mapping[str, Mapping[str, Any]]
-    ) -> None:
+    def add_configurations(self, experiments: Experiments) -> None:
         """Add the experiment. A searcher serves only one.
 
         Raises:
