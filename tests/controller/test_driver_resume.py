@@ -81,19 +81,6 @@ def test_a_finished_run_has_nothing_left_to_do(trainable: Callable[..., Any]) ->
     assert not after.interrupted
 
 
-def test_errors_are_told_again_and_stay() -> None:
-    def trainable(config: dict[str, Any]) -> None:
-        report({"n": 1})
-        if config["i"] == 1:
-            raise ValueError("no luck at all")
-
-    before = fit(trainable, SPACE)
-    after = resume(trainable)
-    assert [result.error is None for result in after] == [True, False, True]
-    assert "no luck at all" in str(after[1].error)
-    assert after.num_errors == before.num_errors == 1
-
-
 class Ended(Stopper):
     """Ends the run when the first trial has reported four times."""
 
@@ -434,6 +421,8 @@ def test_failed_trials_go_on_from_their_checkpoints_if_wanted() -> None:
     assert first.num_errors == 2
     same = resume(counting(5, bad=[], at=3))
     assert [result.metrics["n"] for result in same] == [2, 5, 2]
+    assert ["no luck" in str(result.error) for result in same] == [True, False, True], "errors are told again"
+    assert same.num_errors == 2
     log = Log()
     second = resume(counting(5, bad=[2], at=3), resume_errored=True, scheduler=LoggingScheduler(log))
     assert [result.error is None for result in second] == [True, True, False]

@@ -42,21 +42,14 @@ def test_no_thread_until_there_is_something_to_do_and_none_afterwards(tmp_path: 
     housekeeper = Housekeeper()
     assert thread_names() == []
 
-    housekeeper.delete(str(tree(tmp_path / "old")), within=str(tmp_path))
-    assert thread_names() == ["minitune-housekeeper"]
-
-    housekeeper.close()
-    assert thread_names() == []
-    assert not (tmp_path / "old").exists()
-    housekeeper.close()
-
-
-def test_it_can_be_used_again_after_close(tmp_path: Path) -> None:
-    housekeeper = Housekeeper()
-    for name in ("one", "two"):
+    for name in ("old", "another one, after it was closed"):
         housekeeper.delete(str(tree(tmp_path / name)), within=str(tmp_path))
+        assert thread_names() == ["minitune-housekeeper"]
+
         housekeeper.close()
-    assert list(tmp_path.iterdir()) == []
+        assert thread_names() == []
+        assert list(tmp_path.iterdir()) == []
+    housekeeper.close()
 
 
 def test_deletion_does_not_follow_links(tmp_path: Path) -> None:

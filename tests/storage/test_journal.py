@@ -198,25 +198,17 @@ def test_a_journal_without_its_beginning_is_refused(tmp_path: Path) -> None:
             use()
 
 
-def test_many_records_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    line = codec.encode(records.result("a", 1, 1, {f"key_{i}": i / 7 for i in range(10)}, "CONTINUE"))
-    path.write_bytes(codec.encode(run_record()) + line * 10_000)
-
-    assert sum(1 for _ in journal.read(path)) == 10_001
-
-
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     line = codec.encode(records.result("a", 1, 1, {"loss": 0.5}, "CONTINUE"))
     path.write_bytes(codec.encode(run_record()) + line * 5_000)
 
     tracemalloc.start()
-    for _ in journal.read(path):
-        pass
+    count = sum(1 for _ in journal.read(path))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
+    assert count == 5_001
     assert peak < path.stat().st_size / 2
 
 

@@ -92,10 +92,6 @@ def test_metrics_can_be_changed_after_report_has_returned(driver: FakeDriver) ->
     assert pull(actor) == Report(None, None, True)
 
 
-def test_the_config_reaches_the_function(driver: FakeDriver) -> None:
-    assert values_of(driver.start(lambda config: {"y": config["a"] + 1}, {"a": 4}), "y") == [5]
-
-
 def test_a_config_that_is_read_by_attributes_is_told_to_be_a_dict(driver: FakeDriver) -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'lr'; the configuration is a dict: write config\['lr'\]"):
         pull(driver.start(lambda config: config.lr, {"lr": 1}))
