@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections import Counter
 from typing import Any
 
@@ -147,12 +146,6 @@ def test_a_decision_tells_its_reason() -> None:
     assert "max_t=64" in last.reason  # type: ignore[attr-defined]
 
 
-def test_64_trials_in_random_order_leave_about_a_quarter() -> None:
-    order = random.Random(3)
-    survivors = [decisions(asha(), order.sample(range(64), 64)).count("CONTINUE") for _ in range(20)]
-    assert 15 <= sum(survivors) / len(survivors) <= 24
-
-
 # -- brackets --------------------------------------------------------------------------------------------------------
 
 
@@ -164,17 +157,6 @@ def test_brackets_are_drawn_with_the_shares_of_hyperband() -> None:
     counts = Counter(bracket for bracket, *_ in scheduler.get_state()["standings"].values())
     for bracket, share in enumerate((27 / 49, 12 / 49, 6 / 49, 4 / 49)):
         assert abs(counts[bracket] / 4000 - share) < 0.03
-
-
-def test_the_same_seed_draws_the_same_brackets() -> None:
-    drawn = []
-    for seed in (1, 1, 2):
-        scheduler = asha(brackets=3, grace_period=1)
-        scheduler.set_seed(seed)
-        for number in range(50):
-            scheduler.on_trial_add(CONTEXT, make_trial(number))
-        drawn.append(scheduler.get_state()["standings"])
-    assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_a_higher_bracket_starts_one_level_higher() -> None:

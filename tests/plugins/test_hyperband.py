@@ -126,13 +126,6 @@ def test_all_wait_at_a_level_and_the_best_third_goes_on() -> None:
     assert band.scheduler.state() == {"num_brackets": 1, "num_stopped": 8}
 
 
-def test_mode_min_turns_the_order_round() -> None:
-    band = Band([0, 1, 2], mode="min", supply="ENDED")
-    assert band.report_all(range(3), 1) == ["PAUSE", "PAUSE", "STOP"]
-    assert band.asked_to_stop() == [1]
-    assert band.chosen() == 0
-
-
 def test_of_equal_values_the_first_go_on() -> None:
     band = Band([1.0] * 9)
     band.report_all(range(9), 1)

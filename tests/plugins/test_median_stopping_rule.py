@@ -85,13 +85,6 @@ def test_with_too_few_others_no_one_ends() -> None:
     assert ask(scheduler, late, 7, -10) == "STOP"
 
 
-def test_mode_min_turns_the_order_round() -> None:
-    scheduler = rule(mode="min")
-    ask(scheduler, make_trial(1), 1, 1)
-    assert ask(scheduler, make_trial(2), 1, 2) == "STOP"
-    assert ask(scheduler, make_trial(3), 1, 0.5) == "CONTINUE"
-
-
 def test_equal_curves_do_not_end_each_other_for_a_rounding() -> None:
     scheduler = rule(min_samples_required=3)
     for number in range(20):

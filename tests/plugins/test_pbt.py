@@ -286,16 +286,6 @@ def test_no_one_is_copied_where_no_one_has_a_number() -> None:
     assert context.requests == []
 
 
-def test_small_is_good_where_the_user_says_so() -> None:
-    scheduler = pbt(mode="min")
-    context, (high, low) = members(scheduler, 2)
-    told(scheduler, context, low, 2, 1.0)
-    decision = told(scheduler, context, high, 2, 5.0)
-    assert decision.exploit is not None
-    assert decision.exploit[0] is low
-    assert decision.facts["value"] == 5.0
-
-
 def test_a_quarter_is_replaced_and_the_middle_goes_on() -> None:
     scheduler = pbt()
     context, trials = members(scheduler, 8)
