@@ -348,7 +348,7 @@ class WorkerChannel:
             ChannelClosedError: If the driver has ended or the descriptor was closed.
         """
         self._outgoing.append(Outgoing(message))
-        self.check()
+        self._end.check()
         try:
             with self._lock:
                 while self._outgoing:
@@ -365,10 +365,6 @@ class WorkerChannel:
         with suppress(RuntimeError):  # this thread does not hold it
             while True:
                 self._lock.release()
-
-    def check(self) -> None:
-        """See `End.check`."""
-        self._end.check()
 
 
 # -- over a connection -------------------------------------------------------------------------------------------------

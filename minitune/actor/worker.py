@@ -445,7 +445,7 @@ class Worker:
     def check(self) -> None:
         """End at once if user code has closed the control channel: no stop could arrive."""
         try:
-            self._channel.check()
+            self._seat.end.check()
         except ChannelClosedError as error:
             self.on_channel_lost(error)
 
