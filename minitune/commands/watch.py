@@ -107,14 +107,14 @@ def _show_until_end(watched: _Watched) -> RunState:
     begin_s = run.opened_s if is_live else time.time() - run.elapsed_s
     reporter.setup(begin_s, run.total_samples, *run.goal.given)
     reporter.note_run(info)
-    told = _Told(run.trials)
+    known = {trial.trial_id: (trial.status, trial.report_count) for trial in run.trials}
     try:
         while state.name == RUNNING:
             if reporter.should_report(run.trials):
                 reporter.report(run.trials, False, *info.lines(False))
             time.sleep(_LOOK_S)
             if watched.follower.read_new():
-                told.tell(reporter, run.trials)
+                _tell_changes(reporter, run.trials, known)
             state = watched.state()
         put_back(run.trials)
         reporter.note_run(RunInfo(run.path, ending=early_end(run.trials), cut=cut_short(run.trials)))
@@ -125,29 +125,19 @@ def _show_until_end(watched: _Watched) -> RunState:
     return state
 
 
-class _Told:
-    """Reports the starts, results and ends of trials to a reporter, once each.
-
-    Args:
-        trials: The trials so far; only later changes of them are reported.
-    """
-
-    def __init__(self, trials: Sequence[Trial]):
-        self._known = {trial.trial_id: (trial.status, trial.report_count) for trial in trials}
-
-    def tell(self, reporter: Any, trials: Sequence[Trial]) -> None:
-        """Report the changes since the last call."""
-        for trial in trials:
-            status, reports = self._known.get(trial.trial_id, ("", 0))
-            if (status, reports) == (trial.status, trial.report_count):
-                continue
-            self._known[trial.trial_id] = trial.status, trial.report_count
-            if trial.status != status and trial.is_finished():
-                reporter.trial_ended(trial)
-            elif trial.status != status:
-                reporter.trial_started(trial)
-            else:
-                reporter.trial_result(trial, trial.last_result)
+def _tell_changes(reporter: Any, trials: Sequence[Trial], known: dict[str, tuple[str, int]]) -> None:
+    """Report the starts, results and ends of trials. `known` has their statuses and numbers of reports so far."""
+    for trial in trials:
+        status, reports = known.get(trial.trial_id, ("", 0))
+        if (status, reports) == (trial.status, trial.report_count):
+            continue
+        known[trial.trial_id] = trial.status, trial.report_count
+        if trial.status == status:
+            reporter.trial_result(trial, trial.last_result)
+        elif trial.is_finished():
+            reporter.trial_ended(trial)
+        else:
+            reporter.trial_started(trial)
 
 
 # -- logs --------------------------------------------------------------------------------------------------------------

@@ -151,13 +151,7 @@ def best_text(best: Row) -> str:
 def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, str] | None, width: int) -> Table:
     """A table of the best trials and the running ones, with the most important columns first.
 
-    A column shows the trials' nodes if there are several.
-
-    Args:
-        best: The best trials.
-        running: The running trials.
-        goal: See `Snapshot`.
-        width: The width of the terminal.
+    A column shows the trials' nodes if there are several. `width` is that of the terminal.
     """
     rows = [*best, *running]
     params = list(dict.fromkeys(name for row in rows for name in row.params))

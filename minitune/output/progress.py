@@ -191,12 +191,7 @@ class Progress:
             self.tell_resume(interrupted_by)
 
     def tell_wait(self, signal_name: str, grace_s: float) -> None:
-        """Log at once that a signal has arrived, because running trials may take a while to end.
-
-        Args:
-            signal_name: The name of the signal.
-            grace_s: Seconds after which the trials are terminated.
-        """
+        """Log at once that a signal has arrived, because running trials have `grace_s` seconds to end."""
         self._ending = f"{INTERRUPTED_BY}{signal_name}"
         shortcut = "; a second Ctrl-C kills them at once" if signal_name == "SIGINT" else ""
         logger.warning("%s: no new trials start; running trials have %g s to end%s", signal_name, grace_s, shortcut)

@@ -246,11 +246,9 @@ def _shown(value: Any) -> str:
 
 
 def log_failures(analysis: ExperimentAnalysis, may_print: bool = False) -> None:
-    """Log the failed trials once, for a run that shows no progress.
+    """Log the failed trials of a run once, if it shows no progress.
 
-    Args:
-        analysis: The run's trials.
-        may_print: Whether to log even if no log is configured, so that Python prints the record to standard error.
+    If no log is configured, Python prints the record to standard error. `may_print` is whether it may.
     """
     failed = [trial.error for trial in analysis.trials if trial.error is not None]
     if failed and (may_print or logger.hasHandlers()):
@@ -263,11 +261,6 @@ def tell_run_ended(analysis: ExperimentAnalysis, elapsed_s: float, is_interrupte
     """Append the outcome of a run to the files of the settings `STEP_SUMMARY` and `ENDED_RUNS`. Blocks.
 
     A run within a trial appends nothing. A file that cannot be written causes one warning.
-
-    Args:
-        analysis: The run's trials.
-        elapsed_s: The time that the run took.
-        is_interrupted: Whether a signal has ended it.
     """
     page = setting("STEP_SUMMARY") if is_on("STEP_SUMMARY") else ""
     record = setting("ENDED_RUNS")
@@ -298,14 +291,7 @@ def _extremes(trials: Iterable[Trial]) -> dict[str, tuple[float, float]]:
 
 
 def append_to(path: str, text: str, name: str, limit_bytes: float = math.inf) -> None:
-    """Append text to a file in one write, unless the file would become too large. Blocks.
-
-    Args:
-        path: The file.
-        text: The text to append.
-        name: The setting with the path, for a warning.
-        limit_bytes: The maximum size of the file.
-    """
+    """Append text to a file in one write, unless it would become too large. `name` is the setting with the path."""
     data = text.encode("utf-8", "replace")
     try:
         with open(path, "ab") as file:
