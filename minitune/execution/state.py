@@ -30,7 +30,7 @@ OPEN, WAITING, ENDED = "OPEN", "WAITING", "ENDED"
 """The searcher may suggest more trials, has none at the moment, or is finished."""
 
 GRACE_S = 10.0
-"""How long a trial may take to unwind after it was asked to stop, in seconds. Then it is terminated, then killed."""
+"""How long a trial may take to unwind after a stop, in seconds. Then it gets SIGTERM, and later SIGKILL."""
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ class RunSettings:
         seed: The base seed.
         failure: How the run handles failures.
         max_concurrent_trials: How many trials may run at the same time; None means no limit.
-        max_ahead: How many trials are drawn before there is a worker for them; None: it depends on the machine.
+        max_ahead: How many trials may wait for a worker; None: it depends on the machine.
         reuse_actors: Whether the worker of a finished trial runs the next one.
         grace_s: How many seconds a trial has to unwind.
         free_restore_failures: How many failed restores of a trial do not count as failures.
@@ -402,10 +402,6 @@ class RunState:
     def is_startable(self, trial: Trial) -> bool:
         """Whether the trial is waiting and its last actor has exited."""
         return trial in self.queue or trial.trial_id in self.paused
-
-    def format_counts(self) -> str:
-        """The counts as text, such as `3 PENDING, 2 RUNNING`."""
-        return ", ".join(f"{count} {status}" for status, count in sorted(self.counts.items()) if count) or "none"
 
     def _index(self, trial: Trial) -> None:
         if trial.trial_id in self.leaving or trial.trial_id in self.resting:
