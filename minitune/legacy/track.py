@@ -7,6 +7,7 @@ from typing import Any
 from minitune.context import get_trial_dir as trial_dir
 from minitune.context import get_trial_id as trial_id
 from minitune.context import get_trial_name as trial_name
+from minitune.legacy.trainables import with_neg_mean_loss
 from minitune.trainable.session import report
 
 __all__ = ["init", "log", "shutdown", "trial_dir", "trial_id", "trial_name"]
@@ -14,7 +15,7 @@ __all__ = ["init", "log", "shutdown", "trial_dir", "trial_id", "trial_name"]
 
 def log(**metrics: Any) -> None:
     """Report one result of the calling trial; see `minitune.report`. Blocks until the driver has taken it."""
-    report(metrics)
+    report(with_neg_mean_loss(metrics))
 
 
 def init(*args: Any, **kwargs: Any) -> None:

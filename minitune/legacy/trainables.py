@@ -62,7 +62,7 @@ class Reporter:
 
     def __call__(self, _metrics: dict[str, Any] | None = None, **metrics: Any) -> None:
         """Report a result; see `minitune.report`."""
-        report({**(_metrics or {}), **metrics})
+        report(with_neg_mean_loss({**(_metrics or {}), **metrics}))
 
     @property
     def logdir(self) -> str:
@@ -115,6 +115,12 @@ def checkpoint_dir(step: int | float | None = None) -> Iterator[str]:
         yield directory
 
 
+def with_neg_mean_loss(metrics: dict[str, Any]) -> dict[str, Any]:
+    """Add `neg_mean_loss` to metrics with a `mean_loss`, as Ray Tune did: old schedulers could only maximise."""
+    loss = metrics.get("mean_loss")
+    return metrics if loss is None else {"neg_mean_loss": -loss, **metrics}
+
+
 def is_session_enabled() -> bool:
     """Whether the calling code runs in a trial."""
     return current_session() is not None
@@ -153,7 +159,8 @@ def _caller_of(old: str, function: Callable[..., Any]) -> Callable[..., Any]:
     takes_only_self = len(inspect.signature(function).parameters) == 1  # as `_setup` did before Ray 0.5
 
     def method(self: Any, *args: Any) -> Any:
-        return getattr(self, old)(*(() if takes_only_self else args))
+        value = getattr(self, old)(*(() if takes_only_self else args))
+        return with_neg_mean_loss(value) if old == "_train" and isinstance(value, dict) else value
 
     setattr(method, _IS_CALLER, True)
     return method

@@ -146,6 +146,21 @@ class Oldest(tune.Trainable):
         return {"n": self.n, "done": True}
 
 
+def test_a_mean_loss_is_also_there_as_a_reward() -> None:
+    class WithLoss(tune.Trainable):
+        def _train(self) -> dict[str, Any]:
+            return {"mean_loss": 3, "done": True}
+
+    def reports(config: dict[str, Any], reporter: Any) -> None:
+        reporter(mean_loss=3)
+
+    def tracks(config: dict[str, Any]) -> None:
+        tune.track.log(mean_loss=4, neg_mean_loss=-3)
+
+    for trainable in (WithLoss, reports, tracks):
+        assert run(trainable, metric="neg_mean_loss").trials[0].last_result["neg_mean_loss"] == -3
+
+
 class Later(Old):
     """Overrides only one of the old methods."""
 
