@@ -370,6 +370,7 @@ class Worker:
                 return True
             time.sleep(SWEEP_TICK_S)  # see `process_tree.marked`
             return bool(process_tree.marked([self._seat.marker]))
+        # Orphans have become children of the zygote, beside the other workers.
         marker, strangers = self._seat.marker.encode(), self._strangers
         self._strangers = {}
         for pid in process_tree.children(self._seat.reaper_pid, has_one_thread=True):
