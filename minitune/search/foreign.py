@@ -1,8 +1,9 @@
-"""The common part of the searchers that use other libraries: values, categories and points in these libraries' terms.
+"""The common part of the searchers that know their space, and of those that use other libraries.
 
-`SpaceSearcher` has the search space (the user's or the run's), the points that are tried first, and the seed. For a
-library, a quantised int is a number of steps, and the categories of a long list are indices. Users' points are checked
-here against the space, so that all searchers refuse the same points with the same message.
+`SpaceSearcher` has the search space (the user's or the run's), the points that are tried first, and the seed.
+`LibrarySearcher` adds what the adapters of libraries share. For a library, a quantised int is a number of steps, and
+the categories of a long list are indices. Users' points are checked here against the space, so that all searchers
+refuse the same points with the same message.
 """
 
 from __future__ import annotations
@@ -246,7 +247,7 @@ def counted(parameter: Parameter, value: Any) -> Any:
 
 
 def bounds_of(parameter: Parameter) -> tuple[float, float] | None:
-    """The least and the largest number of a parameter that is a number for a library; None for a choice."""
+    """The bounds of a parameter that is a number for a library; None for a choice."""
     domain = parameter.domain
     return (domain.lower, domain.upper) if isinstance(domain, Float) else indices_of(parameter)
 
