@@ -360,7 +360,7 @@ def test_tags_show_values_as_people_write_them() -> None:
     assert shown(True) == "True"
     assert shown(None) == "None"
     assert shown("a/b c") == "a_b_c"
-    assert shown([64, 0.5]) == "64_0_5"
+    assert shown([64, 0.123456]) == "64_0_1235"
     assert shown(Thing()) == "Thing"
     assert shown(Thing) == "Thing"
     assert shown(shown) == "shown"
