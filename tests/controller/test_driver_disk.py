@@ -71,20 +71,6 @@ def test_the_layout() -> None:
     }
 
 
-def test_params() -> None:
-    config = {"b": {"c": [1, None]}, "a": None, "function": print, "kind": object, "nan": math.nan}
-    (result,) = fit(report_n(1), config)
-    text = Path(result.path, "params.json").read_text()
-    assert json.loads(text)["b"] == {"c": [1, None]}
-    assert text.index('"a"') < text.index('"b"')
-    assert text.startswith('{\n  "a": null,\n  "b": ')
-    assert json.loads(text)["nan"] is None
-    kept = pickle.loads(Path(result.path, "params.pkl").read_bytes())
-    assert math.isnan(kept.pop("nan"))
-    assert kept.items() <= config.items()
-    assert kept.keys() == config.keys() - {"nan"}
-
-
 def test_result_json_and_progress_csv() -> None:
     def trainable(config: dict[str, Any]) -> None:
         report({"loss": math.nan, "eval": {"acc": 1}})
