@@ -830,7 +830,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/record/lock.py",
-        "        return found is None or not found.is_alive()\n",
+        "        return found in (None, holder) or not found.is_alive()\n",
         "        return True\n",
         "tests/storage/test_run_lock.py::test_a_second_process_is_refused_and_told_who_holds_it",
     ),

@@ -34,7 +34,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
@@ -412,15 +411,14 @@ class Worker:
             self._answer_value(number, future.result())
 
     def _answer_value(self, number: int, value: Any) -> None:
-        try:
-            payload = b"" if value is None else _repeated(lambda: dump_value(value))
-        except MemoryError:
+        payload = b"" if value is None else _outcome_of(lambda: dump_value(value))
+        if isinstance(payload, MemoryError):
             self._send_no_memory(number)
             return
-        except BaseException as error:
-            kind, reason = type(value).__qualname__, f"{type(error).__name__}: {error}"
+        if isinstance(payload, BaseException):
+            kind, reason = type(value).__qualname__, f"{type(payload).__name__}: {payload}"
             broken = TypeError(f"a value of type {kind} cannot be sent to the driver ({reason})")
-            broken.__cause__ = error
+            broken.__cause__ = payload
             self._send(Raised(number, RemoteError.of(broken)))
             return
         try:
@@ -472,12 +470,20 @@ class Worker:
         os._exit(1)
 
 
-def _repeated(make: Callable[[], _T]) -> _T:
-    """Call `make` until it returns, at most `_ATTEMPTS` times, because a signal handler may raise within it."""
-    for _ in range(_ATTEMPTS - 1):
-        with suppress(BaseException):
+def _outcome_of(make: Callable[[], _T]) -> _T | BaseException:
+    """Call `make` until it returns, at most `_ATTEMPTS` times, because a signal handler may raise within it.
+
+    Returns:
+        Its value, or its last exception. So an exception that leaves this function is of a signal handler, and the
+        caller's step is repeated.
+    """
+    failures: list[BaseException] = []
+    while len(failures) < _ATTEMPTS:
+        try:
             return make()
-    return make()
+        except BaseException as error:
+            failures.append(error)
+    return failures[-1]
 
 
 def _raise_oom_score() -> None:
@@ -609,10 +615,11 @@ class ReportPipe:
         self._worker.check()
         if not isinstance(last_word, BaseException):
             kind = Finished if self._worker.may_be_kept() else Returned
-            try:
-                return _repeated(lambda: Outgoing(kind(self._number, dump_value(last_word))))
-            except BaseException as error:
-                last_word = error
+            value = last_word
+            frame = _outcome_of(lambda: Outgoing(kind(self._number, dump_value(value))))
+            if not isinstance(frame, BaseException):
+                return frame
+            last_word = frame
         return Outgoing(Raised(self._number, RemoteError.of(last_word)))
 
     def _finish(self, exchange: _Exchange) -> None:

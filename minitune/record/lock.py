@@ -172,7 +172,7 @@ class RunLock:
                 os.rename(self.path, files.free_name(f"{self.path}.other"))
             descriptor = files.open_own(self.path, os.O_RDWR | os.O_CREAT, within=os.path.dirname(self.path))
             try:
-                if not _lock(descriptor, self.path):
+                if not _lock(descriptor, self.path, holder):
                     raise _locked(self.path, _read_holder(self.path))
             except BaseException:
                 os.close(descriptor)
@@ -195,8 +195,8 @@ def read_holder(path: str | os.PathLike[str]) -> Holder | None:
     return holder if holder is not None and holder.is_alive() else None
 
 
-def _lock(descriptor: int, path: str) -> bool:
-    """Lock the file without waiting. Return False if another process holds the lock."""
+def _lock(descriptor: int, path: str, holder: Holder) -> bool:
+    """Lock the file for this process, the holder, without waiting. Return False if another process has the lock."""
     try:
         if sys.platform == "win32":
             import msvcrt
@@ -213,7 +213,7 @@ def _lock(descriptor: int, path: str) -> bool:
         if error.errno not in _UNSUPPORTED:
             raise
         found = _read_holder(path)
-        return found is None or not found.is_alive()
+        return found in (None, holder) or not found.is_alive()
     return True
 
 

@@ -167,7 +167,7 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
         {} if "param_space" in lost else file.load("param_space"),
         file.config("tune_config", TuneConfig()),
         run_config,
-        file.load(_CHECKPOINTS),
+        file.load(_CHECKPOINTS) if _CHECKPOINTS in file.parts else [run_config.checkpoint_config],
         lost,
         file.objects,
     )
@@ -209,6 +209,8 @@ def load_checkpoint_configs(run: RunDirectory) -> Sequence[CheckpointConfig]:
 class _TunerFile:
     """A `tuner.pkl`. Loading it, and each of its parts, executes code that its author chose.
 
+    The files of older runs lack the parts `_LARGE` and `_CHECKPOINTS`.
+
     Args:
         run: The run's directory.
 
@@ -224,7 +226,8 @@ class _TunerFile:
             self.parts: dict[str, bytes] = pickle.load(file)
         self.objects = ObjectStore.to_read(run.objects)
         self._path = run.tuner
-        self._names: list[str] = pickle.loads(self.parts.pop(_LARGE))
+        names = self.parts.pop(_LARGE, None)
+        self._names: list[str] = [] if names is None else pickle.loads(names)
 
     def load(self, name: str) -> Any:
         """Load a part."""

@@ -212,6 +212,15 @@ def test_a_lock_whose_file_was_removed_is_taken_again(
         pass
 
 
+def test_a_lock_whose_file_is_replaced_by_a_copy_is_taken_again(tmp_path: Path, kind: str) -> None:
+    with RunLock(tmp_path / "lock") as lock:
+        (tmp_path / "copy").write_bytes((tmp_path / "lock").read_bytes())
+        (tmp_path / "copy").replace(tmp_path / "lock")
+        assert not lock.is_in_place()
+        lock.take_again()
+        assert lock.is_in_place()
+
+
 def test_a_lock_that_another_driver_has_taken_meanwhile_is_not_taken_again(tmp_path: Path, kind: str) -> None:
     lock = RunLock(tmp_path / "lock")
     lock.acquire()
