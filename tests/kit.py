@@ -26,7 +26,8 @@ function and fails at its n-th call; `flip_byte` and `shorten` damage a file; a 
 `os.kill`. `Trace` tells in which order functions were called, so that a test can see a record before its effect.
 
 Some fixtures of `conftest.py` belong to the kit: `script`, `bound_s`, `one_cpu`, `inline`. That file also looks after
-each test: its storage is its own, its machine has four CPUs and no GPU, and it must leave nothing behind.
+each test: its storage is its own, its machine has four CPUs and no GPU, and it must leave nothing behind. Scripts and
+the processes of a run are forked, see `script_server`; a test of how they start asks for `new_interpreters`.
 
 Workers import this file too, when a trial's function comes from here. So pytest and hypothesis stay out of it, but for
 imports inside of functions.
