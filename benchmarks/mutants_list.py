@@ -1330,7 +1330,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/search/auto.py",
-        'Region(**state["region"])',
+        "Region(**region)",
         "None",
         "tests/search/test_auto.py::test_a_saved_searcher_goes_on_as_it_would_have",
     ),

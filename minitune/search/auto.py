@@ -48,7 +48,8 @@ class AutoSearch(TPESearch):
         """See `Searcher.set_state`."""
         super().set_state(state)
         self._scales = state["scales"] and Scales(**state["scales"])
-        self._region = state["region"] and Region(**state["region"])
+        region = state.get("region")  # an earlier version had none
+        self._region = region and Region(**region)
 
     def _propose(
         self, model: Model, ranking: Ranking, number: int, rng: random.Random
