@@ -15,7 +15,7 @@ import logging
 import math
 import random
 from bisect import bisect_left, bisect_right, insort
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -333,7 +333,10 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         """See `TrialScheduler.get_state`. It does not contain the arguments."""
         return {
             "brackets": [[level.get_state() for level in levels] for levels in self._brackets],
-            "standings": {trial_id: astuple(standing) for trial_id, standing in self._standings.items()},
+            "standings": {
+                trial_id: (known.bracket, known.level, known.entry and tuple(known.entry), known.promoted)
+                for trial_id, known in self._standings.items()
+            },
             "rng": self._rng.getstate(),
             "arrivals": self._arrivals,
             "num_stopped": self._num_stopped,
@@ -348,7 +351,10 @@ class AsyncHyperBandScheduler(HalvingScheduler):
                 "use the same max_t, grace_period, reduction_factor and brackets as before"
             )
         self._set_brackets([[Level.of_state(level) for level in levels] for levels in state["brackets"]])
-        self._standings = {trial_id: _Standing(*standing) for trial_id, standing in state["standings"].items()}
+        self._standings = {
+            trial_id: _Standing(bracket, level, entry and Entry(*entry), promoted)
+            for trial_id, (bracket, level, entry, promoted) in state["standings"].items()
+        }
         self._rng.setstate(state["rng"])
         self._arrivals = state["arrivals"]
         self._num_stopped = state["num_stopped"]

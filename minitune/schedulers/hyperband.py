@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -194,10 +194,22 @@ class Bracket:
             )
         return closings
 
+    def get_state(self) -> dict[str, Any]:
+        """The bracket as plain data. `dataclasses.asdict` takes twenty times as long."""
+        members = {
+            trial_id: (member.rung, member.time, member.entry and tuple(member.entry))
+            for trial_id, member in self.members.items()
+        }
+        copies = {"ready": dict(self.ready), "leaving": dict(self.leaving), "ended": dict(self.ended)}
+        return {**vars(self), **copies, "members": members}
+
     @classmethod
-    def of(cls, state: dict[str, Any]) -> Bracket:
-        """The bracket that `asdict` has described."""
-        members = {trial_id: Member(**member) for trial_id, member in state["members"].items()}
+    def of_state(cls, state: dict[str, Any]) -> Bracket:
+        """The bracket that `get_state` has described."""
+        members = {
+            trial_id: Member(rung, time, entry and Entry(*entry))
+            for trial_id, (rung, time, entry) in state["members"].items()
+        }
         return cls(**{**state, "members": members})
 
 
@@ -353,7 +365,7 @@ class HyperBandScheduler(HalvingScheduler):
         return {
             "max_t": self._max_t,
             "reduction_factor": self._reduction_factor,
-            "brackets": [asdict(bracket) for bracket in self._brackets],
+            "brackets": [bracket.get_state() for bracket in self._brackets],
             "num_brackets": self._num_brackets,
             "num_stopped": self._num_stopped,
             "arrivals": self._arrivals,
@@ -367,7 +379,7 @@ class HyperBandScheduler(HalvingScheduler):
                 f"the saved brackets belong to max_t={saved[0]}, reduction_factor={saved[1]}, but this scheduler has "
                 f"max_t={own[0]}, reduction_factor={own[1]}; use the same as before"
             )
-        self._brackets = [Bracket.of(bracket) for bracket in state["brackets"]]
+        self._brackets = [Bracket.of_state(bracket) for bracket in state["brackets"]]
         self._homes = {
             trial_id: bracket for bracket in self._brackets for trial_id in (*bracket.members, *bracket.leaving)
         }

@@ -297,8 +297,8 @@ class PB2(PopulationBasedTraining):
             new = axis.value(share, old)
             *way, last = axis.path
             holder = config
-            for name in way:
-                holder = holder.setdefault(name, {})
+            for name in way:  # the donor may share a mapping that `copy_tree` has not copied
+                holder[name] = holder = dict(holder.get(name, {}))
             holder[last] = new
             changes[axis.path] = (old, new, how)
         self._explored[member.trial_id] = self._place(config)

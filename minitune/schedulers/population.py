@@ -16,7 +16,7 @@ import math
 import random
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -259,7 +259,11 @@ class Population:
 
     def get_state(self) -> dict[str, Any]:
         """The population as plain data."""
-        members = [asdict(member) for member in self.members.values()]
+        members = []
+        for member in self.members.values():
+            fields = {name: getattr(member, name) for name in Member.__slots__}
+            fields |= {"entry": member.entry and tuple(member.entry), "history": list(member.history)}
+            members.append(fields)
         return {"members": members, "arrivals": self._arrivals, "common": self._common}
 
     def set_state(self, state: dict[str, Any], not_in_line: Collection[str] = ()) -> None:
@@ -269,7 +273,9 @@ class Population:
             state: The state.
             not_in_line: The members that wait for other members, not for room.
         """
-        known = [Member(**fields) for fields in state["members"]]
+        known = [
+            Member(**{**fields, "entry": fields["entry"] and Entry(*fields["entry"])}) for fields in state["members"]
+        ]
         self.members = {member.trial_id: member for member in known}
         self._ranked = sorted(member.entry for member in known if member.entry is not None)
         self._times = sorted((member.history[-1][0], member.trial_id) for member in known if member.history)
@@ -307,7 +313,8 @@ class Explorer:
         Returns:
             The new configuration, and the changes.
         """
-        new, changes = copy_tree(config), Changes()
+        # `copy_tree` copies no other mappings than dicts, but this one will be changed.
+        new, changes = copy_tree(dict(config)), Changes()
         for name, mutation in self.mutations.items():
             old = config.get(name)
             if isinstance(mutation, Mapping) and isinstance(old, Mapping):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, UserDict
 from typing import Any
 
 import pytest
@@ -19,7 +19,8 @@ from minitune import (
     randn,
     uniform,
 )
-from minitune.schedulers.population import Explorer, describe, draw, fill
+from minitune.schedulers.pb2 import PB2
+from minitune.schedulers.population import Explorer, Member, describe, draw, fill
 
 DOMAINS: dict[str, Any] = {
     "uniform": (uniform(0, 1), 0.9),
@@ -127,6 +128,21 @@ def test_nested_parameters_are_explored_and_the_rest_is_left_alone() -> None:
     assert config["model"]["deep"]["kept"] == [1, 2]  # type: ignore[index]  # a dict
     assert set(changes) == {("model", "width"), ("model", "deep", "rate")}
     assert "model/deep/rate 0.5 -> " in describe(changes)
+
+
+@pytest.mark.parametrize("kind", ["pbt", "pb2"])
+def test_a_mapping_of_the_user_is_not_changed_for_other_trials(kind: str) -> None:
+    shared: Any = UserDict(rate=0.5, name="x")
+    config = {"model": shared}
+    if kind == "pbt":
+        new, _ = Explorer({"model": {"rate": uniform(0, 1)}}, 0.0).explore(config, random.Random(0))
+    else:
+        scheduler = PB2(metric="score", mode="max", hyperparam_bounds={"model": {"rate": [0.0, 1.0]}})
+        new, _ = scheduler._new_config(Member("a", "a"), Member("b", "b"), config)
+    assert new["model"]["rate"] != 0.5
+    assert new["model"]["name"] == "x"
+    assert config["model"] is shared
+    assert shared == {"rate": 0.5, "name": "x"}
 
 
 def test_what_is_missing_is_drawn_and_what_is_there_stays() -> None:

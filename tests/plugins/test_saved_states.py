@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import math
 import pickle
 import random
@@ -163,3 +164,18 @@ def test_the_streams_exercise_what_is_random() -> None:
         for _ in range(60):
             run.turn()
         assert first.get_state()["rng"] != before, kind
+
+
+@pytest.mark.parametrize("kind", ["asha", "asha promotes", "hyperband", "pbt", "pbt in step"])
+def test_a_state_takes_a_few_calls_per_trial(kind: str) -> None:
+    """A run saves the state again and again. A deep copy of it would take dozens of calls for each trial."""
+    trials = [make_trial(n, config={"x": 0.1, "y": 1}) for n in range(300)]
+    scheduler, context = SCHEDULERS[kind](), FakeContext(trials)
+    for trial in trials:
+        scheduler.on_trial_add(context, trial)
+        run_trial(trial)
+        for time in (1, 2, 3):
+            scheduler.on_trial_result(context, trial, {"training_iteration": time, "score": trial.number / 7})
+    with cProfile.Profile() as profile:
+        scheduler.get_state()
+    assert sum(entry.callcount for entry in profile.getstats()) < 20 * len(trials)
