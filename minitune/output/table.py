@@ -110,12 +110,11 @@ class RunInfo:
 
 
 def look_up(result: Mapping[str, Any], name: str) -> Any:
-    """The value in a nested result under a flattened name such as `a/b`, or None."""
-    value: Any = result.get(name)
-    if value is None and "/" in name:
-        value = result
-        for part in name.split("/"):
-            value = value.get(part) if isinstance(value, Mapping) else None
+    """The value in a nested result under a flattened name such as `a/b`, or None. A key may contain `/`, too."""
+    value, end = result.get(name), name.find("/")
+    while value is None and end >= 0:
+        inner = result.get(name[:end])
+        value, end = look_up(inner, name[end + 1 :]) if isinstance(inner, Mapping) else None, name.find("/", end + 1)
     return value
 
 

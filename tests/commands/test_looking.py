@@ -244,6 +244,19 @@ def test_the_best_is_that_of_the_grid_with_its_step_and_checkpoint(minitune: Min
     assert (told["best_checkpoint"]["iteration"], told["last_checkpoint"]["iteration"]) == (2, 3)
 
 
+def test_a_metric_may_be_nested_and_have_a_slash_in_its_name(minitune: Minitune, tmp_path: Path) -> None:
+    def train(config: dict[str, float]) -> dict[str, dict[str, float]]:
+        return {"eval": {"acc/top1": config["x"]}}
+
+    name, storage = "eval/acc/top1", str(tmp_path)
+    goal = TuneConfig(metric=name, mode="max")
+    Tuner(
+        train, param_space={"x": 0.5}, tune_config=goal, run_config=RunConfig(name="slash", storage_path=storage)
+    ).fit()
+
+    assert f"{name}=0.5\n" in minitune("show", tmp_path / "slash")[1]
+
+
 def third(config: dict[str, float]) -> dict[str, float]:
     return {"loss": (config["x"] + 1) / 3, "curve": [1 / 3, 0.25]}
 

@@ -159,6 +159,17 @@ def test_brackets_are_drawn_with_the_shares_of_hyperband() -> None:
         assert abs(counts[bracket] / 4000 - share) < 0.03
 
 
+def test_the_same_seed_draws_the_same_brackets() -> None:
+    drawn = []
+    for seed in (1, 1, 2):
+        scheduler = asha(brackets=3, grace_period=1)
+        scheduler.set_seed(seed)
+        for number in range(50):
+            scheduler.on_trial_add(CONTEXT, make_trial(number))
+        drawn.append(scheduler.get_state()["standings"])
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
 def test_a_higher_bracket_starts_one_level_higher() -> None:
     scheduler = asha(brackets=2, grace_period=1, max_t=64)
     assert [[level["milestone"] for level in levels] for levels in scheduler.get_state()["brackets"]] == [
