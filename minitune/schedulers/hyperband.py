@@ -200,17 +200,21 @@ class Bracket:
             trial_id: (member.rung, member.time, member.entry and tuple(member.entry))
             for trial_id, member in self.members.items()
         }
-        copies = {"ready": dict(self.ready), "leaving": dict(self.leaving), "ended": dict(self.ended)}
-        return {**vars(self), **copies, "members": members}
+        state = {name: value for name, value in vars(self).items() if name not in ("eta", "arrived")}
+        state |= {"ready": list(self.ready), "leaving": list(self.leaving), "ended": dict(self.ended)}
+        return {**state, "members": members}
 
     @classmethod
-    def of_state(cls, state: dict[str, Any]) -> Bracket:
+    def of_state(cls, state: dict[str, Any], eta: int | Fraction) -> Bracket:
         """The bracket that `get_state` has described."""
         members = {
             trial_id: Member(rung, time, entry and Entry(*entry))
             for trial_id, (rung, time, entry) in state["members"].items()
         }
-        return cls(**{**state, "members": members})
+        bracket = cls(**{**state, "eta": eta, "members": members, "ended": dict(state["ended"])})
+        bracket.arrived = sum(member.entry is not None for member in members.values())
+        bracket.ready, bracket.leaving = dict.fromkeys(state["ready"]), dict.fromkeys(state["leaving"])
+        return bracket
 
 
 def levels(max_t: float, eta: float, index: int) -> list[float]:
@@ -379,7 +383,7 @@ class HyperBandScheduler(HalvingScheduler):
                 f"the saved brackets belong to max_t={saved[0]}, reduction_factor={saved[1]}, but this scheduler has "
                 f"max_t={own[0]}, reduction_factor={own[1]}; use the same as before"
             )
-        self._brackets = [Bracket.of_state(bracket) for bracket in state["brackets"]]
+        self._brackets = [Bracket.of_state(bracket, self._eta) for bracket in state["brackets"]]
         self._homes = {
             trial_id: bracket for bracket in self._brackets for trial_id in (*bracket.members, *bracket.leaving)
         }
