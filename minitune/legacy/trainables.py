@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from minitune.base.text import warn_once
-from minitune.experiment.trial import TrialInfo
+from minitune.experiment.trial import TrialInfo, is_number
 from minitune.trainable.session import current_session, report, warn_outside
 
 _OLD_METHODS = {
@@ -117,8 +117,8 @@ def checkpoint_dir(step: int | float | None = None) -> Iterator[str]:
 
 def with_neg_mean_loss(metrics: dict[str, Any]) -> dict[str, Any]:
     """Add `neg_mean_loss` to metrics with a `mean_loss`, as Ray Tune did: old schedulers could only maximise."""
-    loss = metrics.get("mean_loss")
-    return metrics if loss is None else {"neg_mean_loss": -loss, **metrics}
+    loss: Any = metrics.get("mean_loss")
+    return {**metrics, "neg_mean_loss": metrics.get("neg_mean_loss", -loss)} if is_number(loss) else metrics
 
 
 def is_session_enabled() -> bool:

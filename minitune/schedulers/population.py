@@ -449,7 +449,7 @@ def _short(value: Any) -> str:
 
 def _resolved(value: Any, rng: random.Random) -> Any:
     """Draw from a domain, and from the domains within the drawn value."""
-    return complete({"": value}, rng)[""]
+    return complete({"mutation": value}, rng)["mutation"]
 
 
 def _place(values: Sequence[Any], value: Any) -> int | None:

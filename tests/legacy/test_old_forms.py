@@ -157,7 +157,10 @@ def test_a_mean_loss_is_also_there_as_a_reward() -> None:
     def tracks(config: dict[str, Any]) -> None:
         tune.track.log(mean_loss=4, neg_mean_loss=-3)
 
-    for trainable in (WithLoss, reports, tracks):
+    def reports_a_text(config: dict[str, Any], reporter: Any) -> None:
+        reporter(mean_loss="unknown", neg_mean_loss=-3)
+
+    for trainable in (WithLoss, reports, tracks, reports_a_text):
         assert run(trainable, metric="neg_mean_loss").trials[0].last_result["neg_mean_loss"] == -3
 
 
