@@ -2,6 +2,7 @@
 
 Each count is the difference of two runs of different length, so start and end of a run take no part. Another run goes
 before both, for the first run of a process does more. Calls into C, and calls of the standard library, are not counted.
+The bounds leave 3 % of room, because the loop takes more turns on a busy machine.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ for n in counts:
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems start and reuse workers in other ways")
 @pytest.mark.parametrize(
     ("kind", "few", "many", "most_calls", "most_modules"),
-    [("report", 100, 300, 34, 17), ("reused trial", 30, 90, 352, 34), ("fresh trial", 20, 60, 496, 41)],
+    [("report", 100, 300, 36, 18), ("reused trial", 30, 90, 362, 35), ("fresh trial", 20, 60, 510, 42)],
 )
 def test_the_driver_makes_few_calls(
     kind: str, few: int, many: int, most_calls: int, most_modules: int, script: Script
