@@ -76,7 +76,7 @@ def pytest_configure() -> None:
 
 def pytest_report_header() -> str:
     """Say how long the suite takes, before it does."""
-    return "minitune: the whole suite takes 4 to 6 minutes on two free cores; one folder, or -k, takes seconds"
+    return "minitune: the whole suite takes about 4 minutes on two free cores; one folder, or -k, takes seconds"
 
 
 def pytest_sessionstart() -> None:
