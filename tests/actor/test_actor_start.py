@@ -138,6 +138,8 @@ def test_zygote_killed_replies_come_first(zygote: Driver) -> None:
 def test_a_frozen_zygote_does_not_keep_a_stop_from_ending(zygote: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minitune.actor.process.EXIT_STATUS_S", 0.2)
     zygote.start("a")
+    zygote.start("b")
+    zygote.stop("b")  # its end comes after the zygote's word that it has forked the first one
     [pid] = zygote_pids()
     os.kill(pid, signal.SIGSTOP)
     try:
