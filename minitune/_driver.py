@@ -16,25 +16,30 @@ it cannot interrupt the writing of a record.
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from minitune import clock, runtime
-from minitune._plan import NEEDED_BY_TRIALS, Plan, for_this_run
+from minitune._parts import (
+    Components,
+    build_components,
+    build_executor,
+    check_requests,
+    shows_output,
+    warn_of_clocks,
+)
+from minitune._plan import Plan
 from minitune._version import __version__
-from minitune.base.checks import duration_s, of_class, shown
+from minitune.base.checks import duration_s
 from minitune.base.randomness import lending
-from minitune.base.text import warn_once
-from minitune.callback import Callback, check_callbacks, environment_callbacks
 from minitune.config import default_storage_path
 from minitune.error import as_cause
 from minitune.execution.hooks import INTERRUPTED_BY, Hooks
@@ -42,36 +47,21 @@ from minitune.execution.logical_order import OrderedExecutor
 from minitune.execution.state import RunSettings, RunState, TrialSettings
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.execution.tune_controller import TuneController
-from minitune.experiment.trial import Trial, TrialIds
-from minitune.output.progress import Progress, TrialProgress
-from minitune.output.trial_output import TrialOutput, output_limit
+from minitune.experiment.trial import Trial
+from minitune.output.progress import Progress
 from minitune.record import records
 from minitune.record.layout import RunDirectory, create_run_directory, identifier_limit
 from minitune.record.open_run import OpenRun
 from minitune.record.plugin_states import CALLBACKS, StateKeeper
 from minitune.record.run_files import dump_trainables, dump_tuner, offer, write_trainable_file, write_tuner_file
-from minitune.resources import GPU
-from minitune.result import TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIME_TOTAL_S, TIMESTAMP, flatten
-from minitune.schedulers import create_scheduler
-from minitune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
-from minitune.search.by_name import chosen_searcher
-from minitune.search.filters import REUSE, Rules
-from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
-from minitune.search.searcher import Searcher, call_set_search_properties
-from minitune.search.wrappers import ConcurrencyLimiter
+from minitune.result import flatten
+from minitune.search.filters import REUSE
 from minitune.settings import check_numbers, is_on, number_setting, setting
-from minitune.space.domains import component_seed, draw_global_seed
-from minitune.stopper import NoopStopper, Stopper
-from minitune.stopper.stopper import ASKED_EVERY_S
+from minitune.space.domains import draw_global_seed
 from minitune.trainable.util import bind_parameters
 
 if TYPE_CHECKING:
-    from minitune.output.reporters import ProgressReporter
     from minitune.record.open_run import MemoryRun
-
-logger = logging.getLogger("minitune")
-
-_Context = TypeVar("_Context")
 
 _FAILED = "error"
 """The close reason in the record when an exception ends the driver."""
@@ -81,9 +71,6 @@ _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
 
 _DELIVERED_AGAIN = ("SIGTERM", "SIGHUP")
 """Signals that also end the process, after the run has ended."""
-
-_TIMES = (TIME_TOTAL_S, TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIMESTAMP)
-"""The fields of a report that the clock sets."""
 
 
 # -- a run -----------------------------------------------------------------------------------------------------------
@@ -188,7 +175,7 @@ class Driver:
         self.make_parts(base_seed(plan.tune_config.seed))
         storage_path = first.storage_path or default_storage_path()
         run = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
-        opened = self.enter(open_run(plan, run, is_new=True))
+        opened = self._closing.enter_context(open_run(plan, run, is_new=True))
         write_tuner_file(run, recorded, opened.objects, sync=plan.run_config.durability != "process")
         write_trainable_file(run, trainables)
         total = self.components.search_alg.total_samples
@@ -207,11 +194,7 @@ class Driver:
         identifier_limit()
         self.executor = runtime.watch(build_executor(self.plan, lambda: self._directory))
         self._closing.callback(self.executor.shutdown)
-        _check_requests(self.plan, self.executor)
-
-    def enter(self, context: AbstractContextManager[_Context]) -> _Context:
-        """Enter a context; `close` leaves it."""
-        return self._closing.enter_context(context)
+        check_requests(self.plan, self.executor)
 
     def put_together(self, opened: OpenRun | MemoryRun) -> None:
         """Connect the parts with the open run, and bring them up to date with its journal.
@@ -223,8 +206,8 @@ class Driver:
         self.opened, self._directory = opened, opened.run.path
         self._closing.callback(self._close_record)
         self._closing.callback(executor.shutdown)
-        self.enter(clock.use(executor.clock))
-        self.enter(lending(tune.seed is not None))
+        self._closing.enter_context(clock.use(executor.clock))
+        self._closing.enter_context(lending(tune.seed is not None))
         self.state = RunState(_settings(plan, self.seed, executor, opened.run.name))
         self.hooks = Hooks(
             components.scheduler,
@@ -238,7 +221,6 @@ class Driver:
         self._keeper = opened.keeper(self.hooks, self.hooks.context)
         if tune.deterministic:
             warn_of_clocks(plan, components)
-            warn_of_resume(self.state.unfinished.values(), self.seed)
         self.controller = TuneController(executor, self.state, self.hooks, opened.recorder)
         if was_ended:
             self.controller.end_supply()
@@ -353,6 +335,11 @@ class Driver:
 
 
 # -- its record ------------------------------------------------------------------------------------------------------
+def base_seed(seed: int | None) -> int:
+    """The base seed of a run: the user's seed, or a draw from the global generator of numpy (if loaded) or `random`."""
+    return draw_global_seed() if seed is None else seed
+
+
 def run_record(plan: Plan, run: RunDirectory, seed: int, total_samples: int | None = None) -> records.Record:
     """The first record of a run."""
     return records.run(
@@ -481,342 +468,3 @@ def _settings(plan: Plan, seed: int, executor: TrialExecutor, run_name: str) -> 
         answered=executor.answered if isinstance(executor, OrderedExecutor) else None,
         rest=executor.rest if isinstance(executor, OrderedExecutor) else None,
     )
-
-
-def _check_requests(plan: Plan, executor: TrialExecutor) -> None:
-    """Refuse resource requests that the executor can never grant, unless they depend on the configuration.
-
-    Raises:
-        TuneError: If a request exceeds the totals, or a deterministic run has no room for it as often as it needs. The
-            text names the request and the totals.
-    """
-    requests = [experiment.static_request for experiment in plan.experiments]
-    for request in requests:
-        if request is not None:
-            executor.can_start(request)
-        if request is not None and isinstance(executor, OrderedExecutor):
-            executor.check_room(request)
-    has_gpus = executor.resources()[0].get(GPU, 0)
-    if has_gpus and all(request is not None and not request.required_resources.get(GPU) for request in requests):
-        logger.warning("this machine has GPUs, but the trials do not ask for one; see with_resources")
-
-
-# -- the parts -------------------------------------------------------------------------------------------------------
-@dataclass
-class Components:
-    """The plug-ins of a run, configured and seeded.
-
-    Attributes:
-        search_alg: Proposes configurations.
-        scheduler: Decides about trials.
-        stopper: Stops trials or the run.
-        callbacks: In the order in which they are called; loggers are last.
-        reporter: Shows the progress, or None.
-    """
-
-    search_alg: SearchAlgorithm
-    scheduler: TrialScheduler
-    stopper: Stopper
-    callbacks: list[Callback]
-    reporter: ProgressReporter | None
-
-
-def base_seed(seed: int | None) -> int:
-    """The base seed of a run: the user's seed, or a draw from the global generator of numpy (if loaded) or `random`."""
-    return draw_global_seed() if seed is None else seed
-
-
-def load_libraries(plan: Plan) -> None:
-    """Import the libraries that the plug-ins of a plan need.
-
-    A library may set variables or start threads when it is first imported, and they stay. `minitune.testing.smoke`
-    calls this before it looks for leftovers of a run, so that it does not count those.
-
-    Args:
-        plan: The plan. Its objects are not changed.
-
-    Raises:
-        ValueError: If the plan's searcher is not a searcher, or a callback is not a callback.
-        ImportError: If the searcher's library is not installed.
-    """
-    chosen_searcher("search_alg", plan.tune_config.search_alg)
-    _loggers(check_callbacks(plan.run_config.callbacks or ()))
-
-
-def build_components(plan: Plan, seed: int) -> Components:
-    """Build and configure the plug-ins.
-
-    Args:
-        plan: The plan.
-        seed: The base seed.
-
-    Raises:
-        ValueError: If metric or mode is set in two places, or an object is not a plug-in of its kind.
-    """
-    reporter = build_reporter(plan)
-    search_alg = chosen_searcher("search_alg", plan.tune_config.search_alg)
-    scheduler = build_scheduler(plan, seed, search_alg)
-    stops_early = type(scheduler).on_trial_result is not TrialScheduler.on_trial_result
-    return Components(
-        search_alg=build_search_alg(plan, seed, search_alg, stops_early),
-        scheduler=scheduler,
-        stopper=plan.experiment.stopper or NoopStopper(),
-        callbacks=build_callbacks(plan, reporter),
-        reporter=reporter,
-    )
-
-
-def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorithm) -> TrialScheduler:
-    """The scheduler of the plan, seeded and configured.
-
-    Args:
-        plan: The plan.
-        seed: The base seed.
-        search_alg: What `chosen_searcher` returned. The scheduler may refuse it.
-
-    Raises:
-        ValueError: If the scheduler is not a scheduler, metric or mode is set in two places, or the scheduler cannot
-            work with the rest of the plan.
-    """
-    tune = plan.tune_config
-    scheduler = tune.scheduler if tune.scheduler is not None else FIFOScheduler()
-    if isinstance(scheduler, str):
-        scheduler = create_scheduler(scheduler)
-    if not isinstance(scheduler, TrialScheduler):
-        raise ValueError(
-            f"scheduler must be a TrialScheduler or the name of one, but got {shown(scheduler)}{of_class(scheduler)}"
-        )
-    scheduler = for_this_run(scheduler)
-    scheduler.set_seed(component_seed(seed, "scheduler"))
-    searcher = search_alg.searcher if isinstance(search_alg, SearchGenerator) else search_alg
-    spec = {
-        **plan.experiment.public_spec,
-        "searcher": type(searcher).__name__ if isinstance(searcher, Searcher) else None,
-        "reuse_actors": tune.reuse_actors,
-        "objectives": dict(plan.goal.objectives),
-    }
-    if not scheduler.set_search_properties(plan.goal.metric, plan.goal.mode, **spec):
-        raise ValueError(
-            f"metric and mode must be set in one place, but both {type(scheduler).__name__} and TuneConfig have them "
-            f"(TuneConfig: metric={tune.metric!r}, mode={tune.mode!r}); leave them out of one"
-        )
-    return scheduler
-
-
-def build_search_alg(
-    plan: Plan, seed: int, search_alg: Searcher | SearchAlgorithm, stops_early: bool
-) -> SearchAlgorithm:
-    """The search algorithm of the plan: seeded, configured, limited in concurrency, and with the plan's experiments.
-
-    Args:
-        plan: The plan.
-        seed: The base seed.
-        search_alg: What `chosen_searcher` returned.
-        stops_early: Whether the run's scheduler may stop trials early. The searcher needs to know this.
-
-    Raises:
-        ValueError: If the searcher was already configured with a space and the plan's space also has domains.
-    """
-    tune, experiment = plan.tune_config, plan.experiment
-    search_alg = for_this_run(search_alg)
-    if isinstance(search_alg, Searcher):
-        search_alg = SearchGenerator(_limited(search_alg, tune.max_concurrent_trials))
-    rules = Rules.of(tune.on_duplicate, tune.constraints)
-    if rules.concern(tune.num_samples):
-        search_alg.set_rules(rules)
-    search_alg.set_seed(component_seed(seed, "searcher"))
-    hook = search_alg.set_search_properties
-    spec = {**experiment.public_spec, "stops_early": stops_early}
-    call_set_search_properties(hook, tune.metric, tune.mode, experiment.param_space, spec)
-    if tune.warm_start:
-        search_alg.learn_from(tune.warm_start)
-    ids = _trial_ids(plan, seed)
-    for number, one in enumerate(plan.experiments):
-        one.maker = one.new_maker(ids=ids, experiment_number=number)
-    search_alg.add_configurations(plan.experiments)
-    return search_alg
-
-
-def _trial_ids(plan: Plan, seed: int) -> TrialIds:
-    """A generator of trial ids. The ids of a deterministic run follow from its seed."""
-    ids = TrialIds(plan.id_prefix) if plan.id_prefix else TrialIds()
-    if plan.tune_config.deterministic and not plan.id_prefix and not setting("TRIAL_ID_PREFIX"):
-        ids.prefix = f"{component_seed(seed, 'ids'):08x}"[:5]
-    return ids
-
-
-def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:
-    """The searcher inside a `ConcurrencyLimiter` with the limit of the run, or its own. The driver keeps it, too."""
-    if not isinstance(searcher, ConcurrencyLimiter):
-        limit = max_concurrent_trials or searcher.max_concurrent
-        return ConcurrencyLimiter(searcher, max_concurrent=limit) if limit else searcher
-    if max_concurrent_trials and searcher.max_concurrent != max_concurrent_trials:
-        raise ValueError(
-            f"max_concurrent_trials must not contradict the ConcurrencyLimiter, but got {max_concurrent_trials} and "
-            f"{searcher.max_concurrent}; leave max_concurrent_trials out"
-        )
-    return searcher
-
-
-def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callback]:
-    """The user's callbacks, the callbacks from the environment, the reporter, and the default loggers that are missing.
-
-    Args:
-        plan: Has the user's callbacks. The sequence is not changed.
-        reporter: The run's reporter, or None.
-
-    Raises:
-        ValueError: If an object is not a callback.
-    """
-    given = [*check_callbacks(plan.run_config.callbacks or ()), *environment_callbacks()]
-    progress: list[Callback] = [TrialProgress(reporter)] if reporter is not None else []
-    if shows_output(plan):
-        progress.insert(0, TrialOutput(reporter, plan.experiment.output_names))
-    progress += output_limit(plan.experiment.output_names)
-    return [*given, *progress, *_loggers(given)]
-
-
-def shows_output(plan: Plan) -> bool:
-    """Whether the console shows the output of trials."""
-    return plan.verbose >= 2 or plan.run_config.show_output
-
-
-def _loggers(given: Sequence[Callback]) -> list[Callback]:
-    """The default loggers that the given callbacks do not already include."""
-    from minitune.logger import default_loggers
-
-    return [] if is_on("DISABLE_AUTO_CALLBACK_LOGGERS") else default_loggers(given)
-
-
-def build_reporter(plan: Plan) -> ProgressReporter | None:
-    """The user's reporter, or the default one, or None at `verbose=0`.
-
-    Raises:
-        ValueError: If the user's object is not a reporter.
-    """
-    given: ProgressReporter | None = plan.run_config.progress_reporter
-    if given is None and plan.is_silent:
-        return None
-    from minitune.output.reporters import ProgressReporter, default_reporter
-
-    if given is not None and not isinstance(given, ProgressReporter):
-        raise ValueError(
-            f"progress_reporter must be None or a ProgressReporter, but got {shown(given)}{of_class(given)}"
-        )
-    if plan.is_silent:
-        return None
-    if given is not None:
-        return given
-    return default_reporter(plan.tune_config.budget_s())
-
-
-def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
-    """The executor of the plan. For a deterministic run, it delivers events in logical order. Writes nothing.
-
-    Args:
-        plan: The plan.
-        directory: Returns the run's directory. The executor calls it before it stores the first value.
-
-    Raises:
-        ValueError: If no executor has that name.
-    """
-    name, tune = plan.executor, plan.tune_config
-    executor: TrialExecutor
-    changes_directory = tune.chdir_to_trial_dir
-    if changes_directory is None:
-        changes_directory = is_on("CHDIR_TO_TRIAL_DIR")
-    address = runtime.cluster_address()
-    if address is not None and name != "ray":
-        raise ValueError(
-            f"init(address={address!r}) names a Ray cluster, which only runs with TuneConfig(executor='ray') use, but "
-            f"executor is {shown(name)}"
-        )
-    if not isinstance(name, str):
-        executor = name
-    elif name == "local":
-        from minitune.execution.local import LocalTrialExecutor
-
-        executor = LocalTrialExecutor(
-            runtime.machine(),
-            directory=directory,
-            output_names=plan.experiment.output_names,
-            changes_directory=changes_directory,
-            keep_descendants=plan.run_config.keep_descendants,
-            needed=NEEDED_BY_TRIALS,
-            preload=bool(tune.preload),
-            ahead=plan.zygote,
-        )
-    elif name == "inline":
-        from minitune.execution.inline import InlineTrialExecutor
-
-        executor = InlineTrialExecutor(runtime.machine())
-    elif name == "ray":
-        from minitune.execution.ray import RayTrialExecutor
-
-        executor = RayTrialExecutor(
-            directory=directory,
-            address=address,
-            machine=runtime.machine(),
-            output_names=plan.experiment.output_names,
-            changes_directory=changes_directory,
-            keep_descendants=plan.run_config.keep_descendants,
-            needed=NEEDED_BY_TRIALS,
-            preload=bool(tune.preload),
-        )
-    else:
-        raise ValueError(f"MINITUNE_EXECUTOR must be 'local', 'inline' or 'ray', but got {name!r}")
-    return OrderedExecutor(executor, tune.max_concurrent_trials or 1) if tune.deterministic else executor
-
-
-# -- settings that no seed makes repeatable --------------------------------------------------------------------------
-def warn_of_clocks(plan: Plan, components: Components) -> None:
-    """Warn once of settings that make a deterministic run depend on the speed of the machine.
-
-    Args:
-        plan: The plan.
-        components: Its plug-ins.
-    """
-    found = ", ".join(_clocks(plan, components))
-    if found:
-        warn_once(
-            f"deterministic=True cannot repeat decisions by the clock, but this run has: {found}. To "
-            "repeat them, count training_iteration instead of seconds"
-        )
-
-
-def warn_of_resume(unfinished: Iterable[Trial], seed: int) -> None:
-    """Warn if a deterministic run continues trials that an earlier driver started.
-
-    The journal does not record how far each trial was within its step, so the order of results may differ.
-
-    Args:
-        unfinished: The trials that continue.
-        seed: The base seed of the run.
-    """
-    begun = sum(trial.report_count > 0 for trial in unfinished)
-    if begun:
-        logger.warning(
-            "deterministic=True: trials that were running when this run stopped (%d have begun) go on from their last "
-            "checkpoints, so results may count in another order than without the stop; only a new run with seed=%d "
-            "gives the table of an uninterrupted one",
-            begun,
-            seed,
-        )
-
-
-def _clocks(plan: Plan, components: Components) -> Iterator[str]:
-    tune, time_attr = plan.tune_config, components.scheduler.time_attr
-    if time_attr in _TIMES:
-        yield f"time_attr={time_attr!r} of {type(components.scheduler).__name__}"
-    for name in ("time_budget_s", "trial_timeout_s"):
-        if getattr(tune, name):
-            yield f"{name}={getattr(tune, name)}"
-    if not tune.time_budget_s and components.stopper.seconds_left() not in (None, ASKED_EVERY_S):
-        yield type(components.stopper).__name__
-    for name in sorted({name for one in plan.experiments for name in one.stopping_criterion} & {*_TIMES}):
-        yield f"the stop criterion {name!r}"
-    for metric in dict.fromkeys((components.scheduler.metric, *plan.goal.metrics)):
-        if metric in _TIMES:
-            yield f"the metric {metric!r}"
-    if any(one.max_failures < 0 for one in plan.experiments):
-        yield "max_failures=-1, because a trial that fails repeatedly waits before its next attempt"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from minitune.base.files import local_path
 from minitune.config import ResumeConfig, default_storage_path
 from minitune.error import RunLockedError, TuneError
 from minitune.experiment.lifecycle import TERMINATED
+from minitune.experiment.trial import Trial
 from minitune.record import records
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import check_trusted, read_holder
@@ -131,7 +132,7 @@ class ResumedDriver(Driver):
             if changes:
                 warn_of_other_space(run, changes)
         self._is_closed = has_other_space and not read_overview(run.path).is_unfinished
-        opened = self.enter(open_run(plan, run, is_new=False))
+        opened = self._closing.enter_context(open_run(plan, run, is_new=False))
         begins = opened.is_blank
         first = run_record(plan, run, base_seed(plan.tune_config.seed)) if begins else next(opened.read())
         recorded = Story(run.path)
@@ -172,7 +173,25 @@ class ResumedDriver(Driver):
         for trial in state.trials:
             recorder.adopt(trial)
         reconcile(hooks.callbacks, state.trials, replay.reports, lambda: logged_reports(opened.read()))
+        if self.plan.tune_config.deterministic:
+            _warn_of_order(state.unfinished.values(), self.seed)
         return (replay.was_ended or self._is_closed) and not add_samples
+
+
+def _warn_of_order(unfinished: Iterable[Trial], seed: int) -> None:
+    """Warn if a deterministic run continues trials that an earlier driver started.
+
+    The journal does not record how far each trial was within its step, so the order of results may differ.
+    """
+    begun = sum(trial.report_count > 0 for trial in unfinished)
+    if begun:
+        logger.warning(
+            "deterministic=True: trials that were running when this run stopped (%d have begun) go on from their last "
+            "checkpoints, so results may count in another order than without the stop; only a new run with seed=%d "
+            "gives the table of an uninterrupted one",
+            begun,
+            seed,
+        )
 
 
 def check_same_trainable(plan: Plan, recorded_name: str) -> None:

@@ -339,12 +339,12 @@ class _SimulatedDriver(Driver):
             )
         else:
             run = create_run_directory(first.storage_path, first.name, trainable_name=first.trainable_name)
-            opened = self.enter(open_run(plan, run, is_new=True, listen=log.listen))
+            opened = self._closing.enter_context(open_run(plan, run, is_new=True, listen=log.listen))
         log.story.path = run.path
         record = run_record(plan, run, self.seed)
         log.listen(record)
         opened.begin(record)
-        self.enter(_quiet(run))
+        self._closing.enter_context(_quiet(run))
         self.put_together(opened)
 
 

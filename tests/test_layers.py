@@ -37,7 +37,7 @@ LAYERS: dict[str, str] = {
     "run": "execution.* record.* tune_config experiment.experiment",
     "readers": "output.* analysis.* result_grid visualization.*",
     "API": """
-        <top> tuner _plan _driver _resume _run runtime simulation cli commands.* __main__
+        <top> tuner _plan _parts _driver _resume _run runtime simulation cli commands.* __main__
         integration.* examples.* sklearn.* testing.* utils.* legacy.*
     """,
 }

@@ -34,7 +34,7 @@ from typing import Any
 
 import psutil
 
-from minitune._driver import load_libraries
+from minitune._parts import load_libraries
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.base import files
 from minitune.base.checks import is_real, require

@@ -1,0 +1,362 @@
+"""Parts: how a plan becomes the plug-ins and the executor of a run.
+
+A run creates its parts before its directory. So this module checks all that can be checked without the trials, and
+writes nothing.
+
+`build_components` follows an order: It chooses the searcher first, because the scheduler may refuse that searcher. Then
+it builds the scheduler, because the searcher must know whether the scheduler may stop trials early. It configures the
+searcher last. Scheduler and searcher each get a seed of their own from the base seed of the run, so another scheduler
+does not change which configurations are drawn.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from minitune import runtime
+from minitune._plan import NEEDED_BY_TRIALS, Plan, for_this_run
+from minitune.base.checks import of_class, shown
+from minitune.base.text import warn_once
+from minitune.callback import Callback, check_callbacks, environment_callbacks
+from minitune.execution.logical_order import OrderedExecutor
+from minitune.execution.trial_executor import TrialExecutor
+from minitune.experiment.trial import TrialIds
+from minitune.output.progress import TrialProgress
+from minitune.output.trial_output import TrialOutput, output_limit
+from minitune.resources import GPU
+from minitune.result import TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIME_TOTAL_S, TIMESTAMP
+from minitune.schedulers import create_scheduler
+from minitune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
+from minitune.search.by_name import chosen_searcher
+from minitune.search.filters import Rules
+from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
+from minitune.search.searcher import Searcher, call_set_search_properties
+from minitune.search.wrappers import ConcurrencyLimiter
+from minitune.settings import is_on, setting
+from minitune.space.domains import component_seed
+from minitune.stopper import NoopStopper, Stopper
+from minitune.stopper.stopper import ASKED_EVERY_S
+
+if TYPE_CHECKING:
+    from minitune.output.reporters import ProgressReporter
+
+logger = logging.getLogger("minitune")
+
+_TIMES = (TIME_TOTAL_S, TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIMESTAMP)
+"""The fields of a report that the clock sets."""
+
+
+@dataclass
+class Components:
+    """The plug-ins of a run, configured and seeded.
+
+    Attributes:
+        search_alg: Proposes configurations.
+        scheduler: Decides about trials.
+        stopper: Stops trials or the run.
+        callbacks: In the order in which they are called; loggers are last.
+        reporter: Shows the progress, or None.
+    """
+
+    search_alg: SearchAlgorithm
+    scheduler: TrialScheduler
+    stopper: Stopper
+    callbacks: list[Callback]
+    reporter: ProgressReporter | None
+
+
+def build_components(plan: Plan, seed: int) -> Components:
+    """Build and configure the plug-ins.
+
+    Args:
+        plan: The plan.
+        seed: The base seed.
+
+    Raises:
+        ValueError: If metric or mode is set in two places, or an object is not a plug-in of its kind.
+    """
+    reporter = build_reporter(plan)
+    search_alg = chosen_searcher("search_alg", plan.tune_config.search_alg)
+    scheduler = build_scheduler(plan, seed, search_alg)
+    stops_early = type(scheduler).on_trial_result is not TrialScheduler.on_trial_result
+    return Components(
+        search_alg=build_search_alg(plan, seed, search_alg, stops_early),
+        scheduler=scheduler,
+        stopper=plan.experiment.stopper or NoopStopper(),
+        callbacks=build_callbacks(plan, reporter),
+        reporter=reporter,
+    )
+
+
+def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorithm) -> TrialScheduler:
+    """The scheduler of the plan, seeded and configured.
+
+    Args:
+        plan: The plan.
+        seed: The base seed.
+        search_alg: What `chosen_searcher` returned. The scheduler may refuse it.
+
+    Raises:
+        ValueError: If the scheduler is not a scheduler, metric or mode is set in two places, or the scheduler cannot
+            work with the rest of the plan.
+    """
+    tune = plan.tune_config
+    scheduler = tune.scheduler if tune.scheduler is not None else FIFOScheduler()
+    if isinstance(scheduler, str):
+        scheduler = create_scheduler(scheduler)
+    if not isinstance(scheduler, TrialScheduler):
+        raise ValueError(
+            f"scheduler must be a TrialScheduler or the name of one, but got {shown(scheduler)}{of_class(scheduler)}"
+        )
+    scheduler = for_this_run(scheduler)
+    scheduler.set_seed(component_seed(seed, "scheduler"))
+    searcher = search_alg.searcher if isinstance(search_alg, SearchGenerator) else search_alg
+    spec = {
+        **plan.experiment.public_spec,
+        "searcher": type(searcher).__name__ if isinstance(searcher, Searcher) else None,
+        "reuse_actors": tune.reuse_actors,
+        "objectives": dict(plan.goal.objectives),
+    }
+    if not scheduler.set_search_properties(plan.goal.metric, plan.goal.mode, **spec):
+        raise ValueError(
+            f"metric and mode must be set in one place, but both {type(scheduler).__name__} and TuneConfig have them "
+            f"(TuneConfig: metric={tune.metric!r}, mode={tune.mode!r}); leave them out of one"
+        )
+    return scheduler
+
+
+def build_search_alg(
+    plan: Plan, seed: int, search_alg: Searcher | SearchAlgorithm, stops_early: bool
+) -> SearchAlgorithm:
+    """The search algorithm of the plan: seeded, configured, limited in concurrency, and with the plan's experiments.
+
+    Args:
+        plan: The plan.
+        seed: The base seed.
+        search_alg: What `chosen_searcher` returned.
+        stops_early: Whether the run's scheduler may stop trials early. The searcher needs to know this.
+
+    Raises:
+        ValueError: If the searcher was already configured with a space and the plan's space also has domains.
+    """
+    tune, experiment = plan.tune_config, plan.experiment
+    search_alg = for_this_run(search_alg)
+    if isinstance(search_alg, Searcher):
+        search_alg = SearchGenerator(_limited(search_alg, tune.max_concurrent_trials))
+    rules = Rules.of(tune.on_duplicate, tune.constraints)
+    if rules.concern(tune.num_samples):
+        search_alg.set_rules(rules)
+    search_alg.set_seed(component_seed(seed, "searcher"))
+    hook = search_alg.set_search_properties
+    spec = {**experiment.public_spec, "stops_early": stops_early}
+    call_set_search_properties(hook, tune.metric, tune.mode, experiment.param_space, spec)
+    if tune.warm_start:
+        search_alg.learn_from(tune.warm_start)
+    ids = _trial_ids(plan, seed)
+    for number, one in enumerate(plan.experiments):
+        one.maker = one.new_maker(ids=ids, experiment_number=number)
+    search_alg.add_configurations(plan.experiments)
+    return search_alg
+
+
+def _trial_ids(plan: Plan, seed: int) -> TrialIds:
+    """A generator of trial ids. The ids of a deterministic run follow from its seed."""
+    ids = TrialIds(plan.id_prefix) if plan.id_prefix else TrialIds()
+    if plan.tune_config.deterministic and not plan.id_prefix and not setting("TRIAL_ID_PREFIX"):
+        ids.prefix = f"{component_seed(seed, 'ids'):08x}"[:5]
+    return ids
+
+
+def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:
+    """The searcher inside a `ConcurrencyLimiter` with the limit of the run, or its own. The driver keeps it, too."""
+    if not isinstance(searcher, ConcurrencyLimiter):
+        limit = max_concurrent_trials or searcher.max_concurrent
+        return ConcurrencyLimiter(searcher, max_concurrent=limit) if limit else searcher
+    if max_concurrent_trials and searcher.max_concurrent != max_concurrent_trials:
+        raise ValueError(
+            f"max_concurrent_trials must not contradict the ConcurrencyLimiter, but got {max_concurrent_trials} and "
+            f"{searcher.max_concurrent}; leave max_concurrent_trials out"
+        )
+    return searcher
+
+
+def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callback]:
+    """The user's callbacks, the callbacks from the environment, the reporter, and the default loggers that are missing.
+
+    Args:
+        plan: Has the user's callbacks. The sequence is not changed.
+        reporter: The run's reporter, or None.
+
+    Raises:
+        ValueError: If an object is not a callback.
+    """
+    given = [*check_callbacks(plan.run_config.callbacks or ()), *environment_callbacks()]
+    progress: list[Callback] = [TrialProgress(reporter)] if reporter is not None else []
+    if shows_output(plan):
+        progress.insert(0, TrialOutput(reporter, plan.experiment.output_names))
+    progress += output_limit(plan.experiment.output_names)
+    return [*given, *progress, *_loggers(given)]
+
+
+def shows_output(plan: Plan) -> bool:
+    """Whether the console shows the output of trials."""
+    return plan.verbose >= 2 or plan.run_config.show_output
+
+
+def _loggers(given: Sequence[Callback]) -> list[Callback]:
+    """The default loggers that the given callbacks do not already include."""
+    from minitune.logger import default_loggers
+
+    return [] if is_on("DISABLE_AUTO_CALLBACK_LOGGERS") else default_loggers(given)
+
+
+def build_reporter(plan: Plan) -> ProgressReporter | None:
+    """The user's reporter, or the default one, or None at `verbose=0`.
+
+    Raises:
+        ValueError: If the user's object is not a reporter.
+    """
+    given: ProgressReporter | None = plan.run_config.progress_reporter
+    if given is not None:
+        from minitune.output.reporters import ProgressReporter
+
+        if not isinstance(given, ProgressReporter):
+            raise ValueError(
+                f"progress_reporter must be None or a ProgressReporter, but got {shown(given)}{of_class(given)}"
+            )
+    if plan.is_silent:
+        return None
+    if given is not None:
+        return given
+    from minitune.output.reporters import default_reporter
+
+    return default_reporter(plan.tune_config.budget_s())
+
+
+def load_libraries(plan: Plan) -> None:
+    """Import the libraries that the plug-ins of a plan need.
+
+    A library may set variables or start threads when it is first imported, and they stay. `minitune.testing.smoke`
+    calls this before it looks for leftovers of a run, so that it does not count those.
+
+    Args:
+        plan: The plan. Its objects are not changed.
+
+    Raises:
+        ValueError: If the plan's searcher is not a searcher, or a callback is not a callback.
+        ImportError: If the searcher's library is not installed.
+    """
+    chosen_searcher("search_alg", plan.tune_config.search_alg)
+    _loggers(check_callbacks(plan.run_config.callbacks or ()))
+
+
+def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
+    """The executor of the plan. For a deterministic run, it delivers events in logical order. Writes nothing.
+
+    Args:
+        plan: The plan.
+        directory: Returns the run's directory. The executor calls it before it stores the first value.
+
+    Raises:
+        ValueError: If no executor has that name.
+    """
+    name, tune = plan.executor, plan.tune_config
+    executor: TrialExecutor
+    changes_directory = tune.chdir_to_trial_dir
+    if changes_directory is None:
+        changes_directory = is_on("CHDIR_TO_TRIAL_DIR")
+    address = runtime.cluster_address()
+    if address is not None and name != "ray":
+        raise ValueError(
+            f"init(address={address!r}) names a Ray cluster, which only runs with TuneConfig(executor='ray') use, but "
+            f"executor is {shown(name)}"
+        )
+    if not isinstance(name, str):
+        executor = name
+    elif name == "local":
+        from minitune.execution.local import LocalTrialExecutor
+
+        executor = LocalTrialExecutor(
+            runtime.machine(),
+            directory=directory,
+            output_names=plan.experiment.output_names,
+            changes_directory=changes_directory,
+            keep_descendants=plan.run_config.keep_descendants,
+            needed=NEEDED_BY_TRIALS,
+            preload=bool(tune.preload),
+            ahead=plan.zygote,
+        )
+    elif name == "inline":
+        from minitune.execution.inline import InlineTrialExecutor
+
+        executor = InlineTrialExecutor(runtime.machine())
+    elif name == "ray":
+        from minitune.execution.ray import RayTrialExecutor
+
+        executor = RayTrialExecutor(
+            directory=directory,
+            address=address,
+            machine=runtime.machine(),
+            output_names=plan.experiment.output_names,
+            changes_directory=changes_directory,
+            keep_descendants=plan.run_config.keep_descendants,
+            needed=NEEDED_BY_TRIALS,
+            preload=bool(tune.preload),
+        )
+    else:
+        raise ValueError(f"MINITUNE_EXECUTOR must be 'local', 'inline' or 'ray', but got {name!r}")
+    return OrderedExecutor(executor, tune.max_concurrent_trials or 1) if tune.deterministic else executor
+
+
+def check_requests(plan: Plan, executor: TrialExecutor) -> None:
+    """Refuse resource requests that the executor can never grant, unless they depend on the configuration.
+
+    Raises:
+        TuneError: If a request exceeds the totals, or a deterministic run has no room for it as often as it needs. The
+            text names the request and the totals.
+    """
+    requests = [experiment.static_request for experiment in plan.experiments]
+    for request in requests:
+        if request is not None:
+            executor.can_start(request)
+        if request is not None and isinstance(executor, OrderedExecutor):
+            executor.check_room(request)
+    has_gpus = executor.resources()[0].get(GPU, 0)
+    if has_gpus and all(request is not None and not request.required_resources.get(GPU) for request in requests):
+        logger.warning("this machine has GPUs, but the trials do not ask for one; see with_resources")
+
+
+def warn_of_clocks(plan: Plan, components: Components) -> None:
+    """Warn once of settings that make a deterministic run depend on the speed of the machine.
+
+    Args:
+        plan: The plan.
+        components: Its plug-ins.
+    """
+    found = ", ".join(_clocks(plan, components))
+    if found:
+        warn_once(
+            f"deterministic=True cannot repeat decisions by the clock, but this run has: {found}. To "
+            "repeat them, count training_iteration instead of seconds"
+        )
+
+
+def _clocks(plan: Plan, components: Components) -> Iterator[str]:
+    tune, time_attr = plan.tune_config, components.scheduler.time_attr
+    if time_attr in _TIMES:
+        yield f"time_attr={time_attr!r} of {type(components.scheduler).__name__}"
+    for name in ("time_budget_s", "trial_timeout_s"):
+        if getattr(tune, name):
+            yield f"{name}={getattr(tune, name)}"
+    if not tune.time_budget_s and components.stopper.seconds_left() not in (None, ASKED_EVERY_S):
+        yield type(components.stopper).__name__
+    for name in sorted({name for one in plan.experiments for name in one.stopping_criterion} & {*_TIMES}):
+        yield f"the stop criterion {name!r}"
+    for metric in dict.fromkeys((components.scheduler.metric, *plan.goal.metrics)):
+        if metric in _TIMES:
+            yield f"the metric {metric!r}"
+    if any(one.max_failures < 0 for one in plan.experiments):
+        yield "max_failures=-1, because a trial that fails repeatedly waits before its next attempt"
