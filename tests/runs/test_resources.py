@@ -158,7 +158,13 @@ def four_gpus(directory: Path) -> dict[str, str | None]:
     listing = "\n".join(f"GPU {index}: Fake (UUID: GPU-{index})" for index in range(4))
     command = fake_nvidia_smi(directory / "bin", f"cat <<'END'\n{listing}\nEND")
     path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
-    return {"PATH": path, "MINITUNE_NUM_CPUS": "8", "MINITUNE_NUM_GPUS": None, "CUDA_VISIBLE_DEVICES": ""}
+    return {
+        "PATH": path,
+        "MINITUNE_NUM_CPUS": "8",
+        "MINITUNE_NUM_GPUS": None,
+        "MINITUNE_NUM_SHARES": "1",  # else the workers of pytest-xdist would share the four
+        "CUDA_VISIBLE_DEVICES": "",
+    }
 
 
 @pytest.mark.parametrize(
