@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from minitune.base.checks import shown
@@ -58,44 +59,32 @@ def report_saved(metrics: dict[str, Any], filename: str, save: Callable[[str], A
         report(metrics, checkpoint=Checkpoint.from_directory(directory))
 
 
+@dataclass(eq=False)
 class Boosting:
-    """The common part of the callbacks for gradient boosting: the names of metrics, and which rounds are saved.
+    """The base of the callbacks for gradient boosting: their arguments, and which rounds are saved.
 
-    Args:
-        metrics: The metrics to report; see `Wanted`.
-        filename: The name of the model's file in a checkpoint.
-        frequency: The number of rounds between two checkpoints; 0 for none before the end.
-        checkpoint_at_end: Whether to save the last model.
-        results_postprocessing_fn: Gets the metrics and returns those to report.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If `frequency` is negative.
+    A subclass documents the arguments for users, and gives `filename` its default.
     """
 
-    def __init__(
-        self,
-        metrics: Wanted,
-        filename: str,
-        frequency: int,
-        checkpoint_at_end: bool,
-        results_postprocessing_fn: PostProcessing | None,
-    ):
+    metrics: Wanted = None
+    filename: str = "model"
+    frequency: int = 0
+    checkpoint_at_end: bool = True
+    results_postprocessing_fn: PostProcessing | None = None
+
+    def __post_init__(self) -> None:
+        frequency, process = self.frequency, self.results_postprocessing_fn
         if not isinstance(frequency, int) or frequency < 0:
             raise ValueError(f"frequency must be an integer of at least 0, but got {shown(frequency)}")
-        if results_postprocessing_fn is not None and not callable(results_postprocessing_fn):
-            raise TypeError(f"results_postprocessing_fn must be callable, but got {shown(results_postprocessing_fn)}")
-        self.names = names_wanted(metrics)
-        self.filename = filename
-        self.frequency = frequency
-        self.checkpoint_at_end = checkpoint_at_end
-        self.results_postprocessing_fn = results_postprocessing_fn
+        if process is not None and not callable(process):
+            raise TypeError(f"results_postprocessing_fn must be callable, but got {shown(process)}")
+        self._names = names_wanted(self.metrics)
 
-    def reported(self, logged: Mapping[str, Any]) -> dict[str, Any]:
+    def _reported(self, logged: Mapping[str, Any]) -> dict[str, Any]:
         """The metrics of a round to report."""
-        metrics = pick(self.names, logged)
+        metrics = pick(self._names, logged)
         return metrics if self.results_postprocessing_fn is None else self.results_postprocessing_fn(metrics)
 
-    def is_due(self, round_number: int) -> bool:
+    def _is_due(self, round_number: int) -> bool:
         """Whether to save the model of a round. The first round has number 0."""
         return self.frequency > 0 and (round_number + 1) % self.frequency == 0

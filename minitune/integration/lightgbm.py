@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lightgbm import Booster
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from lightgbm.callback import CallbackEnv
 
 
-class TuneReportCheckpointCallback:
+@dataclass(eq=False)
+class TuneReportCheckpointCallback(Boosting):
     """Reports the metrics of each round, named `<evaluation set>-<metric>`; pass it in `callbacks` of `lightgbm.train`.
 
     With `lightgbm.cv`, it reports `...-mean` and `...-stdv` for each metric.
@@ -32,16 +34,7 @@ class TuneReportCheckpointCallback:
     """
 
     CHECKPOINT_NAME = "model.txt"
-
-    def __init__(
-        self,
-        metrics: Wanted = None,
-        filename: str = CHECKPOINT_NAME,
-        frequency: int = 0,
-        checkpoint_at_end: bool = True,
-        results_postprocessing_fn: PostProcessing | None = None,
-    ):
-        self._plan = Boosting(metrics, filename, frequency, checkpoint_at_end, results_postprocessing_fn)
+    filename: str = CHECKPOINT_NAME
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint, filename: str = CHECKPOINT_NAME) -> Booster:
@@ -58,9 +51,8 @@ class TuneReportCheckpointCallback:
             if is_mean:
                 logged[f"{part}-{name}-stdv"] = more[1]
         is_last = env.iteration == env.end_iteration - 1
-        is_saved = self._plan.is_due(env.iteration) or (is_last and self._plan.checkpoint_at_end)
-        save = env.model.save_model if is_saved else None
-        report_saved(self._plan.reported(logged), self._plan.filename, save)
+        is_saved = self._is_due(env.iteration) or (is_last and self.checkpoint_at_end)
+        report_saved(self._reported(logged), self.filename, env.model.save_model if is_saved else None)
 
 
 class TuneReportCallback(TuneReportCheckpointCallback):

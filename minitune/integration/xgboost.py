@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from xgboost import Booster
@@ -13,7 +14,8 @@ from minitune.checkpoint import Checkpoint
 from minitune.integration._metrics import Boosting, PostProcessing, Wanted, report_saved
 
 
-class TuneReportCheckpointCallback(TrainingCallback):  # type: ignore[misc]  # the library has no types
+@dataclass(eq=False)
+class TuneReportCheckpointCallback(Boosting, TrainingCallback):  # type: ignore[misc]  # without xgboost, it has no type
     """Reports the metrics of each round, named `<evaluation set>-<metric>`; pass it in `callbacks` of `xgboost.train`.
 
     At the end of the training, it reports the last model with the last metrics again, unless it has saved the model of
@@ -32,17 +34,10 @@ class TuneReportCheckpointCallback(TrainingCallback):  # type: ignore[misc]  # t
     """
 
     CHECKPOINT_NAME = "model.ubj"
+    filename: str = CHECKPOINT_NAME
 
-    def __init__(
-        self,
-        metrics: Wanted = None,
-        filename: str = CHECKPOINT_NAME,
-        frequency: int = 0,
-        checkpoint_at_end: bool = True,
-        results_postprocessing_fn: PostProcessing | None = None,
-    ):
-        super().__init__()
-        self._plan = Boosting(metrics, filename, frequency, checkpoint_at_end, results_postprocessing_fn)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._metrics: dict[str, Any] = {}
         self._saved_round = -1
 
@@ -57,18 +52,18 @@ class TuneReportCheckpointCallback(TrainingCallback):  # type: ignore[misc]  # t
     def after_iteration(self, model: Any, epoch: int, evals_log: Mapping[str, Mapping[str, list[Any]]]) -> bool:
         """Report a round; called by the library."""
         logged = {f"{part}-{name}": values[-1] for part, found in evals_log.items() for name, values in found.items()}
-        self._metrics = self._plan.reported(logged)
-        is_saved = self._plan.is_due(epoch) and isinstance(model, Booster)
+        self._metrics = self._reported(logged)
+        is_saved = self._is_due(epoch) and isinstance(model, Booster)
         if is_saved:
             self._saved_round = epoch
-        report_saved(self._metrics, self._plan.filename, model.save_model if is_saved else None)
+        report_saved(self._metrics, self.filename, model.save_model if is_saved else None)
         return False
 
     def after_training(self, model: Any) -> Any:
         """Report the last model if it is not saved yet; called by the library."""
         is_saved = not isinstance(model, Booster) or model.num_boosted_rounds() - 1 == self._saved_round
-        if self._plan.checkpoint_at_end and not is_saved:
-            report_saved(self._metrics, self._plan.filename, model.save_model)
+        if self.checkpoint_at_end and not is_saved:
+            report_saved(self._metrics, self.filename, model.save_model)
         return model
 
 

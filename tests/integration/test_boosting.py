@@ -1,6 +1,8 @@
-"""What the callbacks for gradient boosting have in common, without a library for it."""
+"""The base of the callbacks for gradient boosting, without a library for it."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -9,16 +11,30 @@ from minitune.integration._metrics import Boosting
 
 @pytest.mark.parametrize(("frequency", "saved"), [(0, []), (1, [0, 1, 2, 3, 4, 5, 6]), (3, [2, 5])])
 def test_every_so_many_rounds_the_model_is_saved(frequency: int, saved: list[int]) -> None:
-    plan = Boosting(None, "model", frequency, True, None)
-    assert [number for number in range(7) if plan.is_due(number)] == saved
+    callback = Boosting(frequency=frequency)
+    assert [number for number in range(7) if callback._is_due(number)] == saved
 
 
 def test_metrics_are_reported_under_the_names_that_are_wanted() -> None:
     logged = {"train-loss": 1.0, "eval-loss": 2.0}
-    assert Boosting(None, "model", 0, True, None).reported(logged) == logged
-    assert Boosting("eval-loss", "model", 0, True, None).reported(logged) == {"eval-loss": 2.0}
-    assert Boosting({"loss": "eval-loss"}, "model", 0, True, None).reported(logged) == {"loss": 2.0}
-    doubled = Boosting(["eval-loss"], "model", 0, True, lambda metrics: {"twice": metrics["eval-loss"] * 2})
-    assert doubled.reported(logged) == {"twice": 4.0}
+    assert Boosting()._reported(logged) == logged
+    assert Boosting("eval-loss")._reported(logged) == {"eval-loss": 2.0}
+    assert Boosting({"loss": "eval-loss"})._reported(logged) == {"loss": 2.0}
+    doubled = Boosting(["eval-loss"], results_postprocessing_fn=lambda metrics: {"twice": metrics["eval-loss"] * 2})
+    assert doubled._reported(logged) == {"twice": 4.0}
     with pytest.raises(KeyError, match="no metric 'acc' was logged; there are eval-loss, train-loss"):
-        Boosting({"eval-loss": "acc"}, "model", 0, True, None).reported(logged)
+        Boosting({"eval-loss": "acc"})._reported(logged)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"frequency": -1}, ValueError),
+        ({"frequency": 1.5}, ValueError),
+        ({"metrics": [3]}, TypeError),
+        ({"results_postprocessing_fn": 3}, TypeError),
+    ],
+)
+def test_wrong_arguments_are_refused(options: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error, match=next(iter(options))):
+        Boosting(**options)
