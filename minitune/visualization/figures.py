@@ -30,8 +30,6 @@ _CURVES, _POINTS, _PANELS, _BINS = 300, 3000, 8, 24
 _NONE = "(none)"
 """Shown for a parameter that a trial does not have, such as one of a group that was not drawn."""
 
-_Background = Callable[[list[float], list[float], list[float]], Any]
-
 RunLike = Any
 """A run's directory, its `ResultGrid`, `ExperimentAnalysis` or `RunHistory`."""
 
@@ -114,12 +112,10 @@ class _Axis:
     Attributes:
         places: The coordinate of each value. On a logarithmic axis, it is the logarithm to base 10.
         ticks: (coordinate, text) of the special ticks for categories, missing values and powers of ten.
-        is_categorical: Whether the coordinates are 0, 1, 2, ...
     """
 
     places: Callable[[Any], float]
     ticks: list[tuple[float, str]]
-    is_categorical: bool
 
     @classmethod
     def of(cls, values: Iterable[Any], has_missing: bool) -> _Axis:
@@ -129,7 +125,7 @@ class _Axis:
         if len(numbers) < len(distinct) or not numbers:
             texts = sorted({str(v) for v in distinct}) + ([_NONE] if has_missing else [])
             order = {text: float(i) for i, text in enumerate(texts)}
-            return cls(lambda v: order[_NONE if v is _Missing else str(v)], [(i, t) for t, i in order.items()], True)
+            return cls(lambda v: order[_NONE if v is _Missing else str(v)], [(i, t) for t, i in order.items()])
         low, high = min(numbers), max(numbers)
         is_log = low > 0 and high / low >= 100
         place: Callable[[Any], float] = math.log10 if is_log else float
@@ -143,12 +139,11 @@ class _Axis:
             ticks = [(at, f"{at:.3g}") for at in (first + i * (last - first) / 4 for i in range(5))]
         if has_missing:
             ticks.insert(0, (below, _NONE))
-        return cls(lambda v: below if v is _Missing else place(v), ticks, False)
+        return cls(lambda v: below if v is _Missing else place(v), ticks)
 
-    def layout(self, title: str) -> dict[str, Any]:
-        """The axis for a plot with x and y axes."""
-        ticks = {"tickvals": [p for p, _ in self.ticks], "ticktext": [t for _, t in self.ticks]} if self.ticks else {}
-        return {"title": {"text": title}, **ticks}
+    def layout(self) -> dict[str, Any]:
+        """The special ticks, in plotly's form."""
+        return {"tickvals": [p for p, _ in self.ticks], "ticktext": [t for _, t in self.ticks]} if self.ticks else {}
 
 
 class _Missing:
@@ -303,8 +298,7 @@ def plot_parallel_coordinate(
     dimensions: list[dict[str, Any]] = [{"label": history.metric, "values": [t.value for t in trials]}]
     for path in names:
         axis = _axis_of(trials, path)
-        ticks = {"tickvals": [p for p, _ in axis.ticks], "ticktext": [t for _, t in axis.ticks]} if axis.ticks else {}
-        dimensions.append({"label": path, "values": [_place(axis, t, path) for t in trials], **ticks})
+        dimensions.append({"label": path, "values": [_place(axis, t, path) for t in trials], **axis.layout()})
     line = {
         "color": [t.value for t in trials],
         "colorscale": _SCALE,
@@ -343,7 +337,7 @@ def plot_slice(
         axis = _axis_of(trials, path)
         places = [_place(axis, t, path) for t in trials]
         figure.add_trace(_points(places, [t.value for t in trials], trials, history, column == columns), 1, column)
-        figure.update_xaxes(axis.layout(path), row=1, col=column)
+        figure.update_xaxes(title=path, **axis.layout(), row=1, col=column)
     figure.update_yaxes(title=history.metric, row=1, col=1)
     return figure
 
@@ -381,7 +375,7 @@ def plot_contour(
         FileNotFoundError: If there is no run.
         ValueError: If there is no metric or mode, no such parameter, or only one of them.
     """
-    return _matrix(_history(run, metric, mode), params, "Contours", _contour_of_cells)
+    return _matrix(_history(run, metric, mode), params, "Contours", has_contours=True)
 
 
 def plot_rank(
@@ -400,16 +394,11 @@ def plot_rank(
         FileNotFoundError: If there is no run.
         ValueError: If there is no metric or mode, no such parameter, or only one of them.
     """
-    return _matrix(_history(run, metric, mode), params, "Ranks", None)
+    return _matrix(_history(run, metric, mode), params, "Ranks", has_contours=False)
 
 
-def _matrix(
-    history: RunHistory,
-    params: Sequence[str] | None,
-    title: str,
-    background: _Background | None,
-) -> Figure:
-    """A panel for each pair of parameters, with a point for each trial."""
+def _matrix(history: RunHistory, params: Sequence[str] | None, title: str, *, has_contours: bool) -> Figure:
+    """A panel for each pair of parameters, with a point for each trial, coloured by rank if there are no contours."""
     names = shown_params(history, params)
     names = names[:4] if params is None else names
     require(len(names) >= 2, "params: at least two parameters that took more than one value", names)
@@ -425,25 +414,24 @@ def _matrix(
     figure.update_layout(height=max(450, 360 * math.ceil(len(pairs) / columns)))
     for at, (x, y) in enumerate(pairs):
         row, column = at // columns + 1, at % columns + 1
-        behind = background(places[x], places[y], [t.value for t in trials]) if background is not None else None
-        if behind is not None:
-            behind.update(colorscale=_SCALE, reversescale=history.mode == "min", showscale=at == 0)
-            behind.update(colorbar={"title": {"text": history.metric}})
-            figure.add_trace(behind, row, column)
         marker: dict[str, Any] = {"size": 6, "line": {"width": 0.5, "color": "grey"}}
-        if behind is None:
-            marker |= {"color": ranks, "colorscale": "RdYlBu_r", "showscale": at == 0, "colorbar": {"title": "rank"}}
-        else:
+        if has_contours:
+            contours = _contours(places[x], places[y], [t.value for t in trials])
+            contours.update(colorscale=_SCALE, reversescale=history.mode == "min", showscale=at == 0)
+            contours.update(colorbar={"title": {"text": history.metric}})
+            figure.add_trace(contours, row, column)
             marker |= {"color": "black", "opacity": 0.5}
+        else:
+            marker |= {"color": ranks, "colorscale": "RdYlBu_r", "showscale": at == 0, "colorbar": {"title": "rank"}}
         hover = [_hover(t, history) for t in trials]
         points = {"x": places[x], "y": places[y], "mode": "markers", "marker": marker, "text": hover}
         figure.add_trace(plotly_objects().Scatter(**points, hoverinfo="text"), row, column)
-        figure.update_xaxes(axes[x].layout(x), row=row, col=column)
-        figure.update_yaxes(axes[y].layout(y), row=row, col=column)
+        figure.update_xaxes(title=x, **axes[x].layout(), row=row, col=column)
+        figure.update_yaxes(title=y, **axes[y].layout(), row=row, col=column)
     return figure
 
 
-def _contour_of_cells(x: list[float], y: list[float], z: list[float]) -> Any:
+def _contours(x: list[float], y: list[float], z: list[float]) -> Any:
     """The mean of `z` in the cells of a grid over `x` and `y`; empty cells are filled from their neighbours."""
     sums: dict[tuple[int, int], list[float]] = {}
     low, cells = (min(x, default=0.0), min(y, default=0.0)), []
