@@ -1,4 +1,4 @@
-"""A trainable to try things out with."""
+"""A trainable for experiments and tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MyTrainableClass(Trainable):
     """Its `episode_reward_mean` rises along a hyperbolic tangent.
 
     The configuration may have `width` and `height` of the curve (default 1), `sleep` (seconds for each step),
-    `mock_error` (it fails in its second step) and `persistent_error` (it does so after a restore, too).
+    `mock_error` (the second step fails) and `persistent_error` (it also fails after a restore).
     """
 
     def setup(self, config: dict[str, Any]) -> None:
@@ -34,7 +34,7 @@ class MyTrainableClass(Trainable):
         """One step along the curve.
 
         Raises:
-            RuntimeError: If it is to fail.
+            RuntimeError: If the configuration asks for a failure.
         """
         if self._fails and self.timestep > 0 and (self._fails_again or not self.restored):
             raise RuntimeError(f"failing on purpose in step {self.timestep + 1}")
@@ -50,7 +50,7 @@ class MyTrainableClass(Trainable):
             json.dump({"timestep": self.timestep}, file)
 
     def load_checkpoint(self, checkpoint: Any) -> None:
-        """Go on at the saved step."""
+        """Continue at the saved step."""
         with open(os.path.join(checkpoint, "checkpoint"), encoding="utf-8") as file:
             self.timestep = json.load(file)["timestep"]
         self.restored = True

@@ -1,4 +1,4 @@
-"""Nested dicts: to one level and back, merged, and looked up."""
+"""Nested dicts: flatten, unflatten, merge and look up."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from minitune.result import unflatten
 def flatten_dict(
     dt: Mapping[str, Any], delimiter: str = "/", prevent_delimiter: bool = False, flatten_list: bool = False
 ) -> dict[str, Any]:
-    """Turn nested dicts into one level: `{"a": {"b": 1}}` becomes `{"a/b": 1}`, level by level.
+    """Flatten nested dicts, level by level: `{"a": {"b": 1}}` becomes `{"a/b": 1}`.
 
-    Unlike what is done with results (`minitune.result.flatten`), empty dicts vanish and lists can be flattened too.
+    Unlike `minitune.result.flatten`, this leaves out empty dicts, and it can also flatten lists.
 
     Args:
-        dt: A nested dict; it stays as it is.
+        dt: A nested dict; it is not changed.
         delimiter: The text between the parts of a key.
-        prevent_delimiter: Refuse keys that contain the delimiter, which `unflatten_dict` would split.
+        prevent_delimiter: Refuse keys that contain the delimiter, because `unflatten_dict` would split them.
         flatten_list: Flatten lists as well; positions become keys.
 
     Raises:
-        ValueError: If a key contains the delimiter and must not.
+        ValueError: If `prevent_delimiter` is set and a key contains the delimiter.
     """
     flat: dict[str, Any] = {}
     level: list[tuple[str, Any]] = [("", dt)]
@@ -46,11 +46,11 @@ def unflatten_dict(dt: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any
     """Undo `flatten_dict`, except for lists.
 
     Args:
-        dt: A dict of one level; it stays as it is. All levels of the result are of its class.
-        delimiter: Where keys are split.
+        dt: A flat dict; it is not changed. All levels of the result have its class.
+        delimiter: The text at which keys are split.
 
     Raises:
-        TypeError: If one key leads through the value of another.
+        TypeError: If the path of a key leads through the value of another key.
     """
     return unflatten(dt, delimiter)
 
@@ -71,10 +71,10 @@ def deep_update(
     """Update `original` in place, level by level where both sides are dicts.
 
     Args:
-        original: What is updated.
+        original: The dict to update.
         new_dict: The new values.
-        new_keys_allowed: Whether keys that `original` does not have may come in, at any level.
-        allow_new_subkey_list: Keys of the first level below which new keys may come in all the same.
+        new_keys_allowed: Whether new keys may be added, at any level.
+        allow_new_subkey_list: Keys of the first level. New keys may be added below them in any case.
         override_all_if_type_changes: Keys of the first level whose dict is replaced as a whole if its `"type"` changes.
         override_all_key_list: Keys whose value is always replaced as a whole.
 
@@ -82,7 +82,7 @@ def deep_update(
         `original`.
 
     Raises:
-        KeyError: If a key is new and must not be.
+        KeyError: If a key is new and new keys are not allowed.
     """
     whole = override_all_key_list or ()
     for key, value in new_dict.items():
@@ -108,11 +108,12 @@ def unflattened_lookup(
     Args:
         flat_key: The path, or an existing key that contains the delimiter.
         lookup: Nested dicts and lists.
-        delimiter: Where the path is split.
+        delimiter: The text at which the path is split.
         **kwargs: `default`: the value to return if there is nothing at the path.
 
     Raises:
-        KeyError: If there is nothing, and no `default`.
+        KeyError: If there is nothing at the path, and no `default`.
+        TypeError: If there is another keyword.
     """
     if unknown := set(kwargs) - {"default"}:
         raise TypeError(f"unflattened_lookup() does not know {', '.join(sorted(unknown))}")

@@ -1,14 +1,18 @@
-"""The small run that the commands are tried on."""
+"""The small run that the commands are tried on, and the type of what runs them."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from kit import fit
 
 from minitune import Checkpoint, ResultGrid, get_checkpoint, grid_search, report
+
+Minitune = Callable[..., tuple[int, str, str]]
+"""The fixture `minitune`: it runs a command, and gives exit status, output and errors."""
 
 
 def train(config: dict[str, Any]) -> None:

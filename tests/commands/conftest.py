@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_runs import fit_three
+from command_runs import Minitune, fit_three
 
 from minitune import cli
 
@@ -26,7 +25,7 @@ def minitune(
     storage_of_its_own: None,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> Callable[..., tuple[int, str, str]]:
+) -> Minitune:
     """Runs a command, in this process, with that storage; gives exit status, output and errors."""
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(storage))
 

@@ -16,15 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import train
-from kit import Script, fit, report_state, restored_state
+from command_runs import Minitune, train
+from kit import REPOSITORY, Script, files_below, fit, report_state, restored_state
 
 from minitune import (
     Checkpoint,
-    FailureConfig,
-    RunConfig,
-    TuneConfig,
-    Tuner,
     get_checkpoint,
     get_context,
     grid_search,
@@ -36,16 +32,9 @@ from minitune._run import run_experiments
 from minitune.analysis import ExperimentAnalysis
 from minitune.schedulers import PopulationBasedTraining
 
-Minitune = Callable[..., tuple[int, str, str]]
-
-
-def content(directory: Path) -> dict[str, bytes]:
-    """All files below a directory."""
-    return {str(path): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
-
 
 def test_a_failed_trial_fails_again_and_the_run_stays_as_it_is(minitune: Minitune, storage: Path) -> None:
-    before, cwd, env = content(storage), os.getcwd(), dict(os.environ)
+    before, cwd, env = files_below(storage), os.getcwd(), dict(os.environ)
     status, out, err = minitune("rerun", "run", "2")
 
     assert status == 3
@@ -56,7 +45,7 @@ def test_a_failed_trial_fails_again_and_the_run_stays_as_it_is(minitune: Minitun
     assert out.endswith("failed again after 2 reports; --pdb opens the debugger there\n")
     assert err.startswith("Traceback")
     assert "minitune/trainable" not in err
-    assert (content(storage), os.getcwd(), dict(os.environ)) == (before, cwd, env)
+    assert (files_below(storage), os.getcwd(), dict(os.environ)) == (before, cwd, env)
 
 
 def test_a_trial_that_ended_well_does_again(minitune: Minitune, tmp_path: Path) -> None:
@@ -75,10 +64,8 @@ def test_a_trial_of_a_larger_machine_is_run_again_here(
 ) -> None:
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "4096")
     monkeypatch.setenv("MINITUNE_RESOURCES", '{"spot": 2}')
-    Tuner(
-        with_resources(lambda config: {"x": 1}, {"cpu": 4096, "spot": 2}),
-        run_config=RunConfig(name="large", storage_path=str(tmp_path), verbose=0),
-    ).fit()
+    trainable = with_resources(lambda config: {"x": 1}, {"cpu": 4096, "spot": 2})
+    fit(trainable, name="large", storage_path=tmp_path)
     monkeypatch.delenv("MINITUNE_NUM_CPUS")
     monkeypatch.delenv("MINITUNE_RESOURCES")
 
@@ -89,15 +76,7 @@ def test_a_trial_of_a_larger_machine_is_run_again_here(
 
 
 def test_a_retry_is_run_again_from_the_checkpoint_that_it_began_at(minitune: Minitune, tmp_path: Path) -> None:
-    grid = Tuner(
-        train,
-        param_space={"x": 2},
-        tune_config=TuneConfig(executor="inline"),
-        run_config=RunConfig(
-            name="retried", storage_path=str(tmp_path), verbose=0, failure_config=FailureConfig(max_failures=1)
-        ),
-    ).fit()
-    path = grid.experiment_path
+    path = fit(train, {"x": 2}, max_failures=1, storage_path=tmp_path).experiment_path
 
     status, out, _ = minitune("rerun", path, "0")
     assert (status, "checkpoint_000001" in out, "iteration" in out) == (3, True, False)
@@ -144,15 +123,11 @@ def test_a_trial_that_was_given_another_ones_checkpoint_begins_there(minitune: M
     scheduler = PopulationBasedTraining(
         time_attr="training_iteration", perturbation_interval=2, hyperparam_mutations={"speed": [1, 2, 4]}
     )
-    grid = Tuner(
-        climb,
-        param_space={"speed": grid_search([1, 4])},
-        tune_config=TuneConfig(metric="height", mode="max", executor="inline", scheduler=scheduler, seed=1),
-        run_config=RunConfig(name="climbed", storage_path=str(tmp_path), verbose=0),
-    ).fit()
+    settings = {"metric": "height", "mode": "max", "scheduler": scheduler, "seed": 1, "storage_path": tmp_path}
+    grid = fit(climb, {"speed": grid_search([1, 4])}, **settings)
     assert any(decision.action == "EXPLOIT" for decision in grid[0].decisions)
 
-    status, out, _ = minitune("rerun", tmp_path / "climbed", "0")
+    status, out, _ = minitune("rerun", grid.experiment_path, "0")
     assert status == 0
     assert f"start   at {grid[1].path}" in out
     assert out.splitlines()[-2:] == [f"iteration 6: height={grid[0].metrics['height']:g}", out.splitlines()[-1]]
@@ -163,13 +138,8 @@ def needs_values(config: dict[str, Any], values: list[int]) -> dict[str, Any]:
 
 
 def test_values_that_are_not_kept_come_from_the_script(minitune: Minitune, tmp_path: Path) -> None:
-    Tuner(
-        with_parameters(needs_values, values=[1, 2]),
-        param_space={"x": 1},
-        tune_config=TuneConfig(executor="inline"),
-        run_config=RunConfig(name="bound", storage_path=str(tmp_path), verbose=0),
-    ).fit()
-    status, _, err = minitune("rerun", tmp_path / "bound", "0")
+    grid = fit(with_parameters(needs_values, values=[1, 2]), {"x": 1}, storage_path=tmp_path)
+    status, _, err = minitune("rerun", grid.experiment_path, "0")
 
     assert status == 1
     assert "it has bound values" in err
@@ -273,11 +243,11 @@ def test_a_trial_that_spoils_its_checkpoint_spoils_a_copy(minitune: Minitune, tm
     run = Path(fit(spoils_its_checkpoint, max_failures=1, storage_path=tmp_path).experiment_path)
     (state,) = run.glob("*/checkpoint_000001/state")
     state.write_text("2")  # as it was before the run itself has spoiled it
-    before = content(run)
+    before = files_below(run)
     for _ in range(2):
         status, out, _ = minitune("rerun", run, "0")
         assert (status, "checkpoint_000001" in out, "iteration" in out) == (3, True, False)
-        assert content(run) == before
+        assert files_below(run) == before
 
 
 TRAINED = """
@@ -345,7 +315,7 @@ def test_the_debugger_has_the_terminal(script: Script, bound_s: Callable[[float]
         [sys.executable, "-m", "minitune", "rerun", "bad", "1", "--pdb"],
         bound_s(20),
         MINITUNE_STORAGE_PATH=str(script.storage),
-        PYTHONPATH=str(Path(__file__).parents[2]),
+        PYTHONPATH=str(REPOSITORY),
         BREAK="1",
     )
     try:
@@ -509,12 +479,8 @@ def half(config: dict[str, Any]) -> None:
 
 
 def test_a_run_goes_on_with_what_it_has_kept(minitune: Minitune, tmp_path: Path) -> None:
-    Tuner(
-        half,
-        param_space={"x": grid_search([0, 1]), "flag": str(tmp_path / "flag")},
-        tune_config=TuneConfig(executor="inline"),
-        run_config=RunConfig(name="half", storage_path=str(tmp_path), verbose=0),
-    ).fit()
+    space = {"x": grid_search([0, 1]), "flag": str(tmp_path / "flag")}
+    fit(half, space, name="half", storage_path=tmp_path)
 
     status, out, _ = minitune("resume", tmp_path / "half")
     assert (status, "1 have failed and are not run again" in out) == (3, True)
@@ -585,12 +551,7 @@ def returns_a_list(config: dict[str, Any]) -> list[int]:
 
 
 def test_what_a_function_must_not_return_is_told_without_our_frames(minitune: Minitune, tmp_path: Path) -> None:
-    Tuner(
-        returns_a_list,
-        tune_config=TuneConfig(executor="inline"),
-        run_config=RunConfig(name="list", storage_path=str(tmp_path), verbose=0),
-    ).fit()
-    _, out, _ = minitune("show", tmp_path / "list", "0")
+    _, out, _ = minitune("show", fit(returns_a_list, storage_path=tmp_path).experiment_path, "0")
 
     (line,) = [line for line in out.splitlines() if line.startswith("  ValueError: ")]
     assert line.endswith(f"(returns_a_list, {__file__}, line {returns_a_list.__code__.co_firstlineno})")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-Minitune = Callable[..., tuple[int, str, str]]
+from command_runs import Minitune
 
 
 def damaged(storage: Path, path: Path, damage: str) -> Path:

@@ -1,4 +1,4 @@
-"""`minitune doctor`: what it takes for a fault, and what not: a living run is none, a killed one is."""
+"""`minitune doctor`: it tells what there is, and what is a fault: a living run is none, a killed one is."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from command_runs import Minitune
 from kit import Script, counting, cut, descendants_of, fit
 
 LIVE = """
@@ -35,6 +37,26 @@ def doctor(script: Script) -> dict[str, Any]:
 def about_runs(told: dict[str, Any]) -> list[str]:
     """The warnings about runs; not those about the machine, on which other tests kill drivers at the same time."""
     return [text for text in told["warnings"] if "run" in text and "whose driver is gone" not in text]
+
+
+def test_the_doctor_tells_what_there_is(minitune: Minitune, storage: Path) -> None:
+    status, out, _ = minitune("doctor", "--json", "--no-trial")
+    told = json.loads(out)
+
+    assert (status, told["problems"]) == (0, [])
+    assert told["cpus"]["usable"] >= 1
+    assert told["storage"]["path"] == str(storage)
+    assert set(told["needed"]) == {"cloudpickle", "psutil"}
+
+
+def test_the_doctor_says_what_is_broken(minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path / "file" / "runs"))
+    status, out, _ = minitune("doctor", "--no-trial")
+
+    assert status == 1
+    assert "broken: " in out
+    assert "set MINITUNE_STORAGE_PATH" in out
 
 
 def test_a_living_run_is_no_leftover_and_a_killed_one_is(script: Script) -> None:

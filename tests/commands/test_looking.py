@@ -6,18 +6,15 @@ import csv
 import json
 import pickle
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_runs import fit_three, train
-from kit import fit
+from command_runs import Minitune, fit_three, train
+from kit import fit, make_tuner, restore
 
 import minitune as tune
-from minitune import ResultGrid, RunConfig, TuneConfig, Tuner
+from minitune import ResultGrid
 from minitune.analysis import ExperimentAnalysis
-
-Minitune = Callable[..., tuple[int, str, str]]
 
 
 def rows(minitune: Minitune, *arguments: str) -> list[dict[str, object]]:
@@ -168,14 +165,8 @@ def test_ls_lists_runs_the_newest_first_or_the_trials_of_one(minitune: Minitune,
 def test_runs_are_put_side_by_side(minitune: Minitune, tmp_path: Path) -> None:
     for name, values in (("first", [3, 1]), ("second", [2, 5])):
         space = {"x": tune.grid_search(values)}
-        fit(
-            lambda config: {"loss": config["x"]},
-            space,
-            storage_path=str(tmp_path),
-            name=name,
-            metric="loss",
-            mode="min",
-        )
+        settings = {"metric": "loss", "mode": "min", "storage_path": tmp_path}
+        fit(lambda config: {"loss": config["x"]}, space, name=name, **settings)
     paths = (tmp_path / "first", tmp_path / "second")
     status, out, _ = minitune("compare", *paths)
     assert status == 0
@@ -248,13 +239,10 @@ def test_a_metric_may_be_nested_and_have_a_slash_in_its_name(minitune: Minitune,
     def train(config: dict[str, float]) -> dict[str, dict[str, float]]:
         return {"eval": {"acc/top1": config["x"]}}
 
-    name, storage = "eval/acc/top1", str(tmp_path)
-    goal = TuneConfig(metric=name, mode="max")
-    Tuner(
-        train, param_space={"x": 0.5}, tune_config=goal, run_config=RunConfig(name="slash", storage_path=storage)
-    ).fit()
+    name = "eval/acc/top1"
+    grid = fit(train, {"x": 0.5}, metric=name, mode="max", storage_path=tmp_path)
 
-    assert f"{name}=0.5\n" in minitune("show", tmp_path / "slash")[1]
+    assert f"{name}=0.5\n" in minitune("show", grid.experiment_path)[1]
 
 
 def third(config: dict[str, float]) -> dict[str, float]:
@@ -289,26 +277,6 @@ def test_watching_a_run_that_has_ended_tells_how(minitune: Minitune, storage: Pa
     assert out.endswith(f"{storage / 'run'}: finished\n")
 
 
-def test_the_doctor_tells_what_there_is(minitune: Minitune, storage: Path) -> None:
-    status, out, _ = minitune("doctor", "--json", "--no-trial")
-    told = json.loads(out)
-
-    assert (status, told["problems"]) == (0, [])
-    assert told["cpus"]["usable"] >= 1
-    assert told["storage"]["path"] == str(storage)
-    assert set(told["needed"]) == {"cloudpickle", "psutil"}
-
-
-def test_the_doctor_says_what_is_broken(minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path / "file" / "runs"))
-    status, out, _ = minitune("doctor", "--no-trial")
-
-    assert status == 1
-    assert "broken: " in out
-    assert "set MINITUNE_STORAGE_PATH" in out
-
-
 def test_looking_unpickles_nothing(minitune: Minitune, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object, **kwargs: object) -> None:
         raise AssertionError("something is unpickled")
@@ -330,10 +298,9 @@ def test_driver_watch_and_summary_give_one_duration(
 ) -> None:
     """Of a run that was resumed, that of its last part."""
     monkeypatch.setenv("MINITUNE_ENDED_RUNS", str(tmp_path / "ended"))
-    run_config = RunConfig(name="timed", storage_path=str(tmp_path))
-    tuner = Tuner(train, param_space={"x": 1}, tune_config=TuneConfig(executor="inline"), run_config=run_config)
+    tuner = make_tuner(train, {"x": 1}, name="timed", storage_path=tmp_path, verbose=None)
     for part in range(parts):
-        (Tuner.restore(str(tmp_path / "timed"), train, add_samples=1) if part else tuner).fit()
+        (restore(train, path=tmp_path / "timed", add_samples=1) if part else tuner).fit()
         *_, block, total = seconds_of(capsys.readouterr().out)
     assert block == total
     assert seconds_of(minitune("watch", tmp_path / "timed")[1]) == [total]
@@ -363,3 +330,15 @@ def test_a_beginning_of_an_id_may_look_like_a_number(
     status, out, _ = minitune("show", tmp_path / "one", "12345")
     assert status == 0
     assert out.startswith("trial           0 (12345_00000)\n")
+
+
+def fails_at_length(config: dict[str, float]) -> None:
+    raise ValueError("the shapes do not fit\n  left:  3\n  right: 4")
+
+
+def test_an_error_of_many_lines_is_told_by_its_first(minitune: Minitune, tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    fit_three(tmp_path, fails_at_length)
+
+    for command in (["show", run], ["show", run, "0"], ["explain", run], ["rerun", run, "0"]):
+        assert ": ValueError: the shapes do not fit\n" in minitune(*command)[1]

@@ -6,17 +6,15 @@ import csv
 import json
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_runs import Minitune
 from kit import fit
 
 from minitune import ExperimentAnalysis, Result, ResultGrid, Stopper, grid_search, report, uniform
 from minitune.output.summary import Summary
-
-Minitune = Callable[..., tuple[int, str, str]]
 
 
 class AfterTheFirst(Stopper):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-Command = Callable[..., tuple[int, str, str]]
+from command_runs import Minitune
 
 GOOD = """\
 import os, ray
@@ -40,7 +38,7 @@ text = "from ray import tune"
 """
 
 
-def test_a_script_is_changed_in_its_imports_alone_and_runs(minitune: Command, tmp_path: Path) -> None:
+def test_a_script_is_changed_in_its_imports_alone_and_runs(minitune: Minitune, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(GOOD)
     status, out, err = minitune("port", script)
@@ -75,7 +73,7 @@ def test_a_script_is_changed_in_its_imports_alone_and_runs(minitune: Command, tm
         ("from ray import tune\ntune.run('PPO')", "2: no trainable is registered as 'PPO'"),
     ],
 )
-def test_what_is_missing_is_listed_with_its_line(minitune: Command, tmp_path: Path, lines: str, text: str) -> None:
+def test_what_is_missing_is_listed_with_its_line(minitune: Minitune, tmp_path: Path, lines: str, text: str) -> None:
     script = tmp_path / "script.py"
     script.write_text(lines)
     status, _, err = minitune("port", script)
@@ -85,7 +83,7 @@ def test_what_is_missing_is_listed_with_its_line(minitune: Command, tmp_path: Pa
     assert err.count("\n") == 1
 
 
-def test_what_is_no_script_of_ray_is_said(minitune: Command, tmp_path: Path) -> None:
+def test_what_is_no_script_of_ray_is_said(minitune: Minitune, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("print(1)\n")
     assert minitune("port", script) == (0, "", f"{script} imports nothing of Ray\n")
