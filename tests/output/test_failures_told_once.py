@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import Script
+from kit import Script, fit, make_tuner, resume
 
 import minitune as tune
-from minitune import Callback, RunConfig, TuneConfig, TuneError, Tuner
+from minitune import Callback, TuneError
 from minitune.output.live import Snapshot
 from minitune.output.reporters import LiveReporter
 
@@ -111,8 +111,7 @@ def test_one_that_lacks_the_metric_alone_is_shown_at_the_end(capsys: pytest.Capt
     def lacks(config: dict[str, Any]) -> None:
         tune.report({"loss": 1} if config["x"] else {"los": 1})
 
-    config = TuneConfig("min", "loss", executor="inline")
-    Tuner(lacks, param_space={"x": tune.grid_search([1, 0])}, tune_config=config).fit()
+    fit(lacks, {"x": tune.grid_search([1, 0])}, metric="loss", mode="min", verbose=None)
     assert capsys.readouterr().out.count("Did you mean 'los'?") == 1
 
 
@@ -125,10 +124,8 @@ def fails(config: dict[str, Any]) -> None:
         raise ValueError(f"no {config['x']}")
 
 
-def fit(storage: Path, raises: bool = False, **run: Any) -> None:
-    run_config = RunConfig(storage_path=str(storage), **run)
-    space = {"x": tune.grid_search([0, 1, 1, 2])}
-    tuner = Tuner(fails, param_space=space, tune_config=TuneConfig(executor="inline"), run_config=run_config)
+def fit_failing(raises: bool = False, **run: Any) -> None:
+    tuner = make_tuner(fails, {"x": tune.grid_search([0, 1, 1, 2])}, **{"name": None, "verbose": None, **run})
     tuner.fit(raise_on_failed_trial=raises)
 
 
@@ -136,17 +133,17 @@ def fit(storage: Path, raises: bool = False, **run: Any) -> None:
 def test_a_run_that_shows_nothing_leaves_one_record_of_its_failures(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, silent: dict[str, Any]
 ) -> None:
-    fit(tmp_path, **silent)
+    fit_failing(storage_path=tmp_path, **silent)
     (record,) = caplog.records
     assert (record.name, record.levelno) == ("minitune", logging.ERROR)
     begin = "3 of 4 trials failed: 2 x ValueError: no 1; 1 x ValueError: no 2 ("
     assert record.getMessage().startswith(begin + str(tmp_path))
 
 
-def test_a_run_that_shows_or_raises_its_failures_logs_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    fit(tmp_path, verbose=1)
+def test_a_run_that_shows_or_raises_its_failures_logs_none(caplog: pytest.LogCaptureFixture) -> None:
+    fit_failing(verbose=1)
     with pytest.raises(TuneError, match=r"3 of 4 trials failed; the first of them: trial .* ValueError: no 1"):
-        fit(tmp_path, raises=True, verbose=0)
+        fit_failing(raises=True, verbose=0)
     with pytest.raises(TuneError):
         tune.run(fails, config={"x": 1}, verbose=0)
     assert caplog.messages == []
@@ -183,7 +180,7 @@ class Views(LiveReporter):
 
 
 @pytest.mark.parametrize("executor", ["inline", "local"])
-def test_errors_of_the_part_before_are_told_by_their_own_lines(tmp_path: Path, executor: str) -> None:
+def test_errors_of_the_part_before_are_told_by_their_own_lines(executor: str) -> None:
     def failing(config: dict[str, Any]) -> None:
         tune.report({"n": 1})
         if config["x"] in (1, 2):
@@ -194,15 +191,12 @@ def test_errors_of_the_part_before_are_told_by_their_own_lines(tmp_path: Path, e
             os._exit(3)
 
     space = {"x": tune.grid_search([1, 2, 3, 4, 5])}
-    settings = TuneConfig(executor=executor, max_concurrent_trials=1)
-    quiet = RunConfig(name="run", storage_path=str(tmp_path), verbose=0, callbacks=[Broken()])
+    settings: dict[str, Any] = {"executor": executor, "max_concurrent_trials": 1}
     with pytest.raises(KeyboardInterrupt):
-        Tuner(failing, param_space=space, tune_config=settings, run_config=quiet).fit()
+        fit(failing, space, callbacks=[Broken()], **settings)
 
     views = Views()
-    Tuner.restore(
-        str(tmp_path / "run"), failing, tune_config=settings, run_config=RunConfig(progress_reporter=views)
-    ).fit()
+    resume(failing, progress_reporter=views, verbose=None, **settings)
     assert views.first is not None
     errors = [(kind.count, kind.text) for kind in views.first.errors]
     assert errors[:2] == [(2, "ValueError: no 2"), (1, "OSError: another one")]

@@ -19,7 +19,7 @@ from kit import fit, make_trial, run_path
 from terminal import Terminal
 
 import minitune as tune
-from minitune import Callback, CLIReporter, TuneConfig, Tuner
+from minitune import Callback, CLIReporter
 from minitune.base.text import cut, cut_front, duration, one_line, width_of, without_moves
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
@@ -387,7 +387,7 @@ def test_a_pipe_gets_few_lines(capfd: pytest.CaptureFixture[str]) -> None:
 def test_one_draw_from_a_space_is_worth_a_hint(
     space: Any, count: int, is_hinted: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Tuner(train, param_space=space, tune_config=TuneConfig(num_samples=count, executor="inline")).fit()
+    fit(train, space, num_samples=count, verbose=None)
     assert ("hint: one configuration is drawn" in capsys.readouterr().out) is is_hinted
 
 
@@ -415,7 +415,7 @@ def test_one_draw_from_a_space_is_worth_a_hint(
 def test_what_a_space_holds_by_mistake_is_worth_a_hint(
     space: Any, hint: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Tuner(train, param_space=space, tune_config=TuneConfig(num_samples=2, executor="inline")).fit()
+    fit(train, space, num_samples=2, verbose=None)
     text = capsys.readouterr().out
     assert hint is None or hint in text
     assert text.count("hint: ") == (hint is not None)
@@ -430,8 +430,7 @@ def silent(config: dict[str, Any]) -> None:
 def test_a_run_without_a_result_is_worth_a_hint(
     space: list[int], is_hinted: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = TuneConfig(executor="inline")
-    Tuner(silent, param_space={"x": tune.grid_search(space)}, tune_config=config).fit()
+    fit(silent, {"x": tune.grid_search(space)}, verbose=None)
     assert ("hint: no trial has reported a result" in capsys.readouterr().out) is is_hinted
 
 

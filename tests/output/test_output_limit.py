@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import fit
 
-from minitune import RunConfig, Tuner, report
+from minitune import report
 from minitune.output.trial_output import cut_middle
 
 NOTE = re.compile(rb"\[minitune: (\S+) MB of output are left out here\]\n")
@@ -63,12 +64,12 @@ def flood(config: dict[str, Any]) -> None:
 
 
 def test_a_trial_that_floods_its_output_is_held_in_bounds_and_one_warning_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("MINITUNE_OUTPUT_LIMIT_MB", "1")
     before = set(threading.enumerate())
     with caplog.at_level(logging.WARNING, logger="minitune"):
-        (result,) = Tuner(flood, run_config=RunConfig(storage_path=str(tmp_path), verbose=0)).fit()
+        (result,) = fit(flood, executor="local")
     data = Path(result.path, "stdout").read_bytes()
 
     assert result.error is None
@@ -79,7 +80,7 @@ def test_a_trial_that_floods_its_output_is_held_in_bounds_and_one_warning_says_s
 
 
 @pytest.mark.parametrize("value", ["much", "-1"])
-def test_the_limit_is_a_number(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_is_a_number(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINITUNE_OUTPUT_LIMIT_MB", value)
     with pytest.raises(ValueError, match="MINITUNE_OUTPUT_LIMIT_MB must be a number >= 0"):
-        Tuner(flood, run_config=RunConfig(storage_path=str(tmp_path), verbose=0)).fit()
+        fit(flood, executor="local")

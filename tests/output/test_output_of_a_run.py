@@ -17,7 +17,7 @@ import pytest
 from kit import fit, make_tuner, run_path
 
 import minitune as tune
-from minitune import CLIReporter, ProgressReporter, Result
+from minitune import CLIReporter, ProgressReporter, Result, ResultGrid
 from minitune.experiment.trial import Trial
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback, LoggerCallback
 from minitune.output.reporters import JupyterNotebookReporter
@@ -38,6 +38,10 @@ def talk(config: dict[str, Any]) -> None:
     )
 
 
+def fit_train(space: Any = None, **settings: Any) -> ResultGrid:
+    return fit(train, space, metric="loss", mode="min", **settings)
+
+
 def lines_of(result: Result, name: str) -> list[str]:
     return Path(result.path, name).read_text(encoding="utf-8").splitlines()
 
@@ -48,7 +52,7 @@ def lines_of(result: Result, name: str) -> list[str]:
 @pytest.mark.parametrize("variable", ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "MINITUNE_DISABLE_AUTO_CALLBACK_LOGGERS"])
 def test_no_loggers_but_those_that_were_passed(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable, "1")
-    (result,) = fit(train, metric="loss", mode="min", callbacks=[CSVLoggerCallback()])
+    (result,) = fit_train(callbacks=[CSVLoggerCallback()])
     assert Path(result.path, "progress.csv").exists()
     assert not Path(result.path, "result.json").exists()
     assert result.metrics["loss"] == 1
@@ -59,7 +63,7 @@ def test_a_logger_that_was_passed_is_not_doubled() -> None:
         def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
             super().log_trial_result(iteration, trial, {"only": result["loss"]})
 
-    (result,) = fit(train, metric="loss", mode="min", callbacks=[JsonLoggerCallback(), Mine()])
+    (result,) = fit_train(callbacks=[JsonLoggerCallback(), Mine()])
     assert len(lines_of(result, "result.json")) == 2
     assert lines_of(result, "progress.csv") == ["only", "0", "1"]
 
@@ -83,10 +87,16 @@ def test_a_logger_as_users_write_them() -> None:
             file.write(f"{trial.status} {failed} {trial.evaluated_params}\n")
             file.close()
 
-    results = fit(train, metric="loss", mode="min", space={"x": tune.grid_search([1, 2])}, callbacks=[Log()])
+    results = fit_train({"x": tune.grid_search([1, 2])}, callbacks=[Log()])
     assert [line.split(" ", 1)[1] for line in lines_of(results[0], "log.txt")[:2]] == ['{"x": 1} 1', '{"x": 1} 2']
     assert lines_of(results[0], "log.txt")[2] == "RUNNING False {'x': 1}"
     assert lines_of(results[1], "log.txt") == ["ERROR True {'x': 2}"]
+
+
+def test_tensorboard_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with pytest.raises(ImportError, match=r"pip install 'minitune\[tensorboard\]'"):
+        tune.logger.TBXLoggerCallback()
 
 
 # -- errors and output of trials ---------------------------------------------------------------------------------------
@@ -95,7 +105,7 @@ def test_a_logger_as_users_write_them() -> None:
 @pytest.mark.parametrize("is_full", [False, True])
 def test_tracebacks_hide_our_own_frames_unless_asked_for(is_full: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_AIR_FULL_TRACEBACKS", str(int(is_full)))
-    (result,) = fit(train, metric="loss", mode="min", space={"x": 2})
+    (result,) = fit_train({"x": 2})
     text = "\n".join(lines_of(result, "error.txt"))
     assert text.startswith("Failure # 1 (occurred at 2")
     assert text.endswith("ValueError: no <good> ünïcode")
@@ -151,17 +161,31 @@ def test_the_old_name_of_that_setting(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_level_0_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     for reporter in (None, CLIReporter()):
-        fit(train, metric="loss", mode="min", space={"x": tune.grid_search([1, 2])}, progress_reporter=reporter)
+        fit_train({"x": tune.grid_search([1, 2])}, progress_reporter=reporter)
     assert capfd.readouterr() == ("", "")
 
 
 def test_level_1_in_a_pipe(capfd: pytest.CaptureFixture[str]) -> None:
-    fit(train, metric="loss", mode="min", space={"x": tune.grid_search([1, 2])}, verbose=1)
+    fit_train({"x": tune.grid_search([1, 2])}, verbose=1)
     text = capfd.readouterr().out
     assert " s: 1 finished, 1 failed\n" in text
     assert text.count("ValueError: no <good> ünïcode") == 2  # when it happens, and the traceback at the end
     assert text.splitlines()[-1].startswith("Total run time: ")
     assert "Trial train_" not in text.replace("Error of trial train_", "")
+
+
+def test_at_level_2_starts_and_ends_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    fit_train({"x": tune.grid_search([1, 2])}, verbose=2)
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Trial train_")]
+    words = [line.split()[2] for line in told]
+    assert sorted(word for word in words if word != "iteration") == ["ended", "failed:", "started:", "started:"]
+
+
+def test_columns_of_wide_characters_stay_in_line(capsys: pytest.CaptureFixture[str]) -> None:
+    fit_train({"x": tune.grid_search([1, 3]), "text": tune.grid_search(["日本語", "äö"])}, verbose=1)
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| train_")]
+    assert len(rows) == 4
+    assert {len(line) + 3 * line.count("日本語") for line in rows} == {max(map(len, rows))}
 
 
 def test_the_end_counts_how_trials_ended_and_shows_the_best_ten(capfd: pytest.CaptureFixture[str]) -> None:
@@ -275,7 +299,7 @@ def test_a_debugger_in_a_worker_gets_a_hint(capfd: pytest.CaptureFixture[str]) -
 
 def test_tracebacks_can_be_left_out(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUNE_PRINT_ALL_TRIAL_ERRORS", "0")
-    fit(train, metric="loss", mode="min", space={"x": 2}, verbose=1)
+    fit_train({"x": 2}, verbose=1)
     text = capfd.readouterr().out
     (line,) = (line for line in text.splitlines() if line.startswith("Error of trial "))
     assert ": ValueError: no <good> ünïcode (" in line
@@ -301,14 +325,7 @@ def test_a_users_reporter_on_top_of_ours(capsys: pytest.CaptureFixture[str]) -> 
         def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
             print(self._progress_str(trials, done, *sys_info), "mine")
 
-    fit(
-        train,
-        metric="loss",
-        mode="min",
-        space={"x": tune.grid_search([1, 3])},
-        verbose=1,
-        progress_reporter=WhenOneEnds(),
-    )
+    fit_train({"x": tune.grid_search([1, 3])}, verbose=1, progress_reporter=WhenOneEnds())
     text = capsys.readouterr().out
     assert text.count("== Status ==") == text.count(" mine\n") > 0
     assert "the loss" in text
@@ -322,7 +339,7 @@ def test_a_users_reporter_of_his_own(capsys: pytest.CaptureFixture[str]) -> None
         def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
             print("mine:", [(trial.status, trial.last_result["loss"]) for trial in trials], len(sys_info))
 
-    fit(train, metric="loss", mode="min", space={"x": 1}, verbose=1, progress_reporter=Mine())
+    fit_train({"x": 1}, verbose=1, progress_reporter=Mine())
     assert capsys.readouterr().out == "mine: [('TERMINATED', 2)] 4\n"
 
 
@@ -353,7 +370,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_notebook_shows_the_state_in_one_place(notebook: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    fit(train, metric="loss", mode="min", space={"x": tune.grid_search([1, 2, 3]), "text": "<b>"}, verbose=1)
+    fit_train({"x": tune.grid_search([1, 2, 3]), "text": "<b>"}, verbose=1)
     assert [text.partition(" ")[0] for text in notebook] == ["display", *["update"] * (len(notebook) - 1)]
     assert '<div class="bar"><div style="width:0.0%">' in notebook[0]
     assert " s: 2 finished, 1 failed</div>" in notebook[-1]
@@ -372,14 +389,7 @@ def test_a_notebook_shows_the_state_in_one_place(notebook: list[str], capsys: py
 def test_a_notebook_reporter_of_the_users(notebook: list[str]) -> None:
     reporter = JupyterNotebookReporter(metric_columns=["loss"], max_progress_rows=1)
     reporter.add_parameter_column("text", "<i>")
-    fit(
-        train,
-        metric="loss",
-        mode="min",
-        space={"x": tune.grid_search([1, 3]), "text": "<b>"},
-        verbose=1,
-        progress_reporter=reporter,
-    )
+    fit_train({"x": tune.grid_search([1, 3]), "text": "<b>"}, verbose=1, progress_reporter=reporter)
     assert notebook[0] == "clear"
     assert '<th>&lt;i&gt;</th><th class="number">loss</th>' in notebook[-1]
     assert "<td>&lt;b&gt;</td>" in notebook[-1]
@@ -391,29 +401,3 @@ def test_without_ipython_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delitem(sys.modules, "IPython.display", raising=False)
     with pytest.raises(ImportError, match="pip install ipython"):
         JupyterNotebookReporter()
-
-
-def test_tensorboard_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    with pytest.raises(ImportError, match=r"pip install 'minitune\[tensorboard\]'"):
-        tune.logger.TBXLoggerCallback()
-
-
-def test_at_level_2_starts_and_ends_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    fit(train, metric="loss", mode="min", space={"x": tune.grid_search([1, 2])}, verbose=2)
-    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Trial train_")]
-    words = [line.split()[2] for line in told]
-    assert sorted(word for word in words if word != "iteration") == ["ended", "failed:", "started:", "started:"]
-
-
-def test_columns_of_wide_characters_stay_in_line(capsys: pytest.CaptureFixture[str]) -> None:
-    fit(
-        train,
-        metric="loss",
-        mode="min",
-        space={"x": tune.grid_search([1, 3]), "text": tune.grid_search(["日本語", "äö"])},
-        verbose=1,
-    )
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| train_")]
-    assert len(rows) == 4
-    assert {len(line) + 3 * line.count("日本語") for line in rows} == {max(map(len, rows))}

@@ -11,7 +11,7 @@ import pytest
 from kit import fit, resume
 
 import minitune as tune
-from minitune import FailureConfig, ProgressReporter, ResultGrid, RunConfig, Tuner
+from minitune import ProgressReporter, ResultGrid
 
 
 def talk(config: dict[str, Any]) -> None:
@@ -33,7 +33,7 @@ def printed(text: str, result: tune.Result) -> list[str]:
     return [line.removeprefix(prefix) for line in text.splitlines() if line.startswith(prefix)]
 
 
-def test_it_is_shown_under_the_name_of_its_trial(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_shown_under_the_name_of_its_trial(capsys: pytest.CaptureFixture[str]) -> None:
     (result,) = fit_talking(verbose=1, show_output=True)
 
     text = capsys.readouterr().out
@@ -41,8 +41,8 @@ def test_it_is_shown_under_the_name_of_its_trial(tmp_path: Path, capsys: pytest.
     assert text.index(") before") < text.index("Total run time")
 
 
-def test_it_is_shown_once_over_failures_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (result,) = fit_talking(fails=True, verbose=2, failure_config=FailureConfig(max_failures=1), log_to_file="all")
+def test_it_is_shown_once_over_failures_and_resumes(capsys: pytest.CaptureFixture[str]) -> None:
+    (result,) = fit_talking(fails=True, verbose=2, max_failures=1, log_to_file="all")
     lines = printed(capsys.readouterr().out, result)
     assert lines.count("before") == 2
     assert any("on purpose" in line for line in lines) is False
@@ -51,7 +51,7 @@ def test_it_is_shown_once_over_failures_and_resumes(tmp_path: Path, capsys: pyte
     assert printed(capsys.readouterr().out, result).count("before") == 2
 
 
-def test_it_goes_on_where_the_file_of_it_has_become_shorter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_goes_on_where_the_file_of_it_has_become_shorter(capsys: pytest.CaptureFixture[str]) -> None:
     def shorten(config: dict[str, Any]) -> None:
         print("many words before", flush=True)
         show()
@@ -69,7 +69,7 @@ def test_it_goes_on_where_the_file_of_it_has_become_shorter(tmp_path: Path, caps
 
 
 @pytest.mark.parametrize("verbose", [0, 1])
-def test_it_is_shown_only_if_asked_for(tmp_path: Path, capfd: pytest.CaptureFixture[str], verbose: int) -> None:
+def test_it_is_shown_only_if_asked_for(capfd: pytest.CaptureFixture[str], verbose: int) -> None:
     (result,) = fit_talking(verbose=verbose)
 
     assert "before" not in capfd.readouterr().out
@@ -78,7 +78,7 @@ def test_it_is_shown_only_if_asked_for(tmp_path: Path, capfd: pytest.CaptureFixt
 
 @pytest.mark.parametrize("run", [{"verbose": 0}, {"verbose": 1, "progress": False}])
 def test_it_is_all_that_is_shown_if_only_that_is_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], run: dict[str, Any]
+    capsys: pytest.CaptureFixture[str], run: dict[str, Any]
 ) -> None:
     (result,) = fit_talking(show_output=True, **run)
 
@@ -87,7 +87,7 @@ def test_it_is_all_that_is_shown_if_only_that_is_asked_for(
     assert len(text.splitlines()) == 4
 
 
-def test_it_is_shown_by_a_reporter_that_has_no_place_for_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_shown_by_a_reporter_that_has_no_place_for_it(capsys: pytest.CaptureFixture[str]) -> None:
     class Mine(ProgressReporter):
         def should_report(self, trials: Any, done: bool = False) -> bool:
             return False
@@ -103,7 +103,7 @@ def draws(config: dict[str, Any]) -> None:
     print("\r30 %")
 
 
-def test_it_does_not_move_the_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Tuner(draws, run_config=RunConfig(name="run", storage_path=str(tmp_path), verbose=0, show_output=True)).fit()
+def test_it_does_not_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    fit(draws, executor="local", show_output=True)
     lines = [line.partition(") ")[2] for line in capsys.readouterr().out.splitlines()]
     assert lines == ["\x1b[31mred\x1b[0m", "30 %"]
