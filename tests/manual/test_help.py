@@ -25,7 +25,7 @@ def test_without_a_subject_it_shows_the_index(capsys: pytest.CaptureFixture[str]
     assert printed(capsys) == printed(capsys, "index")
 
 
-def test_the_beginning_of_a_name_and_words_for_it_will_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_can_be_named_by_its_first_letters_or_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "sched") == printed(capsys, "schedulers")
     assert printed(capsys, "how", "it", "works") == printed(capsys, "how-it-works")
 
@@ -50,7 +50,7 @@ def test_a_comment_in_an_example_is_no_section(capsys: pytest.CaptureFixture[str
     assert "  recipes  PyTorch" in printed(capsys, "load_state_dict").splitlines()
 
 
-def test_what_is_nowhere_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_word_that_no_page_has_is_an_error_with_the_pages(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["help", "zeppelin"]) == 1
     assert "no page of the manual has 'zeppelin'; the pages are changes, command-line" in capsys.readouterr().err
 

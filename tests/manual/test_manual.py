@@ -1,4 +1,4 @@
-"""README.md and the manual are true: their examples run and print what is shown, and their links lead somewhere."""
+"""README.md and the manual are true: their examples run and print what is shown, and their links are valid."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_examples_print_what_the_page_shows(
 
 
 @by_page
-def test_examples_that_need_a_package_are_python_and_import_what_is_there(page: Path) -> None:
+def test_examples_that_need_a_package_compile_and_import_names_that_exist(page: Path) -> None:
     for block, _ in alone(page):
         assert block.package in OPTIONAL, f"{where(block)}: no test has {block.package!r}"
         tree = ast.parse(block.body, where(block))
@@ -96,15 +96,21 @@ def test_shell_scripts_and_units_have_no_syntax_error(page: Path) -> None:
             assert commands(block), f"{where(block)}: no command"
 
 
-def anchors(page: Path) -> set[str]:
-    """What a link can name in a page: its headings as GitHub spells them."""
+def anchors(page: Path) -> list[str]:
+    """The headings of a page, as GitHub spells them in links."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
 @by_page
-def test_links_lead_to_pages_and_headings_that_are_there(page: Path) -> None:
+def test_a_link_to_a_heading_is_not_ambiguous(page: Path) -> None:
+    headings = anchors(page)
+    assert len(set(headings)) == len(headings), f"{page.name}: {sorted(headings)}"
+
+
+@by_page
+def test_links_lead_to_pages_and_headings_that_exist(page: Path) -> None:
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         if target.startswith("https://"):
             continue
