@@ -1659,8 +1659,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     (
         "minitune/trainable/trial_actor.py",
         "        self._session.seed_generators(metrics.get(TRAINING_ITERATION, 0))\n"
-        "        self._own().restore_from(path, metrics)\n",
-        "        self._own().restore_from(path, metrics)\n",
+        "        self._trainable.restore_from(path, metrics)\n",
+        "        self._trainable.restore_from(path, metrics)\n",
         "tests/trainable/test_seeding.py::test_a_class_that_was_restored_does_not_draw_the_same_again",
     ),
     (

@@ -28,7 +28,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from minitune.base import files
 from minitune.base.pickling import dump, load
@@ -317,6 +317,14 @@ def _release(owner_pid: int, descriptor: int, path: str, directory: str) -> None
 
 
 # -- handles -----------------------------------------------------------------------------------------------------------
+class Shared(Protocol):
+    """A small picklable handle to a value that is stored once per run."""
+
+    def get(self) -> Any:
+        """The value; the first call in a process may block to load it. Treat it as read-only: others may share it."""
+        ...
+
+
 @dataclass(frozen=True)
 class SharedFile(Spot):
     """A small picklable handle to a value in a file.

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from minitune.actor.messages import CallRaised, CallReturned, Event, Exited, Started
+from minitune.base.shared_values import Shared
 from minitune.clock import Clock
 from minitune.resources import Resources
 
-__all__ = ["CallRaised", "CallReturned", "Event", "Exited", "Started"]  # from the actor layer
+__all__ = ["CallRaised", "CallReturned", "Event", "Exited", "Shared", "Started"]  # from lower layers
 
 ActorFactory = Callable[..., Any]
 """Creates the actor's object, in its own process or thread: `factory(user_thread, allocation=allocation)`.
@@ -24,14 +25,6 @@ block, and return a value or a `concurrent.futures.Future`. The method `stop` un
 on a parked actor, and returns whether the object can be used again. If the actor is to be kept, `park` (if it exists)
 is called instead of `stop`: it unwinds user code but leaves the object usable.
 """
-
-
-class Shared(Protocol):
-    """A small picklable handle to a value that is stored once per run."""
-
-    def get(self) -> Any:
-        """The value. The first call in a process may block to load it; later calls return the same object."""
-        ...
 
 
 class TrialExecutor(Protocol):

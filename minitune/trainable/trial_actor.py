@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from minitune.base.shared_values import Shared
 from minitune.checkpoint import (
     Checkpoint,
     CheckpointRecord,
@@ -18,7 +18,6 @@ from minitune.checkpoint import (
     require_directory,
     temporary_directory,
 )
-from minitune.error import TrialStopped
 from minitune.experiment.trial import TrialInfo
 from minitune.registry import register_env
 from minitune.resources import Allocation
@@ -26,7 +25,7 @@ from minitune.result import CONFIG, DONE, TRAINING_ITERATION, Report
 from minitune.trainable.function_runner import FunctionRunner, UserFunction, is_clean_end, modern
 from minitune.trainable.session import LOG_SYS_USAGE, AutoFields, Session, check_metrics
 from minitune.trainable.trainable import Trainable, building_for
-from minitune.trainable.util import Handle, as_function, is_function_trainable
+from minitune.trainable.util import as_function, is_function_trainable
 
 logger = logging.getLogger("minitune")
 
@@ -34,12 +33,12 @@ _T = TypeVar("_T")
 
 
 def make_trial_actor(
-    trainable: Handle,
+    trainable: Shared,
     info: TrialInfo,
     user_thread: Executor,
     allocation: Allocation,
     *,
-    env_creators: Mapping[str, Handle] | None = None,
+    env_creators: Mapping[str, Shared] | None = None,
 ) -> FunctionActor | ClassActor:
     """Make the actor of a trial. Runs on the user's thread, because it loads the trainable and sets a class up.
 
@@ -147,11 +146,10 @@ class ClassActor:
     def __init__(self, kind: type[Trainable], info: TrialInfo, user_thread: Executor, allocation: Allocation):
         self._user_thread = user_thread
         self._can_save = kind.save_checkpoint is not Trainable.save_checkpoint
-        self._trainable: Trainable | None = None
         self._enter(info, allocation)
         with self._session.bound(), building_for(info):
             self._session.seed_generators(iteration=0)
-            self._trainable = kind(config=info.config, **_storage_argument(kind))
+            self._trainable: Trainable = kind(config=info.config, **_storage_argument(kind))
         if not hasattr(self._trainable, "trial_resources"):
             raise TypeError(
                 f"__init__() of {kind.__name__} must call super().__init__(config), but it does not; call it, or "
@@ -211,14 +209,9 @@ class ClassActor:
 
         return self._user_thread.submit(run)
 
-    def _own(self) -> Trainable:
-        if self._trainable is None:
-            raise RuntimeError("this trainable has been cleaned up")
-        return self._trainable
-
     def _train(self) -> Report:
         try:
-            result = dict(self._own().train())
+            result = dict(self._trainable.train())
         except BaseException as error:
             if is_clean_end(error):
                 return Report(metrics=None, done=True)
@@ -231,7 +224,7 @@ class ClassActor:
         info, number = self._session.info, self._session.take_checkpoint_number()
         directory = temporary_directory(info.directory, number, info.attempt)
         try:
-            self._own().save_into(directory)
+            self._trainable.save_into(directory)
             record = commit_prepared(directory, info.directory, number)
         except BaseException:
             discard_temporary(directory, info.directory)
@@ -242,27 +235,19 @@ class ClassActor:
 
     def _reset(self, info: TrialInfo) -> bool:
         self._session.seed_generators(iteration=0)
-        return self._own().reset_for(info)
+        return self._trainable.reset_for(info)
 
     def _restore(self, path: str, metrics: Mapping[str, Any]) -> None:
         self._session.seed_generators(metrics.get(TRAINING_ITERATION, 0))
-        self._own().restore_from(path, metrics)
+        self._trainable.restore_from(path, metrics)
         self._session.checkpoint = Checkpoint(path)
 
     def _stop(self) -> None:
-        with _logged("cleanup() raised an exception; the trial keeps its status"):
-            if self._trainable is not None:
-                self._trainable.stop()
-
-
-@contextmanager
-def _logged(text: str) -> Iterator[None]:
-    """Log any exception of the `with` block and continue; a clean end is not logged."""
-    try:
-        yield
-    except BaseException as error:
-        if not isinstance(error, TrialStopped) and not is_clean_end(error):
-            logger.warning(text, exc_info=error)
+        try:
+            self._trainable.stop()
+        except BaseException as error:
+            if not is_clean_end(error):
+                logger.warning("cleanup() raised an exception; the trial keeps its status", exc_info=error)
 
 
 def _storage_argument(kind: type[Trainable]) -> dict[str, None]:

@@ -6,9 +6,9 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
-from minitune.base.shared_values import ObjectRef
+from minitune.base.shared_values import ObjectRef, Shared
 from minitune.resources import Resources
 from minitune.trainable.function_runner import FunctionTrainable, old_parameters, wrap_function
 from minitune.trainable.trainable import Trainable, refuse_async
@@ -20,15 +20,7 @@ ResourceRequest = Resources | Mapping[str, Any] | Callable[[dict[str, Any]], Any
 """The types that `with_resources` accepts."""
 
 
-class Handle(Protocol):
-    """A small picklable reference to a value that is stored once per run."""
-
-    def get(self) -> Any:
-        """Return the value. It is loaded once per process, except large arrays, of which each caller gets its own."""
-        ...
-
-
-Share = Callable[[Any], Handle]
+Share = Callable[[Any], Shared]
 """Stores a value once and returns its handle: `TrialExecutor.share`."""
 
 
@@ -46,7 +38,7 @@ class BoundFunction:
         self,
         function: Callable[..., Any],
         parameters: Mapping[str, Any] | None = None,
-        handles: Mapping[str, Handle] | None = None,
+        handles: Mapping[str, Shared] | None = None,
         resources: ResourceRequest | None = None,
     ):
         self.function = function
@@ -264,7 +256,7 @@ def _subclass(
     trainable: type[Trainable],
     *,
     parameters: Mapping[str, Any],
-    handles: Mapping[str, Handle],
+    handles: Mapping[str, Shared],
     resources: Resources | Callable[[dict[str, Any]], Any] | None = None,
 ) -> type[Trainable]:
     """Return a subclass of the user's class with the same name, with values and resources bound to it.
@@ -298,7 +290,7 @@ def _subclass(
     return types.new_class(base.__name__, (base,), exec_body=lambda namespace: namespace.update(body))
 
 
-def _bound(trainable: type) -> tuple[dict[str, Any], dict[str, Handle]]:
+def _bound(trainable: type) -> tuple[dict[str, Any], dict[str, Shared]]:
     """Return values and handles bound to a class itself. Those of a base class do not count: `super().setup` passes
     them.
     """
@@ -315,7 +307,7 @@ def _as_bound(function: Any, error: type[Exception] = ValueError) -> BoundFuncti
     return function if isinstance(function, BoundFunction) else BoundFunction(function)
 
 
-def _rebound(parameters: Mapping[str, Any], handles: Mapping[str, Handle], new: Mapping[str, Any]) -> dict[str, Any]:
+def _rebound(parameters: Mapping[str, Any], handles: Mapping[str, Shared], new: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keywords `parameters` and `handles` after `new` values were bound. References of `put` are handles."""
     references = {name: value for name, value in new.items() if isinstance(value, ObjectRef)}
     return {
@@ -324,7 +316,7 @@ def _rebound(parameters: Mapping[str, Any], handles: Mapping[str, Handle], new: 
     }
 
 
-def _load(handles: Mapping[str, Handle]) -> dict[str, Any]:
+def _load(handles: Mapping[str, Shared]) -> dict[str, Any]:
     return {name: handle.get() for name, handle in handles.items()}
 
 
