@@ -98,11 +98,15 @@ def machine_resources(
     shares, share = _shares(environ)
     cpu_limit = usable_cpus(host) if cpus is None else 0
     totals: dict[str, float] = {CPU: max(1, cpu_limit // shares) if cpus is None else cpus}
+
+    def find_part(asked: bool) -> tuple[str, ...]:
+        return _part_of(detect_gpus(asked, host), shares, share)
+
     find_gpus = None
     if gpus is None:
-        gpu_ids = _part_of(detect_gpus(asked=False, host=host), shares, share)
+        gpu_ids = find_part(asked=False)
         if not gpu_ids and visible_devices(environ) is None:
-            find_gpus = functools.partial(_find_part, host, shares, share)
+            find_gpus = functools.partial(find_part, asked=True)
     else:
         gpu_ids = _first_gpus(gpus, host)
     if gpu_ids:
@@ -181,10 +185,6 @@ def _shares(environ: Mapping[str, str]) -> tuple[int, int]:
     if not number.isdecimal():
         raise ValueError(f"MINITUNE_SHARE must be an int >= 0, but got {name!r}")
     return int(count), int(number)
-
-
-def _find_part(host: Host, shares: int, share: int) -> tuple[str, ...]:
-    return _part_of(detect_gpus(asked=True, host=host), shares, share)
 
 
 def _part_of(gpu_ids: tuple[str, ...], shares: int, share: int) -> tuple[str, ...]:

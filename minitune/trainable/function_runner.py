@@ -447,9 +447,6 @@ class FunctionTrainable(Trainable):
 
     def setup(self, config: dict[str, Any]) -> None:
         """Prepare the function; it starts with the first `train()`."""
-        self._tune_start(config)
-
-    def _tune_start(self, config: dict[str, Any]) -> None:
         info = TrialInfo(
             trial_id=self.trial_id,
             name=self.trial_name,
@@ -473,15 +470,13 @@ class FunctionTrainable(Trainable):
         Raises:
             BaseException: The error of the function.
         """
-        answer = self._tune_runner.pull()
-        report: Report = answer.result() if isinstance(answer, Future) else answer
-        while report.metrics is None and not report.done:  # a report that has only a checkpoint
+        result: dict[str, Any] | None = None
+        while result is None:
             answer = self._tune_runner.pull()
-            report = answer.result() if isinstance(answer, Future) else answer
-        if report.metrics is None:
-            result = {**self._tune_last_result, DONE: True, RESULT_DUPLICATE: True}
-        else:
-            result = report.metrics
+            report: Report = answer.result() if isinstance(answer, Future) else answer
+            result = report.metrics  # None for a report that has only a checkpoint
+            if result is None and report.done:
+                result = {**self._tune_last_result, DONE: True, RESULT_DUPLICATE: True}
         self._tune_last_result = result
         self.log_result(result)
         return result
@@ -529,7 +524,7 @@ class FunctionTrainable(Trainable):
             return False
         self.config = new_config
         self._tune_last_result = {}
-        self._tune_start(copy.deepcopy(new_config))
+        self.setup(copy.deepcopy(new_config))
         return True
 
     def stop(self) -> None:

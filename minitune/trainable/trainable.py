@@ -340,9 +340,15 @@ class Trainable:
     @property
     def logdir(self) -> str:
         """The trial's directory. Outside of trials it is a new directory, which the first access creates."""
-        if self._tune_info is None:  # a trial's directory exists; if it was removed, a new one would hide this
-            os.makedirs(self._tune_directory, exist_ok=True)
-        return self._tune_directory
+        if self._tune_info is not None:  # its directory exists; if it was removed, a new one would hide this
+            return self._tune_info.directory
+        if self._tune_own_directory is None:
+            from minitune.config import default_storage_path
+
+            name = f"{type(self).__name__}_{os.urandom(4).hex()}"
+            self._tune_own_directory = os.path.join(os.path.abspath(default_storage_path()), name)
+        os.makedirs(self._tune_own_directory, exist_ok=True)
+        return self._tune_own_directory
 
     class _LogdirAttribute:
         """Ray Tune's attribute `_logdir`. Subclasses read it; since this is not a property, they can also set it."""
@@ -351,17 +357,6 @@ class Trainable:
             return self if trainable is None else trainable.logdir
 
     _logdir = _LogdirAttribute()
-
-    @property
-    def _tune_directory(self) -> str:
-        if self._tune_info is not None:
-            return self._tune_info.directory
-        if self._tune_own_directory is None:
-            from minitune.config import default_storage_path
-
-            name = f"{type(self).__name__}_{os.urandom(4).hex()}"
-            self._tune_own_directory = os.path.join(os.path.abspath(default_storage_path()), name)
-        return self._tune_own_directory
 
     def get_config(self) -> dict[str, Any]:
         """The configuration."""
