@@ -470,11 +470,6 @@ class RelayLauncher(Launcher):
         for action in self._preloads:
             self._send(_PRELOAD, 0, action)
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether it has workers that are not gone."""
-        return bool(self._listeners)
-
     def lose(self, cause: str, is_certain: bool = False) -> None:
         """The relay is gone, or cannot be reached: report the loss of its workers after `CLOSE_S`.
 

@@ -5,12 +5,12 @@ actor, the *relay*, which holds the resources and starts our own worker on its n
 worker talk over a connection of the relay, not through Ray. So a report costs the driver the same as without Ray, and
 the end of a worker (exit code, output, grace period, kill of its tree) is the same as on one machine.
 
-The driver does not poll Ray: a future of the relay's only method ends when the relay does. If the driver has not ended
-the relay, the future names the cause.
+The driver does not poll Ray. A relay has one method, which runs as long as the relay lives. The future of that call is
+done when the relay has ended, and has the cause if the driver has not ended it.
 
 A relay outlives its worker for a short time: the next trial with the same request finds it, and its resources, ready.
 
-Values that are stored once (`share`) lie in a file of the directory that all nodes reach. Workers map it, so a node has
+Values that are stored once (`share`) lie in a file in a directory that all nodes reach. Workers map it, so a node has
 one copy of a large array in memory, in its page cache. Ray's object store would not save that file: only Ray's own
 processes can map what is in it, and a worker is a process of ours.
 
@@ -57,10 +57,10 @@ _SLOW_S = 30.0
 _REFRESH_S = 10.0
 """How long the list of nodes is used before the cluster's head is asked again, if a trial finds no room."""
 _CHECK_S = 300.0
-"""For all nodes to show that they reach the directory of the run. Each starts a process for that, and prepares the
-`runtime_env`, if there is one: a busy node takes long."""
+"""How long the nodes may take to show that they reach the directory of the run. Each starts a process for that, and
+prepares the `runtime_env` if there is one, which takes long on a busy node."""
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-"""Where this package is found."""
+"""The directory that contains this package."""
 _SHARED = "shared"
 """Directory in that of the run, for values that are stored once."""
 _HIDDEN = ("node:", "object_store_memory")
@@ -158,7 +158,7 @@ class ClusterLedger:
             return self._spread(request, [ledger.free() for ledger in self._nodes.values()]) is not None
         if gpu_ids:
             return any(ledger.can_acquire(request, waiter, gpu_ids) for ledger in able if ledger is self._of(gpu_ids))
-        found = [ledger.can_acquire(request, waiter) for ledger in able]  # it waits on each that has no room
+        found = [ledger.can_acquire(request, waiter) for ledger in able]  # all: it waits for each that has no room
         return any(found)
 
     def forget(self, waiter: str) -> None:
@@ -266,6 +266,13 @@ class _Place(RelayLauncher):
         request: The resources that it holds.
         loop: The driver's loop.
         on_free: See `RelayLauncher`.
+
+    Attributes:
+        on_ready: Called once, when it has connected or is lost: the actor that waits for it.
+        handle: The Ray actor.
+        group: Its placement group, if the request has several bundles.
+        ended: Done when the Ray actor has ended.
+        timer: Warns that it has found no place, or ends it because it is idle.
     """
 
     def __init__(self, name: str, request: Resources, loop: Loop, on_free: Callable[[RelayLauncher], object]):
@@ -276,6 +283,13 @@ class _Place(RelayLauncher):
         self.group: Any = None
         self.ended: concurrent.futures.Future[Any]
         self.timer: Timer | None = None
+
+    def tell_ready(self) -> bool:
+        """Call `on_ready`; False if no actor waits."""
+        on_ready, self.on_ready = self.on_ready, None
+        if on_ready is not None:
+            on_ready()
+        return on_ready is not None
 
 
 class _Cluster:
@@ -313,7 +327,7 @@ class _Cluster:
         self._held = ClusterLedger(self.nodes())
         self._listener = RelayListener(loop, ray.util.get_node_ip_address(), self._on_relay)
         self._remote = ray.remote(_relay_class())
-        self._names = map(str, itertools.count(1))
+        self._numbers = itertools.count(1)
         self._preloads: list[bytes] = []
         self._run_id = new_run_id()
         self._directory = os.getcwd()
@@ -328,7 +342,7 @@ class _Cluster:
         return {node["NodeID"]: dict(node["Resources"]) for node in self.ray.nodes() if node["Alive"]}
 
     def refresh(self) -> None:
-        """Take in which nodes there are now."""
+        """Update the books to the nodes that the cluster has now."""
         nodes = self.nodes()
         self.books.update(nodes)
         self._held.update(nodes)
@@ -336,13 +350,13 @@ class _Cluster:
     # -- relays ------------------------------------------------------------------------------------------------
 
     def preload(self, action: bytes) -> None:
-        """See `Launcher.preload`: for each relay that is there or will be."""
+        """See `Launcher.preload`. All relays perform the action, also later ones."""
         self._preloads.append(action)
         for place in self._places.values():
             place.preload(action)
 
     def take(self, request: Resources, drop_parked: Callable[[], bool]) -> _Place:
-        """A relay for this request: an idle one, or a new one, for which Ray has to find a place.
+        """Return a relay for this request: an idle one, or a new one, for which Ray has to find a place.
 
         Args:
             request: The resources that it must hold.
@@ -363,7 +377,7 @@ class _Cluster:
         return self._new(request)
 
     def hold(self, place: _Place) -> None:
-        """Keep a relay for its next worker: it is not idle any more, if it was."""
+        """Remove a relay from the idle ones, if it is one of them, and stop its timer."""
         idle = self._idle.get(place.request, [])
         if place in idle:
             idle.remove(place)
@@ -373,12 +387,12 @@ class _Cluster:
     def _has_room(self, request: Resources) -> bool:
         try:
             return self._held.can_acquire(request)
-        except TuneError:
+        except TuneError:  # no node that is known has as much; Ray may know one
             return True
 
     def _new(self, request: Resources) -> _Place:
-        place = _Place(f"{self._run_id}-{next(self._names)}", request, self._loop, self._on_free)
-        with suppress(RuntimeError, TuneError):
+        place = _Place(f"{self._run_id}-{next(self._numbers)}", request, self._loop, self._on_free)
+        with suppress(RuntimeError, TuneError):  # for these books there is no room, but Ray decides
             self._held.acquire(place.name, request)
         head = request.bundles[0]
         options: dict[str, Any] = {
@@ -435,10 +449,7 @@ class _Cluster:
         place.attach(greeting, link)
         if place.timer is not None:
             place.timer.cancel()
-        if place.on_ready is not None:
-            on_ready, place.on_ready = place.on_ready, None
-            on_ready()
-        else:
+        if not place.tell_ready():
             self._on_free(place)
         return True
 
@@ -447,10 +458,9 @@ class _Cluster:
         if self._leaving.pop(place.name, None) is not None:
             self._end(place)
             place.close()
-        if place.name not in self._places:
-            return
-        error = place.ended.exception()
-        place.lose("it has ended" if error is None else _in_words(error), is_certain=True)
+        elif place.name in self._places:
+            error = place.ended.exception()
+            place.lose("it has ended" if error is None else _in_words(error), is_certain=True)
 
     def _on_free(self, launcher: RelayLauncher) -> None:
         """A relay has no worker any more."""
@@ -459,16 +469,14 @@ class _Cluster:
             return
         if place.is_lost:
             self._remove(place)
-            if place.on_ready is not None:
-                on_ready, place.on_ready = place.on_ready, None
-                on_ready()
+            place.tell_ready()
             self.refresh()
             return
         self._idle.setdefault(place.request, []).append(place)
         place.timer = self._loop.call_later(_IDLE_S, lambda: self._let_go(place))
 
     def drop(self, place: _Place) -> None:
-        """Drop a relay that has not connected yet: it is not needed any more."""
+        """End a relay that has not connected yet and is no longer needed."""
         place.on_ready = None
         self._remove(place)
 
@@ -507,8 +515,8 @@ class _Cluster:
         places = [*self._places.values(), *self._leaving.values()]
         for place in places:
             place.leave()
-        there = [place.ended for place in places if place.greeting is not None]
-        concurrent.futures.wait(there, CLOSE_S)
+        connected = [place.ended for place in places if place.greeting is not None]
+        concurrent.futures.wait(connected, CLOSE_S)
         for place in places:
             self._end(place)
             place.close()
@@ -612,14 +620,13 @@ def _connect(ray: Any, address: str | None, machine: Machine | None) -> None:
     with _signals_kept():
         try:
             ray.init(address=address or "auto", **quiet)
+            return
         except ConnectionError as error:
             if address is not None or os.environ.get("RAY_ADDRESS"):
                 raise ConnectionError(
                     f"{error}. Check that the cluster runs and that this is its address. If `ray start` has said that "
                     "token authentication is enabled, set RAY_AUTH_MODE=token"
                 ) from error
-        else:
-            return
         totals = dict(machine.totals) if machine is not None else {}
         memory = totals.pop(MEMORY, None)
         cpus, gpus = totals.pop(CPU, None), totals.pop(GPU, None)
@@ -674,7 +681,8 @@ class RayTrialExecutor(ProcessExecutor):
         except BaseException:
             loop.close()
             raise
-        self._waiting: dict[str, NotReset | None] = {}  # actors whose relay is not there yet
+        # By actor whose relay has not connected yet: the process that it replaces, if any, and its pickled factory.
+        self._waiting: dict[str, NotReset | None] = {}
         self._packed: dict[str, bytes] = {}
         self._is_checked = False
         self._refresh_s = 0.0
@@ -717,7 +725,7 @@ class RayTrialExecutor(ProcessExecutor):
     def call(self, actor_id: str, method: str, *args: Any) -> None:
         """See `TrialExecutor.call`."""
         instead = self._waiting.get(actor_id)
-        if instead is not None and instead.is_told and instead.call is None:
+        if instead is not None and instead.is_told and instead.call is None:  # the caller has seen Started already
             payload = dumps(args, f"an argument of {method}()") if args else b""
             self._waiting[actor_id] = instead._replace(call=(method, payload))
         else:
@@ -761,7 +769,7 @@ class RayTrialExecutor(ProcessExecutor):
         place.on_ready = lambda: self._go_on(actor)
 
     def _go_on(self, actor: Actor) -> None:
-        """The relay has connected, or will never do so."""
+        """The relay has connected, or is lost."""
         instead = self._waiting.pop(actor.actor_id)
         place = _place_of(actor)
         if place.greeting is not None:
@@ -782,21 +790,17 @@ class RayTrialExecutor(ProcessExecutor):
 
     def _tell_allocation(self, actor: Actor) -> None:
         """Give an actor the devices that Ray has given to its relay: those of the first bundle."""
-        greeting = _place_of(actor).greeting
-        gpu_ids = greeting.facts.get("gpus", "") if greeting is not None else ""
         if actor.request.required_resources.get(GPU, 0):
-            first = tuple(filter(None, gpu_ids.split(",")))
+            first = tuple(filter(None, _greeting_of(actor).facts["gpus"].split(",")))
             placement = (first, *[()] * (len(actor.request.bundles) - 1))
             actor.allocation = allocation_of(actor.request, placement, os.environ)
 
     def _place(self, actor: Actor) -> Place:
-        place, greeting = super()._place(actor), _place_of(actor).greeting
-        ip = greeting.facts.get("ip", "") if greeting is not None else ""
-        return place._replace(env={**place.env, NODE_IP_VARIABLE: ip})
+        place = super()._place(actor)
+        return place._replace(env={**place.env, NODE_IP_VARIABLE: _greeting_of(actor).facts["ip"]})
 
     def _started(self, actor: Actor) -> Started:
-        greeting = _place_of(actor).greeting
-        return super()._started(actor)._replace(host=greeting.host if greeting is not None else "")
+        return super()._started(actor)._replace(host=_greeting_of(actor).host)
 
     def _take_over(self, actor: Actor, parked: Actor, reset_args: tuple[Any, ...]) -> bool:
         self._tell_allocation(actor)
@@ -807,3 +811,10 @@ def _place_of(actor: Actor) -> _Place:
     place = actor.process.launcher
     assert isinstance(place, _Place)
     return place
+
+
+def _greeting_of(actor: Actor) -> Greeting:
+    """The greeting of an actor's relay, which has connected."""
+    greeting = _place_of(actor).greeting
+    assert greeting is not None
+    return greeting

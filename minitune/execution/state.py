@@ -255,6 +255,7 @@ class RunState:
         resting: QUEUED trials that have failed repeatedly, by trial id, each with the time until which it must wait.
         leaving: For trials whose actor was stopped but has not exited yet: the actor id, by trial id.
         cut_short: Trials whose actor was stopped during a call and has not exited yet, by actor id.
+        unfinished: The trials that have not ended, by trial id.
         counts: The number of trials with each public status.
         num_pending: The number of trials that wait for a worker and are not resting. Includes trials whose last actor
             has not exited yet.
