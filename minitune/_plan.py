@@ -15,7 +15,7 @@ import logging
 import os
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,7 +26,8 @@ from minitune.base.checks import require_texts
 from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
 from minitune.experiment.experiment import Experiment
-from minitune.experiment.trial import Goal, TrialMaker
+from minitune.experiment.trial import Goal
+from minitune.resources import Resources
 from minitune.settings import setting
 from minitune.tune_config import TuneConfig
 
@@ -83,7 +84,14 @@ class Plan:
                 )
 
     @classmethod
-    def of(cls, trainable: Any, param_space: Any, tune_config: TuneConfig, run_config: RunConfig) -> Plan:
+    def of(
+        cls,
+        trainable: Any,
+        param_space: Any,
+        tune_config: TuneConfig,
+        run_config: RunConfig,
+        resources_per_trial: Mapping[str, Any] | Resources | None = None,
+    ) -> Plan:
         """The plan of one trainable.
 
         Raises:
@@ -98,6 +106,7 @@ class Plan:
             stop=run_config.stop,
             time_budget_s=tune_config.time_budget_s,
             config=param_space,
+            resources_per_trial=resources_per_trial,
             num_samples=tune_config.num_samples,
             storage_path=run_config.storage_path,
             checkpoint_config=run_config.checkpoint_config,
@@ -117,11 +126,6 @@ class Plan:
     def goal(self) -> Goal:
         """The metrics and modes that the run optimises."""
         return Goal.of(self.tune_config.metric, self.tune_config.mode)
-
-    @property
-    def makers(self) -> list[TrialMaker]:
-        """The makers of the trials, by experiment."""
-        return [experiment.maker for experiment in self.experiments]
 
     @property
     def failure_config(self) -> FailureConfig:

@@ -156,7 +156,8 @@ class ResumedDriver(Driver):
         opened, recorder, state, hooks = self.opened, self.opened.recorder, self.state, self.hooks
         saved, takes_over = opened.of_kind(records.STATE), self._wanted.fresh.takes_over
         loader = StateLoader(opened.run, hooks, hooks.context, saved, takes_over)
-        replay = Replay(opened.run.path, state, hooks, self.plan.makers, loader)
+        makers = [experiment.maker for experiment in self.plan.experiments]
+        replay = Replay(opened.run.path, state, hooks, makers, loader)
         replay.run(opened.scan, self._wanted.choice)
         for trial, replaced in replay.changes:
             if replaced is not None:

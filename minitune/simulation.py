@@ -27,7 +27,6 @@ from minitune.clock import VirtualClock
 from minitune.config import RunConfig, default_storage_path
 from minitune.execution.devices import Machine
 from minitune.execution.simulated import Costs, SimulatedExecutor, Step
-from minitune.experiment.experiment import Experiment
 from minitune.logger.logger import LoggerCallback
 from minitune.record import records
 from minitune.record.layout import RunDirectory, create_run_directory
@@ -360,22 +359,11 @@ def _plan(
     _refuse_loggers(configured)
     name = getattr(curve, "__name__", "curve")
     trainable = type(name if name.isidentifier() else "curve", (_Saved if can_save else Trainable,), {})
-    experiment = Experiment(
-        configured.name,
-        trainable,
-        stop=configured.stop,
-        time_budget_s=tune.time_budget_s,
-        config=param_space,
-        resources_per_trial=resources_per_trial,
-        num_samples=tune.num_samples,
-        storage_path=configured.storage_path,
-        checkpoint_config=configured.checkpoint_config,
-        trial_name_creator=tune.trial_name_creator,
-        trial_dirname_creator=tune.trial_dirname_creator,
-        max_failures=configured.failure_config.max_failures if configured.failure_config else 0,
-    )
-    silent = configured.verbose is None and configured.progress_reporter is None
-    return Plan([experiment], tune, replace(configured, verbose=0) if silent else configured, _ID_PREFIX)
+    if configured.verbose is None and configured.progress_reporter is None:
+        configured = replace(configured, verbose=0)
+    plan = Plan.of(trainable, param_space, tune, configured, resources_per_trial)
+    plan.id_prefix = _ID_PREFIX
+    return plan
 
 
 class _Saved(Trainable):
