@@ -96,23 +96,6 @@ class Callback:
         """Restore the value that `get_state` returned. Called when a run is resumed."""
 
 
-HOOKS = (
-    "setup",
-    "on_step_begin",
-    "on_step_end",
-    "on_trial_start",
-    "on_trial_restore",
-    "on_trial_save",
-    "on_trial_result",
-    "on_checkpoint",
-    "on_trial_complete",
-    "on_trial_recover",
-    "on_trial_error",
-    "on_experiment_end",
-)
-"""The hooks that a run calls."""
-
-
 def check_callbacks(callbacks: Iterable[Any]) -> list[Callback]:
     """Check the callbacks and return them as a new list.
 

@@ -15,7 +15,6 @@ from kit import PauseOnce, fit
 
 import minitune as tune
 from minitune import Callback, CheckpointConfig, FailureConfig, ResultGrid
-from minitune.callback import HOOKS
 from minitune.error import TuneError
 
 
@@ -45,7 +44,7 @@ def _hook(name: str) -> Callable[..., None]:
     return lambda self, **info: self.note(name, info)
 
 
-for _name in HOOKS:
+for _name in [name for name in vars(Callback) if name == "setup" or name.startswith("on_")]:
     setattr(Recorder, _name, _hook(_name))
 
 

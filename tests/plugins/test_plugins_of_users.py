@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kit import fit
 
-from minitune.callback import HOOKS, Callback
+from minitune.callback import Callback
 from minitune.experiment.experiment import Experiment
 from minitune.experiment.trial import Trial
 from minitune.result_grid import ResultGrid
@@ -200,7 +200,7 @@ def test_a_search_algorithm_that_makes_its_trials_itself(tmp_path: Path) -> None
 # -- stoppers -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize("hook", [name for name in vars(Callback) if name == "setup" or name.startswith("on_")])
 def test_every_hook_of_a_callback_takes_what_is_to_come_and_does_nothing(hook: str) -> None:
     arguments = {"trials": []} if hook == "on_experiment_end" else {"iteration": 3, "trials": []}
     if hook == "setup":
