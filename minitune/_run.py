@@ -1,4 +1,7 @@
-"""`run` and `run_experiments`: the older entry points, for scripts that use them."""
+"""`run` and `run_experiments`: the older entry points, for scripts that use them.
+
+They turn their arguments into a plan, which the same driver runs as for `Tuner`, and they return trials.
+"""
 
 from __future__ import annotations
 

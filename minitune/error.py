@@ -25,7 +25,6 @@ from minitune.settings import is_on
 MESSAGE_LIMIT = 64_000
 """Characters of an exception's message or traceback that are kept; longer text is cut and says so."""
 
-
 HINT = "hint: "
 """The prefix of a line that says what to do about an error. Such lines follow the traceback."""
 
@@ -137,19 +136,11 @@ class TrialStopped(BaseException):
     """
 
 
-def clip(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    """Shorten `text` to about `limit` characters.
-
-    Args:
-        text: Any text.
-        limit: The length up to which a text stays whole, in characters.
-
-    Returns:
-        `text`, or its beginning and its end, with a note between them that says how many characters were left out.
-    """
-    if len(text) <= limit:
+def clip(text: str) -> str:
+    """The text, shortened to about `MESSAGE_LIMIT` characters: a note replaces the middle of a longer text."""
+    if len(text) <= MESSAGE_LIMIT:
         return text
-    half = limit // 2
+    half = MESSAGE_LIMIT // 2
     return f"{text[:half]}\n... [{len(text) - 2 * half} characters left out] ...\n{text[-half:]}"
 
 
@@ -357,9 +348,8 @@ def dual_error(
         if isinstance(original, OSError) and user_class.__repr__ is BaseException.__repr__:
             body["__repr__"] = represent
         dual = type(f"{kind.__name__}({user_class.__name__})", (kind, user_class), body)
-        new = (
-            BaseException.__new__ if isinstance(original, MemoryError) else dual.__new__
-        )  # MemoryError.__new__ creates no subclass
+        # MemoryError.__new__ creates no subclass
+        new = BaseException.__new__ if isinstance(original, MemoryError) else dual.__new__
         error: _Kind = new(dual, *original.args)
         error.__dict__.update(original.__dict__)
         error.args = original.args
@@ -493,6 +483,13 @@ def _load_chain(pickled: bytes) -> BaseException | None:
 
 # -- frames ------------------------------------------------------------------------------------------------------------
 
+_FRAME = re.compile(r'( +)File "(.+)", line (\d+), in .+')
+_PACKAGE = __file__.rpartition("error.py")[0]
+_EXAMPLES = _PACKAGE + "examples"
+_TRAINABLE = _PACKAGE + "trainable"
+_SERVING = (_PACKAGE + "actor", _PACKAGE + "execution")
+"""The packages that carry calls to the trainable. The executor determines which of them do."""
+
 
 def _drop_own_frames(formatted: traceback.TracebackException, seen: set[int]) -> None:
     if id(formatted) in seen:
@@ -502,26 +499,14 @@ def _drop_own_frames(formatted: traceback.TracebackException, seen: set[int]) ->
     kept = [i for i, name in enumerate(names) if not _is_own_frame(name)]
     if kept:
         formatted.stack[:] = formatted.stack[kept[0] : kept[-1] + 1]
-    elif names and names[-1].startswith(
-        _TRAINABLE
-    ):  # minitune complains about the result of the user's code, which has returned
-        formatted.stack.clear()
+    elif names and names[-1].startswith(_TRAINABLE):
+        formatted.stack.clear()  # minitune complains about the result of the user's code, which has returned
     else:
         first = next((i for i, name in enumerate(names) if not _is_serving_frame(name)), 0)
         del formatted.stack[:first]
     for linked in (formatted.__cause__, formatted.__context__):
         if linked is not None:
             _drop_own_frames(linked, seen)
-
-
-_FRAME = re.compile(r'( +)File "(.+)", line (\d+), in .+')
-_PACKAGE = __file__.rpartition("error.py")[0]
-_EXAMPLES = _PACKAGE + "examples"
-
-
-_TRAINABLE = _PACKAGE + "trainable"
-_SERVING = (_PACKAGE + "actor", _PACKAGE + "execution")
-"""The packages that carry calls to the trainable. The executor determines which of them do."""
 
 
 def format_stack(stack: traceback.StackSummary) -> str:

@@ -25,9 +25,6 @@ MEMORY = "memory"
 _CANONICAL = {"cpu": CPU, "gpu": GPU, "memory": MEMORY}
 
 
-_SHARED_LIMIT = 1000
-
-
 class Resources:
     """A resource request. All its bundles are reserved together or not at all. Ray Tune's `PlacementGroupFactory`.
 
@@ -125,6 +122,7 @@ def _checked(bundles: list[dict[str, float]], strategy: str) -> Resources:
 
 _shared: dict[tuple[str, str], Resources] = {}
 """The shared requests, by their text; see `Resources.shared`."""
+_SHARED_LIMIT = 1000
 
 
 def _clean(bundle: Mapping[str, Any]) -> dict[str, float]:

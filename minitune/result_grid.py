@@ -108,8 +108,8 @@ class Result:
             best_checkpoints=[
                 (Checkpoint(os.path.join(trial.local_path, item.record.directory)), item.metrics) for item in kept
             ],
-            config=trial.last_result.get(CONFIG)
-            or trial.config,  # a configuration that was set after the last report has not been trained
+            # a configuration that was set after the last report has not been trained
+            config=trial.last_result.get(CONFIG) or trial.config,
         )
 
     @classmethod

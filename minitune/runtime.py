@@ -36,7 +36,6 @@ _OF_A_CLUSTER = """
 """
 """Arguments of Ray's `init`, and below the blank line those of its earlier versions, that have no effect here."""
 
-
 _OF_A_NODE = """
     dashboard_agent_listen_port gcs_address metrics_export_port node_id object_store_address raylet_socket_name
     redis_address session_dir

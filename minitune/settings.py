@@ -38,7 +38,7 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "ENDED_RUNS": Setting("a file to which a run appends its outcome, as a line of JSON"),
     "END_AT": Setting("time at which runs end, in seconds since 1970; it also limits time budgets"),
-    "EXECUTOR": Setting("the executor of runs that name none: local or inline"),
+    "EXECUTOR": Setting("the executor of runs that name none: local, inline or ray"),
     "FORCE_TRIAL_CLEANUP_S": Setting(
         "seconds that a stopped trial has, before it is killed", "10", ("TUNE_FORCE_TRIAL_CLEANUP_S",)
     ),
@@ -89,7 +89,6 @@ SETTINGS: Mapping[str, Setting] = {
     ),
 }
 """All settings, by name without the prefix."""
-
 
 _NUMBERS = (
     "FORCE_TRIAL_CLEANUP_S",

@@ -1,4 +1,8 @@
-"""Tuner: the entry point of a run."""
+"""Tuner: the entry point of a run.
+
+A Tuner is a plan. `fit` gives the plan to a driver, which does the work. `restore` makes the plan from the record of an
+earlier run, and `fit` then gives it to a driver that continues that run.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,6 @@ if TYPE_CHECKING:
     from minitune.record.run_files import RecordedTuner
     from minitune.result_grid import ResultGrid
 
-
-if TYPE_CHECKING:
     _of_class = classmethod
 else:
 
@@ -201,7 +203,8 @@ class Tuner:
         resume_config = instance_of("_resume_config", _resume_config, ResumeConfig)
         if _resume_config is None:
             resume_config.unfinished = ResumeType.RESUME if resume_unfinished else ResumeType.SKIP
-            resume_config.errored = _errored_type(resume_errored, restart_errored)
+            if resume_errored or restart_errored:
+                resume_config.errored = ResumeType.RESUME if resume_errored else ResumeType.RESTART
         run = RunDirectory(local_path(path))
         recorded = load_tuner_file(run)
         _check_not_lost(recorded, param_space=param_space, tune_config=tune_config, run_config=run_config)
@@ -245,12 +248,6 @@ def _raise_first(grid: ResultGrid) -> None:
             f"{grid.num_errors} of {len(grid)} trials failed; the first of them: trial {first.name}, "
             f"{first.error.summary()} (all errors are below {grid.experiment_path})"
         ) from as_cause(first.error)
-
-
-def _errored_type(resume: bool, restart: bool) -> ResumeType:
-    if resume:
-        return ResumeType.RESUME
-    return ResumeType.RESTART if restart else ResumeType.SKIP
 
 
 def _check_samples(add_samples: Any, num_samples: int) -> None:
