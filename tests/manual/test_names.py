@@ -1,4 +1,4 @@
-"""What the texts name in passing is there: arguments of the public names, commands and their options."""
+"""The arguments, commands and options that the texts name in backticks exist."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ by_page = pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 
 
 def spans(page: Path) -> list[str]:
-    """What stands in backticks in a page, outside of blocks."""
+    """The texts in backticks of a page, outside of blocks."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     return re.findall(r"`([^`]+)`", text)
 

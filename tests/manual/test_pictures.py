@@ -1,4 +1,4 @@
-"""The pictures and listings of README.md and the manual are what is drawn, written and there."""
+"""The pictures and listings of README.md and the manual match the screen, the journal and the source."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ STORY = """
 """
 
 
-def told(record: dict[str, Any]) -> str | None:
+def line_of(record: dict[str, Any]) -> str | None:
     """One line of the manual's story for a record of the journal."""
     kind, checkpoint = record["type"], record.get("checkpoint")
     if kind == "trial":
@@ -100,7 +100,7 @@ def test_the_story_of_a_killed_trial_is_that_of_a_journal(tmp_path: Path, bound_
     subprocess.run([sys.executable, str(script)], env=environment, check=True, timeout=bound_s(60))
 
     lines = (tmp_path / "run" / "journal").read_text(encoding="utf-8").splitlines()
-    story = [told(json.loads(line[9:])) for line in lines]
+    story = [line_of(json.loads(line[9:])) for line in lines]
     shown = picture(HOW_IT_WORKS, "journal")
     assert [line for line in story if line is not None] == shown.strip().splitlines()
 
