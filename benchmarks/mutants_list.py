@@ -82,7 +82,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "minitune/output/table.py",
         "for name, total in self.totals.items() if total and self._used(name)",
         "for name, total in self.totals.items() if self._used(name)",
-        "tests/plugins/test_progress_reporter.py::test_what_a_machine_does_not_have_is_in_the_block_and_not_in_the_live_view",
+        "tests/output/test_progress_reporter.py::test_what_a_machine_does_not_have_is_in_the_block_and_not_in_the_live_view",
     ),
     (
         "minitune/output/progress.py",
@@ -164,7 +164,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "        if rank is not None and status == TERMINATED:\n"
         "            chosen += sorted(ordered, key=rank)[: shares[status]]",
         "        if rank is not None and status == TERMINATED:\n            chosen += ordered[: shares[status]]",
-        "tests/plugins/test_progress_reporter.py::test_the_end_of_a_small_run",
+        "tests/output/test_progress_reporter.py::test_the_end_of_a_small_run",
     ),
     (
         "minitune/base/table.py",

@@ -341,6 +341,9 @@ def test_a_users_reporter_of_his_own(capsys: pytest.CaptureFixture[str]) -> None
 
     fit_train({"x": 1}, verbose=1, progress_reporter=Mine())
     assert capsys.readouterr().out == "mine: [('TERMINATED', 2)] 4\n"
+    assert Mine().seconds_left() is None
+    with pytest.raises(NotImplementedError, match="should_report"):
+        ProgressReporter().should_report([])
 
 
 # -- notebook ----------------------------------------------------------------------------------------------------------

@@ -419,9 +419,6 @@ def test_a_full_disk_is_told_once_and_ends_nothing(
     assert [record.message.count(f"{name} could not be written (No space left") for record in caplog.records] == [1]
 
 
-# -- base and pretty_print ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
 def test_a_line_for_which_there_is_no_space_is_not_there_in_part(
     make: Any, trial: Trial, monkeypatch: pytest.MonkeyPatch
@@ -445,6 +442,9 @@ def test_a_line_for_which_there_is_no_space_is_not_there_in_part(
     assert len(calls) == 2
     assert {path.name: path.read_bytes() for path in Path(trial.local_path).glob("[rp]*[sn]*")} == files
     end(logger, trial)
+
+
+# -- base and pretty_print -----------------------------------------------------------------------------------------
 
 
 def test_a_logger_is_five_methods(trial: Trial) -> None:

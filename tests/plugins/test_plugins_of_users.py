@@ -197,7 +197,7 @@ def test_a_search_algorithm_that_makes_its_trials_itself(tmp_path: Path) -> None
     assert search_alg.experiment.storage.experiment_fs_path == grid.experiment_path == str(Path(grid[0].path).parent)
 
 
-# -- stoppers -------------------------------------------------------------------------------------------------------
+# -- callbacks ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("hook", [name for name in vars(Callback) if name == "setup" or name.startswith("on_")])

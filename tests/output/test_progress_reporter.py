@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import math
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import make_trial, run_trial
+from kit import REPOSITORY, make_trial, run_trial
 
 from minitune import clock
 from minitune.error import RemoteError, TrialError, trial_error
@@ -57,13 +58,9 @@ def failed(number: int, error: BaseException | None = None, text: str = "") -> T
 
 def show(reporter: ProgressReporter, trials: list[Trial], done: bool = False) -> str:
     """What is written to a standard output that is a plain object."""
-    stream, before = io.StringIO(), sys.stdout
-    sys.stdout = stream
-    try:
+    with contextlib.redirect_stdout(io.StringIO()) as stream:
         if reporter.should_report(trials, done):
             reporter.report(trials, done, *SYS_INFO)
-    finally:
-        sys.stdout = before
     return stream.getvalue()
 
 
@@ -390,14 +387,13 @@ print("the run goes on", file=sys.stderr)
 
 
 def run_script(stdout: Any, waits: bool) -> subprocess.Popen[str]:
-    root = str(Path(__file__).resolve().parents[2])
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT.format(waits=waits)],
         stdin=subprocess.PIPE,
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": root},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
     )
 
 
@@ -428,8 +424,8 @@ def test_a_script_sees_its_own_output_in_order(tmp_path: Path) -> None:
             "r = default_reporter(); r.setup()\n"
             "print('before'); r.say('ours'); print('after')\n"
         )
-        root = str(Path(__file__).resolve().parents[2])
-        subprocess.run([sys.executable, "-c", script], stdout=out, check=True, env={**os.environ, "PYTHONPATH": root})
+        env = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        subprocess.run([sys.executable, "-c", script], stdout=out, check=True, env=env)
     assert (tmp_path / "out").read_text() == "before\nours\nafter\n"
 
 
@@ -492,20 +488,3 @@ def test_what_a_machine_does_not_have_is_in_the_block_and_not_in_the_live_view()
     assert info.lines(done=True)[-1] == "Ended early: interrupted by SIGINT"
     assert info.used() == ["2.0/2 CPUs", "memory 19.0/20.0 GiB (less than 10 % is free)"]
     assert RunInfo("/runs/a").lines(done=True) == ["Result logdir: /runs/a"]
-
-
-def test_a_users_reporter_needs_two_methods() -> None:
-    class Mine(ProgressReporter):
-        def should_report(self, trials: Any, done: bool = False) -> bool:
-            return done
-
-        def report(self, trials: Any, done: bool, *sys_info: str) -> None:
-            self.seen = (len(trials), sys_info)
-
-    mine = Mine()
-    mine.setup(start_time=0.0, total_samples=1, metric="m", mode="min")
-    show(mine, [make_trial()], done=True)
-    assert mine.seen == (1, SYS_INFO)
-    assert mine.seconds_left() is None
-    with pytest.raises(NotImplementedError, match="should_report"):
-        ProgressReporter().should_report([])
