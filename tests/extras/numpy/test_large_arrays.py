@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from kit import fit
 
 import minitune as tune
 
@@ -21,7 +21,7 @@ def is_mapped(array: Any) -> bool:
 
 @pytest.mark.parametrize("reuse_actors", [False, True])
 @pytest.mark.parametrize("how", ["bound", "put", "put and bound"])
-def test_arrays_are_mapped_and_private(tmp_path: Path, how: str, reuse_actors: bool) -> None:
+def test_arrays_are_mapped_and_private(how: str, reuse_actors: bool) -> None:
     arrays = {"c": np.arange(LARGE), "fortran": np.asfortranarray(np.ones((1000, 500))), "small": np.arange(3)}
     arrays["fixed"] = np.zeros(LARGE)
     arrays["fixed"].flags.writeable = False
@@ -41,12 +41,8 @@ def test_arrays_are_mapped_and_private(tmp_path: Path, how: str, reuse_actors: b
     given = tune.put(arrays) if how.startswith("put") else arrays
     bound = tune.with_parameters(trainable, data=given) if how.endswith("bound") else trainable
     try:
-        grid = tune.Tuner(
-            bound,
-            param_space={"x": tune.grid_search([1, 2, 3]), **({"data": given} if how == "put" else {})},
-            tune_config=tune.TuneConfig(max_concurrent_trials=1, reuse_actors=reuse_actors),
-            run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
-        ).fit()
+        space = {"x": tune.grid_search([1, 2, 3]), **({"data": given} if how == "put" else {})}
+        grid = fit(bound, space, executor="local", max_concurrent_trials=1, reuse_actors=reuse_actors)
     finally:
         tune.shutdown()
     assert [result.error for result in grid] == [None] * 3
@@ -55,7 +51,7 @@ def test_arrays_are_mapped_and_private(tmp_path: Path, how: str, reuse_actors: b
     assert arrays["c"][0] == 0
 
 
-def test_a_closure_and_a_class_get_them_too(tmp_path: Path) -> None:
+def test_a_closure_and_a_class_get_them_too() -> None:
     array = np.arange(LARGE)
 
     class Summing(tune.Trainable):
@@ -66,6 +62,6 @@ def test_a_closure_and_a_class_get_them_too(tmp_path: Path) -> None:
             return {"mapped": self.mapped, "done": True}
 
     trainable = tune.with_parameters(Summing, data=np.arange(LARGE))
-    [result] = tune.Tuner(trainable, run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0)).fit()
+    [result] = fit(trainable, executor="local")
     assert result.error is None
     assert result.metrics["mapped"]

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
+from kit import fit
 
 import minitune as tune
-from minitune import RunConfig, TuneConfig, Tuner, sample_from
 
 
-def test_functions_that_draw_from_numpy(tmp_path: Any) -> None:
+def test_functions_that_draw_from_numpy() -> None:
     def drawn(seed: int | None, state: int) -> list[float]:
         np.random.seed(state)
         before = np.random.get_state()[1].tolist()
-        tuner = Tuner(
-            lambda config: {"x": config["x"]},
-            param_space={"x": sample_from(lambda: float(np.random.uniform()))},
-            tune_config=TuneConfig(num_samples=3, seed=seed, executor="inline"),
-            run_config=RunConfig(storage_path=str(tmp_path), verbose=0),
-        )
-        found = [result.metrics["x"] for result in tuner.fit()]
+        space = {"x": tune.sample_from(lambda: float(np.random.uniform()))}
+        grid = fit(lambda config: {"x": config["x"]}, space, num_samples=3, seed=seed, name=None)
+        found = [result.metrics["x"] for result in grid]
         assert seed is None or np.random.get_state()[1].tolist() == before
         return found
 

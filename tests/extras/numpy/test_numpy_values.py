@@ -16,8 +16,6 @@ from minitune import (
     ASHAScheduler,
     CheckpointConfig,
     ResultGrid,
-    RunConfig,
-    TuneConfig,
     Tuner,
     choice,
     grid_search,
@@ -104,18 +102,14 @@ def test_asha_and_the_retention_of_checkpoints_take_them_as_numbers(tmp_path: Pa
     assert CheckpointConfig(num_to_keep=np.int64(1)).num_to_keep == 1
 
 
-def test_a_report_of_large_arrays_is_refused_by_size(tmp_path: Path) -> None:
+def test_a_report_of_large_arrays_is_refused_by_size() -> None:
     def large(config: dict[str, Any]) -> None:
         try:
             report({"y": np.zeros(10_000_000)})
         except ValueError as error:
             report({"caught": str(error)})
 
-    [result] = Tuner(
-        large,
-        tune_config=TuneConfig(executor="inline"),
-        run_config=RunConfig(name="run", storage_path=str(tmp_path), verbose=0),
-    ).fit()
+    [result] = fit(large)
     assert "80.0 MB" in result.metrics["caught"]
 
 
@@ -135,18 +129,14 @@ def test_configurations_of_numpy_values_are_equal_by_value() -> None:
     assert config_key({"x": np.bool_(True)}) != config_key({"x": 1})
 
 
-def test_a_constraint_may_answer_with_a_bool_of_numpy(tmp_path: Path) -> None:
-    grid = Tuner(
+def test_a_constraint_may_answer_with_a_bool_of_numpy() -> None:
+    grid = fit(
         lambda config: {"x": float(config["x"])},
-        param_space={"x": choice(np.array([1.0, 2.0, 3.0]))},
-        tune_config=TuneConfig(
-            executor="inline",
-            num_samples=20,
-            on_duplicate="resample",
-            constraints=[lambda config: np.bool_(config["x"] > 1)],
-        ),
-        run_config=RunConfig(storage_path=str(tmp_path), verbose=0),
-    ).fit()
+        {"x": choice(np.array([1.0, 2.0, 3.0]))},
+        num_samples=20,
+        on_duplicate="resample",
+        constraints=[lambda config: np.bool_(config["x"] > 1)],
+    )
     assert sorted(result.metrics["x"] for result in grid) == [2.0, 3.0]
 
 

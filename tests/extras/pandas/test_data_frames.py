@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import fit
 
-from minitune import ExperimentAnalysis, Result, ResultGrid, RunConfig, TuneConfig, Tuner, grid_search, report
+from minitune import ExperimentAnalysis, Result, ResultGrid, grid_search, report
 
 LOSSES = {0: [3, 1, 2], 1: [2.0, 5.0, math.nan], 2: []}
 METRICS = ["loss", "flag"]
@@ -39,12 +40,7 @@ def training(config: dict[str, Any]) -> None:
 
 @pytest.fixture
 def grid() -> ResultGrid:
-    return Tuner(
-        training,
-        param_space={"i": grid_search([0, 1, 2]), "deep": {"a": "s"}},
-        tune_config=TuneConfig(executor="inline"),
-        run_config=RunConfig(name="run", verbose=0),
-    ).fit()
+    return fit(training, {"i": grid_search([0, 1, 2]), "deep": {"a": "s"}})
 
 
 def test_the_frame_of_a_grid(grid: ResultGrid) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from kit import fit
 
 import minitune as tune
 from minitune.actor.launcher import start_method
@@ -39,11 +40,8 @@ def test_frames_are_private_and_pandas_is_imported_once(tmp_path: Path, monkeypa
         rows = 300_000
         data = pd.DataFrame({"number": range(rows), "text": [f"row {n % 10}" for n in range(rows)]})
         data["kind"] = data["text"].astype("category")
-        grid = tune.Tuner(
-            tune.with_parameters(users.train, data=data),
-            param_space={"x": tune.grid_search([1, 2, 3])},
-            run_config=tune.RunConfig(storage_path=str(tmp_path / "storage"), verbose=0),
-        ).fit()
+        trainable = tune.with_parameters(users.train, data=data)
+        grid = fit(trainable, {"x": tune.grid_search([1, 2, 3])}, executor="local")
     finally:
         del sys.modules["users_of_frames"]
     assert [result.error for result in grid] == [None] * 3
