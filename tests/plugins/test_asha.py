@@ -217,12 +217,9 @@ def test_bad_arguments_are_refused(kwargs: dict[str, Any], words: str) -> None:
         asha(**kwargs)
 
 
-def test_metric_and_mode_come_from_one_place() -> None:
-    assert not asha().set_search_properties("loss", "min")
+def test_metric_and_mode_are_its_own_or_those_of_the_run_but_both_are_needed() -> None:
     assert asha().set_search_properties(None, None)
-    from_run = ASHAScheduler()
-    assert from_run.set_search_properties("loss", "min", stop={"training_iteration": 3})
-    assert from_run.metric == "loss"
+    assert not asha().set_search_properties("loss", "min")
     with pytest.raises(ValueError, match="mode='min' or mode='max'"):
         ASHAScheduler().set_search_properties("loss", None)
 

@@ -37,11 +37,7 @@ class TestBayesOpt(AdapterSuite):
     )
 
 
-def searching(space: Any = None, *, seed: int = 1, **options: Any) -> BayesOptSearch:
-    search = BayesOptSearch(**{"metric": "loss", "mode": "min", **options})
-    search.set_seed(seed)
-    assert search.set_search_properties(None, None, space or {"x": tune.uniform(0, 1)})
-    return search
+searching = Adapter(BayesOptSearch, "bayesopt").searching
 
 
 @pytest.mark.parametrize(

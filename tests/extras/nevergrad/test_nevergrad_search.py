@@ -32,17 +32,10 @@ class TestContract(SearcherContract):
         return NevergradSearch()
 
 
-def searching(space: Any = None, *, seed: int = 1, **options: Any) -> NevergradSearch:
-    search = NevergradSearch(**{"metric": "loss", "mode": "min", **options})
-    search.set_seed(seed)
-    assert search.set_search_properties(None, None, space or {"x": tune.uniform(0, 1)})
-    return search
-
-
 @pytest.mark.parametrize("mode", ["min", "max"])
 @pytest.mark.parametrize("optimizer", [ng.optimizers.OnePlusOne, ng.optimizers.ParametrizedOnePlusOne()])
 def test_it_learns_by_each_kind_of_optimizer(mode: str, optimizer: Any) -> None:
-    search = searching(optimizer=optimizer, mode=mode, optimizer_kwargs={"budget": 80})
+    search = TestNevergrad.adapter.searching(optimizer=optimizer, mode=mode, optimizer_kwargs={"budget": 80})
     sign, found = 1 if mode == "min" else -1, []
     for number in range(80):
         found.append(search.suggest(str(number))["x"])
