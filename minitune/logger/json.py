@@ -81,8 +81,8 @@ class JsonLoggerCallback(LoggerCallback):
 
     def _write_config(self, trial: Trial, config: dict[str, Any], directory: int | None) -> None:
         """`update_config` through a descriptor of the trial's directory, if there is one."""
-        if config is trial.config:
-            config = trial.config if trial.light is None else trial.light_config
+        if config is trial.config and trial.light is not None:
+            config = trial.light_config
         text = dumps_pretty(config).encode("ascii")
         data: bytes | None = None
         try:
