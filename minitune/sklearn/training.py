@@ -56,8 +56,7 @@ class StepwiseFit:
         self._estimator = estimator
         self._max_iters = max_iters
         self._classes = classes
-        self._is_begun = False
-        self._resource = ""
+        self._resource = ""  # set by the first step
         self._step = 0
         self._total = 0
         self._features: Any = None
@@ -75,13 +74,12 @@ class StepwiseFit:
         if is_pipeline:
             name, last = last.steps[-1]
             own_params = _params_of_last(name, fit_params)
-        if not self._is_begun:
+        if not self._resource:
             self._begin(last)
             if is_pipeline and len(self._estimator.steps) > 1:
                 head = self._estimator[:-1]
                 self._features = head.fit_transform(X, y)
                 self._estimator.steps[:-1] = head.steps  # with a cache, the pipeline has fitted clones of them
-            self._is_begun = True
         self._train(last, X if self._features is None else self._features, () if y is None else (y,), own_params)
         self._step += 1
         return self._estimator
@@ -100,10 +98,10 @@ class StepwiseFit:
             classes = {"classes": self._classes} if is_classifier(last) else {}
             last.partial_fit(features, *target, **classes, **fit_params)
             return
-        before, now = (self._total * step // self._max_iters for step in (self._step, self._step + 1))
-        now = max(now, 1)
+        # how much is trained after the step before and after this one; the first step always trains something
+        before, now = (max(self._total * n // self._max_iters, min(n, 1)) for n in (self._step, self._step + 1))
         if now == before:
-            return  # there are fewer trees than steps
+            return  # there are fewer trees or iterations than steps
         grows = self._resource == "n_estimators" or isinstance(last, _BOOSTING)
         last.set_params(**{self._resource: now if grows else now - before})
         with warnings.catch_warnings():
@@ -180,10 +178,6 @@ class Evaluation:
     classes: Any
     metric: str | None
 
-    def fold(self, params: dict[str, Any], index: int) -> Fold:
-        """A fold of a candidate, before its training."""
-        return Fold(clone(self.estimator), params, index, self.max_iters, self.classes)
-
     def step(self, fold: Fold) -> Outcome:
         """Train a fold one step further, and score it. A fold that has failed stays as it is."""
         if fold.outcome is not None and fold.outcome["fit_error"] is not None:
@@ -218,13 +212,14 @@ class Evaluation:
 
 
 class Fold:
-    """One fold of a candidate: its estimator and its last outcome."""
+    """One fold of a candidate: its estimator and its last outcome; None before the first step."""
 
-    def __init__(self, estimator: Any, params: dict[str, Any], index: int, max_iters: int | None, classes: Any):
-        self.estimator = estimator
+    def __init__(self, evaluation: Evaluation, params: dict[str, Any], index: int):
+        self.estimator = clone(evaluation.estimator)
         self.params = params
         self.index = index
-        self.fit = None if max_iters is None else StepwiseFit(estimator, max_iters, classes)
+        steps = evaluation.max_iters
+        self.fit = None if steps is None else StepwiseFit(self.estimator, steps, evaluation.classes)
         self.outcome: Outcome | None = None
 
 
@@ -259,8 +254,8 @@ class CandidateTraining(Trainable):
             self._folds = pickle.load(file)
 
     def _begin(self, config: dict[str, Any]) -> None:
-        evaluation, params = self._evaluation, config[PARAMS]
-        self._folds = [evaluation.fold(params, index) for index in range(len(evaluation.splits))]
+        count = len(self._evaluation.splits)
+        self._folds = [Fold(self._evaluation, config[PARAMS], index) for index in range(count)]
 
 
 def _plain(outcome: Outcome) -> Outcome:

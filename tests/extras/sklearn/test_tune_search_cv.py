@@ -313,7 +313,8 @@ def test_of_stopped_candidates_none_is_the_best() -> None:
     assert search.best_score_ == pytest.approx(0.6)
 
 
-def test_iterations_are_divided_among_the_steps() -> None:
+@pytest.mark.parametrize(("max_iter", "iterations"), [(900, [300, 300, 300]), (2, [1, 1])], ids=["many", "few"])
+def test_iterations_are_divided_among_the_steps(max_iter: int, iterations: list[int]) -> None:
     class Counting(LogisticRegression):  # type: ignore[misc]  # the library has no types
         def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
             counted.append((self.max_iter, self.warm_start))
@@ -323,9 +324,9 @@ def test_iterations_are_divided_among_the_steps() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)  # that a step has not converged is no news
         search = TuneSearchCV(
-            Counting(max_iter=900), {"C": [1.0]}, n_iter=1, cv=2, early_stopping=True, max_iters=3, refit=False
+            Counting(max_iter=max_iter), {"C": [1.0]}, n_iter=1, cv=2, early_stopping=True, max_iters=3, refit=False
         ).fit(X, Y)
-    assert counted == [(300, True)] * 6
+    assert counted == [(count, True) for count in iterations for _ in range(2)], "in both folds"
     assert last_steps(search) == [3]
 
 
