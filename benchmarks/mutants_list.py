@@ -16,6 +16,12 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "tests/differential/test_deterministic.py::test_one_table_on_any_machine_that_of_the_virtual_one",
     ),
     (
+        "minitune/config.py",
+        "                self.__dict__.update(before)",
+        "                self._put(name, before[name])",
+        "tests/surface/test_bad_input.py::test_bad_values_are_refused_at_once_with_rule_value_and_way_out",
+    ),
+    (
         "minitune/sklearn/__init__.py",
         '.split(".")[:2]) < _OLDEST:\n',
         '.split(".")[:2]) < (1,):\n',

@@ -56,13 +56,13 @@ class Config:
         if name not in type(self).__dataclass_fields__:  # type: ignore[attr-defined]  # every subclass is a dataclass
             known = ", ".join(entry.name for entry in fields(self))  # type: ignore[arg-type]  # likewise
             raise AttributeError(f"{type(self).__name__} has no field {name!r}; its fields are {known}")
-        is_made, old = name in self.__dict__, self.__dict__.get(name)
+        before = self.__dict__.copy()
         self._put(name, value)
-        if is_made:
+        if name in before:  # otherwise __init__ assigns it
             try:
                 self._check()
             except Exception:
-                self._put(name, old)
+                self.__dict__.update(before)  # all fields, because a check may convert several
                 raise
 
     def _put(self, name: str, value: Any) -> None:

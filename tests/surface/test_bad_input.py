@@ -8,8 +8,9 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 import minitune
 from minitune import stopper
+from minitune.config import Config
 
 TABLE = Path(__file__).parent / "bad_values.txt"
 PUBLIC = {name: getattr(module, name) for module in (minitune, stopper) for name in module.__all__}
@@ -31,6 +33,8 @@ OF_USERS = {
     "Study": "study",
 }
 """Classes whose methods users call, where those of others are called by runs; and how the table calls an object."""
+
+ACCEPTED = "nothing: it was accepted"
 
 LEFT_OUT = {
     "Experiment.new_maker": "for the library",
@@ -134,6 +138,21 @@ def _call(section: Section, given: dict[str, Any], names: dict[str, Any]) -> Non
         _fit(names["tmp"], None if run else made, run)
 
 
+def _said_by(call: Callable[[], object]) -> str:
+    try:
+        call()
+    except Exception as error:
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return ACCEPTED
+
+
+def _said_by_assignment(kind: type[Config], name: str, value: Any) -> str:
+    """What a config says when the value is assigned to a field; it must stay as it was."""
+    config = kind()
+    said = _said_by(lambda: setattr(config, name, value))
+    return said if config == kind() else f"{said}, but it has changed to {config}"
+
+
 def _fits(text: str, said: str) -> bool:
     return fnmatch.fnmatchcase(said, re.sub(r"[\[*?]", "?", text).replace("...", "*"))
 
@@ -147,13 +166,16 @@ def test_bad_values_are_refused_at_once_with_rule_value_and_way_out(section: Sec
             continue
         if section.path == "init":
             minitune.shutdown()
-        said = "nothing: it was accepted"
-        try:
-            _call(section, {argument: eval(expression, names)}, names)
-        except Exception as error:
-            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        value = eval(expression, names)
+        said = _said_by(partial(_call, section, {argument: value}, names))
         if not _fits(f"{kind}: {text}", said) or len(said) > 800:
             wrong.append((argument, expression, f"{kind}: {text}", said))
+        config = names.get(section.path)
+        if isinstance(config, type) and issubclass(config, Config) and argument in vars(config()):
+            made = _said_by(partial(config, **{argument: value}))
+            assigned = _said_by_assignment(config, argument, value)
+            if made not in (ACCEPTED, assigned):
+                wrong.append((argument, expression, f"as when made: {made}", assigned))
         if any(path.is_dir() for path in Path(names["tmp"]).glob("*/*")):
             wrong.append((argument, expression, "no trial may begin", said))
     assert wrong == []
