@@ -144,12 +144,6 @@ def test_several_are_resumed() -> None:
     assert [record["experiment"] for record in records] == [0, 1, 1]
 
 
-def test_what_is_no_experiment() -> None:
-    for nothing in (None, [], {}, "name", count):
-        with pytest.raises(TuneError, match="experiments must be"):
-            run_experiments(nothing)
-
-
 def test_plug_ins_hear_of_the_first_one() -> None:
     heard: list[dict[str, Any]] = []
 
@@ -192,42 +186,15 @@ def test_from_json() -> None:
     assert experiment.spec["config"] == {"a": 1, "env": "CartPole"}
     assert experiment.checkpoint_config.num_to_keep == 2
     assert spec["config"] == {"a": 1}
-    with pytest.raises(TuneError, match="has no trainable"):
-        Experiment.from_json("exp", {"config": {}})
-    with pytest.raises(TuneError, match="holds sampels, which Experiment does not take"):
-        Experiment.from_json("exp", {"run": count, "sampels": 3})
 
 
 def test_names_of_trainables() -> None:
     assert Experiment.get_trainable_name("some name") == "some name"
     assert Experiment.get_trainable_name(lambda config: None) == "lambda"
     assert Experiment.get_trainable_name(Steps) == "Steps"
-    with pytest.raises(TuneError, match="a trainable must be"):
-        Experiment.get_trainable_name(3)
     assert Experiment.register_if_needed(Steps) == "Steps"
     assert get_trainable("Steps") is Steps
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "text"),
-    [
-        ({"stop": {"a": {"b": {}}}}, ValueError, "must hold a limit, but 'a/b' holds an empty dict"),
-        ({"stop": 3}, ValueError, "stop must be"),
-        ({"num_samples": 0}, ValueError, "num_samples"),
-        ({"config": 3}, ValueError, "must be a dict"),
-        ({"config": grid_search([{"x": 1}, {"x": 2}])}, ValueError, "give the grid a name"),
-        ({"max_failures": -2}, ValueError, "max_failures"),
-        ({"checkpoint_config": CheckpointConfig(checkpoint_at_end=True)}, ValueError, "must not be set for a function"),
-        ({"trial_name_creator": "name"}, ValueError, "trial_name_creator"),
-        ({"time_budget_s": "long"}, ValueError, "time_budget_s"),
-    ],
-)
-def test_wrong_values_at_once(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        Experiment("exp", count, **arguments)
-
-
 def test_a_name_that_is_a_path() -> None:
     assert Experiment("a/b", count).name == "a/b"
-    with pytest.raises(ValueError, match="lead to another directory"):
-        Experiment("../b", count)

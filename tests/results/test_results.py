@@ -337,15 +337,6 @@ def test_a_metric_that_is_nan_all_the_time_is_none_nowhere() -> None:
         assert row["note"] is None
 
 
-def test_what_is_no_trial_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="must exist"):
-        Result.from_path(tmp_path / "nothing")
-    with pytest.raises(RuntimeError, match=r"result\.json"):
-        Result.from_path(tmp_path)
-    with pytest.raises(ValueError, match="storage_filesystem"):
-        Result.from_path(tmp_path, storage_filesystem="s3")  # type: ignore[arg-type]
-
-
 def test_a_trial_that_never_reported_has_its_id_and_error() -> None:
     def failing(config: dict[str, Any]) -> None:
         if config["i"] == 0:

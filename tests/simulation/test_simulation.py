@@ -299,30 +299,6 @@ def test_improvements_tell_how_soon_the_best_was_found() -> None:
         simulate(curve, param_space={"x": 1}).improvements()
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"num_workers": 0},
-        {"start_delay_s": -1},
-        {"checkpoint_cost_s": float("nan")},
-        {"failure_rate": 1.5},
-        {"suggestion_cost_s": "1"},
-        {"seed": 0.5},
-        {"can_save": "no"},
-    ],
-)
-def test_bad_arguments_are_refused_with_their_name(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        on_grid(1, **wrong)
-
-
-def test_what_is_no_curve_is_refused() -> None:
-    with pytest.raises(TypeError, match="curve"):
-        simulate(3)
-    with pytest.raises(ValueError, match="at least one"):
-        simulate({})
-
-
 SCRIPT = """
 import sys
 from minitune import ASHAScheduler, CheckpointConfig, FailureConfig, RunConfig, TuneConfig, choice, uniform

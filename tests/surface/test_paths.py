@@ -129,6 +129,8 @@ def test_reloading_an_alias_reloads_the_module():
 def test_names_that_are_missing_on_purpose_say_what_to_do_instead():
     with pytest.raises(AttributeError, match=r"concurrent\.futures"):
         _ = minitune.remote
+    with pytest.raises(AttributeError, match="no attribute 'serve': minitune does not serve models"):
+        _ = minitune.serve
     assert not hasattr(minitune, "wait")
 
 
@@ -217,9 +219,3 @@ def test_a_name_that_a_module_lacks_says_what_to_do(path: str, name: str, instea
 
 def test_a_module_with_another_home_is_an_attribute_too() -> None:
     assert minitune.train.torch.TorchCheckpoint.__name__ == "TorchCheckpoint"
-
-
-def test_a_left_out_name_is_no_attribute() -> None:
-    assert not hasattr(minitune, "remote")
-    with pytest.raises(AttributeError, match="no attribute 'serve': minitune does not serve models"):
-        minitune.serve  # noqa: B018

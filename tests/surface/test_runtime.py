@@ -71,11 +71,7 @@ def test_arguments_of_earlier_versions(caplog):
         ray.init(redis_address="ray://head:10001")
 
 
-def test_arguments_that_cannot_be_meant():
-    with pytest.raises(ValueError, match="ray://head:10001"):
-        ray.init(address="ray://head:10001")
-    with pytest.raises(TypeError, match="num_cpu"):
-        ray.init(num_cpu=4)
+def test_a_call_that_is_refused_sets_nothing():
     with pytest.raises(ValueError, match="num_cpus"):
         ray.init(num_cpus=-1)
     assert not ray.is_initialized()
@@ -111,15 +107,6 @@ def test_put_and_get():
     assert ray.get(pickle.loads(pickle.dumps(ref))) == {"a": [1, 2]}
     assert len(pickle.dumps(ref)) < 300
     assert isinstance(ref, ray.ObjectRef)
-
-
-def test_what_put_and_get_refuse():
-    with pytest.raises(TypeError, match="must not be a reference"):
-        ray.put(ray.put(1))
-    with pytest.raises(ValueError, match="but got int"):
-        ray.get(5)
-    with pytest.raises(TypeError, match="generator"):
-        ray.put(x for x in ())
 
 
 def test_values_end_with_shutdown():
