@@ -695,7 +695,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "minitune/record/codec.py",
         '    if line[:8] != b"%08x" % zlib.crc32(body):\n',
         "    if int(line[:8], 16) != zlib.crc32(body):\n",
-        "tests/storage/test_journal_codec.py::test_the_checksum_is_compared_as_text",
+        "tests/storage/test_journal_codec.py::test_every_single_bit_flip_is_noticed",
     ),
     (
         "minitune/execution/launcher.py",
@@ -917,7 +917,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "minitune/record/lock.py",
         "        for name in files.names(objects):\n            _check_owner(os.path.join(objects, name))\n",
         "",
-        "tests/storage/test_storage.py::test_what_others_can_write_is_not_trusted",
+        "tests/storage/test_storage.py::test_what_others_can_write_is_not_trusted_unless_the_user_says_so",
     ),
     (
         "minitune/execution/tune_controller.py",

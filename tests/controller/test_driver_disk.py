@@ -25,8 +25,8 @@ from kit import (
     make_tuner,
     report_n,
     report_state,
+    restore,
     restored_state,
-    resume,
     run_path,
 )
 
@@ -311,13 +311,6 @@ def test_two_default_names_of_one_second_are_no_cause_for_a_warning(
     assert "a run is already at" not in "".join(r.message for r in caplog.records if r.levelname == "WARNING")
 
 
-def test_the_default_name() -> None:
-    grid = Tuner(
-        counting(1), tune_config=make_tuner(counting(1))._plan.tune_config, run_config=RunConfig(verbose=0)
-    ).fit()
-    assert re.fullmatch(r"counter_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", os.path.basename(grid.experiment_path))
-
-
 def test_names_of_trials_and_directories_are_the_users_choice() -> None:
     grid = fit(
         report_n(1),
@@ -334,24 +327,9 @@ def test_names_of_trials_and_directories_are_the_users_choice() -> None:
         name="dirs",
     )
     assert [os.path.basename(result.path) for result in grid] == ["dir1", "dir2"]
-    assert [result.path for result in resume_named("dirs")] == [result.path for result in grid]
-
-
-def resume_named(name: str) -> Any:
-    return Tuner.restore(str(run_path(name)), report_n(1)).fit()
-
-
-@pytest.mark.parametrize("bad", ["a/b", "..", "", "a\nb"])
-def test_a_bad_directory_name_is_refused(bad: str) -> None:
-    with pytest.raises(ValueError, match="directory's name of trial"):
-        fit(report_n(1), trial_dirname_creator=lambda trial: bad)
-    assert [path for path in run_path().iterdir() if path.is_dir()] == []
-
-
-def test_same_directory_names_get_a_suffix() -> None:
-    grid = fit(report_n(1), num_samples=3, trial_dirname_creator=lambda trial: "same")
-    assert len({result.path for result in grid}) == 3
-    assert all(os.path.basename(result.path).startswith("same") for result in grid)
+    assert [result.path for result in restore(report_n(1), path=run_path("dirs")).fit()] == [
+        result.path for result in grid
+    ]
 
 
 def test_the_context_of_a_trial() -> None:
@@ -372,4 +350,4 @@ def test_the_context_of_a_trial() -> None:
 def test_a_dictionary_of_choices_is_one_value() -> None:
     (result,) = fit(Counter, {"end": 1, "pair": choice([{"a": 1}])}, seed=1)
     assert result.config["pair"] == {"a": 1}
-    assert resume(Counter)[0].config == result.config
+    assert restore(Counter).get_results()[0].config == result.config

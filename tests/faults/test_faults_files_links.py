@@ -15,7 +15,7 @@ from typing import Any
 
 import kit
 import pytest
-from kit import RUN, run_path
+from kit import RUN, run_path, tree
 
 from minitune import (
     Callback,
@@ -48,10 +48,6 @@ def outside(tmp_path: Path) -> Path:
     for name in ("file", "checkpoint_000000/file", "result.json", "error.pkl"):
         (directory / name).write_text("precious\n" * 100)
     return directory
-
-
-def tree(directory: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(directory)): p.read_bytes() if p.is_file() else b"" for p in directory.rglob("*")}
 
 
 def plant(link: Path, target: Path) -> None:

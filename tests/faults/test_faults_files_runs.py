@@ -300,7 +300,7 @@ def test_a_storage_path_that_cannot_be_written_is_an_error_before_any_trial(
     else:
         storage = request.getfixturevalue("read_only")
     config = RunConfig(name=RUN, storage_path=str(storage), verbose=0)
-    with pytest.raises(TuneError, match="cannot be made or written") as caught:
+    with pytest.raises(TuneError, match=r"cannot be made or written .*; choose another storage_path") as caught:
         Tuner(counter, param_space={"x": 1}, tune_config=TuneConfig(executor="inline"), run_config=config).fit()
     assert str(storage) in str(caught.value)
     assert STARTS == []

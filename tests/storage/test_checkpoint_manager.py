@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +61,36 @@ def make(tmp_path: Path, **config: Any) -> Run:
     return Run(tmp_path, CheckpointManager(CheckpointConfig(**config), metric="loss", mode="min"))
 
 
-def test_everything_is_kept_by_default(tmp_path: Path) -> None:
-    run = make(tmp_path)
-    trial = run.trial()
-    for _ in range(20):
-        run.commit(trial)
+def by(score: str, count: int, order: str = "max") -> dict[str, Any]:
+    return {"num_to_keep": count, "checkpoint_score_attribute": score, "checkpoint_score_order": order}
 
-    assert run.numbers(trial) == list(range(20))
+
+NONE_AT_ALL: list[dict[str, Any]] = [{}, {"acc": math.nan}, {"acc": "high"}, {"acc": None}]
+
+
+@pytest.mark.parametrize(
+    ("config", "reported", "kept"),
+    [
+        ({}, [{}] * 9, range(9)),
+        ({"num_to_keep": 1}, [{}] * 9, [8]),
+        ({"num_to_keep": 3}, [{"loss": loss} for loss in (1, 5, 2, 4, 3)], [2, 3, 4]),
+        (by("eval/acc", 2), [{"eval": {"acc": acc}} for acc in (0.1, 0.9, 0.5, 0.8, 0.2, 0.3)], [1, 3, 5]),
+        (by("eval/loss", 1, "min"), [{"eval/loss": loss} for loss in (3.0, 1.0, 2.0)], [1, 2]),
+        (by("acc", 2), [{"acc": 5}, *NONE_AT_ALL, {"acc": -7}, {}], [0, 5, 6]),
+        (by("acc", 2, "min"), [{"acc": 5}, *NONE_AT_ALL, {"acc": 7}, {"acc": -math.inf}], [0, 6]),
+        (by("acc", 1), [{"acc": 1.0}] * 3 + [{"acc": 0.0}], [2, 3]),
+    ],
+    ids=["all", "the newest", "the newest three", "nested", "flat", "max", "min", "of equals"],
+)
+def test_the_best_and_the_newest_are_kept(
+    config: dict[str, Any], reported: list[dict[str, Any]], kept: Sequence[int], tmp_path: Path
+) -> None:
+    run = make(tmp_path, **config)
+    trial = run.trial()
+    for metrics in reported:
+        run.commit(trial, **metrics)
+
+    assert run.numbers(trial) == list(kept)
 
 
 def test_a_score_that_is_never_reported_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -79,63 +102,6 @@ def test_a_score_that_is_never_reported_is_told_once(tmp_path: Path, caplog: pyt
     assert run.numbers(trial) == [2]
     (said,) = [record.getMessage() for record in caplog.records if "misspelt_loss" in record.getMessage()]
     assert said.endswith("its metrics: loss")
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_without_a_score_the_newest_are_kept(tmp_path: Path, count: int) -> None:
-    run = make(tmp_path, num_to_keep=count)
-    trial = run.trial()
-    for _ in range(10):
-        run.commit(trial, loss=random.random())
-
-    assert run.numbers(trial) == list(range(10 - count, 10))
-    assert run.dropped == [("a", number) for number in range(10 - count)]
-
-
-def test_with_a_score_the_best_and_the_newest_are_kept(tmp_path: Path) -> None:
-    run = make(tmp_path, num_to_keep=2, checkpoint_score_attribute="eval/acc")
-    trial = run.trial()
-    for accuracy in (0.1, 0.9, 0.5, 0.8, 0.2, 0.3):
-        run.commit(trial, eval={"acc": accuracy})
-
-    assert run.numbers(trial) == [1, 3, 5]
-    assert [kept.metrics["eval"]["acc"] for kept in trial.checkpoints] == [0.9, 0.8, 0.3]
-
-
-def test_the_order_may_be_min_and_the_key_flat(tmp_path: Path) -> None:
-    run = make(tmp_path, num_to_keep=1, checkpoint_score_attribute="eval/loss", checkpoint_score_order="min")
-    trial = run.trial()
-    for loss in (3.0, 1.0, 2.0):
-        run.commit(trial, **{"eval/loss": loss})
-
-    assert run.numbers(trial) == [1, 2]
-
-
-def test_nan_and_missing_and_text_are_worst(tmp_path: Path) -> None:
-    run = make(tmp_path, num_to_keep=2, checkpoint_score_attribute="acc", checkpoint_score_order="min")
-    trial = run.trial()
-    for metrics in (
-        {"acc": 5.0},
-        {"acc": math.nan},
-        {},
-        {"acc": "high"},
-        {"acc": 7.0},
-        {"acc": None},
-        {"acc": -math.inf},
-    ):
-        run.commit(trial, **metrics)
-
-    assert run.numbers(trial) == [0, 6]
-
-
-def test_of_equals_the_newer_is_kept(tmp_path: Path) -> None:
-    run = make(tmp_path, num_to_keep=1, checkpoint_score_attribute="acc")
-    trial = run.trial()
-    for _ in range(3):
-        run.commit(trial, acc=1.0)
-    run.commit(trial, acc=0.0)
-
-    assert run.numbers(trial) == [2, 3]
 
 
 def test_retention_is_what_a_full_sort_would_keep(tmp_path: Path) -> None:

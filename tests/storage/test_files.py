@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kit import tree
 
 from minitune.base import files
 from minitune.base.files import LinkError, SpecialFileError
@@ -36,10 +37,6 @@ def run(tmp_path: Path, outside: Path) -> Path:
     (directory / "t" / "file").symlink_to(outside / "file")
     (directory / "linked").symlink_to(outside)
     return directory
-
-
-def tree(directory: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(directory)): p.read_bytes() if p.is_file() else b"" for p in directory.rglob("*")}
 
 
 WRITES: dict[str, Callable[[str, str], object]] = {

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import Injured, Trace, raiser
 
 from minitune import clock
 from minitune.base import files
@@ -22,6 +23,9 @@ from minitune.record import codec, journal, records
 from minitune.record.disk import Disk, Housekeeper
 from minitune.record.journal import Journal
 from minitune.resources import Resources
+
+DURABILITIES = ["process", "batched", "strict"]
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def run_record() -> dict[str, Any]:
@@ -43,23 +47,17 @@ def write(path: Path, count: int = 5) -> list[dict[str, Any]]:
     return written
 
 
+def trial_with(value: Any) -> dict[str, Any]:
+    return records.trial("a", 0, {"v": value}, seed=1, resources=Resources.of(None), name="n")
+
+
+def numbers(path: Path) -> list[int]:
+    """The numbers of the results in a journal."""
+    return [record["number"] for record in journal.read(path) if record["type"] == "result"]
+
+
 def lines_of(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines(keepends=True)
-
-
-def test_what_was_appended_is_read(tmp_path: Path) -> None:
-    written = write(tmp_path / "journal")
-
-    assert str(list(journal.read(tmp_path / "journal"))) == str(written)
-
-
-def test_a_journal_is_continued(tmp_path: Path) -> None:
-    written = write(tmp_path / "journal")
-    with Journal(tmp_path / "journal", "process", is_new=False) as log:
-        log.append(result(6))
-
-    assert [r.get("number") for r in journal.read(tmp_path / "journal")] == [None, 1, 2, 3, 4, 5, 6]
-    assert len(list(journal.read(tmp_path / "journal"))) == len(written) + 1
 
 
 def test_positions_lead_back_to_the_records(tmp_path: Path) -> None:
@@ -223,7 +221,7 @@ def test_a_record_in_the_making_is_not_read(tmp_path: Path) -> None:
     assert len(list(reader)) == 2
 
 
-@pytest.mark.parametrize("durability", ["process", "batched", "strict"])
+@pytest.mark.parametrize("durability", DURABILITIES)
 def test_a_process_killed_at_any_time_loses_nothing_that_was_appended(tmp_path: Path, durability: str) -> None:
     script = textwrap.dedent(
         """
@@ -246,46 +244,39 @@ def test_a_process_killed_at_any_time_loses_nothing_that_was_appended(tmp_path: 
         process.kill()
         acknowledged += process.stdout.readlines()
 
-    numbers = [record["number"] for record in journal.read(path) if record["type"] == "result"]
-    assert numbers == list(range(1, len(numbers) + 1))
-    assert len(numbers) >= int(acknowledged[-1])
+    found = numbers(path)
+    assert found == list(range(1, len(found) + 1))
+    assert len(found) >= int(acknowledged[-1])
 
 
 # -- when the disk refuses -----------------------------------------------------------------------------------------
 
 
 def test_a_short_write_is_cut_back_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "journal"
-    real_write, short = os.write, [True]
-
-    def write_half(descriptor: int, data: bytes) -> int:
-        if short and len(data) > 50:
-            short.pop()
-            return real_write(descriptor, data[:20])
-        return real_write(descriptor, data)
+    path, real_write = tmp_path / "journal", os.write
+    short = Injured(real_write, lambda descriptor, data: real_write(descriptor, data[:20]), at=[1])
 
     with Journal(path, "process", is_new=True) as log:
         log.append(run_record())
-        monkeypatch.setattr(os, "write", write_half)
+        monkeypatch.setattr(os, "write", short)
         log.append(result(1))
         log.append(result(2))
 
-    assert [record.get("number") for record in journal.read(path)] == [None, 1, 2]
-    assert not short
+    assert numbers(path) == [1, 2]
+    assert short.calls == 3
 
 
 def test_a_full_disk_leaves_a_valid_journal_and_can_be_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "journal"
-    real_write, free_bytes = os.write, [20]
+    real_write = os.write
 
     def write_until_full(descriptor: int, data: bytes) -> int:
-        if free_bytes[0] == 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        written = real_write(descriptor, data[: free_bytes[0]])
-        free_bytes[0] -= written
-        return written
+        free_bytes = len(valid) + 20 - os.fstat(descriptor).st_size
+        if not free_bytes:
+            raise FULL
+        return real_write(descriptor, data[:free_bytes])
 
     with Journal(path, "process", is_new=True) as log:
         log.append(run_record())
@@ -299,48 +290,14 @@ def test_a_full_disk_leaves_a_valid_journal_and_can_be_waited_for(
         log.append(result(1))
         assert log.offset == path.stat().st_size
 
-    assert [record.get("number") for record in journal.read(path)] == [None, 1]
+    assert numbers(path) == [1]
 
 
-def test_a_limit_on_the_size_of_files_is_survived(tmp_path: Path) -> None:
-    pytest.importorskip("resource")
-    script = textwrap.dedent(
-        """
-        import resource, sys
-        from minitune.error import TuneError
-        from minitune.record import records
-        from minitune.record.journal import Journal
-        log = Journal(sys.argv[1], "process", is_new=True)
-        log.append(records.run("n", metric=None, mode=None, seed=0, space_keys=[], trainable="t", versions={}))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-        count = 0
-        try:
-            while True:
-                log.append(records.result("a", 1, count + 1, {"text": "x" * 300}, "CONTINUE"))
-                count += 1
-        except TuneError as error:
-            print(count, "EFBIG" in str(error) or "ENOSPC" in str(error))
-        """
-    )
-    path = tmp_path / "journal"
-    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, timeout=60)
-
-    count, named = done.stdout.split()
-    assert named == "True"
-    assert path.read_bytes().endswith(b"\n")
-    assert len(list(journal.read(path))) == int(count) + 1
-
-
-class BrokenDisk:
-    """Makes every sync of a file fail, and tells that it did."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.failed = threading.Event()
-        monkeypatch.setattr(files, "sync_descriptor", self._fail)
-
-    def _fail(self, descriptor: int) -> None:
-        self.failed.set()
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
+def break_syncs(monkeypatch: pytest.MonkeyPatch) -> Injured:
+    """From now on no file can be synced."""
+    broken = Injured(files.sync_descriptor, OSError(errno.EIO, os.strerror(errno.EIO)))
+    monkeypatch.setattr(files, "sync_descriptor", broken)
+    return broken
 
 
 def test_a_failed_background_sync_is_raised_by_the_next_append(
@@ -348,10 +305,10 @@ def test_a_failed_background_sync_is_raised_by_the_next_append(
 ) -> None:
     with Housekeeper() as housekeeper:
         log = Journal(tmp_path / "journal", "batched", housekeeper, is_new=True)
-        disk = BrokenDisk(monkeypatch)
+        broken = break_syncs(monkeypatch)
         log.append(run_record())
-        assert disk.failed.wait(bound_s(10))
         assert housekeeper.wait_idle(bound_s(10))
+        assert broken.calls
 
         with pytest.raises(TuneError, match=r"could not be synced to the disk .*errno 5"):
             log.append(result(1))
@@ -388,13 +345,13 @@ def test_after_one_failed_sync_what_was_not_synced_is_written_again(
         log.sync()
         log.append(result(4))
     assert failures
-    assert [record.get("number") for record in journal.read(path)] == [None, 1, 2, 3, 4]
+    assert numbers(path) == [1, 2, 3, 4]
     assert "could not be synced" in caplog.text
 
 
 def test_a_failed_strict_sync_is_raised_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = Journal(tmp_path / "journal", "strict", is_new=True)
-    BrokenDisk(monkeypatch)
+    break_syncs(monkeypatch)
 
     with pytest.raises(TuneError, match="could not be synced"):
         log.append(run_record())
@@ -405,7 +362,7 @@ def test_a_failed_strict_sync_is_raised_at_once(tmp_path: Path, monkeypatch: pyt
 def test_a_failed_last_sync_is_raised_by_close(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = Journal(tmp_path / "journal", "batched", is_new=True)
     log.append(run_record())
-    BrokenDisk(monkeypatch)
+    break_syncs(monkeypatch)
 
     with pytest.raises(TuneError, match="could not be synced"):
         log.close()
@@ -414,53 +371,45 @@ def test_a_failed_last_sync_is_raised_by_close(tmp_path: Path, monkeypatch: pyte
 # -- durability ----------------------------------------------------------------------------------------------------
 
 
-class Syncs:
-    """Counts syncs, and what was in the file at each."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.sizes: list[int] = []
-        self.happened = threading.Event()
-        self._real = files.sync_descriptor
-        monkeypatch.setattr(files, "sync_descriptor", self._sync)
-
-    def _sync(self, descriptor: int) -> None:
-        self.sizes.append(os.fstat(descriptor).st_size)
-        self._real(descriptor)
-        self.happened.set()
+@pytest.fixture
+def synced_bytes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The size of the file at each sync."""
+    trace = Trace(monkeypatch)
+    trace.watch(files, "sync_descriptor", lambda descriptor: str(os.fstat(descriptor).st_size))
+    return trace.lines
 
 
-def test_strict_syncs_each_record_before_append_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    syncs = Syncs(monkeypatch)
+def test_strict_syncs_each_record_before_append_returns(tmp_path: Path, synced_bytes: list[str]) -> None:
     with Journal(tmp_path / "journal", "strict", is_new=True) as log:
         for record in (run_record(), result(1)):
             log.append(record)
-            assert syncs.sizes[-1] == log.offset
+            assert synced_bytes[-1] == str(log.offset)
 
 
 def test_batched_syncs_many_records_together_and_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound_s: Callable[[float], float]
+    tmp_path: Path, synced_bytes: list[str], bound_s: Callable[[float], float]
 ) -> None:
-    syncs = Syncs(monkeypatch)
-    log = Journal(tmp_path / "journal", "batched", is_new=True)
-    log.append(run_record())
-    for number in range(1, 200):
-        log.append(result(number))
-    assert syncs.happened.wait(bound_s(10))
-    log.append(result(200))
-    size = log.offset
-    log.close()
+    with Housekeeper() as housekeeper:
+        log = Journal(tmp_path / "journal", "batched", housekeeper, is_new=True)
+        log.append(run_record())
+        for number in range(1, 200):
+            log.append(result(number))
+        assert housekeeper.wait_idle(bound_s(10))
+        assert synced_bytes[-1] == str(log.offset)
+        log.append(result(200))
+        log.close()
 
-    assert len(syncs.sizes) < 100
-    assert syncs.sizes[-1] == size
+    assert len(synced_bytes) < 100
+    assert synced_bytes[-1] == str(log.offset)
 
 
-def test_process_syncs_nothing_and_starts_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    syncs, threads = Syncs(monkeypatch), threading.active_count()
+def test_process_syncs_nothing_and_starts_no_thread(tmp_path: Path, synced_bytes: list[str]) -> None:
+    threads = threading.active_count()
     with Journal(tmp_path / "journal", "process", is_new=True) as log:
         log.append(run_record())
         assert threading.active_count() == threads
 
-    assert syncs.sizes == []
+    assert synced_bytes == []
 
 
 def test_a_closed_journal_says_so(tmp_path: Path) -> None:
@@ -480,53 +429,12 @@ def test_large_objects_lie_beside_the_journal(tmp_path: Path) -> None:
 
     with Journal(path, "strict", is_new=True) as log:
         log.append(run_record())
-        log.append(records.trial("a", 0, {"c": Config}, seed=1, resources=Resources.of(None), name="n"))
+        log.append(trial_with(Config))
 
     assert path.stat().st_size < 5_000
     assert len(list((tmp_path / "objects").iterdir())) == 1
-    assert "Config" in repr(list(journal.read(path))[1]["config"]["c"])
-    assert list(journal.read(path, unpickle=True))[1]["config"]["c"].data == big
-
-
-def trial_with(value: Any) -> dict[str, Any]:
-    return records.trial("a", 0, {"v": value}, seed=1, resources=Resources.of(None), name="n")
-
-
-class Owners:
-    """Notes which files are synced: by name, those that are prepared as `prepared`."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch):
-        if not Path("/proc/self/fd").exists():
-            pytest.skip("this system does not show what a descriptor leads to")
-        self.names: list[str] = []
-        self._real = files.sync_descriptor
-        monkeypatch.setattr(files, "sync_descriptor", self)
-
-    def __call__(self, descriptor: int) -> None:
-        name = Path(f"/proc/self/fd/{descriptor}").resolve().name
-        self.names.append("prepared" if name.startswith(".tmp-") else name)
-        self._real(descriptor)
-
-
-def test_a_large_object_is_on_the_disk_before_its_record_and_the_driver_does_not_wait_for_that(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    owners = Owners(monkeypatch)
-    with Journal(tmp_path / "journal", "strict", is_new=True) as log:
-        log.append(run_record())
-        log.append(trial_with(b"x" * 2_000_000))
-        assert owners.names[-2:] == ["prepared", "journal"]
-    monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # no other thread syncs
-    with Journal(tmp_path / "other", "batched", is_new=True) as log:
-        log.append(run_record())
-        log.sync()
-        owners.names.clear()
-        log.append(trial_with(b"y" * 2_000_000))
-        assert owners.names == []
-        (mark,) = (tmp_path / "objects").glob("*.unsynced")
-        log.sync()
-        assert owners.names == [mark.name.removesuffix(".unsynced"), "other"]
-        assert not mark.exists()
+    assert "Config" in repr(list(journal.read(path))[1]["config"]["v"])
+    assert list(journal.read(path, unpickle=True))[1]["config"]["v"].data == big
 
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "removed", "none"])
@@ -624,17 +532,10 @@ def test_a_malformed_manifest_is_refused(fields: Any) -> None:
 # -- removed or changed while it is written ------------------------------------------------------------------------
 
 
-DURABILITIES = ["process", "batched", "strict"]
-
-
 @pytest.fixture
 def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     """A journal is looked at as often as it is written, and what is missing is missing at once."""
     monkeypatch.setattr(journal, "LOOK_S", 0.0)
-
-
-def numbers(path: Path) -> list[int]:
-    return [record["number"] for record in journal.read(path) if record["type"] == "result"]
 
 
 def vanish(path: Path, how: str) -> None:
@@ -736,11 +637,7 @@ def test_a_journal_that_cannot_be_written_again_ends_the_run(
     log = Journal(path, "strict", is_new=True)
     log.append(run_record())
     path.unlink()
-
-    def refuse(*args: Any, **options: Any) -> Any:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    monkeypatch.setattr(files, "new_file", refuse)
+    monkeypatch.setattr(files, "new_file", raiser(OSError(errno.EROFS, os.strerror(errno.EROFS))))
     with pytest.raises(TuneError, match=f"{path} could not be written again after it was removed: Read-only"):
         log.append(result(1))
     with pytest.raises(TuneError, match="written again"):

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from minitune.error import TuneError
-from minitune.record import codec
 from minitune.record.codec import PYTHON, TEXT_LIMIT, ObjectStore, Pickled, decode, encode
 
 
@@ -117,10 +116,6 @@ def test_awkward_values_come_back_exactly(name: str) -> None:
     assert same(decode(line, unpickle=True), record)
     assert line.count(b"\n") == 1
     assert line.isascii()
-
-
-def test_all_of_them_at_once_come_back() -> None:
-    assert same(decode(encode(AWKWARD), unpickle=True), AWKWARD)
 
 
 def test_a_plain_record_is_plain_json() -> None:
@@ -419,19 +414,10 @@ def test_numbers_with_more_digits_than_the_limit_are_read() -> None:
     assert back == {"a": 10**6000 - 1, "b": -(10**6000) + 1}
 
 
-def test_the_checksum_is_compared_as_text() -> None:
-    line = encode({"loss": 0.5})
-    assert line[:8] == line[:8].lower()
-    upper = line[:8].upper() + line[8:]
-    if upper == line:
-        pytest.skip("no letter in this checksum")
-
-    with pytest.raises(ValueError):
-        decode(upper)
-
-
 def test_every_single_bit_flip_is_noticed() -> None:
+    """A bit makes an upper-case letter of a lower-case one, also in the checksum."""
     line = encode({"type": "result", "trial": "a_00001", "metrics": {"loss": 0.125, "nan": math.nan}})
+    assert not line[:8].isdigit()
 
     for position in range(len(line) * 8):
         damaged = bytearray(line)
@@ -479,13 +465,6 @@ def test_the_text_of_an_object_is_short_and_survives_a_bad_repr() -> None:
 
     assert "Bad" in repr(shown["bad"])
     assert len(repr(shown["long"])) <= TEXT_LIMIT
-
-
-def test_reading_needs_no_pickle_module_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = encode(AWKWARD)
-    monkeypatch.setattr(pickle, "loads", lambda *_: pytest.fail("unpickled while looking"))
-
-    assert codec.decode(line)["10**400"] == 10**400
 
 
 def test_values_do_not_depend_on_the_limit_of_digits() -> None:

@@ -14,36 +14,11 @@ import pytest
 from minitune import clock
 from minitune.base import files
 from minitune.config import default_storage_path
-from minitune.error import TuneError, UntrustedStateError
+from minitune.error import UntrustedStateError
 from minitune.experiment.trial import Trial
 from minitune.record import layout, lock
 from minitune.record.layout import RunDirectory, create_run_directory, create_trial_directory
 from minitune.record.lock import RunLock
-
-HOSTILE = [
-    "",
-    " ",
-    ".",
-    "..",
-    "../x",
-    "a/../../x",
-    "/etc/x",
-    "a//b",
-    "a/",
-    "a\\b",
-    "nul\0l",
-    "new\nline",
-    "\x7f",
-    "del\x85",
-    "dot.",
-    "space ",
-    "CON",
-    "nul",
-    "com1.txt",
-    "x" * 300,
-    "ü" * 200,
-    "\ud800",
-]
 
 
 def make_trial(run: Path | str, tag: str = "0_lr=0.1", **more: object) -> Trial:
@@ -66,13 +41,6 @@ def test_a_run_gets_its_directory(tmp_path: Path) -> None:
     assert run.name == "exp"
     assert os.listdir(run.path) == []
     assert {os.path.dirname(file) for file in (run.journal, run.lock, run.tuner, run.trainable)} == {run.path}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_run_names_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match="the run's name must "):
-        create_run_directory(tmp_path / "storage", name)
-    assert not (tmp_path / "storage").exists()
 
 
 @pytest.mark.parametrize("name", ["exp", "exp 1", "exp.v2", "ü" * 100, "..exp", "-rf", "console", "a:b"])
@@ -117,19 +85,6 @@ def test_default_names_never_meet(tmp_path: Path, frozen_time: None) -> None:
 
     assert re.fullmatch(r"my_train_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", runs[0].name)
     assert [run.name for run in runs] == [runs[0].name + suffix for suffix in ("", "_1", "_2")]
-
-
-def test_a_storage_path_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(TuneError, match=r"file/exp cannot be made or written .*; choose another storage_path"):
-        create_run_directory(tmp_path / "file", "exp")
-
-    def refuse(*args: object) -> int:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(TuneError, match="Read-only file system"):
-        create_run_directory(tmp_path, "exp")
 
 
 @pytest.mark.parametrize(("file", "content"), [("journal", "x"), ("tuner.pkl", "x"), ("tuner.pkl", "")])
@@ -226,27 +181,6 @@ def test_a_variable_sets_the_default_directory_of_runs(
     monkeypatch.delenv("MINITUNE_STORAGE_PATH", raising=False)
     monkeypatch.setenv(variable, str(tmp_path / "runs"))
     assert default_storage_path() == str(tmp_path / "runs")
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_from_the_user_are_refused(tmp_path: Path, name: str) -> None:
-    run = tmp_path / "run"
-    run.mkdir()
-    trial = make_trial(run)
-
-    with pytest.raises(ValueError, match=r"the directory's name of trial ab12c_00000 must "):
-        create_trial_directory(str(run), trial, lambda _: name)
-
-    assert list(run.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", ["..", "../x", "/etc/x", "a\0b", "a\nb", "CON", "x/../../y"])
-def test_hostile_trial_names_are_refused(tmp_path: Path, name: str) -> None:
-    trial = make_trial(tmp_path)
-    trial.custom_trial_name = name
-
-    with pytest.raises(ValueError, match="a trial's name must "):
-        create_trial_directory(str(tmp_path), trial)
 
 
 def test_a_name_from_the_user_is_used_fully(tmp_path: Path) -> None:
@@ -429,17 +363,12 @@ def run_on_disk(tmp_path: Path) -> Path:
     return run
 
 
-def test_the_users_own_run_is_trusted(run_on_disk: Path) -> None:
+def test_what_others_can_write_is_not_trusted_unless_the_user_says_so(
+    run_on_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lock.check_trusted(run_on_disk)
-    lock.check_trusted(run_on_disk / "tuner.pkl")
-
-
-@pytest.mark.parametrize("place", [".", "tuner.pkl", "journal", "objects", "objects/ab.pkl"])
-def test_what_others_can_write_is_not_trusted(run_on_disk: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = run_on_disk / place
-    target.chmod(target.stat().st_mode | 0o002)
-
-    with pytest.raises(UntrustedStateError, match=r"every user can write to it \(owner .*, mode 07?[67][45][67]\)"):
+    (run_on_disk / "objects").chmod(0o757)
+    with pytest.raises(UntrustedStateError, match=r"every user can write to it \(owner .*, mode 0757\)"):
         lock.check_trusted(run_on_disk)
     monkeypatch.setenv("MINITUNE_TRUST", "1")
     lock.check_trusted(run_on_disk)

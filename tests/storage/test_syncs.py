@@ -18,6 +18,7 @@ from kit import Injured, SavedCounter, Trace, counting, cut, fit, journal_of, re
 from minitune import TuneError, grid_search
 from minitune.base import files
 from minitune.record.codec import ObjectStore, encode
+from minitune.record.disk import Housekeeper
 from minitune.record.journal import Journal, repair
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="descriptors are named by /proc")
@@ -123,6 +124,25 @@ def test_a_large_object_is_on_the_disk_before_the_record_that_names_it(tmp_path:
     line = encode({"type": "x", "value": {"o": Large()}}, ObjectStore(str(tmp_path / "run" / "objects"), "strict"))
     assert trace.lines[0] == "sync a new file"
     assert len(line) < 1000
+
+
+def test_a_batched_journal_syncs_a_large_object_and_then_itself_and_the_driver_waits_for_neither(
+    tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # no other thread syncs
+    with Journal(tmp_path / "journal", "batched", is_new=True) as log:
+        log.append({"type": "run", "schema": 1})
+        log.sync()
+        trace.lines.clear()
+        log.append({"type": "x", "value": {"o": Large()}})
+        (mark,) = (tmp_path / "objects").glob("*.unsynced")
+        assert [line for line in trace.lines if line.startswith("sync ") and "names" not in line] == []
+        log.sync()
+        assert [line for line in trace.lines if line.startswith("sync ") and "names" not in line] == [
+            f"sync {mark.name.removesuffix('.unsynced')}",
+            "sync journal",
+        ]
+        assert not mark.exists()
 
 
 class Large:
