@@ -28,12 +28,10 @@ from side_by_side import pytest_runtestloop as pytest_runtestloop
 pytest.register_assert_rewrite("kit", "adapter_suite")
 
 # pytest rewrites the asserts of what is imported from here on
-from kit import Script, scaled_s, variables_of_scripts  # noqa: E402
+from kit import SHORT_WAITS, Script, scaled_s, variables_of_scripts  # noqa: E402
 
 import minitune  # noqa: E402
-from minitune.execution import failure, hooks, tune_controller  # noqa: E402
 from minitune.logger import default_loggers  # noqa: E402
-from minitune.record import disk  # noqa: E402
 from minitune.testing.smoke_runs import FILES, KINDS, STRAGGLER_BOUND_S, Snapshot, is_helper, kill  # noqa: E402
 
 MARKER = "MINITUNE_TEST_SESSION"
@@ -183,12 +181,9 @@ def one_cpu(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver of a run in this process waits shortly where it waits to see what else happens, see `kit.HURRIED`."""
-    monkeypatch.setattr(tune_controller, "VERDICT_S", 0.05)
-    monkeypatch.setattr(tune_controller, "RETRY_S", 0.05)
-    monkeypatch.setattr(failure, "_PAUSES_S", (0.05,))
-    monkeypatch.setattr(disk, "RETRY_S", 0.05)
-    monkeypatch.setattr(hooks, "ASKED_EVERY_S", 0.05)
+    """The driver of a run in this process waits shortly where it waits to see what else happens."""
+    for name, value in SHORT_WAITS.items():
+        monkeypatch.setattr(name, value)
 
 
 @pytest.fixture

@@ -185,6 +185,18 @@ def records_in(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line[9:]) for line in lines if line.endswith(b"\n")]
 
 
+def live_reports(found: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The reported metrics of each trial in these records, by its id, without those that it went back behind."""
+    live: dict[str, list[dict[str, Any]]] = {}
+    for record in found:
+        if record["type"] == "rollback":
+            assert len(live[record["trial"]]) >= record["number"]
+            del live[record["trial"]][record["number"] :]
+        elif record["type"] == "result":
+            live.setdefault(record["trial"], []).append(record["metrics"])
+    return live
+
+
 def newest_state(stem: str, directory: Path | None = None) -> Any:
     """The content of a plug-in's newest state file, such as that of `searcher` or `scheduler`."""
     path = max((directory or run_path()).glob(f"{stem}-*.pkl"))
@@ -813,19 +825,30 @@ def values_of(actor: Any, key: str) -> list[Any]:
 
 # -- a script as a process, seen from outside ------------------------------------------------------------------------
 
-HURRIED = """
-    from minitune.execution import failure as _failure, hooks as _hooks, tune_controller as _controller
-    _controller.VERDICT_S, _controller.RETRY_S, _failure._PAUSES_S, _hooks.ASKED_EVERY_S = 0.05, 0.05, (0.05,), 0.05
+SHORT_WAITS: dict[str, Any] = {
+    "minitune.execution.tune_controller.VERDICT_S": 0.05,
+    "minitune.execution.tune_controller.RETRY_S": 0.05,
+    "minitune.execution.failure._PAUSES_S": (0.05,),
+    "minitune.execution.hooks.ASKED_EVERY_S": 0.05,
+    "minitune.record.disk.RETRY_S": 0.05,
+}
+"""How long a hurried driver waits to see what else happens: after a death by a signal, while nothing can be written,
+after a lost start, and between two questions to a stopper."""
+
+HURRIED = f"""
+    import importlib
+    for _name, _value in {SHORT_WAITS}.items():
+        _module, _, _name = _name.rpartition(".")
+        setattr(importlib.import_module(_module), _name, _value)
 """
-"""The beginning of a script whose driver waits shortly where it waits to see what else happens: after a death by a
-signal, while nothing can be written, after a lost start, and between two questions to a stopper. The fixture `hurried`
-does the same for this process."""
+"""The beginning of a script whose driver is hurried. The fixture `hurried` does the same for this process."""
 
 PRELUDE = (
     """
     import ctypes, json, os, resource, signal, subprocess, sys, tempfile, threading, time
     from minitune import (Callback, Checkpoint, CheckpointConfig, FailureConfig, RunConfig, Stopper, Trainable,
-                          TuneConfig, TuneError, Tuner, get_checkpoint, get_context, grid_search, report, sample_from)
+                          TuneConfig, TuneError, Tuner, get_checkpoint, get_context, grid_search, report, sample_from,
+                          with_resources)
     from minitune.error import TrialError, WorkerDiedError, WorkerStartError
 
     def fit(trainable, xs=(0,), max_failures=0, checkpoint_config=None, name="run", stop=None, log_to_file=False,
@@ -851,6 +874,34 @@ PRELUDE = (
     + HURRIED
 )
 """The beginning of most scripts in which trials do harm or die: one trial for each value of `x`."""
+
+DYING = """
+    import os, signal, sys
+
+    def die(*args, **kwargs):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def dies_before(owner, name):
+        setattr(owner, name, die)
+
+    def dies_after(owner, name):
+        original = getattr(owner, name)
+
+        def then_die(*args, **kwargs):
+            original(*args, **kwargs)
+            die()
+
+        setattr(owner, name, then_die)
+
+    def in_a_child(work):
+        sys.stdout.flush()
+        pid = os.fork()
+        if not pid:
+            work()
+            os._exit(0)
+        return os.waitpid(pid, 0)[1]
+"""
+"""The beginning of a script in whose children the driver is killed before or after a function of it."""
 
 STREAMS: dict[str, Any] = {
     "stdin": subprocess.DEVNULL,

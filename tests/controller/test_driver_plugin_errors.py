@@ -49,7 +49,7 @@ def spoiled(base: type, hook: str, error: BaseException) -> Any:
     return type("Spoiled", (base,), {hook: method})()
 
 
-def run_with(kind: str, hook: str, error: BaseException) -> Any:
+def run_with(kind: str, hook: str, error: BaseException, executor: str = "inline") -> Any:
     base: dict[str, type] = {"callback": Callback, "scheduler": PauseOnce, "searcher": Always, "stopper": Stopper}
     settings: dict[str, Any] = {"search_alg": Always(), "scheduler": PauseOnce(), "callbacks": [], "stop": Stopper()}
     bad = spoiled(base[kind], hook, error)
@@ -62,6 +62,7 @@ def run_with(kind: str, hook: str, error: BaseException) -> Any:
         num_samples=2,
         max_failures=1,
         checkpoint_frequency=1,
+        executor=executor,
         **settings,
     )
 
@@ -187,10 +188,19 @@ def test_an_answer_that_is_none(base: type, hook: str, answer: Any, message: str
         fit(SavedCounter, **{"search_alg" if base is Searcher else "scheduler": odd})
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
-def test_what_is_no_exception_passes_through(error: BaseException) -> None:
+@pytest.mark.parametrize(
+    ("kind", "hook", "error", "executor"),
+    [
+        *(("callback", "on_trial_result", error, "inline") for error in (KeyboardInterrupt(), GeneratorExit())),
+        ("callback", "on_trial_result", SystemExit(3), "local"),
+        ("stopper", "__call__", SystemExit(3), "inline"),
+        ("scheduler", "on_trial_result", SystemExit(3), "inline"),
+        ("searcher", "on_trial_result", SystemExit(3), "inline"),
+    ],
+)
+def test_what_is_no_exception_passes_through(kind: str, hook: str, error: BaseException, executor: str) -> None:
     with pytest.raises(type(error)) as caught:
-        run_with("callback", "on_trial_result", error)
+        run_with(kind, hook, error, executor)
     assert caught.value is error
     assert journal_of()[-1] == {**journal_of()[-1], "type": "close", "reason": "error"}
     assert Tuner.can_restore(run_path())

@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import Log, LoggingCallback, LoggingSearcher, SavedCounter, Spy, records_in, report_state, restored_state
+from kit import (
+    Log,
+    LoggingCallback,
+    LoggingSearcher,
+    SavedCounter,
+    Spy,
+    live_reports,
+    records_in,
+    report_state,
+    restored_state,
+)
 
 from minitune import (
     Callback,
@@ -196,14 +206,8 @@ def check_run(grid: ResultGrid, spy: Spy, log: Log, path: Path) -> None:
     assert [(trial.trial_id, trial.status, trial.report_count) for trial in story.trials] == [
         (trial.trial_id, trial.status, trial.report_count) for trial in spy.trials
     ]
-    live: Tally[str] = Tally()
-    for record in records_in(path / "journal"):
-        if record["type"] == "rollback":
-            assert live[record["trial"]] >= record["number"]
-            live[record["trial"]] = record["number"]
-        elif record["type"] == "result":
-            live[record["trial"]] += 1
-    assert [live[trial.trial_id] for trial in spy.trials] == [trial.report_count for trial in spy.trials]
+    live = live_reports(records_in(path / "journal"))
+    assert [len(live.get(trial.trial_id, ())) for trial in spy.trials] == [trial.report_count for trial in spy.trials]
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("MINITUNE_TEST_STORMS", "20"))))

@@ -12,7 +12,7 @@ import time
 
 import psutil
 import pytest
-from kit import HURRIED, descendants_of, is_gone, scaled_s
+from kit import HURRIED, descendants_of, is_gone, live_reports, scaled_s
 
 PRELUDE = (
     """
@@ -331,13 +331,8 @@ def test_what_report_has_returned_for_is_on_record_when_the_driver_is_killed(scr
     assert len(heard) >= lines
     assert heard <= recorded
     assert script.run(source, str(witness), "restore") == "[True, True] 0\n"
-    live: dict[str, list[int]] = {}
-    for record in script.records():
-        if record["type"] == "rollback":
-            del live[record["trial"]][record["number"] :]
-        elif record["type"] == "result":
-            live.setdefault(record["trial"], []).append(record["metrics"]["i"])
-    assert list(live.values()) == [list(range(1, 101))] * 2
+    live = live_reports(script.records()).values()
+    assert [[metrics["i"] for metrics in reports] for reports in live] == [list(range(1, 101))] * 2
 
 
 def test_a_run_whose_carrier_dies_again_and_again_ends_with_the_cause(script):
@@ -493,73 +488,6 @@ def test_a_process_that_a_callback_forks_can_be_ended_by_signals(script):
     assert stdout.split() == ["-15", "5", "-1", "False", "0"]
 
 
-def test_sys_exit_in_a_plug_in_passes_and_the_run_can_be_resumed(script):
-    """It ends the script, as the last of them shows, unless the script catches it."""
-    kinds = ["callback", "stopper", "scheduler", "searcher"]
-    driver = script.start(
-        PRELUDE
-        + """
-    from minitune import Stopper
-    from minitune.schedulers import FIFOScheduler
-    from minitune.search import BasicVariantGenerator
-
-    def leave():  # once, when both trials have reported
-        logs = [os.path.join(d, "result.json") for d, _, files in os.walk(os.path.join(STORAGE, kind))
-                if "result.json" in files]
-        mark = os.path.join(STORAGE, f"left-{kind}")
-        if sum(os.path.getsize(path) > 0 for path in logs) == 2 and not os.path.exists(mark):
-            open(mark, "w").close()
-            sys.exit(7)
-
-    class Leaves(Callback):
-        def on_trial_result(self, **info):
-            leave()
-
-    class LeavingStopper(Stopper):
-        def __call__(self, trial_id, result):
-            leave()
-            return False
-
-        def stop_all(self):
-            return False
-
-    class LeavingScheduler(FIFOScheduler):
-        def on_trial_result(self, tune_controller, trial, result):
-            leave()
-            return super().on_trial_result(tune_controller, trial, result)
-
-    class LeavingSearcher(BasicVariantGenerator):
-        def on_trial_result(self, trial_id, result):
-            leave()
-
-    for kind in sys.argv[1:]:
-        run = RunConfig(name=kind, verbose=0, callbacks=[Leaves()] if kind == "callback" else None,
-                        stop=LeavingStopper() if kind == "stopper" else None)
-        tune = TuneConfig(scheduler=LeavingScheduler() if kind == "scheduler" else None,
-                          search_alg=LeavingSearcher() if kind == "searcher" else None)
-        tuner = Tuner(slow, param_space={"x": grid_search([0, 1])}, tune_config=tune, run_config=run)
-        try:
-            tuner.fit()
-        except SystemExit as error:
-            print(kind, error.code, flush=True)
-            if kind == sys.argv[-1]:
-                raise
-    """,
-        *kinds,
-        MINITUNE_NUM_CPUS="2",
-    )
-    stdout, stderr = script.finish(driver)
-    assert stdout == "".join(f"{kind} 7\n" for kind in kinds), stderr
-    assert driver.returncode == 7
-    assert "Traceback" not in stderr
-    for kind in kinds:
-        assert script.records(kind, type="close", reason="error")
-        pids = {record["metrics"]["pid"] for record in script.records(kind, type="result")}
-        assert len(pids) == 2
-        assert all(map(is_gone, pids))
-    assert script.run(RESUME, *kinds) == "[0, 1] 0 False\n" * 4
-
-
 def test_an_interpreter_that_ends_while_a_thread_of_it_runs_trials(script):
     driver = script.start(
         PRELUDE
@@ -580,25 +508,6 @@ def test_an_interpreter_that_ends_while_a_thread_of_it_runs_trials(script):
     assert len(pids) >= 3
     script.wait_until(lambda: all(map(is_gone, pids)))
     assert script.run(RESUME) == "[0, 1] 0 False\n"
-
-
-def test_a_tuner_that_is_deleted_leaves_nothing(script):
-    stdout = script.run(
-        PRELUDE
-        + """
-    import gc, psutil
-
-    def quick(config):
-        return {"x": config["x"]}
-
-    tuner = tuner_of(quick)
-    results = tuner.fit()
-    del tuner
-    gc.collect()
-    print(len(results), psutil.Process().children(recursive=True), threading.active_count())
-    """
-    )
-    assert stdout == "2 [] 1\n"
 
 
 def test_a_callback_that_hangs_at_the_end_holds_nothing_but_itself(script):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import pytest
-from kit import records_in
+from kit import DYING, records_in
 
-LOOP = """
-    import os, signal, sys
+LOOP = (
+    DYING
+    + """
     from minitune import RunConfig, TuneConfig, Tuner, report, uniform
 
     STORAGE = os.environ["MINITUNE_STORAGE_PATH"]
@@ -27,60 +26,38 @@ LOOP = """
             tune_config=TuneConfig(num_samples=3, executor="inline"),
             run_config=RunConfig(name=name, verbose=0),
         ).fit()
-
-    def die(*args, **kwargs):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def in_a_child(work):
-        sys.stdout.flush()
-        pid = os.fork()
-        if not pid:
-            work()
-            os._exit(0)
-        return os.waitpid(pid, 0)[1]
 """
+)
 
 KILLED_AT = (
     LOOP
     + """
-    from minitune import _driver as _fit
+    from minitune import _driver
     from minitune.base import files
-    from minitune.record import journal, codec as journal_codec, open_run, recorder, layout as storage
-
-    def before(owner, name):
-        setattr(owner, name, die)
-
-    def after(owner, name):
-        original = getattr(owner, name)
-
-        def then_die(*args, **kwargs):
-            original(*args, **kwargs)
-            die()
-
-        setattr(owner, name, then_die)
+    from minitune.record import codec, journal, layout, open_run, recorder
 
     def half_a_record():
-        original = journal_codec.encode
+        original = codec.encode
 
         def write_half(record, objects=None):
             os.write(os.open(os.path.join(STORAGE, "half", "journal"), os.O_WRONLY | os.O_APPEND),
                      original(record, objects)[:30])
             die()
 
-        journal_codec.encode = write_half
+        codec.encode = write_half
 
     STEPS = {
-        "empty": lambda: before(storage, "_check_writable"),
-        "made": lambda: after(_fit, "create_run_directory"),
-        "locked": lambda: after(open_run.RunLock, "acquire"),
-        "journal": lambda: after(open_run, "Recorder"),
-        "settings": lambda: before(_fit, "write_tuner_file"),
-        "rename": lambda: before(files, "replace"),
-        "written": lambda: after(_fit, "write_tuner_file"),
+        "empty": lambda: dies_before(layout, "_check_writable"),
+        "made": lambda: dies_after(_driver, "create_run_directory"),
+        "locked": lambda: dies_after(open_run.RunLock, "acquire"),
+        "journal": lambda: dies_after(open_run, "Recorder"),
+        "settings": lambda: dies_before(_driver, "write_tuner_file"),
+        "rename": lambda: dies_before(files, "replace"),
+        "written": lambda: dies_after(_driver, "write_tuner_file"),
         "half": half_a_record,
-        "first": lambda: after(journal.Journal, "append"),
-        "begun": lambda: after(open_run.OpenRun, "begin"),
-        "drawn": lambda: after(recorder.Recorder, "trial_added"),
+        "first": lambda: dies_after(journal.Journal, "append"),
+        "begun": lambda: dies_after(open_run.OpenRun, "begin"),
+        "drawn": lambda: dies_after(recorder.Recorder, "trial_added"),
     }
 
     def killed(name, how):
@@ -133,16 +110,16 @@ def test_two_drivers_that_begin_at_once_do_not_share_a_directory(script: Any) ->
     script.run(
         LOOP
         + """
-    from minitune import TuneError, _driver as _fit
+    from minitune import TuneError, _driver
 
-    original = _fit.open_run
+    original = _driver.open_run
 
     def meanwhile(plan, run, *, is_new):
-        _fit.open_run = original
+        _driver.open_run = original
         print(start_or_go_on("run").num_terminated)
         return original(plan, run, is_new=is_new)
 
-    _fit.open_run = meanwhile
+    _driver.open_run = meanwhile
     try:
         start_or_go_on("run")
     except TuneError as error:
@@ -154,30 +131,3 @@ def test_two_drivers_that_begin_at_once_do_not_share_a_directory(script: Any) ->
     )
     records = records_in(script.storage / "run" / "journal")
     assert [record["type"] for record in records].count("run") == 1
-
-
-@pytest.mark.parametrize("durability", ["process", "batched", "strict"])
-def test_settings_and_first_records_are_on_the_disk_before_a_trial_starts(
-    durability: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """What a power cut leaves is what was synced: it is seen here by whether the files were."""
-    from minitune import RunConfig, TuneConfig, Tuner
-    from minitune.base import files
-
-    synced: set[str] = set()
-    original = files.sync_descriptor
-
-    def note(descriptor: int) -> None:
-        synced.add(Path(f"/proc/self/fd/{descriptor}").resolve().name)
-        original(descriptor)
-
-    def trainable(config: dict[str, Any]) -> None:
-        seen.append({"journal"} <= synced and any(name.startswith(".tmp-w-") for name in synced))
-
-    if not Path("/proc/self/fd").exists():
-        pytest.skip("this system does not show what a descriptor leads to")
-    seen: list[bool] = []
-    monkeypatch.setattr(files, "sync_descriptor", note)
-    config = RunConfig(name="run", verbose=0, durability=durability)
-    Tuner(trainable, tune_config=TuneConfig(executor="inline"), run_config=config).fit()
-    assert seen == [durability != "process"]

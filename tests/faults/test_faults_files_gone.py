@@ -7,30 +7,19 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import kit
 import pytest
-from kit import RUN, run_path
+from kit import RUN, SavedCounter, live_reports, report_state, restored_state, run_path
 
-from minitune import (
-    Checkpoint,
-    ResultGrid,
-    RunConfig,
-    Trainable,
-    TuneError,
-    Tuner,
-    get_checkpoint,
-    get_context,
-    grid_search,
-    report,
-)
+from minitune import ResultGrid, RunConfig, TuneError, Tuner, grid_search, report
 from minitune.error import RunLockedError
 from minitune.record import disk, journal
 
+needs_posix = pytest.mark.skipif(os.name == "nt", reason="Windows does not let a directory go in which a file is open")
 REPORTS = 6
 CULPRIT = 1
 """The value of `x` of the trial in which it happens, at its second report."""
@@ -70,35 +59,25 @@ def plain(config: dict[str, Any]) -> None:
 
 
 def saving(config: dict[str, Any]) -> None:
-    checkpoint = get_checkpoint()
-    done = int(Path(checkpoint.path, "n").read_text()) if checkpoint else 0
-    for n in range(done + 1, REPORTS + 1):
+    for n in range(restored_state() + 1, REPORTS + 1):
         happen(config, n)
-        with tempfile.TemporaryDirectory() as directory:
-            Path(directory, "n").write_text(str(n))
-            report({"n": n, "large": Large(n)}, checkpoint=Checkpoint.from_directory(directory))
+        report_state(n, {"n": n, "large": Large(n)})
 
 
-class Class(Trainable):
-    def setup(self, config: dict[str, Any]) -> None:
-        self.n = 0
-
+class Class(SavedCounter):
     def step(self) -> dict[str, Any]:
-        self.n += 1
+        result = super().step()
         happen(self.config, self.n)
         assert self.logdir  # must not make it again
-        return {"n": self.n, "large": Large(self.n), "done": self.n == REPORTS, "should_checkpoint": True}
-
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        Path(checkpoint_dir, "n").write_text(str(self.n))
-
-    def load_checkpoint(self, checkpoint_dir: str) -> None:
-        self.n = int(Path(checkpoint_dir, "n").read_text())
+        return {**result, "large": Large(self.n), "done": self.n == REPORTS, "should_checkpoint": True}
 
 
-def fit(trainable: Any, what: Callable[[], object], **run: Any) -> ResultGrid:
+SPACE = {"x": grid_search([0, CULPRIT, 2, 3])}
+
+
+def fit(trainable: Any, what: Callable[[], object], **settings: Any) -> ResultGrid:
     _happens[:] = [what]
-    return kit.fit(trainable, {"x": grid_search([0, CULPRIT, 2, 3])}, max_concurrent_trials=2, **run)
+    return kit.fit(trainable, SPACE, max_concurrent_trials=2, **settings)
 
 
 def check_resumed(trainable: Any, path: Path) -> None:
@@ -107,20 +86,15 @@ def check_resumed(trainable: Any, path: Path) -> None:
     assert not [record for record in records if record.get("status") == "ERROR"]
     grid = Tuner.restore(str(path), trainable, run_config=RunConfig(name=RUN, verbose=0)).fit()
     assert grid.num_terminated == 4, grid.errors
-    live: dict[str, list[int]] = {}
-    for record in journal.read(path / "journal"):
-        if record["type"] == "rollback":
-            del live[record["trial"]][record["number"] :]
-        elif record["type"] == "result":
-            live.setdefault(record["trial"], []).append(record["metrics"]["n"])
-    assert list(live.values()) == [list(range(1, REPORTS + 1))] * 4
+    for reports in live_reports(journal.read(path / "journal")).values():
+        assert [metrics["n"] for metrics in reports] == list(range(1, REPORTS + 1))
     for result in grid:
         assert result.metrics is not None
         assert result.metrics["large"] == Large(REPORTS)
         assert sorted({row["n"] for row in result.get_rows() or []}) == list(range(1, REPORTS + 1))
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows does not let a directory go in which a file is open")
+@needs_posix
 @pytest.mark.parametrize(
     ("trainable", "what", "durability"),
     [
@@ -149,7 +123,7 @@ def test_a_run_that_was_moved_ends_with_an_error_and_can_be_resumed(
     check_resumed(trainable, here)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows does not let a directory go in which a file is open")
+@needs_posix
 @pytest.mark.parametrize("trainable", [plain, saving, Class])
 def test_a_run_whose_directory_comes_back_in_time_goes_on(
     trainable: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, bound_s: Any
@@ -182,7 +156,7 @@ def test_a_run_whose_directory_comes_back_in_time_goes_on(
     check_resumed(trainable, run_path())
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows does not let a directory go in which a file is open")
+@needs_posix
 @pytest.mark.parametrize("trainable", [plain, saving, Class])
 def test_a_run_that_was_removed_ends_without_blaming_its_trials(trainable: Any) -> None:
     with pytest.raises(TuneError, match=rf"the run's directory {run_path()} is gone \(it was removed\)"):
@@ -190,7 +164,7 @@ def test_a_run_that_was_removed_ends_without_blaming_its_trials(trainable: Any) 
     assert not run_path().exists(), "nothing of it was made again"
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows does not let a directory go in which a file is open")
+@needs_posix
 def test_another_directory_is_not_taken_for_the_runs(tmp_path: Path) -> None:
     def swap() -> None:
         run_path().rename(tmp_path / "moved")
@@ -222,19 +196,6 @@ def test_a_run_whose_mount_is_lost_ends_and_can_be_resumed(mounted: Path) -> Non
     check_resumed(saving, mounted / RUN)
 
 
-def test_a_trial_whose_own_directory_was_removed_is_to_blame(caplog: pytest.LogCaptureFixture) -> None:
-    def trainable(config: dict[str, Any]) -> None:
-        for n in range(1, REPORTS + 1):
-            if config["x"] == CULPRIT and n == 2:
-                shutil.rmtree(get_context().get_trial_dir())
-            report({"n": n})
-
-    grid = fit(trainable, lambda: None)
-
-    assert grid.num_terminated == 3
-    assert f"{grid[1].path} no longer exists" in str(grid[1].error)
-
-
 @pytest.mark.parametrize("durability", ["process", "batched", "strict"])
 def test_a_run_whose_journal_and_lock_were_removed_goes_on_and_can_be_resumed(
     durability: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, script: Any
@@ -263,44 +224,18 @@ def test_a_run_whose_journal_and_lock_were_removed_goes_on_and_can_be_resumed(
     check_resumed(trainable, run_path())
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows does not let a directory go in which a file is open")
-def test_workers_that_cannot_write_are_not_to_blame(script: Any) -> None:
-    source = f"""
-    import os, sys, tempfile, time
-    from minitune import (
-        Checkpoint, RunConfig, TuneConfig, TuneError, Tuner, get_checkpoint, get_context, grid_search, report
-    )
-    from minitune.record import disk
-    disk.PATIENCE_S = 1.0
-    RUN = {str(script.storage / "run")!r}
+@needs_posix
+def test_workers_that_cannot_write_are_not_to_blame(tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
 
-    def trainable(config):
-        checkpoint = get_checkpoint()
-        done = int(open(os.path.join(checkpoint.path, "n")).read()) if checkpoint else 0
-        for n in range(done + 1, 7):
+    def trainable(config: dict[str, Any]) -> None:
+        for n in range(restored_state() + 1, REPORTS + 1):
             print("report", n)
-            if config["x"] == 1 and n == 3 and os.path.exists(RUN) and not os.environ.get("STAYS"):
-                os.rename(RUN, RUN + "-moved")
-            with tempfile.TemporaryDirectory() as directory:
-                with open(os.path.join(directory, "n"), "w") as file:
-                    file.write(str(n))
-                report({{"n": n}}, checkpoint=Checkpoint.from_directory(directory))
+            if config["x"] == CULPRIT and n == 3 and run_path().exists():
+                run_path().rename(moved)
+            report_state(n, {"n": n, "large": Large(n)})
 
-    if os.environ.get("STAYS"):
-        grid = Tuner.restore(RUN + "-moved", trainable).fit()
-        assert grid.num_terminated == 6, grid.errors
-        assert [[row["n"] for row in result.get_rows()] for result in grid] == [[1, 2, 3, 4, 5, 6]] * 6
-    else:
-        Tuner(
-            trainable,
-            param_space={{"x": grid_search(list(range(6)))}},
-            tune_config=TuneConfig(max_concurrent_trials=2),
-            run_config=RunConfig(name="run", verbose=0),
-        ).fit()
-    """
-    process = script.start(source)
-    _, stderr = script.finish(process)
-    assert process.returncode == 1
-    assert f"TuneError: the run's directory {script.storage}/run is gone" in stderr.splitlines()[-1], stderr
-    assert not (script.storage / "run").exists()
-    script.run(source, STAYS="1")
+    with pytest.raises(TuneError, match=f"the run's directory {run_path()} is gone"):
+        fit(trainable, lambda: None, executor="local")
+    assert not run_path().exists()
+    check_resumed(trainable, moved)

@@ -15,14 +15,13 @@ from typing import Any
 
 import kit
 import pytest
-from kit import RUN, run_path, tree
+from kit import RUN, SavedCounter, report_state, run_path, tree
 
 from minitune import (
     Callback,
     Checkpoint,
     ResultGrid,
     RunConfig,
-    Trainable,
     Trial,
     TuneConfig,
     TuneError,
@@ -87,45 +86,26 @@ def in_trial(name: str) -> Callable[[Trial], Path]:
 
 def function(config: dict[str, Any]) -> None:
     """Reports five times with a checkpoint; a late column makes the table to be written anew."""
-    for n in range(5):
-        with tempfile.TemporaryDirectory() as directory:
-            Path(directory, "n").write_text(str(n))
-            late = {"late": n} if n == 3 else {}
-            report({"n": n, **late}, checkpoint=Checkpoint.from_directory(directory))
+    for n in range(1, 6):
+        report_state(n, {"n": n, **({"late": n} if n == 4 else {})})
     if config.get("fails") and config["x"] == CHOSEN:
         raise RuntimeError("as it should")
 
 
-class Class(Trainable):
-    def setup(self, config: dict[str, Any]) -> None:
-        self.n = 0
-
-    def step(self) -> dict[str, Any]:
-        self.n += 1
-        return {"n": self.n, "done": self.n == 5}
-
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        Path(checkpoint_dir, "n").write_text(str(self.n))
-
-    def load_checkpoint(self, checkpoint_dir: str) -> None:
-        self.n = int(Path(checkpoint_dir, "n").read_text())
-
-
 def fit(trainable: Any, callbacks: list[Callback], *, fails: bool = False, max_failures: int = 0) -> ResultGrid:
-    frequency = 1 if trainable is Class else 0
     return kit.fit(
         trainable,
-        {"x": grid_search([0, CHOSEN, 2]), "fails": fails},
+        {"x": grid_search([0, CHOSEN, 2]), "fails": fails, "end": 5},
         max_concurrent_trials=2,
         callbacks=callbacks,
         max_failures=max_failures,
         num_to_keep=1,
-        checkpoint_frequency=frequency,
+        checkpoint_frequency=int(trainable is SavedCounter),
     )
 
 
 def others_ended_well(grid: ResultGrid) -> bool:
-    return all(result.error is None and result.metrics["n"] in (4, 5) for result in (grid[0], grid[2]))
+    return all(result.error is None and result.metrics["n"] == 5 for result in (grid[0], grid[2]))
 
 
 FILES = ("params.json", "params.pkl", "result.json", "progress.csv", "error.txt", "error.pkl")
@@ -146,7 +126,7 @@ LINKS = [
     [
         (*link, trainable)
         for link in LINKS
-        for trainable in ([function] if "." in link[0][1:] else [function, Class])  # logs are the same for both
+        for trainable in ([function] if "." in link[0][1:] else [function, SavedCounter])  # logs are the same for both
     ],
 )
 def test_nothing_goes_through_a_link_in_a_trials_directory(
@@ -171,7 +151,7 @@ def test_nothing_goes_through_a_link_in_a_trials_directory(
         assert "as it should" in error if fails else error == "None", "what cannot be written ends no trial"
         assert (f"{name} is a symbolic link" in caplog.text) == (outcome == "told") or outcome == "tried again"
     if outcome == "not touched":
-        assert json.loads(Path(grid[1].path, "params.json").read_text()) == {"x": CHOSEN, "fails": False}
+        assert json.loads(Path(grid[1].path, "params.json").read_text()) == {"x": CHOSEN, "fails": False, "end": 5}
 
 
 @pytest.mark.parametrize(
@@ -216,7 +196,7 @@ def test_a_resume_mends_no_file_through_a_link(name: str, outside: Path, caplog:
         def on_trial_result(
             self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
         ) -> None:
-            if trial.config["x"] == 2 and result["n"] == 3:
+            if trial.config["x"] == 2 and result["n"] == 4:
                 raise OSError("the driver ends")
 
     with pytest.raises(OSError, match="the driver ends"):

@@ -8,17 +8,7 @@ import sys
 import textwrap
 
 import pytest
-from kit import control_group, fake_nvidia_smi
-
-PRELUDE = """
-    import json, os, sys, time
-    from minitune import RunConfig, Stopper, TuneConfig, TuneError, Tuner, grid_search, report, with_resources
-
-    def fit(trainable, xs, stop=None, **options):
-        run = RunConfig(name="run", verbose=0, stop=stop)
-        return Tuner(trainable, param_space={"x": grid_search(list(xs))}, tune_config=TuneConfig(**options),
-                     run_config=run).fit()
-"""
+from kit import PRELUDE, control_group, fake_nvidia_smi
 
 
 def test_fewer_processes_than_trials_are_waited_for_and_said_once(script):
@@ -31,9 +21,6 @@ def test_fewer_processes_than_trials_are_waited_for_and_said_once(script):
         textwrap.dedent(
             PRELUDE
             + """
-    from minitune.execution import failure as setbacks
-    setbacks._PAUSES_S = (0.05,)
-
     def trainable(config):
         time.sleep(0.1)
         return {"x": config["x"]}
@@ -58,8 +45,6 @@ def test_a_device_is_not_given_away_while_its_last_user_unwinds(script):
     stdout = script.run(
         PRELUDE
         + """
-    import signal, subprocess
-
     def trainable(config):
         place = os.path.join(sys.argv[1], "holder")
         alone = not os.path.exists(place)

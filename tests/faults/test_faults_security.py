@@ -7,18 +7,20 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import kit
 import psutil
 import pytest
 
 from minitune import ResultGrid, RunConfig, TuneConfig, Tuner, choice, report
 
-PRELUDE = """
-    import json, os, sys, tempfile, time
-    from minitune import Callback, CheckpointConfig, RunConfig, Trainable, TuneConfig, Tuner, get_context, grid_search
+PRELUDE = (
+    kit.PRELUDE
+    + """
     from minitune.error import UntrustedStateError
 
     path = os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")
 """
+)
 
 CANARY = """
 def sing(path, fat):

@@ -5,23 +5,17 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from typing import Any
 
 import pytest
-from kit import is_gone
+from kit import PRELUDE, fit, is_gone
 
-PRELUDE = """
-    import ctypes, json, os, signal, sys, tempfile, threading, time
-    from minitune import Checkpoint, RunConfig, TuneConfig, Tuner, get_checkpoint, get_context, grid_search, report
-    from minitune import sample_from
-    from minitune.config import FailureConfig
-    from minitune.error import TrialError, WorkerDiedError, WorkerStartError
-
-    driver = os.getpid()
-"""
+from minitune import report
 
 MATRIX = (
     PRELUDE
     + """
+    driver = os.getpid()
     WAYS = {"raise": lambda: [][1], "exit": lambda: sys.exit("leaves"), "vanish": lambda: os._exit(3),
             "crash": lambda: ctypes.string_at(0)}
 
@@ -118,8 +112,6 @@ def test_a_report_that_is_too_large_is_refused_where_it_is_made(script):
     stdout = script.run(
         PRELUDE
         + """
-    import resource
-
     MB = 2**20
     KINDS = [lambda: "x" * (100 * MB), lambda: bytes(3072 * MB), lambda: {"a": [bytes(40 * MB), bytes(40 * MB)]}]
 
@@ -185,7 +177,7 @@ def test_a_configuration_may_be_larger_than_a_message(script):
 LARGE_CONFIGURATION = (
     PRELUDE
     + """
-    import pickle, subprocess
+    import pickle
     import minitune, minitune.tuner
 
     MB, RUN = 1_000_000, os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")
@@ -275,117 +267,15 @@ def test_what_is_large_in_a_configuration_is_stored_once_and_not_held_twice(scri
     assert lines.splitlines()[-1] == "good"
 
 
-# -- values that are no proper results ---------------------------------------------------------------------------------
-
-
-def test_what_is_no_report_at_all_is_refused_and_metrics_may_change_their_type(script):
-    stdout = script.run(
-        PRELUDE
-        + """
-    from minitune import Trainable
-
-    WRONG = [[1, 2], "loss", 3.5, {"loss"}, object()]
-
-    def reports(config):
-        try:
-            report(WRONG[config["x"]])
-        except TypeError as error:
-            report({"caught": str(error)})
-
-    def returns(config):
-        return WRONG[config["x"]]
-
-    class Steps(Trainable):
-        def step(self):
-            return WRONG[self.config["x"]]
-
-    def changes(config):
+def test_metrics_may_change_their_type() -> None:
+    def changes(config: dict[str, Any]) -> None:
         for y in (1, "two", None, [3], float("nan"), 6.5):
             report({"y": y, "z": y if y != 6.5 else {"part": y}})
 
-    for trainable in (reports, returns, Steps, changes):
-        space = {"x": grid_search(list(range(5)))}
-        tune = TuneConfig(metric="y", mode="max") if trainable is changes else None
-        results = Tuner(trainable, param_space=space, tune_config=tune, run_config=RunConfig(verbose=0)).fit()
-        print(json.dumps([[r.metrics.get("caught"), r.metrics.get("y"), r.metrics.get("_metric"), str(r.error)]
-                          for r in results]))
-    print(results.get_best_result().metrics["y"], results[0].metrics["z"])
-    """,
-        MINITUNE_EXECUTOR="inline",
-    )
-    reports, returns, steps, changes = map(json.loads, stdout.splitlines()[:4])
-    names = ["list", "str", "float", "set", "object"]
-    for (caught, *_, error), name in zip(reports, names, strict=True):
-        assert caught == f"metrics must be a dict such as {{'loss': 0.1}}, but got {name}"
-        assert error == "None"
-    assert [number for _, _, number, _ in returns][2] == 3.5, "a single number is the metric without a name"
-    for result in (*returns[:2], *returns[3:], *steps):
-        assert "must" in result[3].splitlines()[-1], result
-        assert "Error: " in result[3].splitlines()[-1]
-    assert [[y, error] for _, y, _, error in changes] == [[6.5, "None"]] * 5
-    assert stdout.splitlines()[4] == "6.5 {'part': 6.5}"
-
-
-# -- plug-ins ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("fault", ["lock", "save"])
-def test_a_searcher_that_cannot_be_saved_is_passed_again_after_a_kill(script, fault):
-    source = (
-        PRELUDE
-        + """
-    from minitune.search import Searcher
-
-    class Counting(Searcher):
-        def __init__(self):
-            super().__init__(metric="y", mode="max")
-            self.told = []
-            if sys.argv[2] == "lock":
-                self.lock = threading.Lock()
-
-        def suggest(self, trial_id):
-            return {"x": len(self.told)} if len(self.told) < 6 else None
-
-        def on_trial_complete(self, trial_id, result=None, error=False):
-            self.told.append(result["y"])
-
-        def save(self, checkpoint_path):
-            if sys.argv[2] == "save":
-                raise RuntimeError("not now")
-            raise TypeError("it holds a lock")
-
-        def restore(self, checkpoint_path):
-            raise AssertionError("nothing was saved")
-
-    def trainable(config):
-        if config["x"] == 3 and sys.argv[1] == "fit":
-            os.kill(driver, signal.SIGKILL)
-            time.sleep(600)
-        return {"y": 10 * config["x"]}
-
-    searcher = Counting()
-    tune = TuneConfig(search_alg=searcher, num_samples=6, max_concurrent_trials=1)
-    path = os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")
-    if sys.argv[1] == "fit":
-        results = Tuner(trainable, tune_config=tune, run_config=RunConfig(name="run", verbose=0)).fit()
-    else:
-        results = Tuner.restore(path, trainable, tune_config=tune if sys.argv[1] == "again" else None).fit()
-    print([r.metrics["y"] for r in results], searcher.told)
-    """
-    )
-    inline = {"MINITUNE_EXECUTOR": "inline"}
-    process = script.start(source, "fit", fault, MINITUNE_GLOBAL_CHECKPOINT_S="0", **inline)
-    _, stderr = script.finish(process)
-    assert process.returncode == -signal.SIGKILL, stderr
-    assert stderr.count("cannot be saved") == 1, stderr
-    if fault == "lock":
-        process = script.start(source, "restore", fault, **inline)
-        _, stderr = script.finish(process)
-        assert process.returncode == 1
-        assert "TuneError" in stderr.splitlines()[-1]
-        assert "search_alg" in stderr.splitlines()[-1]
-    expected = [0, 10, 20, 30, 40, 50]
-    assert script.run(source, "again", fault, **inline) == f"{expected} {expected}\n"
+    grid = fit(changes, num_samples=2, metric="y", mode="max")
+    assert grid.num_errors == 0
+    assert grid.get_best_result().metrics["y"] == 6.5
+    assert grid[0].metrics["z"] == {"part": 6.5}
 
 
 # -- one end -----------------------------------------------------------------------------------------------------------
@@ -396,6 +286,8 @@ def test_a_reply_in_the_socket_and_a_child_that_holds_it_give_a_result_and_one_e
     driver = script.start(
         PRELUDE
         + """
+    driver = os.getpid()
+
     def trainable(config):
         report({"i": 1})
         if os.fork() == 0:
@@ -425,8 +317,6 @@ def test_a_reply_in_the_socket_and_a_child_that_holds_it_give_a_result_and_one_e
         return most
 
     LONG = "x" * 120_000  # more than one read takes
-
-    from minitune import Callback
 
     class Ends(Callback):
         seen = []

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import ctypes
+import os
+import signal
+import subprocess
+import time
 
 import pytest
 from kit import (
@@ -14,10 +18,11 @@ from kit import (
     is_gone,
     report_state,
     restored_state,
+    run_path,
     virtual_executor,
 )
 
-from minitune import Callback, TuneConfig, clock, get_context, grid_search, report
+from minitune import Callback, Trainable, TuneConfig, clock, get_context, grid_search, report
 from minitune.error import TrialTimeoutError
 
 
@@ -26,90 +31,74 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "0.3")
 
 
+def wait_for_ever():
+    while True:
+        time.sleep(0.01)
+
+
+def hold_the_lock():
+    ctypes.PyDLL(None).sleep(300)
+
+
+def freeze():
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def wait_with_a_child():
+    print(subprocess.Popen(["sleep", "300"]).pid)
+    wait_for_ever()
+
+
+def nothing():
+    pass
+
+
+WAYS = {way.__name__: way for way in (wait_for_ever, hold_the_lock, freeze, wait_with_a_child, nothing)}
+
+
 @pytest.mark.usefixtures("short_grace")
-def test_trials_that_do_not_report_are_ended_with_their_stacks_and_children(script):
+def test_trials_that_do_not_report_are_ended_with_their_stacks_and_children(monkeypatch):
     """Side by side, with one that is fine."""
-    stdout = script.run(
-        """
-        import ctypes, json, os, signal, subprocess, time
-        import minitune as tune
+    monkeypatch.setenv("MINITUNE_NUM_CPUS", "5")
 
-        def wait_for_ever():
-            while True:
-                time.sleep(0.01)
+    def trainable(config):
+        for i in range(3):
+            report({"i": i})
+        WAYS[config["way"]]()
+        report({"i": 3})
 
-        def hold_the_lock():
-            ctypes.PyDLL(None).sleep(300)
-
-        def freeze():
-            os.kill(os.getpid(), signal.SIGSTOP)
-
-        def wait_with_a_child():
-            print(subprocess.Popen(["sleep", "300"]).pid)
-            wait_for_ever()
-
-        def nothing():
-            pass
-
-        WAYS = {way.__name__: way for way in (wait_for_ever, hold_the_lock, freeze, wait_with_a_child, nothing)}
-
-        def trainable(config):
-            for i in range(3):
-                tune.report({"i": i})
-            WAYS[config["way"]]()
-            tune.report({"i": 3})
-
-        grid = tune.Tuner(
-            trainable,
-            param_space={"way": tune.grid_search(list(WAYS))},
-            tune_config=tune.TuneConfig(report_timeout_s=2),
-            run_config=tune.RunConfig(name="run", verbose=0),
-        ).fit()
-        print(json.dumps({r.config["way"]: [type(r.error).__name__, str(r.error), r.metrics["i"]] for r in grid}))
-        """,
-        MINITUNE_NUM_CPUS="5",
-    )
-    seen = json.loads(stdout)
-    assert seen.pop("nothing") == ["NoneType", "None", 3]
-    assert len(seen) == 4
-    for way, (error, text, last) in seen.items():
-        assert (error, last) == ("TrialTimeoutError", 2)
-        assert "report_timeout_s=2: no report for 2.0 s (last: iteration 3)" in text
-        assert way == "freeze" or f"in {way}" in text
-    (output,) = script.storage.glob("run/*way=wait_with_a_child*/stdout")
+    *late, fine = fit(trainable, {"way": grid_search(list(WAYS))}, executor="local", report_timeout_s=2)
+    assert (fine.error, fine.metrics["i"]) == (None, 3)
+    for result in late:
+        assert isinstance(result.error, TrialTimeoutError)
+        assert result.metrics["i"] == 2
+        assert "report_timeout_s=2: no report for 2.0 s (last: iteration 3)" in str(result.error)
+        assert result.config["way"] == "freeze" or f"in {result.config['way']}" in str(result.error)
+    (output,) = run_path().glob("*way=wait_with_a_child*/stdout")
     assert is_gone(int(output.read_text()))
 
 
+class Slow(Trainable):
+    def setup(self, config):
+        if config["x"] == 0:
+            time.sleep(300)
+
+    def step(self):
+        time.sleep(0.05)
+        return {"done": self.config["x"] == 2}
+
+
 @pytest.mark.usefixtures("short_grace")
-def test_what_takes_too_long_in_all_is_ended_in_setup_or_between_reports(script):
+def test_what_takes_too_long_in_all_is_ended_in_setup_or_between_reports():
     """And the next one has its turn."""
-    stdout = script.run(
-        """
-        import json, time
-        import minitune as tune
-
-        class Slow(tune.Trainable):
-            def setup(self, config):
-                if config["x"] == 0:
-                    time.sleep(300)
-            def step(self):
-                time.sleep(0.05)
-                return {"done": self.config["x"] == 2}
-
-        grid = tune.Tuner(
-            Slow,
-            param_space={"x": tune.grid_search([0, 1, 2])},
-            tune_config=tune.TuneConfig(trial_timeout_s=3, max_concurrent_trials=2),
-            run_config=tune.RunConfig(verbose=0),
-        ).fit()
-        print(json.dumps([[type(r.error).__name__, str(r.error)] for r in grid]))
-        """
-    )
-    (in_setup, setup), (in_step, step), last = json.loads(stdout)
-    assert (in_setup, in_step, last) == ("TrialTimeoutError", "TrialTimeoutError", ["NoneType", "None"])
-    assert "trial_timeout_s=3: not done after 3.0 s (last: none)" in setup
-    assert "in setup" in setup
-    assert "trial_timeout_s=3: not done after 3.0 s (last: iteration " in step
+    limits = {"trial_timeout_s": 3, "max_concurrent_trials": 2}
+    in_setup, in_step, last = fit(Slow, {"x": grid_search([0, 1, 2])}, executor="local", **limits)
+    assert isinstance(in_setup.error, TrialTimeoutError)
+    assert isinstance(in_step.error, TrialTimeoutError)
+    assert "trial_timeout_s=3: not done after 3.0 s (last: none)" in str(in_setup.error)
+    assert "in setup" in str(in_setup.error)
+    assert "trial_timeout_s=3: not done after 3.0 s (last: iteration " in str(in_step.error)
+    assert last.error is None
 
 
 def sleeping(config):

@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
-from kit import PRELUDE, control_group, is_gone
+from kit import PRELUDE, SavedCounter, control_group, fit, is_gone, journal_of, restore
+
+from minitune import Trainable, get_context
+from minitune.error import WorkerStartError
 
 # -- in the midst of a message -----------------------------------------------------------------------------------------
 
@@ -148,101 +153,80 @@ def test_death_for_lack_of_memory_is_told_by_what_the_kernel_says(script):
 
 # -- checkpoints that are of no use ------------------------------------------------------------------------------------
 
-REFUSES = """
-    class Saves(Trainable):
-        def setup(self, config):
-            self.i = 0
 
-        def step(self):
-            self.i += 1
-            if self.i == 4 and not os.path.exists(os.path.join(sys.argv[1], "failed")):
-                open(os.path.join(sys.argv[1], "failed"), "w").close()
-                if "empty" in sys.argv:
-                    open(os.path.join(get_context().get_trial_dir(), "checkpoint_000002", "i"), "w").close()
-                raise RuntimeError("once")
-            return {"i": self.i, "done": self.i == 6}
+class Refusing(SavedCounter):
+    """Fails once, after three steps; what it loads then is of no use in the way that its configuration says."""
 
-        def save_checkpoint(self, directory):
-            with open(os.path.join(directory, "i"), "w") as file:
-                file.write(str(self.i))
+    def step(self) -> dict[str, Any]:
+        mark = Path(self.config["place"], "failed")
+        if self.n == 3 and not mark.exists():
+            mark.touch()
+            if self.config["how"] == "empty":
+                Path(get_context().get_trial_dir(), "checkpoint_000002", "_dict_checkpoint.pkl").write_bytes(b"")
+            raise RuntimeError("once")
+        return super().step()
 
-        def load_checkpoint(self, directory):
-            with open(os.path.join(directory, "i")) as file:
-                self.i = int(file.read())
-            with open(os.path.join(sys.argv[1], "loaded"), "a") as file:
-                file.write(f"{self.i} ")
-            if "refuse" in sys.argv and self.i == 3:
-                raise OSError("this one is not to my taste")
-            if "die" in sys.argv and self.i == 3:
-                os._exit(9)
-"""
+    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().load_checkpoint(checkpoint)
+        with Path(self.config["place"], "loaded").open("a") as file:
+            file.write(f"{self.n} ")
+        if self.config["how"] == "refuse" and self.n == 3:
+            raise OSError("this one is not to my taste")
+        if self.config["how"] == "die" and self.n == 3:
+            os._exit(9)
 
 
+@pytest.mark.usefixtures("hurried")
 @pytest.mark.parametrize(
     ("how", "max_failures", "free", "loaded"),
     [("refuse", 2, "0", "3 2 "), ("refuse", 1, "1", "3 2 "), ("die", 2, "0", "3 2 "), ("empty", 1, "0", "2 ")],
     ids=["refused", "refused for free", "death", "emptied"],
 )
-def test_after_a_checkpoint_that_is_of_no_use_the_one_before_it_is_taken(script, how, max_failures, free, loaded):
-    process = script.start(
-        PRELUDE
-        + REFUSES
-        + """
-    [result] = results = fit(Saves, [0], int(sys.argv[2]), CheckpointConfig(checkpoint_frequency=1))
-    [again] = Tuner.restore(results.experiment_path, Saves).get_results()
-    print(result.error, result.metrics["i"], again.metrics["i"], again.metrics["training_iteration"])
-    """,
-        str(script.directory),
-        str(max_failures),
-        how,
-        TUNE_RESTORE_RETRY_NUM=free,
-        MINITUNE_EXECUTOR="local" if how == "die" else "inline",
-    )
-    stdout, stderr = script.finish(process)
-    assert stdout == "None 6 6 6\n", stderr
-    assert (script.directory / "loaded").read_text() == loaded
+def test_after_a_checkpoint_that_is_of_no_use_the_one_before_it_is_taken(
+    how: str,
+    max_failures: int,
+    free: str,
+    loaded: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("TUNE_RESTORE_RETRY_NUM", free)
+    config = {"end": 6, "how": how, "place": str(tmp_path)}
+    executor = "local" if how == "die" else "inline"
+    (result,) = fit(Refusing, config, max_failures=max_failures, checkpoint_frequency=1, executor=executor)
+    (again,) = restore(Refusing).get_results()
+    assert (result.error, result.metrics["n"]) == (None, 6)
+    assert again.metrics["n"] == again.metrics["training_iteration"] == 6
+    assert (tmp_path / "loaded").read_text() == loaded
     reason = "does not match its record" if how == "empty" else "could not be loaded"
-    assert len(re.findall(rf"checkpoint_000002 of trial \S+ {reason}; the previous one is used", stderr)) == 1
-    assert script.records(type="drop", checkpoint=2)
+    assert len(re.findall(rf"checkpoint_000002 of trial \S+ {reason}; the previous one is used", caplog.text)) == 1
+    assert [record["checkpoint"] for record in journal_of() if record["type"] == "drop"] == [2]
 
 
-def test_the_only_checkpoint_is_not_given_up_for_being_refused(script):
+def test_the_only_checkpoint_is_not_given_up_for_being_refused(tmp_path: Path) -> None:
     """It is the user's code that fails; when that is mended the trial goes on from there."""
-    process = script.start(
-        PRELUDE
-        + REFUSES
-        + """
-    [result] = fit(Saves, [0], 2, CheckpointConfig(checkpoint_frequency=3))
-    print(isinstance(result.error, OSError), os.path.basename(result.checkpoint.path))
-    """,
-        str(script.directory),
-        "refuse",
-        MINITUNE_EXECUTOR="inline",
-    )
-    stdout, stderr = script.finish(process)
-    assert stdout == "True checkpoint_000000\n", stderr
-    assert (script.directory / "loaded").read_text() == "3 3 "
+    config = {"end": 6, "how": "refuse", "place": str(tmp_path)}
+    (result,) = fit(Refusing, config, max_failures=2, checkpoint_frequency=3)
+    assert isinstance(result.error, OSError)
+    assert Path(result.checkpoint.path).name == "checkpoint_000000"
+    assert (tmp_path / "loaded").read_text() == "3 3 "
 
 
-def test_a_setup_that_fails_counts_like_any_failure(script):
-    stdout = script.run(
-        PRELUDE
-        + """
+def test_a_setup_that_fails_counts_like_any_failure() -> None:
+    tries: list[int] = []
+
     class Fails(Trainable):
-        def setup(self, config):
-            with open(os.path.join(sys.argv[1], "tries"), "a") as file:
-                file.write("x")
+        def setup(self, config: dict[str, Any]) -> None:
+            tries.append(1)
             raise ValueError("not today")
 
-    [result] = fit(Fails, [0], max_failures=2)
-    print(type(result.error).__mro__[1].__name__, isinstance(result.error, ValueError), result.error)
-    """,
-        str(script.directory),
-        MINITUNE_EXECUTOR="inline",
-    )
-    assert stdout.startswith("WorkerStartError True the trainable could not be loaded or set up:")
-    assert "not today" in stdout
-    assert (script.directory / "tries").read_text() == "xxx"
+    (result,) = fit(Fails, max_failures=2)
+    assert isinstance(result.error, WorkerStartError)
+    assert isinstance(result.error, ValueError)
+    assert str(result.error).startswith("the trainable could not be loaded or set up:")
+    assert "not today" in str(result.error)
+    assert len(tries) == 3
 
 
 # -- over and over -----------------------------------------------------------------------------------------------------
@@ -274,7 +258,6 @@ def test_what_cannot_be_killed_is_named_and_keeps_its_resources(script):
     process = script.start(
         PRELUDE
         + """
-    from minitune import with_resources
     from minitune.actor import process, process_tree as sweep, process_tree as tree
     process.KILL_CONFIRM_S = sweep.KILL_CONFIRM_S = process.TERM_TO_KILL_S = 0.2
     process.EXIT_STATUS_S = 0.1
@@ -333,8 +316,6 @@ def test_a_flood_of_output_goes_to_its_file_and_not_through_the_driver(script):
 FAMILY = (
     PRELUDE
     + """
-    import subprocess
-
     # the processes between it and us are gone when the command has ended
     DAEMON = (
         "import os, time\\nmiddle = os.fork()\\nif middle: os.waitpid(middle, 0)\\n"

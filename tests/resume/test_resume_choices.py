@@ -14,7 +14,6 @@ from minitune import (
     FIFOScheduler,
     Stopper,
     Trial,
-    TuneConfig,
     TuneError,
     Tuner,
     grid_search,
@@ -119,8 +118,8 @@ def test_unfinished_trials_can_be_left_as_they_are() -> None:
 def test_a_searcher_hears_of_the_end_of_those_that_are_left() -> None:
     cut(counting(3), None, results=4, search_alg=Learner(), num_samples=4, max_concurrent_trials=1)
     searcher = Learner()
-    settings = TuneConfig(executor="inline", search_alg=searcher, num_samples=4, max_concurrent_trials=1)
-    resume(counting(3), resume_unfinished=False, tune_config=settings, callbacks=())
+    settings: dict[str, Any] = {"search_alg": searcher, "num_samples": 4, "max_concurrent_trials": 1}
+    resume(counting(3), resume_unfinished=False, callbacks=(), **settings)
     assert [line for line in searcher.heard if "complete" in line] == [f"complete {n:05d}" for n in range(4)]
     assert len(set(searcher.heard)) == len(searcher.heard)
 
@@ -215,9 +214,8 @@ def test_add_samples_has_to_make_sense() -> None:
     fit(counting(1), GRID)
     with pytest.raises(ValueError, match="add_samples"):
         restore(counting(1), add_samples=-1)
-    endless = TuneConfig(executor="inline", num_samples=-1)
     with pytest.raises(ValueError, match="num_samples=-1"):
-        restore(counting(1), add_samples=1, tune_config=endless)
+        restore(counting(1), add_samples=1, num_samples=-1)
 
 
 # -- what is said to `run` -----------------------------------------------------------------------------------------
@@ -260,8 +258,7 @@ def test_what_could_not_be_recorded_has_to_be_passed_again() -> None:
     fit(counting(1), None, search_alg=Unsaved(), num_samples=2)
     with pytest.raises(TuneError, match=r"tune_config must be passed again.*search_alg"):
         restore(counting(1))
-    settings = TuneConfig(executor="inline", search_alg=Learner(), num_samples=3)
-    assert len(resume(counting(1), tune_config=settings)) == 3
+    assert len(resume(counting(1), search_alg=Learner(), num_samples=3)) == 3
 
 
 def test_run_goes_on_with_the_same_trainable_only() -> None:
