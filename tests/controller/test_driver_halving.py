@@ -7,12 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kit import SavedCounter, Spy, cut, fit, journal_of, report_state, restored_state, resume
+from kit import Counter, Listed, SavedCounter, Spy, cut, fit, journal_of, report_state, restored_state, resume
 
 from minitune import (
     ASHAScheduler,
-    Searcher,
-    Trainable,
     Trial,
     TuneConfig,
     grid_search,
@@ -23,7 +21,8 @@ from minitune.schedulers import FIFOScheduler, HyperBandForBOHB, HyperBandSchedu
 from minitune.simulation import simulate
 from minitune.stopper import MaximumIterationStopper
 
-NINE = {"x": grid_search([3, 0, 7, 5, 8, 1, 2, 6, 4])}
+VALUES = [3, 0, 7, 5, 8, 1, 2, 6, 4]
+NINE = {"x": grid_search(VALUES)}
 HALVED = [1, 1, 1, 1, 1, 1, 3, 3, 9]
 
 
@@ -46,13 +45,9 @@ class Saved(SavedCounter):
         return True
 
 
-class Unsaved(Trainable):
-    def setup(self, config: dict[str, Any]) -> None:
-        self.n = 0
-
+class Unsaved(Counter):
     def step(self) -> dict[str, Any]:
-        self.n += 1
-        return {"n": self.n, "score": self.config["x"]}
+        return {**super().step(), "score": self.config["x"]}
 
 
 TRAINABLES: dict[str, Any] = {"saved": saved, "unsaved": unsaved, "Saved": Saved, "Unsaved": Unsaved}
@@ -72,24 +67,8 @@ def levels(grid: Any) -> list[int]:
     return [result.metrics["n"] for result in sorted(grid, key=lambda result: result.config["x"])]
 
 
-class Nine(Searcher):
-    """Suggests 0 to 8, in no particular order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.left = list(NINE["x"]["grid_search"])
-
-    def suggest(self, trial_id: str) -> Any:
-        return {"x": self.left.pop(0)} if self.left else Searcher.FINISHED
-
-    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        pass
-
-    def get_state(self) -> dict[str, Any]:
-        return {"left": list(self.left)}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self.left = list(state["left"])
+def nine() -> Listed:
+    return Listed(*({"x": x} for x in VALUES))
 
 
 # -- trainables and searchers ------------------------------------------------------------------------------------------
@@ -117,19 +96,20 @@ def test_every_kind_of_trainable_is_put_aside_and_taken_up_again(
 )
 def test_a_searcher_a_limit_and_a_criterion_at_max_t_leave_hyperband_what_it_is(stop: Any, limit: int | None) -> None:
     settings: dict[str, Any] = {"scheduler": hyperband(), "max_concurrent_trials": limit, "stop": stop}
-    grid = fit(Saved, search_alg=Nine(), num_samples=9, **settings)
+    grid = fit(Saved, search_alg=nine(), num_samples=9, **settings)
     assert levels(grid) == HALVED
 
 
 def test_what_bohb_adds_reaches_the_searcher_and_no_one_else() -> None:
     heard: list[Any] = []
 
-    class Listening(Nine):
+    class Listening(Listed):
         def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
             heard.append((result["n"], result["hyperband_info"].get("budget")))
 
     scheduler = HyperBandForBOHB(max_t=9, metric="score", mode="max")
-    grid = fit(Saved, search_alg=Listening(), num_samples=9, scheduler=scheduler)
+    search = Listening(*({"x": x} for x in VALUES))
+    grid = fit(Saved, search_alg=search, num_samples=9, scheduler=scheduler)
     assert set(heard) <= {(1, 1), (2, None), (3, 3), *((n, None) for n in range(4, 9))}
     assert heard.count((1, 1)) >= 8
     assert "hyperband_info" not in grid[0].metrics

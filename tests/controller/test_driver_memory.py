@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from pathlib import Path
 from typing import Any
 
-import minitune as tune
+from kit import fit
+
+from minitune import Callback, uniform
 
 LIMIT_BYTES = 4096
 
 
-class Weigher(tune.Callback):
+class Weigher(Callback):
     """Notes how much memory is in use when some of the trials have ended."""
 
     def __init__(self, *after: int):
@@ -26,17 +27,18 @@ class Weigher(tune.Callback):
             self.bytes[self.ended], _ = tracemalloc.get_traced_memory()
 
 
-def test_a_trial_that_has_ended_takes_little(tmp_path: Path) -> None:
+def test_a_trial_that_has_ended_takes_little() -> None:
     weigher = Weigher(20, 60, 100)  # at all times as many trials wait
-    tuner = tune.Tuner(
-        lambda config: {"score": config["x"]},
-        param_space={"x": tune.uniform(0, 1)},
-        tune_config=tune.TuneConfig(num_samples=210, reuse_actors=True, executor="inline"),
-        run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0, callbacks=[weigher], durability="process"),
-    )
     tracemalloc.start()
     try:
-        grid = tuner.fit()
+        grid = fit(
+            lambda config: {"score": config["x"]},
+            {"x": uniform(0, 1)},
+            num_samples=210,
+            reuse_actors=True,
+            callbacks=[weigher],
+            durability="process",
+        )
     finally:
         tracemalloc.stop()
 

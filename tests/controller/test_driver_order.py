@@ -20,7 +20,6 @@ from kit import (
     report_n,
     report_state,
     restored_state,
-    virtual_executor,
 )
 
 from minitune import Trial, clock, grid_search, report
@@ -369,34 +368,6 @@ def test_stop_all_with_waiting_trials() -> None:
         *END,
     ]
     assert (grid.num_terminated, grid.num_not_started) == (1, 2)
-
-
-def test_the_time_budget_ends_the_run_with_all_hooks_and_partial_results() -> None:
-    def trainable(config: dict[str, Any]) -> None:
-        n = 0
-        while True:
-            clock.current.sleep(10)
-            n += 1
-            report({"n": n})
-
-    log = Log()
-    grid = fit(
-        trainable,
-        search_alg=LoggingSearcher(log),
-        scheduler=LoggingScheduler(log),
-        callbacks=[LoggingCallback(log)],
-        num_samples=2,
-        time_budget_s=25,
-        executor=virtual_executor(),
-    )
-    assert [result.metrics["n"] for result in grid] == [2, 2]
-    assert sorted(log.of("scheduler.on_trial_complete")) == [
-        "scheduler.on_trial_complete 0 RUNNING n=2 done",
-        "scheduler.on_trial_complete 1 RUNNING n=2 done",
-    ]
-    assert len(log.of("searcher.on_trial_complete")) == len(log.of("callback.on_trial_complete")) == 2
-    assert grid.num_terminated == 2
-    assert not grid.interrupted
 
 
 @pytest.mark.parametrize("fail_fast", [True, "raise"])

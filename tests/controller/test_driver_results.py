@@ -1,4 +1,4 @@
-"""What `fit` and `run` return."""
+"""What `fit` returns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from minitune import (
     grid_search,
     register_env,
     report,
-    run,
 )
 from minitune.error import TrialError
 from minitune.registry import get_env_creator
@@ -127,23 +126,6 @@ def test_an_unpicklable_trainable_names_the_member_and_leaves_no_run() -> None:
     with pytest.raises(TypeError, match="lock"):
         fit(trainable)
     assert not run_path().exists()
-
-
-# -- run --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("inline")
-def test_run_returns_an_analysis() -> None:
-    analysis = run(scoring, config={"i": grid_search([0, 1])}, metric="eval/score", mode="max", verbose=0, name="mine")
-    assert analysis.best_config == {"i": 1}
-    assert analysis.best_trial is not None
-    assert analysis.best_trial.last_result["eval"] == {"score": 4.0}
-    assert analysis.best_result["eval"] == {"score": 4.0}
-    assert analysis.experiment_path.endswith("mine")
-    assert len(analysis.trials) == len(analysis.results) == 2
-    assert {config["i"] for config in analysis.get_all_configs().values()} == {0, 1}
-    assert analysis.get_best_config("eval/score", "min") == {"i": 0}
-    assert analysis.get_best_trial("nothing", "min") is None
 
 
 @pytest.mark.parametrize(("mode", "best"), [("max", 2), ("min", -1)])

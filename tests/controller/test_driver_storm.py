@@ -9,7 +9,6 @@ import os
 import random
 import signal
 from collections import Counter as Tally
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,24 +18,22 @@ from kit import (
     LoggingSearcher,
     SavedCounter,
     Spy,
+    fit,
     live_reports,
     records_in,
     report_state,
     restored_state,
+    resume,
+    run_path,
 )
 
 from minitune import (
     Callback,
-    CheckpointConfig,
-    FailureConfig,
     FIFOScheduler,
     ResultGrid,
-    RunConfig,
     Stopper,
     Trial,
-    TuneConfig,
     TuneError,
-    Tuner,
     report,
 )
 from minitune.decision import Decision
@@ -175,7 +172,7 @@ def trainable_of(kind: str, seed: int, failures: int, overrun: list[str]) -> Any
     return storm
 
 
-def check_run(grid: ResultGrid, spy: Spy, log: Log, path: Path) -> None:
+def check_run(grid: ResultGrid, spy: Spy, log: Log) -> None:
     """What is true of each run that has come to its end, whatever has happened in it."""
     assert set(spy.statuses) <= {"TERMINATED", "ERROR"}
     assert grid.num_errors + grid.num_terminated + grid.num_not_started == len(grid) <= TRIALS
@@ -202,21 +199,21 @@ def check_run(grid: ResultGrid, spy: Spy, log: Log, path: Path) -> None:
         assert [hook for hook in hooks if hook in ("on_trial_complete", "on_trial_error")] == hooks[-1:], hooks
 
     # the journal tells the same as the run's own memory, and has each report of the live view once
-    story = read_run(path)
+    story = read_run(run_path())
     assert [(trial.trial_id, trial.status, trial.report_count) for trial in story.trials] == [
         (trial.trial_id, trial.status, trial.report_count) for trial in spy.trials
     ]
-    live = live_reports(records_in(path / "journal"))
+    live = live_reports(records_in(run_path() / "journal"))
     assert [len(live.get(trial.trial_id, ())) for trial in spy.trials] == [trial.report_count for trial in spy.trials]
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("MINITUNE_TEST_STORMS", "20"))))
-def test_the_run_ends_in_order(seed: int, tmp_path: Path) -> None:
+def test_the_run_ends_in_order(seed: int) -> None:
     """All follows from the seed."""
     draw = random.Random(seed)
     kind = draw.choice(["class", "function", "saved function"])
     acts, failures = draw.randint(0, 25), draw.randint(0, 6)
-    failure = draw.choice([FailureConfig(0), FailureConfig(1), FailureConfig(-1), FailureConfig(fail_fast=True)])
+    failure: dict[str, Any] = draw.choice([*({"max_failures": n} for n in (0, 1, -1)), {"fail_fast": True}])
     results = draw.choice([None, None, draw.randint(1, 30)])
     limit, reuse = draw.choice([None, 1, 2]), draw.random() < 0.5
     cuts = [draw.choice([-1, 1]) * draw.randint(1, 40) for _ in range(draw.randint(0, 3))]
@@ -224,48 +221,39 @@ def test_the_run_ends_in_order(seed: int, tmp_path: Path) -> None:
     executor = InlineTrialExecutor(Machine({"CPU": 4}, ()))
     trainable = trainable_of(kind, seed, failures, overrun)
 
-    def configs(log: Log, callbacks: list[Callback]) -> tuple[TuneConfig, RunConfig]:
-        tune = TuneConfig(
-            executor=executor,
-            search_alg=LoggingSearcher(log),
-            scheduler=Storm(seed, acts),
-            num_samples=TRIALS,
-            max_concurrent_trials=limit,
-            reuse_actors=reuse,
-        )
-        checkpoint = CheckpointConfig(num_to_keep=2, checkpoint_frequency=2 if kind == "class" else 0)
-        run = RunConfig(
-            name="run",
-            storage_path=tmp_path,
-            verbose=0,
-            durability="process",
-            callbacks=callbacks,
-            checkpoint_config=checkpoint,
-            failure_config=failure,
-            stop=None if results is None else EndAfter(results),
-        )
-        return tune, run
-
-    def tuner(log: Log, callbacks: list[Callback]) -> Tuner:
-        tune, run = configs(log, callbacks)
-        if (tmp_path / "run").exists():
-            return Tuner.restore(f"{tmp_path}/run", trainable, tune_config=tune, run_config=run)
-        return Tuner(trainable, param_space={"end": STEPS}, tune_config=tune, run_config=run)
+    def begin_or_go_on(log: Log, callbacks: list[Callback]) -> ResultGrid:
+        settings: dict[str, Any] = {
+            "executor": executor,
+            "search_alg": LoggingSearcher(log),
+            "scheduler": Storm(seed, acts),
+            "num_samples": TRIALS,
+            "max_concurrent_trials": limit,
+            "reuse_actors": reuse,
+            "durability": "process",
+            "callbacks": callbacks,
+            "num_to_keep": 2,
+            "checkpoint_frequency": 2 if kind == "class" else 0,
+            "stop": None if results is None else EndAfter(results),
+            **failure,
+        }
+        if run_path().exists():
+            return resume(trainable, **settings)
+        return fit(trainable, {"end": STEPS}, **settings)
 
     for cut in cuts:
         ended_by = "cut off"
         try:
-            tuner(Log(), [CutAtHook(cut)]).fit()
+            begin_or_go_on(Log(), [CutAtHook(cut)])
         except TuneError as error:
             ended_by = str(error)
         assert "cut off" in ended_by
     log, spy = Log(), Spy()
-    grid = tuner(log, [spy, LoggingCallback(log)]).fit()
-    check_run(grid, spy, log, tmp_path / "run")
+    grid = begin_or_go_on(log, [spy, LoggingCallback(log)])
+    check_run(grid, spy, log)
     totals, free = executor.resources()
     assert free == totals, "nothing is held any more"
-    assert len(grid) == TRIALS or results is not None or failure.fail_fast
+    assert len(grid) == TRIALS or results is not None or "fail_fast" in failure
     assert not overrun, "a trial that had ended went on"
-    again = tuner(Log(), [Spy()]).fit()
+    again = begin_or_go_on(Log(), [Spy()])
     assert [result.metrics for result in again] == [result.metrics for result in grid]
     assert [str(result.error)[-20:] for result in again] == [str(result.error)[-20:] for result in grid]

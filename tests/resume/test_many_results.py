@@ -2,48 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import Spy, fit, resume, run_path
 
-from minitune import (
-    ASHAScheduler,
-    Callback,
-    RunConfig,
-    Stopper,
-    Trial,
-    TuneConfig,
-    Tuner,
-    grid_search,
-    report,
-)
+from minitune import ASHAScheduler, Stopper, Trial, grid_search, report
 from minitune.error import JournalCorruptError
 from minitune.record.story import Decisions, read_decisions, read_run
 
 REPORTS = 50
+SPACE = {"x": grid_search([1.0, 2.0, 3.0])}
 AWKWARD = (float("nan"), 1, True, 10**400, None, "text", -float("inf"), [1, {"a": 2}])
 
 
 def train(config: dict[str, Any]) -> None:
     for step in range(REPORTS):
         report({"loss": config["x"] / (step + 1), "deep": {"step": step}, "odd": AWKWARD[step % len(AWKWARD)]})
-
-
-class Watching(Callback):
-    """Knows the trials of its run."""
-
-    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
-        self.trials = trials
-
-
-def tuner(path: Path, watching: Watching, **tune_config: Any) -> Tuner:
-    return Tuner(
-        train,
-        param_space={"x": grid_search([1.0, 2.0, 3.0])},
-        tune_config=TuneConfig(metric="loss", mode="min", executor="inline", **tune_config),
-        run_config=RunConfig(name="run", storage_path=str(path), verbose=0, callbacks=[watching]),
-    )
 
 
 def state(trials: list[Trial]) -> Any:
@@ -53,21 +28,19 @@ def state(trials: list[Trial]) -> Any:
 
 
 @pytest.mark.parametrize("scheduler", [None, ASHAScheduler(max_t=REPORTS, grace_period=REPORTS // 2)])
-def test_a_run_that_is_read_or_resumed_is_what_it_was(tmp_path: Path, scheduler: Any) -> None:
-    watching = Watching()
-    tuner(tmp_path, watching, scheduler=scheduler).fit()
-    before = state(watching.trials)
-    assert state(read_run(tmp_path / "run").trials) == before
+def test_a_run_that_is_read_or_resumed_is_what_it_was(scheduler: Any) -> None:
+    fit(train, SPACE, metric="loss", mode="min", scheduler=scheduler, callbacks=[first := Spy()])
+    before = state(first.trials)
+    assert state(read_run(run_path()).trials) == before
     decisions = Decisions()
-    assert state(read_run(tmp_path / "run", decisions=decisions).trials) == before
-    assert decisions.by_trial == read_decisions(tmp_path / "run").by_trial
-    resumed = Watching()
-    grid = Tuner.restore(str(tmp_path / "run"), train, run_config=RunConfig(callbacks=[resumed], verbose=0)).fit()
-    assert state(resumed.trials) == before
-    assert [len(result.get_rows()) for result in grid] == [trial.report_count for trial in watching.trials]
+    assert state(read_run(run_path(), decisions=decisions).trials) == before
+    assert decisions.by_trial == read_decisions(run_path()).by_trial
+    grid = resume(train, callbacks=[second := Spy()])
+    assert state(second.trials) == before
+    assert [len(result.get_rows()) for result in grid] == [trial.report_count for trial in first.trials]
 
 
-def test_a_stopper_of_the_users_hears_each_result_again(tmp_path: Path) -> None:
+def test_a_stopper_of_the_users_hears_each_result_again() -> None:
     class Counting(Stopper):
         heard = 0
 
@@ -78,21 +51,20 @@ def test_a_stopper_of_the_users_hears_each_result_again(tmp_path: Path) -> None:
         def get_state(self) -> Any:
             raise RuntimeError("cannot be saved, so a resume tells it all that has happened")
 
-    config = RunConfig(name="run", storage_path=str(tmp_path), verbose=0, stop=Counting())
-    Tuner(train, param_space={"x": 1.0}, tune_config=TuneConfig(executor="inline"), run_config=config).fit()
+    fit(train, {"x": 1.0}, stop=Counting())
     again = Counting()
-    Tuner.restore(str(tmp_path / "run"), train, run_config=RunConfig(stop=again, verbose=0)).fit()
+    resume(train, stop=again)
     assert again.heard == REPORTS
 
 
-def test_a_damaged_result_is_found_although_its_sum_is_known(tmp_path: Path) -> None:
-    tuner(tmp_path, Watching()).fit()
-    journal = tmp_path / "run" / "journal"
+def test_a_damaged_result_is_found_although_its_sum_is_known() -> None:
+    fit(train, SPACE)
+    journal = run_path() / "journal"
     lines = journal.read_bytes().splitlines(keepends=True)
     number = next(n for n, line in enumerate(lines) if b'"type":"result"' in line)
     lines[number] = lines[number].replace(b'"number":', b'"nunber":')
     journal.write_bytes(b"".join(lines))
     with pytest.raises(JournalCorruptError):
-        Tuner.restore(str(tmp_path / "run"), train).fit()
+        resume(train)
     with pytest.raises(JournalCorruptError):
-        read_run(tmp_path / "run")
+        read_run(run_path())
