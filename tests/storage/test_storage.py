@@ -363,12 +363,15 @@ def run_on_disk(tmp_path: Path) -> Path:
     return run
 
 
+@pytest.mark.parametrize("place", [".", "tuner.pkl", "journal", "objects", "objects/ab.pkl"])
 def test_what_others_can_write_is_not_trusted_unless_the_user_says_so(
-    run_on_disk: Path, monkeypatch: pytest.MonkeyPatch
+    run_on_disk: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock.check_trusted(run_on_disk)
-    (run_on_disk / "objects").chmod(0o757)
-    with pytest.raises(UntrustedStateError, match=r"every user can write to it \(owner .*, mode 0757\)"):
+    target = run_on_disk / place
+    target.chmod(target.stat().st_mode | 0o002)
+
+    with pytest.raises(UntrustedStateError, match=r"every user can write to it \(owner .*, mode 07?[67][45][67]\)"):
         lock.check_trusted(run_on_disk)
     monkeypatch.setenv("MINITUNE_TRUST", "1")
     lock.check_trusted(run_on_disk)
