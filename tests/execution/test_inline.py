@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import Script
+from kit import Script, fit, virtual_executor
 
 import minitune
 from minitune import clock
@@ -31,14 +31,6 @@ def watch(bound_s: Callable[[float], float]) -> Iterator[Watch]:
     executor = InlineTrialExecutor(MACHINE, VirtualClock(100.0))
     yield Watch(executor, bound_s(10))
     executor.shutdown()
-
-
-def _tuner(trainable: Any, clock: VirtualClock | None = None, **settings: Any) -> minitune.Tuner:
-    executor = InlineTrialExecutor(MACHINE, clock) if clock else "inline"
-    space = settings.pop("param_space", None)
-    run_config = minitune.RunConfig(verbose=0, failure_config=settings.pop("failure_config", None))
-    tune_config = minitune.TuneConfig(metric="loss", mode="min", executor=executor, seed=1, **settings)
-    return minitune.Tuner(trainable, param_space=space, tune_config=tune_config, run_config=run_config)
 
 
 # -- virtual time ------------------------------------------------------------------------------------------------------
@@ -109,7 +101,7 @@ def test_a_wait_lets_no_more_virtual_time_pass_than_its_timeout(watch: Watch) ->
     assert watch.executor.now() == 105.0
 
 
-def test_resources_are_held_until_the_virtual_end(watch: Watch, tmp_path: Path) -> None:
+def test_resources_are_held_until_the_virtual_end(watch: Watch) -> None:
     def slow_to_unwind(user_thread: Any, *, allocation: Any) -> Any:
         class Slow(Account):
             def stop(self) -> Any:
@@ -135,16 +127,19 @@ def _simulated(config: dict[str, Any]) -> None:
 
 def _simulate() -> tuple[float, list[tuple[Any, ...]]]:
     """A run under ASHA: when it ended, and what became of each trial."""
-    clock = VirtualClock()
-    tuner = _tuner(
+    executor = virtual_executor(cpus=3)
+    results = fit(
         _simulated,
-        clock,
-        param_space={"x": minitune.uniform(0, 1), "step_s": minitune.uniform(1.0, 60.0)},
+        {"x": minitune.uniform(0, 1), "step_s": minitune.uniform(1.0, 60.0)},
+        name=None,
+        executor=executor,
+        metric="loss",
+        mode="min",
+        seed=1,
         num_samples=12,
         scheduler=minitune.ASHAScheduler(max_t=9, grace_period=1, reduction_factor=3),
     )
-    results = tuner.fit()
-    return clock.now_s, [
+    return executor.now(), [
         (result.config, result.metrics["loss"], result.metrics["training_iteration"], result.metrics["time_total_s"])
         for result in results
     ]
@@ -161,11 +156,11 @@ def test_a_simulated_run_is_the_same_twice_and_takes_virtual_time() -> None:
 
 
 def test_a_time_budget_ends_a_simulated_run_in_the_middle_of_a_step() -> None:
-    clock = VirtualClock()
-    results = _tuner(_simulated, clock, param_space={"x": 1.0, "step_s": 40.0}, time_budget_s=100).fit()
+    executor = virtual_executor()
+    results = fit(_simulated, {"x": 1.0, "step_s": 40.0}, executor=executor, time_budget_s=100)
 
     assert results[0].metrics["training_iteration"] == 2
-    assert clock.now_s == pytest.approx(100.0)
+    assert executor.now() == pytest.approx(100.0)
 
 
 # -- the debugger ------------------------------------------------------------------------------------------------------
@@ -236,7 +231,7 @@ def test_the_error_of_a_trial_leads_to_the_users_frame() -> None:
         local = config["x"] + 1
         raise Odd(local)
 
-    result = _tuner(objective, param_space={"x": 1}).fit()[0]
+    result = fit(objective, {"x": 1})[0]
 
     assert isinstance(result.error, Odd)
     assert result.error.__cause__ is not None
@@ -252,7 +247,7 @@ def test_the_user_function_is_the_very_object_of_the_script() -> None:
         seen.append(config["x"])
         minitune.report({"loss": 0})
 
-    _tuner(objective, param_space={"x": minitune.grid_search([1, 2])}).fit()
+    fit(objective, {"x": minitune.grid_search([1, 2])})
 
     assert seen == [1, 2]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
 
@@ -326,92 +327,7 @@ def test_stop_reaches_a_helper_thread_that_reports(driver: FakeDriver) -> None:
     assert seen == ["helper"]
 
 
-def test_an_exception_that_strikes_in_report_leaves_the_hand_over_in_order(driver: FakeDriver) -> None:
-    """A signal handler may raise while report() waits; the next report must still be answered one by one."""
-    if not hasattr(signal, "pthread_kill"):
-        pytest.skip("needs signals")
-
-    class Struck(Exception):
-        pass
-
-    def on_signal(number: int, frame: Any) -> None:
-        if not steps:
-            steps.append("struck")
-            raise Struck
-
-    steps: list[str] = []
-
-    def fn(config: dict[str, Any]) -> None:
-        try:
-            report({"x": 0})
-        except Struck:
-            caught.set()
-        for i in (1, 2):
-            report({"x": i})
-
-    caught = threading.Event()
-    queue = MainThread()
-    actor = FunctionActor(fn, driver.info(), queue, Allocation())
-    answers: list[Any] = []
-
-    def control() -> None:
-        answers.append(settle(actor.train()).metrics["x"])
-        deadline = time.monotonic() + BOUND_S
-        while not caught.is_set() and time.monotonic() < deadline:
-            # one that comes just before the main thread begins to wait is only handled when it wakes up
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
-            caught.wait(0.01)
-        answers.append(settle(actor.train()).metrics["x"])
-        answers.append(settle(actor.train()).metrics["x"])
-        answers.append(settle(actor.train()).metrics)
-
-    before = signal.signal(signal.SIGUSR1, on_signal)
-    try:
-        thread = threading.Thread(target=control)
-        thread.start()
-        queue.run_one()
-        thread.join(BOUND_S)
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-    assert steps == ["struck"]
-    assert answers == [0, 1, 2, None]
-
-
-def test_an_exception_that_ends_the_function_in_report_is_told_at_the_next_pull(driver: FakeDriver) -> None:
-    """It struck between two pulls, as one out of a signal handler may; the trial must not count as finished."""
-    if not hasattr(signal, "pthread_kill"):
-        pytest.skip("needs signals")
-
-    def on_signal(number: int, frame: Any) -> None:
-        if not struck.is_set():
-            struck.set()
-            raise ZeroDivisionError("struck")
-
-    def fn(config: dict[str, Any]) -> None:
-        report({"x": 0})
-
-    struck = threading.Event()
-    queue = MainThread()
-    actor = FunctionActor(fn, driver.info(), queue, Allocation())
-    answers: list[Any] = []
-
-    def control() -> None:
-        answers.append(settle(actor.train()).metrics["x"])
-        while not struck.is_set():
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
-            struck.wait(0.01)
-        answers.append(actor.train().exception(BOUND_S))
-
-    before = signal.signal(signal.SIGUSR1, on_signal)
-    try:
-        thread = threading.Thread(target=control)
-        thread.start()
-        queue.run_one()
-        thread.join(BOUND_S)
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-    assert answers[0] == 0
-    assert str(answers[1]) == "struck"
+# -- on the main thread ------------------------------------------------------------------------------------------------
 
 
 class MainThread:
@@ -430,25 +346,97 @@ class MainThread:
         future.set_result(function(*args))
 
 
+def drive(
+    driver: FakeDriver, fn: Callable[[dict[str, Any]], Any], control: Callable[[FunctionActor], list[Any]]
+) -> Any:
+    """Run a function here, while another thread runs `control` for its actor; what that returns."""
+    main = MainThread()
+    actor = FunctionActor(fn, driver.info(), main, Allocation())  # type: ignore[arg-type]  # all that it needs
+    with ThreadPoolExecutor(1) as pool:
+        answers = pool.submit(control, actor)
+        main.run_one()
+        return answers.result(BOUND_S)
+
+
+def strike(until: threading.Event) -> None:
+    """Send the signal again and again: one that comes just before a wait is only handled when that ends."""
+    until_s = time.monotonic() + BOUND_S
+    while not until.is_set() and time.monotonic() < until_s:
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+        until.wait(0.01)
+
+
+@pytest.fixture
+def handle() -> Iterator[Callable[[Callable[..., None]], object]]:
+    """Sets the handler of the signal of `strike`."""
+    if not hasattr(signal, "pthread_kill"):
+        pytest.skip("needs signals")
+    before = signal.getsignal(signal.SIGUSR1)
+    yield lambda handler: signal.signal(signal.SIGUSR1, handler)
+    signal.signal(signal.SIGUSR1, before)
+
+
+def test_an_exception_that_strikes_in_report_leaves_the_hand_over_in_order(driver: FakeDriver, handle: Any) -> None:
+    """A signal handler may raise while report() waits; the next report must still be answered one by one."""
+
+    class Struck(Exception):
+        pass
+
+    def on_signal(number: int, frame: Any) -> None:
+        if not struck.is_set():
+            struck.set()
+            raise Struck
+
+    def fn(config: dict[str, Any]) -> None:
+        try:
+            report({"x": 0})
+        except Struck:
+            caught.set()
+        for i in (1, 2):
+            report({"x": i})
+
+    def control(actor: FunctionActor) -> list[Any]:
+        answers = [settle(actor.train()).metrics["x"]]
+        strike(until=caught)
+        answers += [settle(actor.train()).metrics["x"] for _ in range(2)]
+        return [*answers, settle(actor.train()).metrics]
+
+    struck, caught = threading.Event(), threading.Event()
+    handle(on_signal)
+    assert drive(driver, fn, control) == [0, 1, 2, None]
+    assert caught.is_set()
+
+
+def test_an_exception_that_ends_the_function_in_report_is_told_at_the_next_pull(
+    driver: FakeDriver, handle: Any
+) -> None:
+    """It struck between two pulls, as one out of a signal handler may; the trial must not count as finished."""
+
+    def on_signal(number: int, frame: Any) -> None:
+        if not struck.is_set():
+            struck.set()
+            raise ZeroDivisionError("struck")
+
+    def control(actor: FunctionActor) -> list[Any]:
+        first = settle(actor.train()).metrics["x"]
+        strike(until=struck)
+        return [first, str(actor.train().exception(BOUND_S))]
+
+    struck = threading.Event()
+    handle(on_signal)
+    assert drive(driver, lambda config: report({"x": 0}), control) == [0, "struck"]
+
+
 def test_on_the_main_thread_helper_threads_find_their_session(driver: FakeDriver) -> None:
     def fn(config: dict[str, Any]) -> None:
         thread = threading.Thread(target=report, args=({"x": 1},))
         thread.start()
         thread.join(BOUND_S)
 
-    queue = MainThread()
-    actor = FunctionActor(fn, driver.info(), queue, Allocation())
-    answers: list[Any] = []
+    def control(actor: FunctionActor) -> list[Any]:
+        return [settle(actor.train()).metrics["x"], settle(actor.train()).metrics]
 
-    def control() -> None:
-        answers.append(settle(actor.train()).metrics["x"])
-        answers.append(settle(actor.train()).metrics)
-
-    thread = threading.Thread(target=control)
-    thread.start()
-    queue.run_one()
-    thread.join(BOUND_S)
-    assert answers == [1, None]
+    assert drive(driver, fn, control) == [1, None]
     assert current_session() is None
 
 

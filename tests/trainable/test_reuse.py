@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import fit
 
-from minitune import CheckpointConfig, RunConfig, Trainable, TuneConfig, Tuner, get_checkpoint, get_context, grid_search
+from minitune import Trainable, get_checkpoint, get_context, grid_search
 from minitune.trainable import report, with_parameters, with_resources
 
 
@@ -32,21 +33,19 @@ def reused(config: dict[str, Any], data: Any = None) -> None:
     report({"i": config["i"], "seen": (0, is_home, sum(data))})
 
 
+# On a machine with more CPUs, the next trial need not wait for a worker that is slow to leave.
+IN_TURN = pytest.mark.usefixtures("one_cpu")
+
+
+@IN_TURN
 @pytest.mark.parametrize(("kind", "is_reversed"), [(Reused, False), (reused, True)])
-def test_nothing_of_the_previous_trial_is_seen(
-    kind: Any, is_reversed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MINITUNE_NUM_CPUS", "1")  # with a second one, a worker that is slow to leave is not waited for
+def test_nothing_of_the_previous_trial_is_seen(kind: Any, is_reversed: bool) -> None:
     if is_reversed:
         trainable = with_parameters(with_resources(kind, {"cpu": 1}), data=[1, 2])
     else:
         trainable = with_resources(with_parameters(kind, data=[1, 2]), lambda config: {"cpu": 1})
-    grid = Tuner(
-        trainable,
-        param_space={"i": grid_search([1, 2, 3])},
-        tune_config=TuneConfig(reuse_actors=True, max_concurrent_trials=1),
-        run_config=RunConfig(storage_path=str(tmp_path), verbose=0),
-    ).fit()
+    space = {"i": grid_search([1, 2, 3])}
+    grid = fit(trainable, space, executor="local", reuse_actors=True, max_concurrent_trials=1)
     assert not grid.errors
     assert len({result.metrics["pid"] for result in grid} - {os.getpid()}) == 1  # one worker for all
     assert [(result.metrics["i"], result.metrics["seen"]) for result in grid] == [(i, (0, True, 3)) for i in (1, 2, 3)]
@@ -80,24 +79,22 @@ def fails(config: dict[str, Any]) -> dict[str, Any]:
     return {"metric": 2, "pid_now": os.getpid()}
 
 
+@IN_TURN
 @pytest.mark.parametrize(
-    "kind", [(Fails, ["step", "nothing", "save", "nothing"]), (fails, ["function", "", "metric", ""])]
+    ("trainable", "ways", "frequency"),
+    [(Fails, ["step", "nothing", "save", "nothing"], 2), (fails, ["function", "", "metric", ""], 0)],
 )
-def test_a_worker_whose_trial_has_failed_is_not_handed_on(
-    kind: tuple[Any, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MINITUNE_NUM_CPUS", "1")
-    trainable, ways = kind
-    grid = Tuner(
+def test_a_worker_whose_trial_has_failed_is_not_handed_on(trainable: Any, ways: list[str], frequency: int) -> None:
+    grid = fit(
         trainable,
-        param_space={"fails_in": grid_search(ways)},
-        tune_config=TuneConfig(reuse_actors=True, max_concurrent_trials=1, metric="metric", mode="max"),
-        run_config=RunConfig(
-            storage_path=str(tmp_path),
-            verbose=0,
-            checkpoint_config=CheckpointConfig(checkpoint_frequency=2 * (trainable is Fails)),
-        ),
-    ).fit()
+        {"fails_in": grid_search(ways)},
+        executor="local",
+        reuse_actors=True,
+        max_concurrent_trials=1,
+        metric="metric",
+        mode="max",
+        checkpoint_frequency=frequency,
+    )
     assert [result.error is None for result in grid] == [False, True, False, True]
     first, second, third, fourth = (result.metrics["pid_now"] for result in grid)
     assert second == third, "the worker of a finished trial is handed on"

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
-import tempfile
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import PauseOnce, SavedCounter, fit
+from kit import PauseOnce, SavedCounter, Script, fit, report_state
 
-from minitune import Checkpoint, FailureConfig, RunConfig, Trainable, TuneConfig, Tuner, get_checkpoint, grid_search
+from minitune import Trainable, get_checkpoint, grid_search
 from minitune.trainable import report
 
 
@@ -40,43 +36,38 @@ class Drawing(Trainable):
         return True
 
 
-def drawn(trainable: Any, storage: Path, **settings: Any) -> list[Any]:
-    config = TuneConfig(**settings)
-    run_config = RunConfig(storage_path=str(storage), verbose=0)
-    grid = Tuner(trainable, param_space={"x": grid_search([1, 2, 3])}, tune_config=config, run_config=run_config).fit()
+def drawn(trainable: Any, **settings: Any) -> list[Any]:
+    grid = fit(trainable, {"x": grid_search([1, 2, 3])}, **{"name": None, "executor": "local", **settings})
     assert not grid.errors
     assert grid.get_best_result("training_iteration", "max").config
     return [result.metrics["r"] for result in grid]
 
 
 @pytest.mark.parametrize("trainable", [drawing, Drawing])
-def test_a_seed_fixes_what_trials_draw(trainable: Any, tmp_path: Path) -> None:
-    one = drawn(trainable, tmp_path, seed=1)
+def test_a_seed_fixes_what_trials_draw(trainable: Any) -> None:
+    in_turn = {"reuse_actors": True, "max_concurrent_trials": 1}
+    one = drawn(trainable, seed=1)
     assert len(set(one)) == 3
-    assert drawn(trainable, tmp_path, seed=1, reuse_actors=True, max_concurrent_trials=1) == one
-    assert not set(one) & set(drawn(trainable, tmp_path, seed=2))
+    assert drawn(trainable, seed=1, **in_turn) == one
+    assert not set(one) & set(drawn(trainable, seed=2))
     before = random.getstate()
-    assert drawn(trainable, tmp_path, seed=1, executor="inline") == one
-    assert drawn(trainable, tmp_path, seed=1, executor="inline", reuse_actors=True, max_concurrent_trials=1) == one
+    assert drawn(trainable, seed=1, executor="inline") == one
+    assert drawn(trainable, seed=1, executor="inline", **in_turn) == one
     assert random.getstate() == before
 
 
-def test_what_follows_a_checkpoint_is_new_but_fixed(tmp_path: Path) -> None:
+def test_what_follows_a_checkpoint_is_new_but_fixed() -> None:
     def fails_once(config: dict[str, Any]) -> dict[str, Any]:
         import random
 
         if get_checkpoint() is None:
             first = random.random()
-            with tempfile.TemporaryDirectory() as directory:
-                Path(directory, "first").write_text(repr(first))
-                report({"r": first}, checkpoint=Checkpoint(directory))
+            report_state(first, {"r": first})
             raise RuntimeError("once")
-        with get_checkpoint().as_directory() as directory:
-            return {"r": random.random(), "first": float(Path(directory, "first").read_text())}
+        return {"r": random.random(), "first": float(Path(get_checkpoint().path, "state").read_text())}
 
     def run() -> Any:
-        run_config = RunConfig(storage_path=str(tmp_path), verbose=0, failure_config=FailureConfig(max_failures=1))
-        (result,) = Tuner(fails_once, tune_config=TuneConfig(seed=1), run_config=run_config).fit()
+        (result,) = fit(fails_once, name=None, executor="local", seed=1, max_failures=1)
         return result.metrics["first"], result.metrics["r"]
 
     first, second = run()
@@ -129,9 +120,7 @@ def test_an_attempt_after_a_failure_has_other_luck_and_the_same_in_each_run(exec
         return {"r": draws.read_text().split()}
 
     def run(number: int) -> Any:
-        run_config = RunConfig(storage_path=str(tmp_path), verbose=0, failure_config=FailureConfig(max_failures=3))
-        config = TuneConfig(seed=1, executor=executor)
-        (result,) = Tuner(unlucky, param_space={"run": number}, tune_config=config, run_config=run_config).fit()
+        (result,) = fit(unlucky, {"run": number}, name=None, executor=executor, seed=1, max_failures=3)
         return result.metrics["r"]
 
     one = run(1)
@@ -139,8 +128,8 @@ def test_an_attempt_after_a_failure_has_other_luck_and_the_same_in_each_run(exec
     assert run(2) == one
 
 
-def test_libraries_are_seeded_where_they_are_loaded() -> None:
-    script = """
+def test_libraries_are_seeded_where_they_are_loaded(script: Script) -> None:
+    script.run("""
         import random, sys, types
         from minitune.base.randomness import seed_process
         seeds = []
@@ -154,5 +143,4 @@ def test_libraries_are_seeded_where_they_are_loaded() -> None:
         assert random.random() != first
         assert seeds[0] == seeds[1] != seeds[2] == seeds[3], seeds
         assert all(0 <= seed < 2**32 for seed in seeds)
-    """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], timeout=60, check=True)
+    """)

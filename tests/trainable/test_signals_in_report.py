@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import Spy, fit
 
-from minitune import Callback, ResultGrid, RunConfig, TuneConfig, Tuner, grid_search, report
+from minitune import ResultGrid, Trial, grid_search, report
 from minitune.cli import main
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs signals")
@@ -34,14 +35,12 @@ def _reporting(config: dict[str, Any]) -> None:
             Path(f"caught{i}").touch()
 
 
-class _Ringing(Callback):
-    """Sends the signal while the trial waits in `report()`, and lets it go on only when that has raised."""
+def test_what_it_raises_comes_out_of_report_and_no_report_is_lost() -> None:
+    seen: list[int] = []
 
-    def __init__(self) -> None:
-        self.seen: list[int] = []
-
-    def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: dict[str, Any], **info: Any) -> None:
-        self.seen.append(result["i"])
+    def ring(trial: Trial, result: dict[str, Any]) -> None:
+        """Send the signal while the trial waits in `report()`, and let it go on only when that has raised."""
+        seen.append(result["i"])
         if result["i"] in HIT:
             caught = Path(trial.path, f"caught{result['i']}")
             while not caught.exists():
@@ -50,31 +49,18 @@ class _Ringing(Callback):
                 while not caught.exists() and time.monotonic() < until_s:
                     time.sleep(0.001)
 
-
-def test_what_it_raises_comes_out_of_report_and_no_report_is_lost(tmp_path: Path) -> None:
-    ringing = _Ringing()
-    grid = Tuner(_reporting, run_config=RunConfig(storage_path=str(tmp_path), verbose=0, callbacks=[ringing])).fit()
+    grid = fit(_reporting, executor="local", callbacks=[Spy(ring)])
     assert not grid.errors
-    assert ringing.seen[:REPORTS] == list(range(REPORTS))
+    assert seen[:REPORTS] == list(range(REPORTS))
 
 
-class _Seen(Callback):
-    """The iterations of the reports, in the order in which they arrive."""
-
-    def __init__(self) -> None:
-        self.iterations: list[int] = []
-
-    def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: dict[str, Any], **info: Any) -> None:
-        self.iterations.append(result["training_iteration"])
-
-
-def _fit(trainable: Any, path: Path, seen: _Seen, space: dict[str, Any] | None = None, **settings: Any) -> ResultGrid:
-    return Tuner(
-        trainable,
-        param_space=space or {},
-        tune_config=TuneConfig(**settings),
-        run_config=RunConfig(storage_path=str(path), verbose=0, callbacks=[seen]),
-    ).fit()
+def _fit(trainable: Any, space: dict[str, Any] | None = None, **settings: Any) -> tuple[list[int], ResultGrid]:
+    """A run in which nothing fails; with the iterations of its reports, in the order in which they arrive."""
+    seen: list[int] = []
+    spy = Spy(lambda trial, result: seen.append(result["training_iteration"]))
+    grid = fit(trainable, space, executor="local", callbacks=[spy], **settings)
+    assert not grid.errors
+    return seen, grid
 
 
 def _under_alarms(config: dict[str, Any]) -> None:
@@ -106,29 +92,25 @@ def _under_alarms(config: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("start_method", ["zygote", "interpreter"])
 def test_alarms_that_raise_anywhere_in_report_end_no_trial_and_leave_no_gap(
-    start_method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MINITUNE_START_METHOD", start_method)
-    seen = _Seen()
     alarms = [(0.0, 400, 0), (0.005, 400, 0), (0.005, 20, 1_000_000)]
     space = {"alarm": grid_search([dict(zip(("interval_s", "reports", "size"), one, strict=True)) for one in alarms])}
-    grid = _fit(lambda config: _under_alarms(config["alarm"]), tmp_path, seen, space, max_concurrent_trials=1)
-    assert not grid.errors
-    starts = [at for at, iteration in enumerate(seen.iterations) if iteration == 1]
+    seen, _ = _fit(lambda config: _under_alarms(config["alarm"]), space, max_concurrent_trials=1)
+    starts = [at for at, iteration in enumerate(seen) if iteration == 1]
     assert starts
-    for begin, end in zip(starts, [*starts[1:], len(seen.iterations)], strict=True):
-        assert seen.iterations[begin:end] == list(range(1, end - begin + 1))
+    for begin, end in zip(starts, [*starts[1:], len(seen)], strict=True):
+        assert seen[begin:end] == list(range(1, end - begin + 1))
 
 
 def _alarmed_and_reused(config: dict[str, Any]) -> None:
     _under_alarms({"interval_s": 0.005, "reports": 10, "size": 0})
 
 
-def test_a_worker_whose_timer_goes_on_is_used_again(tmp_path: Path) -> None:
-    seen = _Seen()
-    grid = _fit(_alarmed_and_reused, tmp_path, seen, num_samples=6, reuse_actors=True, max_concurrent_trials=1)
-    assert not grid.errors
-    assert seen.iterations.count(1) == 6
+def test_a_worker_whose_timer_goes_on_is_used_again() -> None:
+    seen, _ = _fit(_alarmed_and_reused, num_samples=6, reuse_actors=True, max_concurrent_trials=1)
+    assert seen.count(1) == 6
 
 
 def _reports_in_handler(config: dict[str, Any]) -> None:
@@ -148,9 +130,8 @@ def _reports_in_handler(config: dict[str, Any]) -> None:
     report({"of": "function", "error": errors[0]})
 
 
-def test_a_handler_that_has_interrupted_report_must_not_report(tmp_path: Path) -> None:
-    grid = _fit(_reports_in_handler, tmp_path, _Seen())
-    assert not grid.errors
+def test_a_handler_that_has_interrupted_report_must_not_report() -> None:
+    _, grid = _fit(_reports_in_handler)
     assert "a signal handler called report()" in grid[0].metrics["error"]
 
 
@@ -166,10 +147,9 @@ def _reports_from_threads(config: dict[str, Any]) -> None:
         thread.join()
 
 
-def test_reports_from_several_threads_arrive_in_the_order_of_their_iterations(tmp_path: Path) -> None:
-    seen = _Seen()
-    assert not _fit(_reports_from_threads, tmp_path, seen).errors
-    assert seen.iterations == list(range(1, 201))
+def test_reports_from_several_threads_arrive_in_the_order_of_their_iterations() -> None:
+    seen, _ = _fit(_reports_from_threads)
+    assert seen == list(range(1, 201))
 
 
 def _deaf(config: dict[str, Any]) -> None:
@@ -181,16 +161,10 @@ def _deaf(config: dict[str, Any]) -> None:
 
 
 def test_a_trial_that_swallows_its_stop_leaves_at_its_next_reports_and_is_named(
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TUNE_FORCE_TRIAL_CLEANUP_S", "3600")  # nothing but the worker itself ends it in time
-    grid = Tuner(
-        _deaf, run_config=RunConfig(storage_path=str(tmp_path), verbose=0, stop={"training_iteration": 3})
-    ).fit()
-    assert not grid.errors
+    _, grid = _fit(_deaf, stop={"training_iteration": 3})
     assert grid[0].metrics["training_iteration"] == 3
     assert "has caught TrialStopped and gone on" in caplog.text
     assert main(["explain", grid.experiment_path, grid[0].metrics["trial_id"]]) == 0
