@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -23,7 +24,8 @@ from minitune.resources import Resources
 
 however_it_started = pytest.mark.parametrize("start_method", [start_method()], indirect=True)
 """For tests of what is the same for every worker: they run with the usual start method only."""
-
+PYTHONPATH = os.pathsep.join(path for path in sys.path if path)
+"""With this variable, a script can import what these tests can import."""
 
 _ONE = Resources([{"CPU": 1}])
 

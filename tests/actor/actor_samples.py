@@ -35,9 +35,6 @@ class Counter:
     def fail(self, text: str) -> None:
         raise ValueError(text)
 
-    def raise_it(self, error: BaseException) -> None:
-        raise error
-
     def lock(self) -> Any:
         return threading.Lock()
 

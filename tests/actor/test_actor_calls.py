@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
-from actor_driver import Driver, Group, however_it_started
+from actor_driver import PYTHONPATH, Driver, Group, however_it_started
 from actor_samples import Brittle, Counter, Fatal, Hosted, NeedsTwo, Nester
-from kit import BOUND_S
+from kit import BOUND_S, Script
 
 from minitune.actor import messages
-from minitune.actor.messages import CallRaised, CallReturned, Exited, Started
+from minitune.actor.messages import CallRaised, CallReturned, Started
 
 
 def test_two_actors_keep_their_state_and_work_at_the_same_time(driver: Driver) -> None:
@@ -52,22 +52,22 @@ def test_an_exception_comes_with_its_traceback_and_the_actor_lives_on(driver: Dr
 
 
 @pytest.mark.parametrize(
-    "error", [SystemExit(4), KeyboardInterrupt(), StopIteration(2), GeneratorExit(), NeedsTwo(1, 2)], ids=repr
+    "make",
+    [partial(SystemExit, 4), KeyboardInterrupt, partial(StopIteration, 2), GeneratorExit, partial(NeedsTwo, 1, 2)],
+    ids=lambda make: repr(make()),
 )
 @however_it_started
-def test_what_is_no_crash_is_a_failed_call(driver: Driver, error: BaseException) -> None:
+def test_what_is_no_crash_is_a_failed_call(driver: Driver, make: Callable[[], BaseException]) -> None:
     driver.start("a")
-    driver.group.call("a", "raise_it", error) if not isinstance(error, NeedsTwo) else driver.group.call(
-        "a", "call", _raise_needs_two
-    )
+    driver.group.call("a", "call", _raise, make)
     event = driver.next("a")
     assert isinstance(event, CallRaised)
-    assert event.error.type_name.endswith(type(error).__name__)
+    assert event.error.type_name.endswith(type(make()).__name__)
     assert driver.call("a", "add", 5) == 5
 
 
-def _raise_needs_two() -> None:
-    raise NeedsTwo(1, 2)
+def _raise(make: Callable[[], BaseException]) -> None:
+    raise make()
 
 
 @however_it_started
@@ -311,15 +311,9 @@ def test_an_answer_whose_sending_is_struck_by_an_exception_is_repeated(driver: D
     assert driver.call("a", "call", Struck) == "done"
 
 
-def test_main_module_objects_and_no_guard(tmp_path: object, start_method: str) -> None:
+def test_main_module_objects_and_no_guard(script: Script, start_method: str) -> None:
     """A script without a main guard works, is run once, and its classes can be pickled by reference in the worker."""
-    script = os.path.join(str(tmp_path), "script.py")
-    with open(script, "w") as file:
-        file.write(_SCRIPT)
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run(
-        [sys.executable, script], env=env, capture_output=True, text=True, timeout=BOUND_S, check=False
-    )
+    done = script.run_command([sys.executable, str(script.write(_SCRIPT))], PYTHONPATH=PYTHONPATH)
     assert (done.returncode, done.stdout, done.stderr) == (0, "main runs\nsame class True 3\n", "")
 
 
@@ -350,13 +344,3 @@ assert isinstance(event, CallReturned), event
 print("same class", type(event.value) is Net, event.value.size)
 group.close()
 """
-
-
-@however_it_started
-def test_end_event_type(driver: Driver) -> None:
-    driver.start("a")
-    driver.group.kill("a")
-    event = driver.ended("a")
-    assert isinstance(event, Exited)
-    assert event.exit_code == -9
-    assert event.kind == "died"

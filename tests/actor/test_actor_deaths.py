@@ -13,9 +13,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from actor_driver import Driver, Group, however_it_started
+from actor_driver import PYTHONPATH, Driver, Group, however_it_started
 from actor_samples import Counter, Family, Hosted, Sleeper
-from kit import BOUND_S, is_gone, marked_processes, read_pids, wait_until
+from kit import BOUND_S, Script, is_gone, marked_processes, read_pids, wait_until
 
 from minitune.actor import process_tree
 from minitune.actor.messages import CallRaised, CallReturned, Exited, Place, Returned, encode
@@ -282,6 +282,7 @@ def test_descendants_of_every_kind_are_gone_with_the_end(driver: Driver, tmp_pat
     event = driver.ended("a")
     assert [member for member in family if not is_gone(member)] == []
     assert not event.survivors
+    assert event.kind == ("stopped" if end in ("stop", "term") else "died")
 
 
 def test_descendants_stay_after_a_normal_end_if_they_are_to(start_method: str, tmp_path: Path) -> None:
@@ -367,14 +368,12 @@ def _fork_and_return() -> int:
 def test_no_process_to_be_had_is_no_ones_fault(start_method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with Group() as group:
         driver = Driver(group)
-        monkeypatch.setattr(sys, "executable", "/no/such/interpreter")
-        group.start_in("a", partial(Hosted, factory=Counter))
-        event = driver.ended("a")
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", "/no/such/interpreter")
+            group.start_in("a", partial(Hosted, factory=Counter))
+            event = driver.ended("a")
         assert (event.kind, event.counts) == ("refused", False)
         assert "no/such/interpreter" in event.cause
-        monkeypatch.undo()
-        for name, value in {"MINITUNE_START_METHOD": "interpreter"}.items():
-            monkeypatch.setenv(name, value)
         driver.start("b")
 
 
@@ -433,7 +432,7 @@ def test_an_exception_in_the_driver_leaves_nothing(start_method: str) -> None:
 _DRIVER = """
 import os, sys, time
 from functools import partial
-from actor_driver import Driver, Group, however_it_started
+from actor_driver import Driver, Group
 from kit import read_pids
 from actor_samples import Family, Sleeper
 from pathlib import Path
@@ -461,22 +460,21 @@ time.sleep(3600)
 
 
 @pytest.mark.parametrize("how", ["kill", "exit"])
-def test_when_the_driver_dies_all_die(start_method: str, tmp_path: Path, how: str) -> None:
+def test_when_the_driver_dies_all_die(start_method: str, tmp_path: Path, script: Script, how: str) -> None:
     """Also what holds the GIL, what has become a daemon; and although a process forked from the driver lives on."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-c", _DRIVER, how, str(tmp_path)]
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as driver:
-        assert driver.stdout is not None
-        run_id = driver.stdout.readline().strip()
-        assert run_id
-        [forked] = read_pids(tmp_path / "fork", 1)
-        try:
-            if how == "kill":
-                driver.kill()
-            assert driver.wait(BOUND_S) == (3 if how == "exit" else -9)
-            wait_until(lambda: marked_processes(run_id) == [], "all of the run is gone")
-        finally:
-            os.kill(forked, signal.SIGKILL)
+    driver = script.start_command(command, PYTHONPATH=PYTHONPATH)
+    assert driver.stdout is not None
+    run_id = driver.stdout.readline().strip()
+    assert run_id
+    [forked] = read_pids(tmp_path / "fork", 1)
+    try:
+        if how == "kill":
+            driver.kill()
+        assert driver.wait(BOUND_S) == (3 if how == "exit" else -9)
+        wait_until(lambda: marked_processes(run_id) == [], "all of the run is gone")
+    finally:
+        os.kill(forked, signal.SIGKILL)
 
 
 def test_a_signal_to_the_foreground_group_does_not_reach_workers(driver: Driver) -> None:

@@ -9,7 +9,6 @@ import os
 import random
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -23,16 +22,14 @@ from typing import Any
 
 import psutil
 import pytest
-from actor_driver import Driver, Group
+from actor_driver import PYTHONPATH, Driver, Group
 from actor_samples import Counter, Family, Hosted, Sleeper
-from kit import BOUND_S, is_gone, marked_processes, read_pids, wait_until
+from kit import BOUND_S, Script, is_gone, marked_processes, read_pids, wait_until
 
 from minitune.actor import messages, packets
 from minitune.actor.launcher import START_METHOD_VARIABLE
 from minitune.actor.launcher import start_method as chosen_start_method
 from minitune.actor.messages import Exited, Started
-
-PYTHONPATH = os.pathsep.join(path for path in sys.path if path)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote needs Linux")
 
@@ -460,24 +457,6 @@ def _start_inner_family(pid_file: str) -> int:
     return int(_inner[0].call("inner", "start_all"))
 
 
-def run_script(
-    text: str, directory: Path, *flags: str, cwd: Path | None = None, **env: str | None
-) -> subprocess.CompletedProcess[str]:
-    """Run a script in a directory, with the packages of this process. A variable that is None is removed."""
-    given = {**os.environ, "PYTHONPATH": PYTHONPATH, **env}
-    script = directory / "script_of_the_user.py"
-    script.write_text(text)
-    return subprocess.run(
-        [sys.executable, *flags, str(script)],
-        cwd=cwd or directory,
-        env={name: value for name, value in given.items() if value is not None},
-        capture_output=True,
-        text=True,
-        timeout=BOUND_S,
-        check=False,
-    )
-
-
 _PLAIN = """
 import os, sys
 from functools import partial
@@ -505,13 +484,16 @@ print("fine")
 """
 
 
-def test_interpreter_flags_reach_the_workers_and_hostile_files_do_not(start_method: str, tmp_path: Path) -> None:
+def test_interpreter_flags_reach_the_workers_and_hostile_files_do_not(
+    start_method: str, script: Script, tmp_path: Path
+) -> None:
     """The script is elsewhere, so that only a worker that looked into the working directory would find the files."""
+    hostile = tmp_path / "hostile"
+    hostile.mkdir()
     for name in ("signal", "random", "socket", "select", "cloudpickle", "minitune"):
-        (tmp_path / f"{name}.py").write_text("raise RuntimeError('hostile')\n")
-    (tmp_path / "elsewhere").mkdir()
-    flags = ("-O", "-X", "dev", "-W", "error", "-s", "-B")
-    done = run_script(_PLAIN, tmp_path / "elsewhere", *flags, cwd=tmp_path, HOME=None)
+        (hostile / f"{name}.py").write_text("raise RuntimeError('hostile')\n")
+    command = [sys.executable, "-O", "-X", "dev", "-W", "error", "-s", "-B", str(script.write(_PLAIN))]
+    done = script.run_command(command, cwd=hostile, PYTHONPATH=PYTHONPATH, HOME=None)
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
 
 
@@ -526,11 +508,12 @@ for name in ("SIGUSR2", "pidfd_send_signal"):
 """
 
 
-def test_a_system_with_less(tmp_path: Path) -> None:
+def test_a_system_with_less(script: Script, tmp_path: Path) -> None:
     """No fork, no process descriptors, no SIGUSR2, in the driver and in the workers."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(_LESS)
-    done = run_script(_PLAIN, tmp_path, PYTHONPATH=os.pathsep.join([str(tmp_path / "site"), PYTHONPATH]))
+    command = [sys.executable, str(script.write(_PLAIN))]
+    done = script.run_command(command, PYTHONPATH=os.pathsep.join([str(tmp_path / "site"), PYTHONPATH]))
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from unittest import mock
 
 import pytest
@@ -11,6 +10,7 @@ from minitune.actor.messages import (
     HEADER_BYTES,
     Boot,
     Call,
+    Finished,
     FrameReader,
     GoOn,
     Hello,
@@ -20,7 +20,9 @@ from minitune.actor.messages import (
     ProtocolError,
     Quit,
     Raised,
+    Reported,
     Returned,
+    Show,
     encode,
     go_on,
 )
@@ -31,7 +33,6 @@ st = hypothesis.strategies
 
 NUMBERS = st.integers(0, 2**32 - 1)
 TEXTS = st.text(st.characters(codec=None), max_size=20)
-NAMES = TEXTS.filter(lambda text: True)
 PLACES = st.builds(
     Place,
     directory=st.none() | TEXTS,
@@ -54,9 +55,10 @@ MESSAGES = st.one_of(
     st.builds(Quit, NUMBERS, st.booleans()),
     st.builds(Move, NUMBERS, PLACES, st.binary(max_size=50)),
     st.builds(Hello, st.integers(1, 2**22)),
-    st.builds(Returned, NUMBERS, st.binary(max_size=200)),
+    *(st.builds(kind, NUMBERS, st.binary(max_size=200)) for kind in (Returned, Reported, Finished)),
     st.builds(Raised, NUMBERS, ERRORS),
     st.builds(GoOn, NUMBERS),
+    st.just(Show()),
 )
 
 
@@ -98,9 +100,9 @@ def test_garbage_never_raises_anything_else(garbage: bytes) -> None:
     found: list[Message] = []
     try:
         FrameReader().feed(garbage, found.append)
-        assert found == [] or zlib.crc32(garbage)
     except ProtocolError:
         pass
+    assert found == []
 
 
 def test_the_prepared_frame_is_that_of_its_message() -> None:

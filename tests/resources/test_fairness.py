@@ -30,6 +30,16 @@ def overtake(book: Ledger, times: int, request: Resources = SMALL) -> int:
     return times
 
 
+def owing(name: str) -> Ledger:
+    """A ledger that owes four CPUs to this waiter, and has them."""
+    book = busy_ledger()
+    book.can_acquire(BIG, name)
+    overtake(book, 100)
+    for holder in ("next13", "next14", "next15"):
+        book.release(holder)
+    return book
+
+
 def test_a_big_request_does_not_hold_up_smaller_ones() -> None:
     book = busy_ledger()
     assert not book.can_acquire(BIG, "big")
@@ -57,11 +67,7 @@ def test_overtaken_sixteen_times_it_is_owed() -> None:
 
 
 def test_the_next_attempt_of_a_waiter_ends_its_wait() -> None:
-    book = busy_ledger()
-    book.can_acquire(BIG, "big")
-    overtake(book, 100)
-    for holder in ("next13", "next14", "next15"):
-        book.release(holder)
+    book = owing("big")
     book.acquire("big#2", BIG)
     assert book.owed() is None
 
@@ -148,11 +154,7 @@ def test_the_first_of_several_owed_goes_first() -> None:
 
 
 def test_one_that_never_asks_again_does_not_block_the_others_for_ever() -> None:
-    book = busy_ledger()
-    book.can_acquire(BIG, "paused and forgotten")
-    overtake(book, 100)
-    for holder in ("next13", "next14", "next15"):
-        book.release(holder)
+    book = owing("paused and forgotten")
     asked = 1
     while not book.can_acquire(SMALL, "another"):
         asked += 1
@@ -161,11 +163,7 @@ def test_one_that_never_asks_again_does_not_block_the_others_for_ever() -> None:
 
 
 def test_one_that_asks_last_in_each_round_keeps_its_right() -> None:
-    book = busy_ledger()
-    book.can_acquire(BIG, "big")
-    overtake(book, 100)
-    for holder in ("next13", "next14", "next15"):
-        book.release(holder)
+    book = owing("big")
     for _ in range(50):
         assert not book.can_acquire(SMALL, "another")
         assert book.can_acquire(BIG, "big")
