@@ -216,7 +216,12 @@ def trainable(config: dict[str, Any], bound: Any = None) -> None:
 
 REFUSED: dict[str, tuple[Any, dict[str, Any], dict[str, str], str]] = {
     "a GPU on a machine without one": (with_resources(trainable, {"gpu": 1}), {}, {}, "can never be met"),
-    "more CPUs than there are": (with_resources(trainable, {"cpu": 5}), {}, {}, "can never be met"),
+    "more CPUs than there are": (
+        with_resources(trainable, {"cpu": 5}),
+        {},
+        {},
+        r"\(CPU: 5 asked, 4 there\)",
+    ),
     "an unknown resource": (with_resources(trainable, {"license": 1}), {}, {}, "can never be met"),
     "more side by side than there is room for": (
         with_resources(trainable, {"cpu": 2}),

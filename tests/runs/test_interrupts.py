@@ -32,7 +32,7 @@ RUN = """
 """
 
 
-def test_ctrl_c_ends_the_run_with_its_results_and_a_hint(script):
+def test_ctrl_c_ends_the_run_with_its_results_and_a_hint_and_a_resume_goes_on(script):
     driver = script.start(RUN, str(script.directory), MINITUNE_NUM_CPUS="2")
     script.wait_for_reports(2)
     workers = descendants_of(driver)
@@ -45,13 +45,6 @@ def test_ctrl_c_ends_the_run_with_its_results_and_a_hint(script):
     assert unwound == {"unwound-0", "unwound-1"}, "finally blocks of what ran have run"
     _, alive = psutil.wait_procs(workers, timeout=scaled_s(5))
     assert not alive
-
-
-def test_an_interrupted_run_can_be_resumed(script):
-    driver = script.start(RUN, str(script.directory), MINITUNE_NUM_CPUS="2")
-    script.wait_for_reports(2)
-    driver.send_signal(signal.SIGINT)
-    script.finish(driver)
     stdout = script.run(
         """
         import os

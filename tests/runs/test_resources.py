@@ -76,30 +76,6 @@ def test_what_was_held_is_free_again_for_a_trial_that_needs_it_all(script):
     assert "0/32 CPUs" in stdout, "the last table shows that nothing is held"
 
 
-# -- requests that can never be met ----------------------------------------------------------------------------------
-
-
-def test_a_request_that_can_never_be_met_is_refused_before_any_worker_starts(script):
-    process = script.start(
-        """
-        from minitune import RunConfig, TuneError, Tuner, with_resources
-
-        def trainable(config):
-            return {"score": 1}
-
-        try:
-            Tuner(with_resources(trainable, {"cpu": 40}), run_config=RunConfig(name="run", verbose=0)).fit()
-        except TuneError as error:
-            print(error)
-        """,
-        MINITUNE_NUM_CPUS="32",
-    )
-    stdout, stderr = script.finish(process)
-    assert "CPU: 40 asked, 32 there" in stdout, stderr
-    assert "init(num_cpus=" in stdout
-    assert not list((script.storage / "run").glob("trainable_*"))
-
-
 # -- devices and threads -----------------------------------------------------------------------------------------------
 
 PROBE = """
