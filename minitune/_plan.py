@@ -56,7 +56,7 @@ class Plan:
         tune_config: A shallow copy of the user's `TuneConfig`.
         run_config: A shallow copy of the user's `RunConfig`.
         id_prefix: The prefix of the trials' ids; None for the default.
-        raises: Whether the call that runs this plan raises the first failure of a trial at its end.
+        raises: Whether `fit` or `run` raises an error at the end of the run if a trial has failed.
         zygote: The process that workers are forked from, until the executor takes it.
     """
 
@@ -194,9 +194,9 @@ class Plan:
 
 # -- plug-ins before any run -----------------------------------------------------------------------------------------
 def for_this_run(plugin: _Plugin) -> _Plugin:
-    """The searcher or scheduler for one run: the object itself for its first run, a copy from before it for later runs.
+    """The searcher or scheduler that a run uses: the object itself for its first run, a copy for each later run.
 
-    So two runs with one object do not affect each other.
+    A copy has the state from before the first run, so two runs with one object do not affect each other.
 
     Raises:
         ValueError: If an earlier run used the object and it cannot be copied.

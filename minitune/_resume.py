@@ -81,8 +81,8 @@ class Resumption:
         choice: For finished, unfinished and failed trials each, whether they continue.
         add_samples: How many samples to add to the run.
         fresh: The plug-ins that the user has passed again; by default all.
-        has_other_space: Whether the run began with another space, if the user already knows. None: compare the spaces,
-            and warn if they differ.
+        has_other_space: Whether the run began with another space, if the caller has already compared the spaces. None:
+            the driver compares them, and warns if they differ.
         objects: Kept alive until the run has been read; see `RecordedTuner.objects`.
     """
 
@@ -221,10 +221,10 @@ def warn_of_other_space(run: RunDirectory, changes: Sequence[str]) -> None:
         changes: The result of `differences`.
     """
     logger.warning(
-        "the search space differs from that of the run in %s (%s); %s",
+        "the search space differs from that of the run in %s (%s); existing trials keep their configurations; "
+        "if the run has not ended, new trials are drawn from the new space",
         run.path,
         "; ".join(changes),
-        "existing trials keep their configurations; if the run has not ended, new trials are drawn from the new space",
     )
 
 

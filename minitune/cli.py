@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     importlib.import_module(f"minitune.{COMMANDS[name][0]}").add_parser(commands)
     parser = commands.choices[name]
     try:
-        own_begins = parser.get_default("own_begins") or len
+        own_begins = parser.get_default("own_begins") or len  # without it, all arguments are the command's
         end = own_begins(rest)
         options = parser.parse_args(rest[:end])
         options.own = rest[end + 1 :] if rest[end : end + 1] == ["--"] else rest[end:]

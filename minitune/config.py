@@ -21,7 +21,7 @@ DURABILITIES = ("process", "batched", "strict")
 _AnyConfig = TypeVar("_AnyConfig", bound="Config")
 
 
-def refuse_out_of_scope(storage_filesystem: object, sync_config: object, export_formats: object) -> None:
+def refuse_out_of_scope(storage_filesystem: object, sync_config: object = None, export_formats: object = None) -> None:
     """Refuse arguments of Ray Tune that have no meaning on one machine. Warn if ignoring them loses nothing.
 
     Raises:
@@ -292,7 +292,7 @@ class RunConfig(Config):
     def _check(self) -> None:
         require(self.name is None or isinstance(self.name, str), "name: None or text", self.name)
         require(self.durability in DURABILITIES, f"durability: one of {', '.join(DURABILITIES)}", self.durability)
-        refuse_out_of_scope(self.storage_filesystem, self.sync_config, None)
+        refuse_out_of_scope(self.storage_filesystem, self.sync_config)
         if self.verbose is not None:
             good = isinstance(self.verbose, bool) or is_whole(self.verbose)
             require(good, "verbose: 0, 1 or 2", self.verbose)

@@ -130,7 +130,7 @@ class Result:
         """
         from minitune.record.story import read_run
 
-        refuse_out_of_scope(storage_filesystem, None, None)
+        refuse_out_of_scope(storage_filesystem)
         directory = local_path(path)
         if not os.path.isdir(directory):
             raise RuntimeError(f"a trial's directory must exist, but {directory} does not")

@@ -150,7 +150,7 @@ class Tuner:
             path: The run's directory.
             storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
         """
-        refuse_out_of_scope(storage_filesystem, None, None)
+        refuse_out_of_scope(storage_filesystem)
         return is_run(path)
 
     @_of_class
@@ -196,7 +196,7 @@ class Tuner:
         from minitune.record.run_files import load_tuner_file
         from minitune.space.difference import differences
 
-        refuse_out_of_scope(storage_filesystem, None, None)
+        refuse_out_of_scope(storage_filesystem)
         require_flag("resume_unfinished", resume_unfinished)
         require_flag("resume_errored", resume_errored)
         require_flag("restart_errored", restart_errored)

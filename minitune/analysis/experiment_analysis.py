@@ -108,7 +108,7 @@ class ExperimentAnalysis:
         default_metric: Metric = None,
         default_mode: Metric = None,
     ):
-        refuse_out_of_scope(storage_filesystem, None, None)
+        refuse_out_of_scope(storage_filesystem)
         if isinstance(default_metric, (list, tuple)):
             check_objectives(default_metric, default_mode)
         else:
