@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import fit
+from kit import Script, fit
 
 import minitune as tune
 from minitune.base.shared_values import Spot, ValueFile, read_value
@@ -165,10 +163,10 @@ def test_a_trial_may_write_and_no_other_sees_it(tmp_path: Path, how: str, reuse_
     assert [path.name for path in tmp_path.glob("*/*") if path.name.startswith(("shared", "values"))] == []
 
 
-def test_the_driver_holds_one_copy_and_a_trial_none(tmp_path: Path) -> None:
+def test_the_driver_holds_one_copy_and_a_trial_none(script: Script) -> None:
     """Of a buffer of 64 MB: measured in memory that is not a file's."""
-    script = """
-        import resource, sys, pickle
+    source = """
+        import resource, pickle
         import minitune as tune
 
         class Block:
@@ -186,14 +184,12 @@ def test_the_driver_holds_one_copy_and_a_trial_none(tmp_path: Path) -> None:
         block = Block(b"\\1" * (64 << 20))
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
         space = {"x": tune.grid_search([1, 2, 3])}
-        run = tune.RunConfig(storage_path=sys.argv[1], verbose=0)
+        run = tune.RunConfig(verbose=0)
         grid = tune.Tuner(tune.with_parameters(trainable, block=block), param_space=space, run_config=run).fit()
         assert not grid.errors, grid.errors
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024 - before, *[r.metrics["mb"] for r in grid])
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)], capture_output=True, text=True, timeout=60
-    )
+    done = script.run_command([sys.executable, str(script.write(source))])
     assert done.returncode == 0, done.stderr
     driver_mb, *trials_mb = map(int, done.stdout.split())
     assert driver_mb < 40, "beside the modules that a run loads there is no second copy"
@@ -201,9 +197,9 @@ def test_the_driver_holds_one_copy_and_a_trial_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a file without a name cannot be reached by others")
-def test_nothing_is_left_of_a_killed_driver(tmp_path: Path) -> None:
-    script = """
-        import os, signal, sys
+def test_nothing_is_left_of_a_killed_driver(script: Script, tmp_path: Path) -> None:
+    source = """
+        import os, signal
         import minitune as tune
 
         def trainable(config, data):
@@ -215,19 +211,15 @@ def test_nothing_is_left_of_a_killed_driver(tmp_path: Path) -> None:
                 print("reported", flush=True)
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        run = tune.RunConfig(name="run", storage_path=sys.argv[1], verbose=0, callbacks=[Kill()])
+        run = tune.RunConfig(verbose=0, callbacks=[Kill()])
         space = {"x": 1, "more": tune.put(bytes(5_000_000))}
         tune.Tuner(tune.with_parameters(trainable, data=bytes(5_000_000)), param_space=space, run_config=run).fit()
     """
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "storage")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "TMPDIR": str(temporary)},
-    )
-    assert (done.returncode, done.stdout) == (-signal.SIGKILL, "reported\n"), done.stderr
+    driver = script.start(source, TMPDIR=str(temporary))
+    stdout, stderr = script.finish(driver)
+    assert (driver.returncode, stdout) == (-signal.SIGKILL, "reported\n"), stderr
     assert list(temporary.iterdir()) == []
-    assert sum(path.stat().st_size for path in (tmp_path / "storage").rglob("*") if path.is_file()) < 1_000_000
+    sizes = [path.stat().st_size for path in script.storage.rglob("*") if path.is_file()]
+    assert 0 < sum(sizes) < 1_000_000

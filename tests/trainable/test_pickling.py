@@ -6,13 +6,13 @@ import functools
 import os
 import pickle
 import socket
-import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import Script
 
 from minitune.base.pickling import dumps, dumps_for_later, find_unpicklable, require_picklable
 from minitune.base.shared_values import SharedFile, SharedObject, store
@@ -105,23 +105,22 @@ def test_sockets_and_files_are_named(tmp_path: Path) -> None:
         assert find_unpicklable({"f": file}) == "item 'f' is a _io.TextIOWrapper"
 
 
-def test_globals_of_a_script_are_named() -> None:
-    script = """
-import threading
-from minitune.base.pickling import dumps
-LOCK = threading.Lock()
-class Net:
-    def step(self): return LOCK
-def helper(): return Net()
-def train(config): return helper()
-try:
-    dumps(train, "the trainable")
-except TypeError as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+def test_globals_of_a_script_are_named(script: Script) -> None:
+    source = """
+        import threading
+        from minitune.base.pickling import dumps
+        LOCK = threading.Lock()
+        class Net:
+            def step(self): return LOCK
+        def helper(): return Net()
+        def train(config): return helper()
+        try:
+            dumps(train, "the trainable")
+        except TypeError as error:
+            print(error)
+    """
     path = "global 'helper' -> global 'Net' -> class attribute 'step' -> global 'LOCK' is a _thread.lock"
-    assert f"the trainable cannot be pickled: {path} (" in done.stdout
+    assert f"the trainable cannot be pickled: {path} (" in script.run(source)
 
 
 def test_what_can_be_pickled_has_no_culprit() -> None:
@@ -213,52 +212,51 @@ def test_all_threads_get_the_same_object(tmp_path: Path) -> None:
     assert len({id(value) for value in found}) == 1
 
 
-def test_a_shared_object_is_a_reference(tmp_path: Path) -> None:
+def test_a_shared_object_is_a_reference(script: Script, tmp_path: Path) -> None:
     value = [1, 2]
     handle = SharedObject(value)
     assert pickle.loads(pickle.dumps(handle)).get() is value
     (tmp_path / "handle").write_bytes(pickle.dumps(handle))
-    script = "import pickle, sys; pickle.load(open(sys.argv[1], 'rb'))"
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "handle")], capture_output=True, text=True, timeout=60
-    )
-    assert "no longer in this process" in done.stderr
+    source = "import pickle, sys; pickle.load(open(sys.argv[1], 'rb'))"
+    _, stderr = script.finish(script.start(source, str(tmp_path / "handle")))
+    assert "no longer in this process" in stderr
 
 
-def test_classes_of_a_script_are_found_by_name_in_a_worker(tmp_path: Path) -> None:
+def test_classes_of_a_script_are_found_by_name_in_a_worker(script: Script, tmp_path: Path) -> None:
     """A worker's main module is another one; pickle looks the script's classes up there."""
-    script = """
-import sys
-from minitune.base.shared_values import store
-class Net:
-    x = 5
-def helper(): return Net()
-def train(config):
-    import pickle
-    return pickle.loads(pickle.dumps(helper())).x, pickle.loads(pickle.dumps(helper)) is helper
-store(train, sys.argv[1])
-"""
+    source = """
+        import sys
+        from minitune.base.shared_values import store
+        class Net:
+            x = 5
+        def helper(): return Net()
+        def train(config):
+            import pickle
+            return pickle.loads(pickle.dumps(helper())).x, pickle.loads(pickle.dumps(helper)) is helper
+        store(train, sys.argv[1])
+    """
+    worker = """
+        import sys
+        from minitune.base.shared_values import SharedFile
+        print(SharedFile(sys.argv[1]).get()({}))
+    """
     path = str(tmp_path / "train.pkl")
-    subprocess.run([sys.executable, "-c", script, path], timeout=60, check=True)
-    worker = (
-        f"from minitune.base.shared_values import SharedFile; train = SharedFile({path!r}).get(); print(train({{}}))"
-    )
-    done = subprocess.run([sys.executable, "-c", worker], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.strip() == "(5, True)"
+    script.run(source, path)
+    assert script.run(worker, path) == "(5, True)\n"
 
 
-def test_what_the_main_module_has_already_stays(tmp_path: Path) -> None:
-    script = """
-import sys
-from minitune.base.shared_values import store
-class Net: pass
-def train(config): return Net
-handle = store(train, sys.argv[1])
-assert handle.get() is not train
-import __main__
-assert __main__.train is train and __main__.Net is Net
-"""
-    subprocess.run([sys.executable, "-c", script, str(tmp_path / "v.pkl")], timeout=60, check=True)
+def test_what_the_main_module_has_already_stays(script: Script, tmp_path: Path) -> None:
+    source = """
+        import sys
+        from minitune.base.shared_values import store
+        class Net: pass
+        def train(config): return Net
+        handle = store(train, sys.argv[1])
+        assert handle.get() is not train
+        import __main__
+        assert __main__.train is train and __main__.Net is Net
+    """
+    script.run(source, str(tmp_path / "v.pkl"))
 
 
 def test_a_handle_names_a_lost_file(tmp_path: Path) -> None:

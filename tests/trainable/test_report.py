@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import textwrap
 import threading
 from datetime import date
 from enum import Enum
@@ -15,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from kit import FakeDriver, pull, reports_of, settle
+from kit import FakeDriver, Script, pull, reports_of, settle
 
 from minitune import clock
 from minitune.checkpoint import Checkpoint, matches
@@ -400,8 +399,8 @@ def test_the_old_getters_forward(driver: FakeDriver) -> None:
     assert in_trial(driver, look) == expected
 
 
-def test_outside_of_trials_everything_warns_once_and_gives_none() -> None:
-    script = """
+def test_outside_of_trials_everything_warns_once_and_gives_none(script: Script) -> None:
+    source = """
         import logging
         logging.basicConfig(format="%(message)s")
         from minitune.context import get_context, get_gpu_ids
@@ -413,10 +412,8 @@ def test_outside_of_trials_everything_warns_once_and_gives_none() -> None:
             assert get_context().get_bundles() is None
             assert get_gpu_ids() == []
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60, check=True
-    )
-    lines = done.stderr.splitlines()
+    _, stderr = script.finish(script.start(source))
+    lines = stderr.splitlines()
     assert len(lines) == 4
     assert all("outside of a trial" in line for line in lines)
 
@@ -429,8 +426,8 @@ def test_reporting_loads_no_heavy_module() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_of_the_trial_does_not_report() -> None:
-    script = """
+def test_a_forked_child_of_the_trial_does_not_report(script: Script) -> None:
+    source = """
         import os
         from minitune.experiment.trial import TrialInfo
         from minitune.resources import Allocation, Resources
@@ -447,8 +444,6 @@ def test_a_forked_child_of_the_trial_does_not_report() -> None:
                 os._exit(0)
             os.wait()
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert "'parent'" in done.stdout
-    assert "'child'" not in done.stdout
+    stdout = script.run(source)
+    assert "'parent'" in stdout
+    assert "'child'" not in stdout

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import pickle
-import subprocess
-import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import FakeDriver, pull
+from kit import FakeDriver, Script, pull
 
 from minitune.base.pickling import dumps
 from minitune.base.shared_values import SharedObject
@@ -180,20 +179,20 @@ def test_the_resources_of_a_function_stay_with_its_class_form() -> None:
     assert trainable_resources(kind, {"n": 2}) == Resources([{"CPU": 2}])
 
 
-def test_bound_trainables_of_a_script_travel_by_value() -> None:
-    script = """
-import sys
-from minitune.base import pickling
-from minitune.trainable import Trainable, with_parameters, with_resources
-class T(Trainable):
-    def setup(self, config, k): self.k = k
-    def step(self): return {"k": self.k}
-def f(config, k): return {"k": k}
-both = [with_resources(with_parameters(t, k=3), {"cpu": 1}) for t in (T, f)]
-sys.stdout.buffer.write(pickling.dumps(both, "both"))
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=True)
-    kind, function = pickle.loads(done.stdout)
+def test_bound_trainables_of_a_script_travel_by_value(script: Script, tmp_path: Path) -> None:
+    source = """
+        import pathlib, sys
+        from minitune.base import pickling
+        from minitune.trainable import Trainable, with_parameters, with_resources
+        class T(Trainable):
+            def setup(self, config, k): self.k = k
+            def step(self): return {"k": self.k}
+        def f(config, k): return {"k": k}
+        both = [with_resources(with_parameters(t, k=3), {"cpu": 1}) for t in (T, f)]
+        pathlib.Path(sys.argv[1]).write_bytes(pickling.dumps(both, "both"))
+    """
+    script.run(source, str(tmp_path / "both"))
+    kind, function = pickle.loads((tmp_path / "both").read_bytes())
     assert kind(config={}).train()["k"] == 3
     assert function({}) == {"k": 3}
 
