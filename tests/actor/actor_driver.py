@@ -58,9 +58,6 @@ class Group(LocalTrialExecutor):
         alone: bool = False,
     ) -> None:
         """Start `factory(user_thread)`."""
-        self._check_open()
-        if actor_id in self._actors:
-            raise RuntimeError(f"an actor named {actor_id!r} exists already")
         actor = self._actors[actor_id] = local.Actor(actor_id, _ONE, None, "key", _counter)
         actor.reserved = actor.allocation = self._ledger.acquire(actor_id, _ONE)
         actor.process = process = self._new_process(_ONE)

@@ -132,16 +132,6 @@ def test_one_call_at_a_time(driver: Driver) -> None:
     assert isinstance(driver.next("a"), CallReturned)
 
 
-@however_it_started
-def test_no_actor_no_call_and_no_second_of_its_name(driver: Driver) -> None:
-    with pytest.raises(RuntimeError, match="actor 'a' is not there"):
-        driver.group.call("a", "add", 1)
-    driver.group.stop("a", 1.0)
-    driver.start("a")
-    with pytest.raises(RuntimeError, match="an actor named 'a' exists already"):
-        driver.group.start_in("a", partial(Hosted, factory=Counter))
-
-
 def _limit_messages() -> None:
     messages.MESSAGE_BYTES = 100_000
 
@@ -193,15 +183,6 @@ def test_user_code_runs_on_the_main_thread(driver: Driver) -> None:
     assert driver.call("a", "call", lambda: threading.current_thread() is threading.main_thread())
 
 
-@however_it_started
-def test_a_factory_that_raises_is_a_failed_start(driver: Driver) -> None:
-    driver.group.start_in("a", partial(Hosted, factory=partial(int, "x")))
-    event = driver.next("a")
-    assert isinstance(event, CallRaised)
-    assert event.error.type_name == "ValueError"
-    assert driver.stop("a").cause == "stopped"
-
-
 def test_a_factory_whose_module_is_missing_is_a_failed_start(driver: Driver) -> None:
     driver.group.start_in("a", b"cno_such_module\nThing\n.")
     event = driver.next("a")
@@ -214,19 +195,6 @@ def test_a_factory_that_exits(driver: Driver) -> None:
     driver.group.start_in("a", partial(Hosted, factory=partial(os._exit, 5)))
     event = driver.ended("a")
     assert (event.cause, event.kind) == ("exit code 5", "died")
-
-
-@however_it_started
-def test_wait_does_not_block_at_zero_and_ends_by_wake(driver: Driver) -> None:
-    driver.start("a")
-    assert driver.group.wait(0) == []
-    timer = threading.Timer(0.05, driver.group.wake)
-    timer.start()
-    assert driver.group.wait(BOUND_S) == []
-    timer.join()
-    driver.group.wake()
-    assert driver.group.wait(BOUND_S) == []
-    assert driver.group.wait(0.01) == []
 
 
 @however_it_started

@@ -197,16 +197,6 @@ def test_stop_before_the_actor_is_ready(driver: Driver) -> None:
     assert event.kind == "stopped"
 
 
-@however_it_started
-def test_nothing_but_the_end_follows_a_stop(driver: Driver) -> None:
-    driver.start("a")
-    driver.group.call("a", "add", 1)
-    driver.group.stop("a", BOUND_S)
-    assert driver.ended("a").cause == "stopped"
-    driver.group.stop("a", BOUND_S)
-    assert driver.group.wait(0) == []
-
-
 @pytest.mark.usefixtures("time_to_clean_up")
 def test_after_the_grace_period_user_code_is_unwound(driver: Driver, tmp_path: Path) -> None:
     pid_file, err = tmp_path / "pids", tmp_path / "err"

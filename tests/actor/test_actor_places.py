@@ -294,12 +294,6 @@ def _shown_environments(marker: str) -> list[bool]:
         os.waitpid(child, 0)
 
 
-def test_a_started_event_comes_once(driver: Driver) -> None:
-    driver.group.start_in("a", partial(Hosted, factory=Counter))
-    assert isinstance(driver.next("a"), Started)
-    assert driver.group.wait(0) == []
-
-
 @however_it_started
 def test_a_worker_that_was_to_be_kept_can_be_stopped_for_good(driver: Driver) -> None:
     driver.start("a")
