@@ -89,14 +89,6 @@ class Actor:
             self.factory_file.close()
 
 
-class Carrier(Protocol):
-    """The part of a launcher that an executor closes at its end."""
-
-    def close(self) -> None:
-        """See `Launcher.close`."""
-        ...
-
-
 class Books(Protocol):
     """Counts what actors hold, as `Ledger` does."""
 
@@ -135,7 +127,7 @@ class ProcessExecutor:
     Args:
         books: Admits the actors.
         loop: The driver's loop. It is closed with this object.
-        carrier: Makes the processes. It is closed with this object, and must not refer to it.
+        close_launchers: Closes what makes the processes. It is called at the end, and must not refer to this object.
         directory: Returns an existing directory for stored values, which are removed at the end. It is called when the
             first value is stored.
         output_names: The names of the files for stdout and stderr in an actor's directory.
@@ -149,7 +141,7 @@ class ProcessExecutor:
         self,
         books: Books,
         loop: Loop,
-        carrier: Carrier,
+        close_launchers: Callable[[], object],
         *,
         directory: Callable[[], str],
         output_names: tuple[str, str],
@@ -170,7 +162,7 @@ class ProcessExecutor:
         self._processes: set[ActorProcess] = set()  # those that have not ended; none refers to this object
         self._told: deque[Event | NotReset] = deque()  # events of the processes
         self._driver_pid = os.getpid()
-        self._finalizer = weakref.finalize(self, _release, self._driver_pid, loop, carrier, self._processes)
+        self._finalizer = weakref.finalize(self, _release, self._driver_pid, loop, close_launchers, self._processes)
         self._actors: dict[str, Actor] = {}  # each from its start to its Exited
         self._just_ended: set[str] = set()  # actors whose Exited the last `wait` has returned
         self._losses: Counter[str] = Counter()  # by trial: how many workers in a row were lost with their parent
@@ -520,7 +512,7 @@ class LocalTrialExecutor(ProcessExecutor):
         super().__init__(
             Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus, cpu_limit=machine.cpu_limit),
             loop,
-            self._launcher,
+            self._launcher.close,
             directory=directory,
             output_names=output_names,
             changes_directory=changes_directory,
@@ -543,7 +535,7 @@ class LocalTrialExecutor(ProcessExecutor):
         return ActorProcess(self._loop, self._launcher, self._told.append, self._processes, self._memory_kills)
 
 
-def _release(driver_pid: int, loop: Loop, carrier: Carrier, processes: set[ActorProcess]) -> None:
+def _release(driver_pid: int, loop: Loop, close_launchers: Callable[[], object], processes: set[ActorProcess]) -> None:
     """Kill all processes and free everything, also for an executor that was not shut down, and at exit."""
     if os.getpid() != driver_pid:  # this process was forked from the driver and owns none of it
         return
@@ -552,7 +544,7 @@ def _release(driver_pid: int, loop: Loop, carrier: Carrier, processes: set[Actor
     for process in list(processes):
         process.close()
     processes.clear()
-    carrier.close()
+    close_launchers()
     loop.close()
 
 

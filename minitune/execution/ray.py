@@ -689,7 +689,7 @@ class RayTrialExecutor(ProcessExecutor):
         super().__init__(
             self._cluster.books,
             loop,
-            self._cluster,
+            self._cluster.close,
             directory=directory,
             output_names=output_names,
             changes_directory=changes_directory,

@@ -1,8 +1,8 @@
 """Trainable: the base class of class trainables. It also works without a driver.
 
 In a trial, the driver keeps iteration and totals. Without a driver, `save` stores them with the checkpoint, so that the
-path of the checkpoint is enough to restore them. `refuse_async` and `way_out` are used for function trainables, too:
-they report asynchronous code that must be a plain function, and give advice.
+path of the checkpoint is enough to restore them. `refuse_async` and `way_out`, which say what to do about asynchronous
+code, serve function trainables, too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from minitune.trainable.session import LOG_SYS_USAGE, AutoFields
 logger = logging.getLogger("minitune")
 
 _RETURNED_FILE = ".returned_path"
-"""The file with the name of the checkpoint's file whose path `save_checkpoint` has returned."""
+"""If `save_checkpoint` has returned the path of a file in the checkpoint, this file has its name."""
 STATE_FILE = ".trainable_state.json"
 """The file with iteration and totals, in a checkpoint that was saved without a driver."""
 SLOW_SETUP_S = 10.0
