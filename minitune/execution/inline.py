@@ -26,7 +26,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures import CancelledError, Future
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -66,26 +66,21 @@ class InProcessError(RemoteError):
         return RemoteError, (self.type_name, self.message, self.traceback, self.pickled)
 
 
-class _UserThread:
-    """The thread for the user code of one actor. It is a daemon, so that code that never ends does not block the exit.
+class _UserThread(MainThreadExecutor):
+    """Runs the user code of one actor. Its thread is a daemon, so that code that never ends does not block the exit.
 
     Args:
         name: The thread's name.
     """
 
     def __init__(self, name: str):
-        self._executor = MainThreadExecutor()
-        self._thread = threading.Thread(target=self._executor.run, name=name, daemon=True)
+        super().__init__()
+        self._thread = threading.Thread(target=self.run, name=name, daemon=True)
         self._thread.start()
-
-    @property
-    def executor(self) -> Executor:
-        """The executor of user code."""
-        return self._executor
 
     def end(self, timeout_s: float) -> None:
         """End the thread after the calls in its queue. Blocks until then, at most `timeout_s` seconds."""
-        self._executor.shutdown()
+        self.shutdown()
         self._thread.join(timeout_s)
 
 
@@ -303,8 +298,8 @@ class InlineTrialExecutor:
         return was_woken
 
     def _build(self, actor: _Actor, make: Callable[[], ActorFactory]) -> Event:
-        executor = actor.thread.executor
-        made, error = _outcome(lambda: executor.submit(lambda: make()(executor, allocation=actor.allocation)))
+        thread = actor.thread
+        made, error = _outcome(lambda: thread.submit(lambda: make()(thread, allocation=actor.allocation)))
         if error is not None:
             return CallRaised(actor.actor_id, _describe(error))
         actor.object = made

@@ -20,10 +20,6 @@ ResourceRequest = Resources | Mapping[str, Any] | Callable[[dict[str, Any]], Any
 """The types that `with_resources` accepts."""
 
 
-Share = Callable[[Any], Shared]
-"""Stores a value once and returns its handle: `TrialExecutor.share`."""
-
-
 class BoundFunction:
     """A function with values and resources bound to it; made by `with_parameters` and `with_resources`.
 
@@ -112,12 +108,12 @@ def with_resources(trainable: Any, resources: ResourceRequest) -> Any:
     return BoundFunction(bound.function, bound.parameters, bound.handles, request)
 
 
-def bind_parameters(trainable: Any, share: Share) -> Any:
+def bind_parameters(trainable: Any, share: Callable[[Any], Shared]) -> Any:
     """Store the values of `with_parameters` once, and leave only handles in the trainable. May block to write.
 
     Args:
         trainable: Any trainable.
-        share: Stores one value.
+        share: Stores one value, as `TrialExecutor.share` does.
 
     Returns:
         A copy in which each value is a handle that the worker loads when it needs it; `trainable` itself if no values
