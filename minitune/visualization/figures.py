@@ -15,8 +15,9 @@ from itertools import combinations, count
 from typing import TYPE_CHECKING, Any
 
 from minitune.base.checks import require
+from minitune.experiment.trial import non_dominated
 from minitune.output.table import way_of
-from minitune.visualization.history import RunHistory, TrialHistory
+from minitune.visualization.history import RunHistory, RunLike, TrialHistory, history_of, shown_params
 from minitune.visualization.importances import Importances, get_param_importances
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ _CURVES, _POINTS, _PANELS, _BINS = 300, 3000, 8, 24
 """The maximum numbers of learning curves, points of a panel, panels, and cells along an axis of a contour."""
 _NONE = "(none)"
 """Shown for a parameter that a trial does not have, such as one of a group that was not drawn."""
-
-RunLike = Any
-"""A run's directory, its `ResultGrid`, `ExperimentAnalysis` or `RunHistory`."""
 
 
 def plotly_objects() -> Any:
@@ -47,31 +45,11 @@ def plotly_objects() -> Any:
     return graph_objects
 
 
-def _history(run: RunLike, metric: str | None, mode: str | None) -> RunHistory:
-    if isinstance(run, RunHistory):
-        require(
-            metric in (None, run.metric) and mode in (None, run.mode),
-            f"metric and mode: the ones of the RunHistory ({run.metric}, {run.mode})",
-            (metric, mode),
-        )
-        return run
-    return RunHistory(run, metric, mode)
-
-
 def read_histories(runs: RunLike | Sequence[RunLike], metric: str | None, mode: str | None) -> list[RunHistory]:
     """The histories of one run or of a list of runs; see `RunHistory` for the errors."""
-    found = [_history(run, metric, mode) for run in (runs if isinstance(runs, (list, tuple)) else [runs])]
+    found = [history_of(run, metric, mode) for run in (runs if isinstance(runs, (list, tuple)) else [runs])]
     require(bool(found), "runs: at least one", runs)
     return found
-
-
-def shown_params(history: RunHistory, params: Sequence[str] | None) -> list[str]:
-    """The parameters to show: the given ones, or all that took more than one value."""
-    if params is None:
-        return [path for path in history.params if len({str(t.params.get(path)) for t in history.trials}) > 1]
-    for path in params:
-        require(path in history.params, f"params: some of {', '.join(history.params) or '(none)'}", path)
-    return list(params)
 
 
 def _figure(title: str, **layout: Any) -> Figure:
@@ -227,7 +205,7 @@ def plot_intermediate_values(run: RunLike, *, metric: str | None = None, mode: s
         FileNotFoundError: If there is no run.
         ValueError: If there is no metric or mode.
     """
-    history = _history(run, metric, mode)
+    history = history_of(run, metric, mode)
     go = plotly_objects()
     with_curve = [t for t in history.trials if any(math.isfinite(p.value) for p in t.points)]
     chosen = _thinned(with_curve, history, _CURVES)
@@ -291,7 +269,7 @@ def plot_parallel_coordinate(
         FileNotFoundError: If there is no run.
         ValueError: If there is no metric or mode, or no such parameter.
     """
-    history = _history(run, metric, mode)
+    history = history_of(run, metric, mode)
     names = shown_params(history, params)
     trials = _thinned(history.scored(), history, _POINTS)
     figure = _figure("Parallel coordinates")
@@ -326,7 +304,7 @@ def plot_slice(
         FileNotFoundError: If there is no run.
         ValueError: If there is no metric or mode, or no such parameter.
     """
-    history = _history(run, metric, mode)
+    history = history_of(run, metric, mode)
     names = shown_params(history, params)
     names = names[:_PANELS] if params is None else names
     trials = _thinned(history.scored(), history, _POINTS)
@@ -375,7 +353,7 @@ def plot_contour(
         FileNotFoundError: If there is no run.
         ValueError: If there is no metric or mode, no such parameter, or only one of them.
     """
-    return _matrix(_history(run, metric, mode), params, "Contours", has_contours=True)
+    return _matrix(history_of(run, metric, mode), params, "Contours", has_contours=True)
 
 
 def plot_rank(
@@ -394,7 +372,7 @@ def plot_rank(
         FileNotFoundError: If there is no run.
         ValueError: If there is no metric or mode, no such parameter, or only one of them.
     """
-    return _matrix(_history(run, metric, mode), params, "Ranks", has_contours=False)
+    return _matrix(history_of(run, metric, mode), params, "Ranks", has_contours=False)
 
 
 def _matrix(history: RunHistory, params: Sequence[str] | None, title: str, *, has_contours: bool) -> Figure:
@@ -498,22 +476,20 @@ def plot_pareto_front(run: RunLike, metrics: Sequence[str], modes: Sequence[str]
         ValueError: If there are not two metrics with a mode each.
     """
     require(len(metrics) == 2 and len(modes) == 2, "metrics, modes: two of each", (metrics, modes))
-    history = _history(run, metrics[0], modes[0])
+    history = history_of(run, metrics[0], modes[0])
     signs = []
     for mode in modes:
         require(mode in ("min", "max"), 'modes: "min" or "max"', mode)
-        signs.append(1 if mode == "min" else -1)
-    trials, values = [], []
+        signs.append(1 if mode == "max" else -1)
+    trials: list[TrialHistory] = []
+    values: list[list[float]] = []
     for trial in history.trials:
-        pair = [trial.metrics.get(name) for name in metrics]
-        if not trial.failed and all(isinstance(v, (int, float)) and math.isfinite(v) for v in pair):
+        pair = [value for name in metrics if isinstance(value := trial.metrics.get(name), (int, float))]
+        if not trial.failed and len(pair) == 2 and all(map(math.isfinite, pair)):
             trials.append(trial)
-            values.append((float(pair[0] or 0), float(pair[1] or 0)))
-    front, least = set(), math.inf
-    for i in sorted(range(len(trials)), key=lambda i: (signs[0] * values[i][0], signs[1] * values[i][1])):
-        if signs[1] * values[i][1] < least:
-            front.add(i)
-            least = signs[1] * values[i][1]
+            values.append(pair)
+    scores = [[sign * value for sign, value in zip(signs, pair, strict=True)] for pair in values]
+    front = set(non_dominated(list(zip(scores, range(len(trials)), strict=True))))
     figure = _figure("Pareto front")
     figure.update_xaxes(title=metrics[0])
     figure.update_yaxes(title=metrics[1])
@@ -546,7 +522,7 @@ def plot_timeline(run: RunLike, *, metric: str | None = None, mode: str | None =
         FileNotFoundError: If there is no run.
         ValueError: If there is no metric or mode.
     """
-    history = _history(run, metric, mode)
+    history = history_of(run, metric, mode)
     figure = _figure("Timeline of workers", barmode="overlay")
     figure.update_xaxes(title="seconds since the first trial began")
     figure.update_yaxes(title="worker", dtick=1)
@@ -589,7 +565,7 @@ def plot_lineage(run: RunLike, *, metric: str | None = None, mode: str | None = 
         FileNotFoundError: If there is no run.
         ValueError: If there is no metric or mode.
     """
-    history = _history(run, metric, mode)
+    history = history_of(run, metric, mode)
     figure = _figure("Lineage of the population", showlegend=True)
     figure.update_xaxes(title="training_iteration")
     figure.update_yaxes(title="trial", dtick=1)
@@ -644,7 +620,7 @@ def plot_param_importances(
         FileNotFoundError: If there is no run.
         ValueError: If there is no metric or mode, no such parameter, or too few trials.
     """
-    history = _history(run, metric, mode)
+    history = history_of(run, metric, mode)
     found = importances or get_param_importances(history, params=params)
     figure = _figure(f"Parameter importances<br><sub>{found.confidence}</sub>")
     figure.update_xaxes(title=f"importance for {history.metric} (shares of 1)", rangemode="tozero")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
-from minitune.base.checks import shown
+from minitune.base.checks import require, shown
 from minitune.base.files import local_path
 from minitune.base.table import short_repr
 from minitune.experiment.lifecycle import ERROR, Step
@@ -24,6 +24,9 @@ from minitune.record.layout import RunDirectory
 from minitune.record.standing import RUNNING, put_back, state_of
 from minitune.record.story import Change, Story
 from minitune.result import CONFIG, TIMESTAMP, TRAINING_ITERATION, flatten
+
+RunLike = Any
+"""A run's directory, its `ResultGrid`, `ExperimentAnalysis` or `RunHistory`."""
 
 
 @dataclass
@@ -216,6 +219,38 @@ class RunHistory:
         """The trial with the best last result, a failed one included, as in `best_trial`; None if none has one."""
         values = ((history.value, history) for history in self.trials if math.isfinite(history.value))
         return best_of(values, self.mode)
+
+
+def history_of(run: RunLike, metric: str | None, mode: str | None) -> RunHistory:
+    """The history of a run; see `RunHistory` for the errors.
+
+    Raises:
+        ValueError: If `run` is a `RunHistory` of another metric or mode.
+    """
+    if not isinstance(run, RunHistory):
+        return RunHistory(run, metric, mode)
+    require(
+        metric in (None, run.metric) and mode in (None, run.mode),
+        f"metric and mode: the ones of the RunHistory ({run.metric}, {run.mode})",
+        (metric, mode),
+    )
+    return run
+
+
+def shown_params(
+    history: RunHistory, params: Sequence[str] | None, trials: Sequence[TrialHistory] | None = None
+) -> list[str]:
+    """The parameters to show: the given ones; by default all that took more than one value in these trials, or in all.
+
+    Raises:
+        ValueError: If the run has no such parameter.
+    """
+    if params is None:
+        trials = history.trials if trials is None else trials
+        return [path for path in history.params if len({str(t.params.get(path)) for t in trials}) > 1]
+    for path in params:
+        require(path in history.params, f"params: some of {', '.join(history.params) or '(none)'}", path)
+    return list(params)
 
 
 class _Reader:

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from minitune.base.checks import is_whole, require
-from minitune.visualization.history import RunHistory, TrialHistory
+from minitune.visualization.history import RunLike, TrialHistory, history_of, shown_params
 
 _FEWEST = 10
 _FOLDS, _REPEATS, _TREES = 5, 3, 64
@@ -59,7 +58,7 @@ class Importances:
 
 
 def get_param_importances(
-    run: Any,
+    run: RunLike,
     *,
     params: Sequence[str] | None = None,
     metric: str | None = None,
@@ -91,16 +90,13 @@ def get_param_importances(
             'parameter importances need scikit-learn; `pip install "minitune[report]"` installs it'
         ) from error
     require(is_whole(seed) and seed >= 0, "seed: an int >= 0", seed)
-    history = run if isinstance(run, RunHistory) else RunHistory(run, metric, mode)
+    history = history_of(run, metric, mode)
     trials = history.scored()
     if len(trials) < _FEWEST:
         raise ValueError(
             f"importances need at least {_FEWEST} trials with a finite objective; this run has {len(trials)}"
         )
-    varied = [path for path in history.params if len({str(t.params.get(path)) for t in trials}) > 1]
-    names = varied if params is None else list(params)
-    for name in names:
-        require(name in history.params, f"params: some of {', '.join(history.params) or '(none)'}", name)
+    varied, names = shown_params(history, None, trials), shown_params(history, params, trials)
     if not varied:
         raise ValueError("importances need a parameter with more than one value; no parameter of this run has more")
 

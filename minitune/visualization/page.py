@@ -20,7 +20,7 @@ from minitune.base.files import atomic_write, local_path
 from minitune.base.text import date
 from minitune.output.table import way_of
 from minitune.visualization import figures
-from minitune.visualization.history import RunHistory
+from minitune.visualization.history import RunHistory, RunLike, shown_params
 from minitune.visualization.importances import get_param_importances
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _ERRORS_SHOWN = 20
 
 
 def write_report(
-    runs: Any | Sequence[Any],
+    runs: RunLike | Sequence[RunLike],
     path: str | os.PathLike[str],
     *,
     metric: str | None = None,
@@ -182,7 +182,7 @@ def _plots_of(history: RunHistory) -> list[Figure]:
     plots = [figures.plot_optimization_history(history)]
     if any(len(trial.points) > 1 for trial in history.trials):
         plots.append(figures.plot_intermediate_values(history))
-    params, scored = figures.shown_params(history, None), len(history.scored())
+    params, scored = shown_params(history, None), len(history.scored())
     if params and scored:
         order = params
         plots.append(figures.plot_parallel_coordinate(history))

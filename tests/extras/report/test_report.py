@@ -111,6 +111,16 @@ def test_a_pareto_front_has_no_trial_that_another_one_dominates(grid: ResultGrid
         plots.plot_pareto_front(grid, ["loss"], ["min"])
 
 
+def test_trials_with_equal_values_are_on_the_front_together() -> None:
+    values = [(1, 1), (2, 3), (1, 1), (2, 0), (0, 0), (2, 3)]
+    grid = fit(lambda config: dict(zip("ab", config["ab"], strict=True)), {"ab": grid_search(values)})
+    front = next(
+        trace for trace in plots.plot_pareto_front(grid, ["a", "b"], ["min", "max"]).data if trace.name == "front"
+    )
+
+    assert [*zip(front.x, front.y, strict=True)] == [(1, 1), (2, 3), (1, 1), (0, 0), (2, 3)]
+
+
 def test_the_timeline_has_no_two_trials_on_one_worker_at_a_time(grid: ResultGrid) -> None:
     bars = [
         (row, begin, begin + length)
@@ -155,6 +165,8 @@ def test_importances_find_what_matters_and_say_how_sure_they_are(grid: ResultGri
     assert found.r2 > 0.5
     assert found.confidence.startswith("reliable: the model explains")
     assert grid.importances() == found, "the same seed gives the same"
+    with pytest.raises(ValueError, match=r"metric and mode must be the ones of the RunHistory \(loss, min\)"):
+        plots.get_param_importances(plots.RunHistory(grid), metric="size")
 
 
 def test_importances_of_noise_are_called_unreliable() -> None:
