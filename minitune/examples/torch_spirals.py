@@ -40,7 +40,7 @@ MODEL_FILE = "model.pt"
 
 
 def spirals(count: int, seed: int) -> tuple[Any, Any]:
-    """Points on two spirals, an array of (count, 2), with a little noise; and on which of them each lies, (count,)."""
+    """Points on two spirals with a little noise, of shape (count, 2), and the number of each one's spiral, (count,)."""
     import torch
 
     rng = torch.Generator().manual_seed(seed)

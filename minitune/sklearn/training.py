@@ -115,7 +115,7 @@ _BOOSTING = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 
 
 def resource_of(last: Any) -> str | None:
-    """What the steps of an estimator are measured in: `n_estimators`, `partial_fit`, `max_iter`, or None for no steps.
+    """The resource of an estimator's steps: `n_estimators`, `partial_fit` or `max_iter`; None if it has no steps.
 
     An ensemble grows by trees. Of other estimators `partial_fit` comes first: one step is one pass over the data,
     while `max_iter` would start the optimiser again with each step.
@@ -163,7 +163,7 @@ class Evaluation:
         X: The data.
         y: The target, or None.
         splits: The indices to train with and to test with, by fold.
-        fit_arguments: What is passed on to `_fit_and_score` as it is.
+        fit_arguments: Further arguments of `_fit_and_score`.
         max_iters: The number of steps; None for one ordinary fit.
         classes: See `StepwiseFit`.
         metric: The scorer whose mean is reported; None for the first one.

@@ -1,4 +1,4 @@
-"""The small run that the commands are tried on, and the type of what runs them."""
+"""The small run for the tests of commands, and the type of the fixture that runs a command."""
 
 from __future__ import annotations
 

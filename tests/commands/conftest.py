@@ -1,4 +1,4 @@
-"""One small run for all tests of a module: it is only looked at."""
+"""One small run for all tests of a module, which do not change it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from minitune import cli
 
 @pytest.fixture(scope="module")
 def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the run lies, under the name `run`."""
+    """The storage path; the run's name is `run`."""
     path = tmp_path_factory.mktemp("storage")
     fit_three(path)
     return path

@@ -1,4 +1,4 @@
-"""`minitune rerun` and `resume`: a trial once more, a run gone on with; and a live run followed from outside."""
+"""`minitune rerun` and `resume`: run a trial again, continue a run; and follow a live run from outside."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_retry_is_run_again_from_the_checkpoint_that_it_began_at(minitune: Min
 
 
 def endless(config: dict[str, Any]) -> None:
-    """Fails once after its second report; has no end of its own."""
+    """Fails once, after its second report, and never ends by itself."""
     start = int(Path(checkpoint.path, "step").read_text()) if (checkpoint := get_checkpoint()) else 0
     for step in itertools.count(start):
         if step == 2 and get_context().get_attempt() == 1 and not Path(config["mark"]).exists():
@@ -198,7 +198,7 @@ def test_nothing_of_another_user_is_loaded(minitune: Minitune, storage: Path, mo
 
 
 def test_a_run_that_others_can_write_to_is_not_loaded(minitune: Minitune, tmp_path: Path) -> None:
-    """Its journal holds an object, which to load would run code of its author's choice."""
+    """Its journal has a pickled object. Loading it would run code of its author."""
     run = Path(fit(returns_its_object, {"object": Told(tmp_path / "told")}, storage_path=tmp_path).experiment_path)
     (tmp_path / "told").unlink()
     (run / "journal").chmod(0o666)
@@ -242,7 +242,7 @@ def spoils_its_checkpoint(config: dict[str, Any]) -> None:
 def test_a_trial_that_spoils_its_checkpoint_spoils_a_copy(minitune: Minitune, tmp_path: Path) -> None:
     run = Path(fit(spoils_its_checkpoint, max_failures=1, storage_path=tmp_path).experiment_path)
     (state,) = run.glob("*/checkpoint_000001/state")
-    state.write_text("2")  # as it was before the run itself has spoiled it
+    state.write_text("2")  # its content before the run itself spoiled it
     before = files_below(run)
     for _ in range(2):
         status, out, _ = minitune("rerun", run, "0")
@@ -272,7 +272,7 @@ if __name__ == "__main__":
 
 
 class Terminal:
-    """A command with a terminal of its own."""
+    """A command that runs in a separate terminal."""
 
     def __init__(self, command: list[str], bound_s: float, **environment: str):
         self._bound_s = bound_s
@@ -283,7 +283,7 @@ class Terminal:
         os.close(other)
 
     def expect(self, text: str) -> None:
-        """Read until `text` comes, after what was expected before."""
+        """Read until `text` appears after the last expected text."""
         deadline = time.monotonic() + self._bound_s
         while text not in self._left:
             ready, _, _ = select.select([self._end], [], [], max(0.0, deadline - time.monotonic()))
@@ -491,7 +491,7 @@ def test_a_run_goes_on_with_what_it_has_kept(minitune: Minitune, tmp_path: Path)
 
 
 def test_a_run_of_several_experiments_goes_on_by_its_script_only(minitune: Minitune, tmp_path: Path) -> None:
-    """The run has kept one trainable, that of the first."""
+    """The run has stored only the trainable of the first experiment."""
     run_experiments(
         {"one": {"run": train_once, "storage_path": str(tmp_path)}, "two": {"run": train_once}},
         verbose=0,

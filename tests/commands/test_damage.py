@@ -1,4 +1,4 @@
-"""A run whose journal was damaged: every command says so in one line, and none takes it for another run."""
+"""A run with a damaged journal: every command says so in one line, and uses no other run instead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from command_runs import Minitune
 
 
 def damaged(storage: Path, path: Path, damage: str) -> Path:
-    """A copy of the run, with a journal that something has happened to."""
+    """A copy of the run with a damaged journal."""
     shutil.copytree(storage / "run", path)
     journal = path / "journal"
     lines = journal.read_bytes().splitlines(keepends=True)

@@ -1,4 +1,4 @@
-"""`minitune doctor`: it tells what there is, and what is a fault: a living run is none, a killed one is."""
+"""`minitune doctor`: its facts and its warnings. A live run causes no warning, a killed one does."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_living_run_is_no_leftover_and_a_killed_one_is(script: Script) -> None
     live = script.start(LIVE)
     script.wait_for_reports(1, "live")
     shared = script.storage / "live" / "shared"
-    shared.mkdir(exist_ok=True)  # where the value that its trials share is in memory, it is not there
+    shared.mkdir(exist_ok=True)  # if the shared value is in memory, the run has not made the directory
     workers = descendants_of(live)
     told = doctor(script)
     assert (told["unfinished"], about_runs(told)) == ([], [])
@@ -86,7 +86,7 @@ def test_a_run_that_has_failed_or_was_interrupted_can_go_on(script: Script, how:
 
 
 def test_a_process_of_a_trial_whose_driver_is_gone_is_named(script: Script) -> None:
-    """So it is where the driver, and all that should have ended the process, were killed together."""
+    """This happens if the driver and all processes that end its trials were killed together."""
     orphan = script.run(
         """
         import subprocess, sys

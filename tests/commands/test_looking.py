@@ -1,4 +1,4 @@
-"""`minitune ls`, `lsx`, `show`, `best`, `watch`, `logs`: what is said of a run that lies there."""
+"""`minitune ls`, `lsx`, `show`, `best`, `compare`, `watch`, `logs` on a run that has ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from minitune.analysis import ExperimentAnalysis
 
 
 def rows(minitune: Minitune, *arguments: str) -> list[dict[str, object]]:
-    """What `ls --json` lists."""
+    """The rows of `ls --json`."""
     status, out, _ = minitune("ls", "run", "--json", *arguments)
     assert status == 0
     return [json.loads(line) for line in out.splitlines()]
@@ -288,7 +288,7 @@ def test_looking_unpickles_nothing(minitune: Minitune, monkeypatch: pytest.Monke
 
 
 def seconds_of(text: str) -> list[float]:
-    """The durations in what a run or `watch` shows."""
+    """The durations in the output of a run or of `watch`."""
     return list(map(float, re.findall(r"(?: trials? in |Total run time: )([\d.]+) s", text)))
 
 
@@ -296,7 +296,7 @@ def seconds_of(text: str) -> list[float]:
 def test_driver_watch_and_summary_give_one_duration(
     minitune: Minitune, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, parts: int
 ) -> None:
-    """Of a run that was resumed, that of its last part."""
+    """For a resumed run, it is the duration of the last part."""
     monkeypatch.setenv("MINITUNE_ENDED_RUNS", str(tmp_path / "ended"))
     tuner = make_tuner(train, {"x": 1}, name="timed", storage_path=tmp_path, verbose=None)
     for part in range(parts):

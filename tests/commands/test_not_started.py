@@ -47,7 +47,7 @@ def end_early(storage: Path, name: str, space: Any = None, **settings: Any) -> R
 
 @pytest.fixture(scope="module")
 def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the runs lie: in `drawn` all six trials are drawn, in `lazy` only as many as may run at a time."""
+    """The directory of two runs: `drawn` has drawn all six trials, `lazy` only as many as may run at a time."""
     path = tmp_path_factory.mktemp("storage")
     end_early(path, "lazy", max_concurrent_trials=1)
     end_early(path, "drawn")

@@ -1,4 +1,4 @@
-"""`minitune port` says of a script what happens when it runs with its imports changed."""
+"""`minitune port` changes a script's imports, and lists the names that minitune lacks."""
 
 from __future__ import annotations
 

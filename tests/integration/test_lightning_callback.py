@@ -42,7 +42,7 @@ class Trainer:
 
 
 def _metrics(loss: float) -> dict[str, Any]:
-    """As Lightning has them: tensors of one number."""
+    """Metrics in Lightning's form: tensors of one number."""
     return {"val_loss": SimpleNamespace(item=lambda: loss)}
 
 

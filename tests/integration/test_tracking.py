@@ -1,4 +1,4 @@
-"""The callbacks for experiment trackers, with a tracker in memory in the place of a package."""
+"""The callbacks for experiment trackers, with a tracker in memory instead of a package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from minitune.integration._tracking import End, Facts, TrackerCallback, begins_w
 
 
 class Memory(TrackerCallback):
-    """Keeps what it is told, and on which thread."""
+    """Keeps its calls and the names of their threads."""
 
     tracker = "memory"
 
@@ -82,7 +82,7 @@ def test_a_restored_run_takes_its_record_up_again(tmp_path: Path) -> None:
 
 
 class Opener(tune.Callback):
-    """Lets the tracker go on when all trials are over."""
+    """Lets the tracker continue when all trials have ended."""
 
     def __init__(self, gate: threading.Event) -> None:
         self.gate = gate

@@ -1,4 +1,4 @@
-"""Forms that Ray Tune has dropped: functions, classes, loggers and keywords of old scripts do what they did."""
+"""Forms that Ray Tune has dropped: functions, classes, loggers and keywords of old scripts still work."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_parameters_that_are_bound_stay_the_users() -> None:
 
 
 class Old(tune.Trainable):
-    """Its `_save` returns the path of a file, which `_restore` is given."""
+    """Its `_save` returns the path of a file, and `_restore` gets this path."""
 
     def _setup(self, config: dict[str, Any]) -> None:
         self.n = 0
@@ -137,7 +137,7 @@ class Old(tune.Trainable):
 
 
 class Oldest(tune.Trainable):
-    """Of the first versions: `_setup` takes no configuration."""
+    """As in the first versions: `_setup` takes no configuration."""
 
     def _setup(self) -> None:
         self.n = self.config["start"]
@@ -272,7 +272,7 @@ def test_specs_of_old_set_checkpoints_and_loggers() -> None:
     )
     assert Path(trial.local_path, "lines").read_text().splitlines()[0] == "init 1 True"
     kept = sorted(path.name for path in Path(trial.local_path).glob("checkpoint_*"))
-    assert kept == ["checkpoint_000000", "checkpoint_000002"]  # the best, and the newest to go on from
+    assert kept == ["checkpoint_000000", "checkpoint_000002"]  # the best one, and the newest one to continue from
 
 
 def test_keywords_of_old_are_translated_or_named(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""A terminal for tests: a pseudo-terminal, and a reader that does what the codes say."""
+"""A terminal for tests: a pseudo-terminal, and a reader that follows the control codes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOKENS = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
 
 
 class Terminal:
-    """Standard output and error within its `with` block; what was written has become lines when that ends.
+    """Standard output and error within its `with` block. At the end of the block, its `lines` are complete.
 
     Args:
         columns: Its width; longer lines are broken.
@@ -48,11 +48,11 @@ class Terminal:
         os.close(self._master)
 
     def resize(self, columns: int, rows: int) -> None:
-        """Change the size that programs are told; what is there stays as it is."""
+        """Change the size that programs see. The present lines stay."""
         fcntl.ioctl(self.stream.fileno(), termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def lines(self) -> list[str]:
-        """What is to be seen, from the first line on."""
+        """The visible lines, from the first one on."""
         return ["".join(line).rstrip() for line in self._lines]
 
     def _read(self) -> None:

@@ -1,4 +1,4 @@
-"""Callbacks in a run: the order of their hooks, what they can change, those that the environment names."""
+"""Callbacks in a run: the order of their hooks, changes that they can make, callbacks that the environment names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from minitune.error import TuneError
 
 
 class Recorder(Callback):
-    """Notes each hook but those of the loop, with status, iterations and checkpoint as they are at that moment."""
+    """Notes each hook except those of the loop, with the trial's status, iteration and checkpoint at that moment."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -49,7 +49,7 @@ for _name in [name for name in vars(Callback) if name == "setup" or name.startsw
 
 
 class Steps(tune.Trainable):
-    """Four steps; fails in the third as long as a file is not there, which it makes before if it is to fail once."""
+    """Four steps. The third one fails while the file `fails` is missing; with `once`, it first creates the file."""
 
     def setup(self, config: dict[str, Any]) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""One failure is told once: what is raised is not told before, and what is shown or logged is not raised as well."""
+"""A failure is shown once: either the exception shows it, or the screen or the log does."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ run = tune.RunConfig(verbose=int(os.environ.get("VERBOSE", "1")))
 tuner = tune.Tuner(train, param_space=space, run_config=run)
 """
 LINE = 'raise ValueError(f"no'
-"""Of the traceback, as the source has it."""
+"""A source line in the traceback."""
 
 
 def told(script: Script, source: str, **environment: str) -> tuple[int, str, str]:
@@ -171,7 +171,7 @@ class Broken(Callback):
 
 
 class Views(LiveReporter):
-    """Keeps what the live view would show first."""
+    """Keeps the first snapshot of the live view."""
 
     first: Snapshot | None = None
 

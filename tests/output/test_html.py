@@ -1,4 +1,4 @@
-"""The HTML that notebooks show of a run, of its results and of a study."""
+"""The HTML of a run, its results and a study in a notebook."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BAD = "<script>alert('x')</script>&amp;"
 
 
 class _Checker(HTMLParser):
-    """Notes the tags, and that each that was opened is closed."""
+    """Notes the tags, and checks that each one is closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class _Checker(HTMLParser):
 
 
 def checked(text: str) -> str:
-    """HTML that is well formed, shows the user's text as text, and loads nothing."""
+    """Check that HTML is well formed, shows the user's text as text, and loads nothing. Return it."""
     checker = _Checker()
     checker.feed(text)
     assert checker.open == []

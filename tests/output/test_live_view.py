@@ -1,4 +1,4 @@
-"""The live view on a terminal: what is drawn, and that nothing else on the screen comes to harm."""
+"""The live view on a terminal: its lines, and that it leaves all other output on the screen unchanged."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def begin() -> Screen:
 def test_what_others_print_stays_above_the_block(terminal: Terminal) -> None:
     log = logging.Logger("mine")
     with terminal:
-        log.addHandler(logging.StreamHandler())  # takes the stream that is there now
+        log.addHandler(logging.StreamHandler())  # uses the present stream
         print("before")
         screen = begin()
         for i in range(4):
@@ -202,7 +202,7 @@ def test_after_a_resize_the_block_is_found_again(terminal: Terminal) -> None:
         terminal.resize(200, 30)
         screen = begin()
         assert screen.size() == (199, 28)
-        screen.draw(["x" * 120, "y"])  # is 100 columns wide by now, so that the first line is broken
+        screen.draw(["x" * 120, "y"])  # the terminal has 100 columns by now, so it has broken the first line
         terminal.resize(100, 30)
         screen.draw(["z"])
         screen.close()

@@ -1,4 +1,4 @@
-"""What a run writes: files of loggers, the console, a notebook, tracebacks; and the variables that steer it."""
+"""The output of a run: files of loggers, the console, a notebook, tracebacks; and the variables that control it."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_level_1_in_a_pipe(capfd: pytest.CaptureFixture[str]) -> None:
     fit_train({"x": tune.grid_search([1, 2])}, verbose=1)
     text = capfd.readouterr().out
     assert " s: 1 finished, 1 failed\n" in text
-    assert text.count("ValueError: no <good> ünïcode") == 2  # when it happens, and the traceback at the end
+    assert text.count("ValueError: no <good> ünïcode") == 2  # at once, and in the traceback at the end
     assert text.splitlines()[-1].startswith("Total run time: ")
     assert "Trial train_" not in text.replace("Error of trial train_", "")
 
@@ -244,7 +244,7 @@ def test_a_relative_path_gets_a_hint_where_the_file_is(
     hint = "hint: the working directory of each trial is its own directory; use the absolute path, "
     for result, place in zip(grid, meant.values(), strict=True):
         line = f"\n{hint}{place}, or set MINITUNE_CHDIR_TO_TRIAL_DIR=0\n"
-        if result is grid[0]:  # for all four, which fail at one place
+        if result is grid[0]:  # shown once for all four, which fail at one place
             assert shown.count(line) == shown.count("hint:") == 1
         for text in (f"{result.error}\n", Path(result.path, "error.txt").read_text()):
             assert "FileNotFoundError: " in text
@@ -351,7 +351,7 @@ def test_a_users_reporter_of_his_own(capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.fixture
 def notebook(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """An IPython that notes what is shown, and what is shown in its place."""
+    """An IPython that notes each display and each update."""
     shown: list[str] = []
     plain: list[str] = []
 

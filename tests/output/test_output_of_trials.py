@@ -1,4 +1,4 @@
-"""What trials print, on the console."""
+"""The prints of trials on the console."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_it_goes_on_where_the_file_of_it_has_become_shorter(capsys: pytest.Captu
         print("after")
 
     def show() -> None:
-        for number in range(2):  # the second is taken when the driver has shown what there was at the first
+        for number in range(2):  # the driver takes the second one after it has shown the output before the first one
             tune.report({"a": number})
 
     fit(shorten, executor="local", verbose=1, show_output=True)

@@ -1,4 +1,4 @@
-"""What reporters show, how often, how much of it, and what happens when no one can read it."""
+"""Status blocks of reporters: their content, their limits, their intervals, and output that cannot be written."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def failed(number: int, error: BaseException | None = None, text: str = "") -> T
 
 
 def show(reporter: ProgressReporter, trials: list[Trial], done: bool = False) -> str:
-    """What is written to a standard output that is a plain object."""
+    """The text that a reporter writes, if standard output is a plain object."""
     with contextlib.redirect_stdout(io.StringIO()) as stream:
         if reporter.should_report(trials, done):
             reporter.report(trials, done, *SYS_INFO)

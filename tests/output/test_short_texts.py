@@ -1,4 +1,4 @@
-"""Short texts of large values: what they show, and that nothing large is made on the way."""
+"""Short texts of large values: their content, and that making them takes little memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays among the metrics and in the configuration stand as lists in the files."""
+"""Arrays in metrics and configurations are written to the files as lists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minitune.base.json_text import dumps, dumps_pretty
 
 
 class Array:
-    """What numpy's arrays look like from outside."""
+    """An object with the interface of numpy's arrays."""
 
     __array_interface__ = None
     shape = (2,)

@@ -1,4 +1,4 @@
-"""ASHA: who goes on, who ends, who is promoted."""
+"""ASHA: which trials continue, end, or are promoted."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ class PromotingRun:
             self.scheduler.on_trial_add(self.context, trial)
 
     def step(self) -> Trial | None:
-        """Start what the scheduler chooses and run it until it decides something."""
+        """Start the trial that the scheduler chooses, and run it until it is paused or stopped."""
         trial = self.scheduler.choose_trial_to_run(self.context)
         assert trial is self.scheduler.choose_trial_to_run(self.context), "choosing must be idempotent"
         if trial is not None:
@@ -356,7 +356,7 @@ def test_a_trial_that_is_being_saved_is_not_taken_for_a_running_one() -> None:
 def test_a_retry_before_the_promotion_waits_again() -> None:
     run = PromotingRun([4, 3, 2])
     run.step()
-    trial = run_trial(run.trials[0])  # its save failed, say, and it was queued and started again
+    trial = run_trial(run.trials[0])  # as after a failed save: it was queued and started again
     assert run.scheduler.on_trial_result(run.context, trial, {"training_iteration": 1, "score": 4}) == "PAUSE"
     assert run.scheduler.get_state()["arrivals"] == 1
 

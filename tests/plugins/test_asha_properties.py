@@ -1,4 +1,4 @@
-"""ASHA against a plain reading of its rules, on random runs."""
+"""ASHA compared with a plain implementation of its rules, on random runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ factors = st.sampled_from([2, 3, 4, 1.5, 1.1, 2.5])
 
 
 def plain_reading(reports, mode, max_t, grace, eta):
-    """The stopping rule as written down, by counting: no sorted list, no bisection."""
+    """The stopping rule by counting, without a sorted list and bisection."""
     fraction = Fraction(str(eta))
     levels, level = [], grace
     while level < max_t:

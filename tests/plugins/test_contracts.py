@@ -1,4 +1,4 @@
-"""The contracts notice what is wrong with a searcher or a scheduler: each of these breaks one of their rules."""
+"""The contracts detect faulty searchers and schedulers. Each class here breaks one of their rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from minitune.testing import SchedulerContract, SearcherContract
 
 
 def broken_rule(contract: Any, test: str, tmp_path: Path) -> BaseException | None:
-    """What a test of a contract has to say."""
+    """The error of a test of a contract; None if it passes."""
     method = getattr(contract, test)
     try:
         method(**({"tmp_path": tmp_path} if "tmp_path" in inspect.signature(method).parameters else {}))
@@ -63,7 +63,7 @@ class OneAtATime(TPESearch):
 
 
 class LearnsFromWhatItGave(TPESearch):
-    """Goes on from the best dict that it has given out, which its user may have changed since."""
+    """Builds on the last dict that it has returned, which the caller may have changed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -176,7 +176,7 @@ SEARCHERS: list[tuple[type[Searcher], str]] = [
 
 
 def searcher_contract(kind: type[Searcher]) -> SearcherContract:
-    """The contract for one kind of searchers."""
+    """The contract for a class of searchers."""
 
     class Contract(SearcherContract):
         learns = True
@@ -205,7 +205,7 @@ def test_each_rule_for_searchers_can_be_broken() -> None:
 
 
 class Halving(FIFOScheduler):
-    """Keeps all rules: at its fourth result a trial is put aside, once; at its eighth, it may be ended."""
+    """Keeps all rules: a trial pauses once, at its fourth result, and may be stopped at its eighth."""
 
     def __init__(self) -> None:
         self.seen = 0
@@ -242,7 +242,7 @@ class NeedsCheckpoints(Halving):
 
 
 class PausesAgainAndAgain(Halving):
-    """Without checkpoints, a trial never comes beyond its fourth result."""
+    """Without checkpoints, no trial gets beyond its fourth result."""
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
         return self.PAUSE if result["training_iteration"] == 4 else self.CONTINUE
@@ -331,7 +331,7 @@ SCHEDULERS: list[tuple[type[TrialScheduler], str]] = [
 
 
 def scheduler_contract(kind: type[TrialScheduler]) -> SchedulerContract:
-    """The contract for one kind of schedulers."""
+    """The contract for a class of schedulers."""
 
     class Contract(SchedulerContract):
         def make_scheduler(self) -> TrialScheduler:

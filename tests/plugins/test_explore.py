@@ -1,4 +1,4 @@
-"""How hyperparameters are drawn and perturbed: every kind of mutation, and that no value leaves its domain."""
+"""Drawing and perturbing hyperparameters: every kind of mutation; no value leaves its domain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HyperBand by hand: who waits, who goes on, who ends, and what it says about it."""
+"""HyperBand, step by step: which trials wait, continue and end, and the reasons it gives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from minitune.schedulers import HyperBandForBOHB, HyperBandScheduler
 
 
 class Band:
-    """A bracket of nine at max_t=9, eta=3: levels 1, 3, 9. Trial i reports `values[i]`, whenever it is asked to."""
+    """A bracket of nine at max_t=9, eta=3: levels 1, 3, 9. Trial i always reports `values[i]`."""
 
     def __init__(self, values: list[Any], supply: str = "ENDED", kind: type = HyperBandScheduler, **kwargs: Any):
         self.scheduler = kind(**{"metric": "score", "mode": "max", "max_t": 9, **kwargs})
@@ -53,7 +53,7 @@ class Band:
             self.scheduler.on_trial_add(self.context, trial)
 
     def asked_to_stop(self) -> list[int]:
-        """Who was asked to end; they do."""
+        """The numbers of the trials that were asked to end; they end now."""
         found = []
         while self.context.requests:
             verb, trial = self.context.requests.pop(0)
@@ -129,7 +129,7 @@ def test_all_wait_at_a_level_and_the_best_third_goes_on() -> None:
 def test_of_equal_values_the_first_go_on() -> None:
     band = Band([1.0] * 9)
     band.report_all(range(9), 1)
-    assert band.asked_to_stop() == [3, 4, 5, 6, 7]  # the ninth has heard it itself
+    assert band.asked_to_stop() == [3, 4, 5, 6, 7]  # the ninth got STOP as its own answer
 
 
 @pytest.mark.parametrize("bad", [math.nan, None, "high", -math.inf, [1.0]])
@@ -358,7 +358,7 @@ def test_a_state_of_other_brackets_is_refused() -> None:
 
 
 def test_a_state_has_the_form_of_earlier_versions() -> None:
-    """Runs of earlier versions have such states on the disk."""
+    """Runs of earlier versions have saved such states."""
     band = Band([3, 2, 1], supply="ENDED")
     band.report(1, 1)
     band.report(2, 1)

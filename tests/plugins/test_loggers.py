@@ -1,4 +1,4 @@
-"""What the loggers write, byte by byte where it matters."""
+"""The files of the loggers, byte by byte where it matters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from minitune.logger import CSVLoggerCallback, JsonLoggerCallback, LoggerCallbac
 
 
 class Odd:
-    """An object that raises whatever is asked of it."""
+    """An object whose `repr` and `shape` raise."""
 
     def __repr__(self) -> str:
         raise RuntimeError("no text")
@@ -32,7 +32,7 @@ class Odd:
 
 
 class Scalar:
-    """What a numpy scalar looks like from outside."""
+    """An object with the interface of numpy's scalars."""
 
     shape = ()
 
@@ -209,7 +209,7 @@ def test_parameter_files_that_a_kill_has_torn_are_made_again_at_the_next_start(t
     assert json.loads(paths[0].read_text()) == trial.config
     assert pickle.loads(paths[1].read_bytes()) == trial.config
     if os.name != "nt":
-        assert stat.S_IMODE(paths[1].stat().st_mode) == 0o600  # also if others could write the one that was there
+        assert stat.S_IMODE(paths[1].stat().st_mode) == 0o600  # even if others could write the old file
 
 
 def test_a_config_that_cannot_be_pickled_has_no_params_pkl(trial: Trial) -> None:

@@ -1,4 +1,4 @@
-"""The median stopping rule by hand, and against a plain reading of it."""
+"""The median stopping rule, step by step, and compared with a plain implementation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def end(scheduler: MedianStoppingRule, trial: Trial, t: float, value: Any) -> No
 
 
 def two_curves(scheduler: MedianStoppingRule) -> tuple[Trial, Trial]:
-    """One rises to 900 in ten steps, one stays at 450 for five."""
+    """Two trials: one rises to 900 in ten steps, the other stays at 450 for five steps."""
     rising, flat = make_trial(1), make_trial(2)
     assert [ask(scheduler, rising, t, 100 * t) for t in range(10)] == ["CONTINUE"] * 10
     assert [ask(scheduler, flat, t, 450) for t in range(5)] == ["CONTINUE"] * 5
@@ -256,7 +256,7 @@ def test_every_decision_is_that_of_a_plain_reading(seed: int) -> None:
 
 
 def test_after_very_many_times_one_that_is_close_serves() -> None:
-    """Each trial reports at times of its own: the rule still decides, and keeps no list for each of them."""
+    """Each trial reports at different times. The rule still decides, and keeps no list for each time."""
     rng = random.Random(1)
     scheduler = rule(time_attr="seconds", min_samples_required=3)
     for number in range(60):

@@ -1,4 +1,4 @@
-"""PB2: its bounds, what its model learns from, and that it finds what helps."""
+"""PB2: its bounds and its model, and that it finds good values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pb2(**settings: Any) -> PB2:
 
 
 def climb(best: float = 0.7) -> Any:
-    """A step gains the more, the nearer `x` is to its best place."""
+    """The nearer `x` is to its best value, the more a step gains."""
 
     def train(state: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
         state["score"] += 1 - (config["x"] - best) ** 2
@@ -179,7 +179,7 @@ def test_equal_points_are_no_trouble() -> None:
 
 
 def test_the_model_learns_from_the_latest_gains_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long run takes no more and more time for each choice."""
+    """So the time of a choice does not grow with the run."""
     monkeypatch.setattr("minitune.schedulers.pb2._WINDOW", 5)
     scheduler = pb2()
     loop = Loop(scheduler, [{"x": 0.2}, {"x": 0.9}], {"score": 0.0}, climb())

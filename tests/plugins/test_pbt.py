@@ -21,7 +21,7 @@ NAN = math.nan
 
 
 def pbt(**settings: Any) -> PopulationBasedTraining:
-    """One with a turn at each second iteration that maximises `score`; `lr` is multiplied by 2 or a half."""
+    """A scheduler that maximises `score`, with a turn every two iterations; `lr` is multiplied by 2 or by 0.5."""
     scheduler = PopulationBasedTraining(
         **{
             "time_attr": "training_iteration",
@@ -39,7 +39,7 @@ def pbt(**settings: Any) -> PopulationBasedTraining:
 
 
 def loop_of(scheduler: Any, *rates: float, **settings: Any) -> Loop:
-    """Members whose score is `lr` per iteration."""
+    """Members whose score grows by `lr` in each iteration."""
 
     def train(state: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
         state["score"] = state["score"] + config["lr"]
@@ -49,7 +49,7 @@ def loop_of(scheduler: Any, *rates: float, **settings: Any) -> Loop:
 
 
 def told(scheduler: Any, context: FakeContext, trial: Trial, t: float, value: Any) -> Decision:
-    """Tell of a result; the member is saved at it."""
+    """Pass a result to the scheduler. If the decision asks for it, the member is saved."""
     result = {"score": value, "training_iteration": t}
     decision = Decision.of(scheduler.on_trial_result(context, trial, result))
     trial.record_result(result)
@@ -202,7 +202,7 @@ def test_the_worst_goes_on_from_the_best_under_other_hyperparameters() -> None:
     assert decision.facts["donor"] == "t0003"
     assert (decision.facts["rank"], decision.facts["of"]) == (4, 4)
     assert decision.facts["perturbed"] == {"lr": [10, config["lr"]]}
-    # what the others had reached at that time
+    # the scores of the others at that time
     assert decision.reason.startswith(
         "rank 4 of 4 at training_iteration 3 (score=3): continues from the checkpoint of t0003 (score=30)"
     )
@@ -236,7 +236,7 @@ def test_a_member_without_a_number_is_replaced_at_its_next_turn(bad: Any) -> Non
 
 
 def test_with_synch_all_members_without_a_number_are_replaced() -> None:
-    """They are more than the lower quarter."""
+    """Here they are half of the population, so more than the lower quarter."""
     scheduler = pbt(synch=True)
     context, trials = members(scheduler, 8)
     for trial, value in zip(trials, [NAN, NAN, NAN, NAN, 1.0, 2.0, 3.0, 4.0], strict=True):
@@ -256,7 +256,7 @@ def test_a_member_without_a_number_is_never_a_donor() -> None:
 
 
 def test_who_has_failed_without_a_checkpoint_becomes_a_copy_of_one_that_has_a_number() -> None:
-    """Half of the population has only reported NaN; they stand among the upper half for want of others."""
+    """Half of the population has reported only NaN. Some of these members are in the upper half for lack of others."""
     for seed in range(10):
         scheduler = pbt(quantile_fraction=0.5)
         scheduler.set_seed(seed)
@@ -267,7 +267,7 @@ def test_who_has_failed_without_a_checkpoint_becomes_a_copy_of_one_that_has_a_nu
         failed = make_trial(4, config={"lr": 4.0}, experiment_tag="4")
         context.trials.append(failed)
         scheduler.on_trial_add(context, failed)
-        scheduler.on_trial_add(context, failed)  # tried again, with nothing to go on from
+        scheduler.on_trial_add(context, failed)  # a retry without a checkpoint
         ((verb, trial, donor, _),) = context.requests
         assert (verb, trial) == ("exploit", failed)
         assert donor in trials[2:]
@@ -469,7 +469,7 @@ def test_with_synch_all_that_will_come_are_waited_for() -> None:
 
 
 def test_a_member_is_not_better_only_because_it_is_older() -> None:
-    """The young one gains twice as much in each step; the old one has made more of them."""
+    """The young member gains twice as much in each step; the old one has made more steps."""
     donors = {}
     for compare_at in ("same_time", "turn"):
         scheduler = pbt(compare_at=compare_at)
@@ -530,7 +530,7 @@ def write_policy(path: Path, *lines: Any) -> Path:
 
 
 def replayed(path: Path, iterations: Any, config: Any = None) -> tuple[Trial, list[Any]]:
-    """The trial, and (iteration, config from then on) of each change."""
+    """The trial, and for each change the iteration and the new configuration."""
     scheduler = PopulationBasedTrainingReplay(path)
     trial = make_trial(0, config=config)
     context = FakeContext([trial])
@@ -548,7 +548,7 @@ def replayed(path: Path, iterations: Any, config: Any = None) -> tuple[Trial, li
 def test_a_replay_follows_the_chain_of_donors(tmp_path: Path) -> None:
     policy = write_policy(
         tmp_path,
-        ["7", "8", 1, 1, {"lr": 0}, {"lr": 0}],  # overwritten by the next line, whose donor it was not
+        ["7", "8", 1, 1, {"lr": 0}, {"lr": 0}],  # not in the chain: the donor of the next line is another trial
         ["2", "3", 4, 4, {"lr": 1}, {"lr": 2}],
         ["1", "2", 8, 10, {"lr": 2}, {"lr": 3}],
     )

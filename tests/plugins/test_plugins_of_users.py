@@ -28,7 +28,7 @@ def fit_with(path: Path, space: dict[str, Any], num_samples: int = 1, **settings
 
 
 class Telling:
-    """Notes what it hears, with trials by number."""
+    """Notes its calls, with trials by number."""
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
@@ -45,7 +45,7 @@ class Telling:
 
 
 class CutInHalf(Telling, TrialScheduler):
-    """Pauses everyone at the second result, ends the worse half and changes the configuration of the others."""
+    """Pauses all trials at their second result, stops the worse half and changes the configurations of the others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ def test_a_scheduler_that_pauses_stops_and_changes_others(tmp_path: Path) -> Non
     grid = fit_with(tmp_path, {"x": grid_search([1, 2, 3, 4])}, scheduler=scheduler)
     assert scheduler.of("add") == [[n, "PENDING"] for n in range(4)]
     assert scheduler.of("remove") == [[0, "PAUSED"], [1, "PAUSED"]]
-    # a function without checkpoints starts anew when it goes on
+    # a function without checkpoints continues from its beginning
     assert [config for number, _, config in scheduler.of("result") if number == 2][-1] == 30
     assert {tuple(one) for one in scheduler.of("complete")} == {(2, "RUNNING", 4, True), (3, "RUNNING", 4, True)}
     assert [result.config["x"] for result in grid] == [1, 2, 30, 4]
@@ -157,7 +157,7 @@ def test_a_search_algorithm_of_the_old_form(tmp_path: Path) -> None:
 
 
 class MakesTrials(SearchAlgorithm):
-    """Makes its trials itself, as Ray Tune's base classes have it."""
+    """Makes its trials itself, as subclasses of Ray Tune's base class do."""
 
     def __init__(self) -> None:
         self.left = [1, 2, 3]

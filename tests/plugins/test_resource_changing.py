@@ -1,4 +1,4 @@
-"""Who gets how much, on trials made by hand."""
+"""Which trial gets which resources, on trials made by hand."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def machine(
 
 
 def reported(scheduler: ResourceChangingScheduler, context: FakeContext, trial: Trial, n: float = 1) -> Any:
-    """What the trial has after it has reported: its bundles, and the decision."""
+    """The trial's bundles after a report, once the decision is carried out."""
     result = {"n": n, "training_iteration": 4}
     decision = Decision.of(scheduler.on_trial_result(context, trial, result))
     trial.record_result(result)

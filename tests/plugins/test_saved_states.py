@@ -1,4 +1,4 @@
-"""A scheduler that takes over a saved state decides what the first one would have decided, down to the last draw."""
+"""A scheduler with a restored state makes the same decisions as the first one, with the same random draws."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SCHEDULERS: dict[str, Callable[[], TrialScheduler]] = {
 
 
 class Lockstep:
-    """Trials by hand whose scheduler may get a twin; both hear everything, and have to say the same."""
+    """Trials by hand whose scheduler may get a twin. Both get the same calls and must give the same answers."""
 
     def __init__(self, scheduler: TrialScheduler, seed: int, trials: int = 10, room: int = 4):
         self.rng = random.Random(seed)
@@ -63,7 +63,7 @@ class Lockstep:
         self.twins.append((twin, FakeContext(self.trials)))
 
     def turn(self) -> None:
-        """Start what the schedulers choose, and let one of those that run report, or fail."""
+        """Start the trials that the schedulers choose; then one running trial reports or fails."""
         while len(running := [trial for trial in self.trials if trial.status == "RUNNING"]) < self.room:
             chosen = self._ask("choose_trial_to_run")
             if chosen is None or chosen.status not in ("PENDING", "PAUSED"):
@@ -106,7 +106,7 @@ class Lockstep:
             trial.set_config(decision.exploit[1])
 
     def _ask(self, hook: str, *arguments: Any) -> Any:
-        """Call a hook of all; returns their one answer, after what they have asked for was done."""
+        """Call a hook of all schedulers, carry out their requests, and return their common answer."""
         said = [getattr(scheduler, hook)(context, *arguments) for scheduler, context in self.twins]
         if hook == "on_trial_result":
             said = [Decision.of(answer) for answer in said]
@@ -131,7 +131,7 @@ def _shown(value: Any) -> Any:
 
 
 class _Plain(pickle.Unpickler):
-    """Loads plain data: a state with classes of this package could not be loaded once one of them is moved."""
+    """Loads plain data only: a state with a class of this package could not be loaded after the class has moved."""
 
     def find_class(self, module: str, name: str) -> Any:
         assert not module.startswith("minitune"), f"{module}.{name} is in the state"
@@ -148,7 +148,7 @@ def test_a_scheduler_with_a_saved_state_goes_on_like_the_first(kind: str, seed: 
     for _ in range(rng.randint(8, 40)):
         run.turn()
     second = SCHEDULERS[kind]()
-    second.set_seed(seed + 100)  # what the seed gives is a part of the state
+    second.set_seed(seed + 100)  # the state includes the generator
     second.set_state(_Plain(io.BytesIO(pickle.dumps(first.get_state()))).load())
     run.add(second)
     run.trials += (late := [make_trial(n, config={"x": 0.5, "y": 2}, experiment_tag=str(n)) for n in range(10, 16)])
@@ -157,14 +157,14 @@ def test_a_scheduler_with_a_saved_state_goes_on_like_the_first(kind: str, seed: 
         for _, context in run.twins:
             context.trials = run.trials
         run._ask("on_trial_add", trial)
-    for _ in range(200 if kind != "pb2" else 20):  # each of its draws takes a model
+    for _ in range(200 if kind != "pb2" else 20):  # each of its draws fits a model
         run.turn()
     assert _shown(first.get_state()) == _shown(second.get_state())
     assert first.debug_string() == second.debug_string()
 
 
 def test_the_streams_exercise_what_is_random() -> None:
-    """A state that lacks the random numbers is found out: so the test above is worth something."""
+    """These runs draw random numbers, so the test above fails if a state lacks the generator."""
     for kind in ("asha", "pbt", "pb2"):
         first = SCHEDULERS[kind]()
         first.set_seed(1)

@@ -1,4 +1,4 @@
-"""The scheduler's contract: defaults, FIFO, schedulers made by users, and names."""
+"""The base of schedulers: defaults, FIFO, schedulers made by users, and names."""
 
 from __future__ import annotations
 

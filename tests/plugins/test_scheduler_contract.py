@@ -1,4 +1,4 @@
-"""Our own schedulers under the contract that authors of others subclass."""
+"""Our own schedulers keep the contract that authors of other schedulers subclass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stoppers: when they stop, what they refuse, what they remember."""
+"""Stoppers: when they stop, which arguments they refuse, and their saved states."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_timeout_runs_from_the_first_question_and_survives_a_resume() -> None:
     with clock.use(clock.VirtualClock(100.0)) as _:
         now = clock.current
         stopper = TimeoutStopper(datetime.timedelta(seconds=10))
-        assert stopper.seconds_left() == 10  # which starts nothing
+        assert stopper.seconds_left() == 10  # this does not start the time
         now.sleep(1000)
         assert not stopper.stop_all()
         assert stopper.seconds_left() == 10

@@ -1,4 +1,4 @@
-"""Trial: what schedulers, callbacks and stoppers of users read, set and make."""
+"""The members of `Trial` that users' schedulers, callbacks and stoppers read, set and call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A population without a run: trials by hand, whose decisions are carried out on the spot; and the paper's toy problem.
+"""A population without a run: trials by hand, whose decisions are carried out at once; and the paper's toy problem.
 
 `share_solved(range(200))` is the whole measurement; it takes some seconds.
 """
@@ -21,16 +21,16 @@ from minitune.schedulers.pbt import PopulationBasedTraining
 from minitune.schedulers.trial_scheduler import TrialScheduler
 
 State = dict[str, Any]
-"""What a member has learnt; `training_iteration` among it."""
+"""The training state of a member, including `training_iteration`."""
 
 
 class Loop:
-    """Trains members in turns, each with room of its own unless `room` says otherwise.
+    """Trains members in turns. All run at the same time, unless `room` is smaller.
 
     Args:
         scheduler: The scheduler.
         configs: One per member.
-        start: What each member begins with.
+        start: The first state of each member.
         train: Changes a state by one step under a config, and returns the metrics.
         saves: Whether a member is saved when the scheduler asks for it.
         room: How many members may run at a time.
@@ -67,7 +67,7 @@ class Loop:
         self._fill_room()
 
     def report(self, trial: Trial) -> Decision:
-        """One step of one member, and what is decided upon it."""
+        """Do one step of one member. Return the decision."""
         state = self.states[trial.trial_id]
         state[TRAINING_ITERATION] += 1
         result = {**self._train(state, trial.config), TRAINING_ITERATION: state[TRAINING_ITERATION]}
@@ -83,7 +83,7 @@ class Loop:
         return decision
 
     def save(self, trial: Trial) -> None:
-        """Save a member as it is."""
+        """Save the present state of a member."""
         self.saved[trial.trial_id] = copy.deepcopy(self.states[trial.trial_id])
         trial.record_checkpoint(CheckpointRecord(trial.next_checkpoint, 0, 0, 0))
 
@@ -103,7 +103,7 @@ class Loop:
             run_trial(chosen)
 
     def exploits(self) -> list[tuple[str, str, dict[str, Any]]]:
-        """(taker, donor, new config) of every exploit that a result has led to."""
+        """(taker, donor, new config) of every exploit that followed a result."""
         return [
             (trial.trial_id, decision.exploit[0].trial_id, decision.exploit[1])
             for trial, decision in self.decisions
@@ -115,7 +115,7 @@ class Loop:
 
 
 def solve(seed: int, *, explores: bool = True, steps: int = 200, **settings: Any) -> float:
-    """The toy problem of the paper: the best that two members reach.
+    """The toy problem of the paper: the best score of two members.
 
     To be maximised is 1.2 - (a^2 + b^2) from a = b = 0.9, by steps along the gradient of 1.2 - (h0 a^2 + h1 b^2): with
     h = (1, 0) and (0, 1) neither member alone can do it.

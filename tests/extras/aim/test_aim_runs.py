@@ -39,7 +39,7 @@ print(json.dumps({**found, "trial_id": run["trial_id"], "end": run["end"]}))
 
 
 def read(result: tune.Result, repo: Path) -> dict[str, Any]:
-    """What Aim knows of a trial, read by another process: Aim's objects keep threads and files."""
+    """Aim's data about a trial, read by another process, because Aim's objects keep threads and files."""
     name = Path(result.path, ".aim_run").read_text()
     done = subprocess.run([sys.executable, "-c", READ, name, repo], capture_output=True, text=True, check=True)
     return dict(json.loads(done.stdout), hash=name)

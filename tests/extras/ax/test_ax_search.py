@@ -1,4 +1,4 @@
-"""AxSearch: what all adapters have, constraints, clients and spaces in Ax's form. One test fits models."""
+"""AxSearch: the suite of all adapters, constraints, clients and spaces in Ax's form. One test fits models."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TestAx(AdapterSuite):
 
     @pytest.mark.parametrize("mode", ["min", "max"])
     def test_it_finds_what_is_best(self, mode: str) -> None:
-        """With the usual method, and so with few trials: from the sixth on each fits a model, which takes seconds."""
+        """With the default method and only a few trials: from the sixth on, each fits a model, which takes seconds."""
         search = AxSearch({"x": tune.uniform(0, 1)}, metric="loss", mode=mode, random_seed=1)
         assert min(abs(config["x"] - 0.3) for config in play(search, 9, 1 if mode == "min" else -1)[5:]) < 0.05
 

@@ -1,4 +1,4 @@
-"""BayesOptSearch: what all adapters have, its utilities, its end, pairs of bounds."""
+"""BayesOptSearch: the suite of all adapters, its utilities, its end, pairs of bounds."""
 
 from __future__ import annotations
 

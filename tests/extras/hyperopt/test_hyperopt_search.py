@@ -1,4 +1,4 @@
-"""HyperOptSearch: what all adapters have, spaces of the library's own, what its trials hear, warm start."""
+"""HyperOptSearch: the suite of all adapters, the library's own spaces, its trials, warm start."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def searching(space: Any = None, own: bool = False, **options: Any) -> HyperOptS
 
 
 def learned(search: HyperOptSearch) -> Any:
-    """What is in the model, as the library's own trials."""
+    """The library's own trials, from which its model learns."""
     return search.get_state()["_trials"]
 
 

@@ -21,9 +21,9 @@ from minitune.integration.mlflow import MLflowLoggerCallback, MLflowTrainableMix
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.chdir(tmp_path)  # where MLflow would keep artifacts
+    monkeypatch.chdir(tmp_path)  # MLflow stores artifacts in the working directory
     uri = f"sqlite:///{tmp_path}/mlflow.db"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)  # so that it is put back: MLflow sets it
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)  # MLflow sets it, so it must be restored
     yield uri
     for engine in SqlAlchemyStore._engine_map.values():  # MLflow keeps its connections
         engine.dispose()

@@ -1,4 +1,4 @@
-"""NevergradSearch: what all adapters have, its optimizers, spaces of the library's own."""
+"""NevergradSearch: the suite of all adapters, its optimizers, the library's own spaces."""
 
 from __future__ import annotations
 

@@ -31,12 +31,12 @@ tune.Tuner(
 
 @pytest.fixture(scope="session", autouse=True)
 def warm_up() -> None:
-    """The client keeps its event loop for the next time; that is not left by a test then."""
+    """The client keeps its event loop. So it is made before the first test, and no test leaves it behind."""
     NotebookClient(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1")]), timeout=120).execute()
 
 
 def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *cells: str) -> list[list[nbformat.NotebookNode]]:
-    """What each of the cells shows at its end, after the one that defines `train`."""
+    """The outputs of each cell, without the first one, which defines `train`."""
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path / "results"))
     monkeypatch.setenv("PYTHONPATH", os.getcwd())
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in (SETUP, *cells)])

@@ -1,4 +1,4 @@
-"""Large arrays are mapped by the trials, whichever way they come, and each trial may write to its own."""
+"""Trials map large arrays, however they get them, and each trial may write to its own copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A seed also holds for what users' functions draw from numpy's global generator, which stays as it was."""
+"""A seed also decides the draws of users' functions from numpy's global generator, whose state is restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedulers and values of numpy: compared as numbers, kept as plain ones."""
+"""Schedulers compare numpy's values as numbers, and keep them as Python's own numbers."""
 
 from __future__ import annotations
 

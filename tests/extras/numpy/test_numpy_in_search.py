@@ -20,7 +20,7 @@ SPACE = {
 
 
 def played(pending: int) -> list[dict[str, Any]]:
-    """Configurations of a search with so many trials at a time, the failed ones among them."""
+    """The configurations of a search with `pending` trials at a time; some trials fail."""
     searcher = AutoSearch(SPACE, metric="loss", mode="min", seed=4)
     configs: list[dict[str, Any]] = []
     for number in range(60 + pending):

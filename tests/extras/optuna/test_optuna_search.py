@@ -1,4 +1,4 @@
-"""OptunaSearch: what all adapters have, distributions of its own, what the study hears, warm start, storage."""
+"""OptunaSearch: the suite of all adapters, the library's own distributions, its study, warm start, storage."""
 
 from __future__ import annotations
 

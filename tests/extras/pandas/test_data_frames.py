@@ -47,7 +47,7 @@ def test_the_frame_of_a_grid(grid: ResultGrid) -> None:
     frame = grid.get_dataframe()
 
     assert [name for name in frame if name not in NOT_LOOKED_AT] == [*METRICS, *AUTOMATIC, *NESTED, "logdir"]
-    assert list(frame["config/i"]) == [0, 1]  # who has reported nothing is not in it
+    assert list(frame["config/i"]) == [0, 1]  # without the trial that has reported nothing
     assert frame["loss"].dtype == "float64"
     assert frame["flag"].dtype == "bool"
     assert not frame["done"].any()

@@ -1,4 +1,4 @@
-"""Large data frames: stored once, private to each trial; pandas is imported once per run, pyarrow beside it or not."""
+"""Large data frames are stored once and private to each trial. A run imports pandas once, with or without pyarrow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Ray cluster on this machine. Each node has a raylet of its own, so a node can be killed alone."""
+"""A Ray cluster on this machine. Each node has a separate raylet, so a node can be killed alone."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def nothing_left(session_temporary: object) -> Iterator[None]:
-    """Takes the place of the suite's: threads and connections of Ray's come and go in this process."""
+    """Replaces the fixture of the suite, because Ray starts and ends threads and connections in this process."""
     before = Snapshot(("environment", "directory", "signals"))
     yield
     problems = before.leftovers(10.0)
@@ -59,7 +59,7 @@ def nothing_left(session_temporary: object) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def connection(cluster: Cluster) -> Iterator[Cluster]:
-    """This process is connected: runs take the connection that is there, and leave it."""
+    """This process is connected. Runs use the existing connection and do not close it."""
     ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
     yield cluster
     ray.shutdown()

@@ -1,4 +1,4 @@
-"""Whole runs on a real cluster, and what becomes of them when relays and nodes die."""
+"""Whole runs on a real cluster, also when relays and nodes die."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("connection")
 
 
 def counting(config):
-    """Reports 1 to 4, each with a checkpoint; what `config["fault"]` says happens once, behind report 2."""
+    """Reports 1 to 4, each with a checkpoint. `config["fault"]` happens once, after report 2."""
     checkpoint = tune.get_checkpoint()
     begin = int((Path(checkpoint.path) / "n").read_text()) if checkpoint else 0
     for n in range(begin + 1, 5):
@@ -187,7 +187,7 @@ def test_a_relay_whose_worker_is_replaced_is_not_idle(tmp_path):
 
 
 def test_a_trial_goes_on_after_the_death_of_its_relay(tmp_path):
-    """It is no failure of the trial's, which has none to spare."""
+    """It does not count as a failure of the trial, which may have none."""
     (result,) = fit(counting, tmp_path, {"fault": kill_relay})
 
     assert result.error is None

@@ -224,7 +224,7 @@ const told = console.error;
 console.error = (...all) => { errors.push(all.join(" ")); told(...all); };
 </script>
 """
-"""Goes to the top of the page: notes errors."""
+"""Added at the top of the page: notes errors."""
 
 ACTIONS = """
 <script>
@@ -254,7 +254,7 @@ window.addEventListener("load", () => setTimeout(() => {
 }, 300));
 </script>
 """
-"""Goes to the end: does what a reader does, and leaves in the page what is seen then."""
+"""Added at the end of the page: acts like a reader, and stores its observations in the page."""
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here; on Debian: apt-get install chromium")

@@ -1,4 +1,4 @@
-"""The program that makes the tables of learning curves: its tables can be made again, and are what is simulated."""
+"""The program that makes the tables of learning curves: its tables can be made again, and the simulations use them."""
 
 from __future__ import annotations
 

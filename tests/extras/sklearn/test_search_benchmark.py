@@ -1,4 +1,4 @@
-"""The benchmark of the search runs, and says what it has seen. How fast it is, is not asked here."""
+"""The benchmark of the search runs and prints its results. Its speed is not tested here."""
 
 from __future__ import annotations
 

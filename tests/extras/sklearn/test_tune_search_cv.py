@@ -1,4 +1,4 @@
-"""TuneSearchCV beside RandomizedSearchCV, its early stopping, and what it leaves behind."""
+"""TuneSearchCV: compared with RandomizedSearchCV, its early stopping, its errors, and that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ NEIGHBOURS = {"n_neighbors": [1, 3, 5, 7, 9], "weights": ["uniform", "distance"]
 
 
 class Faulty(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # the library has no types
-    """A classifier whose `fit` does as its parameter says."""
+    """A classifier whose `fit` works, raises, dies or interrupts, depending on its parameter."""
 
     def __init__(self, how: str = "well"):
         self.how = how
@@ -322,7 +322,7 @@ def test_iterations_are_divided_among_the_steps(max_iter: int, iterations: list[
 
     counted: list[tuple[int, bool]] = []
     with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)  # that a step has not converged is no news
+        warnings.simplefilter("error", ConvergenceWarning)  # a step that has not converged causes no warning
         search = TuneSearchCV(
             Counting(max_iter=max_iter), {"C": [1.0]}, n_iter=1, cv=2, early_stopping=True, max_iters=3, refit=False
         ).fit(X, Y)
