@@ -136,7 +136,8 @@ class CheckpointConfig(Config):
     """Which checkpoints a trial saves and keeps.
 
     Attributes:
-        num_to_keep: How many checkpoints each trial keeps, in addition to the latest one; None keeps all.
+        num_to_keep: How many checkpoints each trial keeps; None keeps all. The latest one is always kept, even if the
+            score of others is better.
         checkpoint_score_attribute: Keep the checkpoints with the best values of this metric, such as `"eval/loss"`;
             None keeps the newest ones.
         checkpoint_score_order: `"max"` or `"min"`.

@@ -211,6 +211,8 @@ class Result:
         check_mode(mode)
         scored = [(flatten(metrics).get(metric), checkpoint) for checkpoint, metrics in self.best_checkpoints]
         best = best_of(((value, checkpoint) for value, checkpoint in scored if is_number(value)), mode)
+        if not scored:
+            raise RuntimeError(f"{self.path} has no checkpoint; a trial saves one by report(..., checkpoint=...)")
         if best is None:
             raise RuntimeError(
                 f"none of the {len(scored)} kept checkpoints of {self.path} has a value of {metric!r}"

@@ -10,7 +10,7 @@
 | `sh`, `ini` | the syntax is checked |
 | any other `text` | a picture or listing: a test must know it, see `PICTURES` |
 
-Whatever differs from machine to machine (dates, ids, paths, times) is masked before texts are compared. Run this file
+Dates, ids, paths and times differ from machine to machine; they are masked before texts are compared. Run this file
 with `--write` to put what the commands and scripts print now into the pages.
 """
 

@@ -55,7 +55,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-_FILTER = re.compile(r"\s*(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>)\s*(?P<value>.*?)\s*")
+_FILTER = re.compile(r"\s*(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>)\s*(?P<value>.+?)\s*")
 
 _WORDS = {"true": True, "false": False}
 DAMAGED = "damaged"
@@ -180,8 +180,9 @@ class _Listing:
         for wanted in (name, f"{CONFIG}/{name}"):
             if wanted in columns or wanted in self.shown:
                 return wanted
-        near = difflib.get_close_matches(name, columns, 3, 0.5) or columns
-        raise NotFoundError(f"there is no column {name!r}; there are {', '.join(near)}")
+        near = difflib.get_close_matches(name, columns, 3, 0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(columns)}"
+        raise NotFoundError(f"there is no column {name!r}; {hint}")
 
 
 def _list(listing: _Listing, options: argparse.Namespace) -> int:

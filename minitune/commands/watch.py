@@ -150,10 +150,10 @@ def logs(options: argparse.Namespace) -> int:
     shown = _show_file(watched, trial, name, follows=options.follow)
     other = os.path.join(trial.local_path, "stdout" if options.stderr else "stderr")
     if not shown:
-        told = f"(trial {trial.number} has printed nothing to {name})"
+        hint = ""
         if not options.file and os.path.exists(other) and os.path.getsize(other):
-            told = f"{told[:-1]}, but there is something {'without' if options.stderr else 'with'} --stderr)"
-        print(told, file=sys.stderr)
+            hint = "; without --stderr you see its stdout" if options.stderr else "; --stderr shows its stderr"
+        print(f"(trial {trial.number} has printed nothing to {name}{hint})", file=sys.stderr)
     return 0
 
 

@@ -426,7 +426,8 @@ def timeout_error(trial: Trial, overdue: Overdue, event: Exited) -> TrialError:
     cause = f"{what} (last: {_last_report(trial)})"
     limit = f"{overdue.kind}_timeout_s={overdue.limit_s:g}"
     first = (
-        f"trial {trial.name} (pid {event.pid or trial.pid}) has exceeded {limit}: {cause}; its worker: {event.cause}"
+        f"trial {trial.name} (pid {event.pid or trial.pid}) has exceeded {limit}: {cause}; its worker has ended: "
+        f"{event.cause}"
     )
     error = TrialTimeoutError("\n".join([first, *_where_and_last_lines(trial, event)]))
     error.cause = cause
@@ -524,8 +525,8 @@ class RequiredMetrics:
             self._reported.add(metric)
             return
         raised = MissingMetricError(
-            f"the run has ended, because {self._num_failed[metric]} trials have failed because they lack a metric that "
-            f"no trial has reported: {error}"
+            f"the run has ended: {self._num_failed[metric]} trials have failed without a metric that no trial has "
+            f"reported: {error}"
         )
         raised.metric = metric
         raise raised

@@ -501,7 +501,7 @@ class Ledger:
         totals = self.totals()
         required = request.required_resources
         lacks = [
-            f"{name}: {amount:g} asked, {totals.get(name, 0):g} there{_meant(name, totals)}"
+            f"{name}: {amount:g} requested, {totals.get(name, 0):g} in total{_meant(name, totals)}"
             for name, amount in required.items()
             if amount > totals.get(name, 0)
         ]

@@ -611,7 +611,7 @@ class TuneController:
         if after is AfterFailure.RETRY:
             self._actions.step_back(trial, refused=trial.phase is Phase.RESTORING)
             logger.warning(
-                "trial %s failed (%s); attempt %d of %s continues from %s",
+                "trial %s failed (%s); attempt %d of %s starts from %s",
                 trial.name,
                 cause,
                 trial.num_failures + 1,  # for users, a start after a pause is not another attempt

@@ -132,7 +132,7 @@ class TBXLoggerCallback(LoggerCallback):
         """Write a list as a histogram, and an array according to its dimensions. Other values are left out."""
         dimensions = getattr(value, "ndim", None)
         if isinstance(value, list):
-            if not value:
+            if not value or any(isinstance(part, Mapping) for part in value):
                 return
         elif not isinstance(dimensions, int) or not getattr(value, "size", 0):
             return

@@ -233,11 +233,9 @@ def early_end(trials: Sequence[Trial]) -> str:
         return ""
     cut = [trial for trial in trials if trial.trial_id in reasons]
     reason, waiting = reasons[cut[0].trial_id], sum(not trial.has_started for trial in cut)
-    return (
-        f"{reason}; {len(trials) - len(cut)} of {len(trials)} trials had ended, {len(cut) - waiting} "
-        f"{'was' if len(cut) - waiting == 1 else 'were'} cut short, {waiting} {'was' if waiting == 1 else 'were'} not "
-        "started"
-    )
+    counts = {"cut short": len(cut) - waiting, "not started": waiting}
+    parts = [f"{count} {'was' if count == 1 else 'were'} {what}" for what, count in counts.items() if count]
+    return ", ".join([f"{reason}; {len(trials) - len(cut)} of {len(trials)} trials had ended", *parts])
 
 
 def ending_counts(trials: Iterable[Trial], cut: Collection[str]) -> str:

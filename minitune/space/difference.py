@@ -168,7 +168,7 @@ _REPR = _Repr(length=60, members=12, level=3)
 def _text(value: Any) -> str:
     """A part of a space as the code that creates it, on one line. Large values are shortened."""
     if value is _ABSENT:
-        return "not there"
+        return "absent"
     domain = as_domain(value)
     if domain is None:
         return one_line(_REPR.repr(value))

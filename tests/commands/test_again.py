@@ -418,7 +418,7 @@ def resumed(script: Script) -> Callable[..., subprocess.CompletedProcess[str]]:
     [
         ("1 same --cut", "900 same", "x: uniform(0.0, 1.0) -> uniform(0.0, 900.0)"),
         ("1 same", "1 wider", "i: grid_search([0, 1, 2]) -> grid_search([0, 1, 2, 3])"),
-        ("1 same --cut", "1 more", "wd: not there -> 0.5"),
+        ("1 same --cut", "1 more", "wd: absent -> 0.5"),
     ],
     ids=["domain", "a finished run", "another parameter"],
 )
@@ -483,10 +483,10 @@ def test_a_run_goes_on_with_what_it_has_kept(minitune: Minitune, tmp_path: Path)
     fit(half, space, name="half", storage_path=tmp_path)
 
     status, out, _ = minitune("resume", tmp_path / "half")
-    assert (status, "1 have failed and are not run again" in out) == (3, True)
+    assert (status, "1 failed (--errored continues such trials" in out) == (3, True)
 
     status, out, _ = minitune("resume", tmp_path / "half", "--errored")
-    assert (status, "1 have failed and continue" in out) == (0, True)
+    assert (status, "1 failed, to continue" in out) == (0, True)
     assert [trial.status for trial in ExperimentAnalysis(tmp_path / "half").trials] == ["TERMINATED"] * 2
 
 

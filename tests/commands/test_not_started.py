@@ -165,7 +165,7 @@ def test_a_failed_trial_is_told_before_them(minitune: Minitune, tmp_path: Path) 
 def test_resume_leaves_them_and_says_so(minitune: Minitune, tmp_path: Path) -> None:
     grid = end_early(tmp_path, "run")
     status, out, _ = minitune("resume", grid.experiment_path)
-    assert "2 have ended, 0 continue, 4 were not started and will not be" in out
+    assert "2 ended; 0 to continue; 4 not started, and not to start" in out
     assert status == 4
 
 

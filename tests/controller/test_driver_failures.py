@@ -300,7 +300,7 @@ def test_a_request_that_depends_on_the_config_fails_only_its_trial() -> None:
     grid = fit(with_resources(report_n(1), lambda config: {"cpu": config["cpus"]}), {"cpus": grid_search([1, 99, 2])})
     assert [result.error is None for result in grid] == [True, False, True]
     assert isinstance(grid[1].error, TuneError)
-    assert "CPU: 99 asked, 4 there" in str(grid[1].error)
+    assert "CPU: 99 requested, 4 in total" in str(grid[1].error)
     assert "99" in Path(grid[1].path, "error.txt").read_text()
 
 

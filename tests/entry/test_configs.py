@@ -220,7 +220,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], dict[str, str], str]] = {
         with_resources(trainable, {"cpu": 5}),
         {},
         {},
-        r"\(CPU: 5 asked, 4 there\)",
+        r"\(CPU: 5 requested, 4 in total\)",
     ),
     "an unknown resource": (with_resources(trainable, {"license": 1}), {}, {}, "can never be met"),
     "more side by side than there is room for": (

@@ -282,7 +282,7 @@ def test_what_cannot_be_killed_is_named_and_keeps_its_resources(script):
     assert f"could not be killed, pid {pid}" in stuck
     assert f"could not be killed, pid {pid}: its resources stay in use" in stderr
     assert (half, most) == ("None", "None")
-    assert "CPU: 2 asked, 1 there" in all_
+    assert "CPU: 2 requested, 1 in total" in all_
     script.wait_until(lambda: is_gone(pid))  # the channel closes with the driver
 
 

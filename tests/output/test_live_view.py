@@ -357,10 +357,7 @@ def test_a_run_in_a_thread(terminal: Terminal) -> None:
 
 def test_a_run_that_ends_early_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     fit_four(5, [OnResult(lambda x: os.kill(os.getpid(), signal.SIGINT) if x == 2 else None)], at_once=1)
-    assert (
-        "Ended early: interrupted by SIGINT; 2 of 3 trials had ended, 1 was cut short, 0 were not started\n"
-        in capsys.readouterr().out
-    )
+    assert "Ended early: interrupted by SIGINT; 2 of 3 trials had ended, 1 was cut short\n" in capsys.readouterr().out
     fit_four(1)
     assert "Ended early" not in capsys.readouterr().out
 

@@ -100,12 +100,12 @@ def test_names_hold_once_and_are_released_once() -> None:
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (Resources.of({"cpu": 64}), ["'CPU': 64", "CPU: 64 asked, 4 there", "CPU: 4", "MINITUNE_NUM_CPUS"]),
-        (Resources.of({"gpu": 3}), ["'GPU': 3", "GPU: 3 asked, 2 there"]),
-        (Resources.of({"tokens": 1}), ["(tokens: 1 asked, 0 there)"]),
-        (Resources.of({"cpus": 1}), ["(cpus: 1 asked, 0 there; did you mean 'CPU'?)"]),
+        (Resources.of({"cpu": 64}), ["'CPU': 64", "CPU: 64 requested, 4 in total", "CPU: 4", "MINITUNE_NUM_CPUS"]),
+        (Resources.of({"gpu": 3}), ["'GPU': 3", "GPU: 3 requested, 2 in total"]),
+        (Resources.of({"tokens": 1}), ["(tokens: 1 requested, 0 in total)"]),
+        (Resources.of({"cpus": 1}), ["(cpus: 1 requested, 0 in total; did you mean 'CPU'?)"]),
         (Resources([{"GPU": 0.6}] * 3), ["'GPU': 0.6", "do not fit on the GPUs", "GPU: 2"]),
-        (Resources([{"CPU": 3}, {"CPU": 2}]), ["CPU: 5 asked, 4 there"]),
+        (Resources([{"CPU": 3}, {"CPU": 2}]), ["CPU: 5 requested, 4 in total"]),
     ],
 )
 def test_what_can_never_fit_is_refused_at_once(request_: Resources, words: list[str]) -> None:
@@ -118,7 +118,7 @@ def test_what_can_never_fit_is_refused_at_once(request_: Resources, words: list[
 
 
 def test_what_is_spelt_right_is_not_asked_about() -> None:
-    with pytest.raises(TuneError, match=r"\(GPU: 1 asked, 0 there\)"):
+    with pytest.raises(TuneError, match=r"\(GPU: 1 requested, 0 in total\)"):
         ledger(4).check(Resources.of({"gpu": 1}))
 
 

@@ -158,7 +158,7 @@ def test_a_checkpoint_whose_report_was_never_sent_does_not_count(script):
     assert process.returncode == 0, stderr
     assert json.loads(stdout) == [3, 2, ["checkpoint_000000"]], stderr
     assert "SIGKILL (9)" in stderr
-    assert "continues from checkpoint_000000" in stderr
+    assert "starts from checkpoint_000000" in stderr
 
 
 @pytest.mark.parametrize("end", ["dies", "is ended"])

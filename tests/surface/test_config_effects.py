@@ -38,8 +38,8 @@ ELSEWHERE = {
     "RunConfig.log_to_file": "tests/output/test_output_of_a_run.py::"
     "test_output_of_a_trial_has_the_names_that_were_given",
     "RunConfig.show_output": "tests/output/test_output_of_trials.py::test_it_is_shown_under_the_name_of_its_trial",
-    "RunConfig.durability": "tests/faults/test_faults_files_begin.py::"
-    "test_settings_and_first_records_are_on_the_disk_before_a_trial_starts",
+    "RunConfig.durability": "tests/storage/test_syncs.py::"
+    "test_the_beginning_of_a_run_is_on_the_disk_before_its_first_trial",
     "TuneConfig.chdir_to_trial_dir": "tests/output/test_output_of_a_run.py::test_the_old_name_of_that_setting",
 }
 """Effects that need processes, a clock or a kernel of their own, by the id of the test."""
