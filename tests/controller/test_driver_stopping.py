@@ -166,7 +166,7 @@ def test_the_metric_of_scheduler_and_searcher_counts_too(who: str) -> None:
 
 
 ONE_BY_ONE: dict[str, Any] = {"metric": "eval/loss", "mode": "min", "max_concurrent_trials": 1}
-NEVER_REPORTED = "2 trials have failed because they lack a metric that no trial has reported: the metric 'eval/loss'.*"
+NEVER_REPORTED = "2 trials have failed without a metric that no trial has reported: the metric 'eval/loss'.*"
 
 
 @pytest.mark.parametrize("num_retries", [0, -1])
