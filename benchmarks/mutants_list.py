@@ -945,8 +945,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/execution/tune_controller.py",
-        "self._end_deadline_s = self._executor.now() + self._settings.grace_s",
-        "self._end_deadline_s = self._executor.now()",
+        "self._end_deadline_s = self._now() + self._settings.grace_s",
+        "self._end_deadline_s = self._now()",
         "tests/controller/test_driver_resume.py::test_classes_go_on_from_their_checkpoints",
     ),
     (

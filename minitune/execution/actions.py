@@ -91,7 +91,7 @@ class TrialActions:
 
     def _begin_deadline(self, actor_id: str) -> None:
         if actor_id in self._state.live:
-            self._deadlines.begin(actor_id, REPORT, self._executor.now())
+            self._deadlines.begin(actor_id, REPORT, self._executor.clock.monotonic())
 
     def save(self, live: Live) -> None:
         """Let the worker write a checkpoint. The decision is carried out after that."""

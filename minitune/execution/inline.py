@@ -220,10 +220,6 @@ class InlineTrialExecutor:
         """See `TrialExecutor.wake`."""
         self._wakes.put(None)
 
-    def now(self) -> float:
-        """See `TrialExecutor.now`."""
-        return self.clock.monotonic()
-
     def shutdown(self, grace_s: float = 0.0) -> None:
         """See `TrialExecutor.shutdown`."""
         if os.getpid() != self._pid:  # a forked child does not have the threads

@@ -239,7 +239,7 @@ class Launcher:
             trial.num_failures += 1
             self._refusal = Refusal(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error)))
             return True
-        now_s = self._executor.now()
+        now_s = self._executor.clock.monotonic()
         self._state.live[trial.actor_id] = Live(trial, trial.actor_id, begun_s=now_s)
         if self._state.deadlines.are_set:
             self._state.deadlines.begin(trial.actor_id, TRIAL, now_s)
@@ -251,7 +251,7 @@ class Launcher:
             return False
         self.was_refused = True
         cause = f"could not make a directory for a trial: {error.strerror}"
-        if self._state.setbacks.lost(cause, self._executor.now()):
+        if self._state.setbacks.lost(cause, self._executor.clock.monotonic()):
             logger.warning("%s; it is started when resources are free", cause)
         return True
 

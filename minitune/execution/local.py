@@ -276,10 +276,6 @@ class ProcessExecutor:
         """See `TrialExecutor.wake`."""
         self._loop.wake()
 
-    def now(self) -> float:
-        """See `TrialExecutor.now`."""
-        return self.clock.monotonic()
-
     def shutdown(self, grace_s: float = 0.0) -> None:
         """See `TrialExecutor.shutdown`. In a process that was forked from the driver, it stops no worker."""
         if self._finalizer.alive and os.getpid() == self._driver_pid:

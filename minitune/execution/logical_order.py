@@ -164,9 +164,9 @@ class OrderedExecutor:
 
     def wait(self, timeout_s: float | None) -> list[Event]:
         """See `TrialExecutor.wait`. Returns at most one event."""
-        end_s = None if timeout_s is None else self.now() + timeout_s
+        end_s = None if timeout_s is None else self.clock.monotonic() + timeout_s
         while (event := self._take_due()) is None:
-            arrived = self._executor.wait(None if end_s is None else max(0.0, end_s - self.now()))
+            arrived = self._executor.wait(None if end_s is None else max(0.0, end_s - self.clock.monotonic()))
             if not arrived:
                 return []
             for one in arrived:
@@ -181,10 +181,6 @@ class OrderedExecutor:
     def wake(self) -> None:
         """See `TrialExecutor.wake`."""
         self._executor.wake()
-
-    def now(self) -> float:
-        """See `TrialExecutor.now`. This is real time, not logical time."""
-        return self._executor.now()
 
     def shutdown(self, grace_s: float = 0.0) -> None:
         """See `TrialExecutor.shutdown`."""

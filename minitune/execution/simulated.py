@@ -246,10 +246,6 @@ class SimulatedExecutor:
         """See `TrialExecutor.wake`."""
         self._is_woken = True
 
-    def now(self) -> float:
-        """See `TrialExecutor.now`."""
-        return self.clock.now_s
-
     def shutdown(self, grace_s: float = 0.0) -> None:
         """See `TrialExecutor.shutdown`."""
         for actor_id in list(self._actors):

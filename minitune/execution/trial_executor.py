@@ -31,6 +31,7 @@ class TrialExecutor(Protocol):
     """Runs actors and returns their events. Not thread-safe, except for `wake`."""
 
     clock: Clock
+    """The clock of the run. Its `monotonic` is the time of all limits."""
     isolates: bool
     """Whether each actor has its own process."""
 
@@ -130,10 +131,6 @@ class TrialExecutor(Protocol):
 
     def wake(self) -> None:
         """Let the current or the next `wait` return. Safe in signal handlers and in other threads."""
-        ...
-
-    def now(self) -> float:
-        """The time of this executor's monotonic clock, in seconds."""
         ...
 
     def shutdown(self, grace_s: float = 0.0) -> None:

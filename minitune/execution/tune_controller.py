@@ -93,6 +93,7 @@ class TuneController:
         self.failed_fast: Trial | None = None
         self.loss: TuneError | None = None
         self._executor = executor
+        self._now = executor.clock.monotonic
         self._state = state
         self._hooks = hooks
         self._recorder = recorder
@@ -131,14 +132,14 @@ class TuneController:
                 self._end_stopped(*state.to_end.pop(0))
             self._actions.commit()
         if self._undecided:
-            self._pass_verdicts(self._executor.now())
+            self._pass_verdicts(self._now())
             self._actions.commit()
         if self._undecided and self._settings.rest is not None:
             # what follows depends on the verdict
-            self._settings.rest(self._undecided[0].until_s - self._executor.now())
+            self._settings.rest(self._undecided[0].until_s - self._now())
         else:
             if state.resting:
-                state.end_rests(self._executor.now())
+                state.end_rests(self._now())
             is_due = state.may_start or not state.live or state.requests or self._recorder.disk.trouble
             if is_due and not state.end_reason:
                 self._launch()
@@ -149,7 +150,7 @@ class TuneController:
                     self._stop_overdue()
             if hooks.stops_run and not state.end_reason and hooks.wants_all_stopped():
                 self.end_run(self._why_ended())
-            if state.end_reason and self._executor.now() >= self._end_deadline_s:
+            if state.end_reason and self._now() >= self._end_deadline_s:
                 for live in list(state.live.values()):  # their grace period is over: end them without a save
                     self._actions.cut_short(live, state.end_reason)
                 self._actions.commit()
@@ -197,11 +198,11 @@ class TuneController:
 
     def _has_setback(self) -> bool:
         """Whether no workers may start now because others were lost."""
-        return self._setbacks.is_hopeless or self._setbacks.pause_s(self._executor.now()) > 0
+        return self._setbacks.is_hopeless or self._setbacks.pause_s(self._now()) > 0
 
     def _has_disk(self) -> bool:
         """Whether the disk can take more trials again. End the run if it has waited for that too long."""
-        disk, now_s = self._recorder.disk, self._executor.now()
+        disk, now_s = self._recorder.disk, self._now()
         if disk.regain(now_s):
             return True
         if disk.is_hopeless(now_s):
@@ -243,7 +244,7 @@ class TuneController:
             return
         self._state.end_reason = reason
         self._state.interrupted = resumable
-        self._end_deadline_s = self._executor.now() + self._settings.grace_s
+        self._end_deadline_s = self._now() + self._settings.grace_s
         self.end_supply()
         if not resumable:
             self._pass_verdicts(math.inf)
@@ -287,12 +288,12 @@ class TuneController:
 
         Messages that have already arrived are read first, because the driver itself may have been suspended.
         """
-        if self._deadlines.seconds_left(self._executor.now()) != 0:
+        if self._deadlines.seconds_left(self._now()) != 0:
             return
         self._apply(0)
         for actor_id in self._settings.answered() if self._settings.answered is not None else ():
             self._deadlines.end(actor_id, REPORT)  # its report is in time, but another event comes first
-        for overdue in self._deadlines.overdue(self._executor.now()):
+        for overdue in self._deadlines.overdue(self._now()):
             live = self._state.live[overdue.actor_id]
             live.overdue = overdue
             self._executor.stop(live.actor_id, self._settings.grace_s, dump=True)
@@ -308,22 +309,22 @@ class TuneController:
         if self._launcher.has_to_go_on and not disk.trouble:
             limits.append(0.0)
         if state.end_reason:
-            limits.append(max(0.0, self._end_deadline_s - self._executor.now()))
+            limits.append(max(0.0, self._end_deadline_s - self._now()))
         elif not state.live and state.supply == WAITING and not state.num_pending:
             limits.append(self._seconds_to_next_ask())
         else:
             self._asked_in_vain = 0
         if self._setbacks.are_there:
-            pause_s = self._setbacks.pause_s(self._executor.now())
+            pause_s = self._setbacks.pause_s(self._now())
             if pause_s or self._launcher.was_refused:
                 limits.append(pause_s)
         if disk.trouble:
             limits.append(RETRY_S)
         for left_s in (
-            state.seconds_of_rest(self._executor.now()) if state.resting else None,
+            state.seconds_of_rest(self._now()) if state.resting else None,
             # the stopper is not asked about a run that is ending
             self._hooks.seconds_left() if self._hooks.turns_loop and not state.end_reason else None,
-            self._deadlines.seconds_left(self._executor.now()) if self._deadlines.are_set else None,
+            self._deadlines.seconds_left(self._now()) if self._deadlines.are_set else None,
         ):
             if left_s is not None:
                 limits.append(max(0.0, left_s))
@@ -392,7 +393,7 @@ class TuneController:
             self._setbacks.started()
         self._crash_loop.has_come_up = True
         trial = live.trial
-        live.allocation, live.ready_s, trial.pid = event.allocation, self._executor.now(), event.pid
+        live.allocation, live.ready_s, trial.pid = event.allocation, self._now(), event.pid
         trial.start_time = self._executor.clock.time()
         self._hooks.started(trial)
         donation = self._state.donations.get(trial.trial_id)
@@ -563,7 +564,7 @@ class TuneController:
     def _on_lost(self, live: Live, event: Exited) -> None:
         """A worker was lost or could not start. The trial is not to blame, unless it has lost too many workers."""
         trial = live.trial
-        is_new = self._setbacks.lost(event.cause, self._executor.now(), live.begun_s)
+        is_new = self._setbacks.lost(event.cause, self._now(), live.begun_s)
         if event.kind == "lost" and self._setbacks.carrier_died(trial.trial_id):
             self._on_failure(live, carrier_error(trial, event), final=True, gone=True)
             return
@@ -638,7 +639,7 @@ class TuneController:
             self._actions.remove_if_run_ends(trial)
             return
         logger.info("trial %s fails (%s), unless the run is ended within 2 s", trial.name, error.summary())
-        until_s = self._executor.now() + VERDICT_S
+        until_s = self._now() + VERDICT_S
         self._state.rest(trial, until_s)
         self._undecided.append(_Undecided(trial, error, after, until_s))
 
@@ -668,12 +669,12 @@ class TuneController:
             self._actions.let_go(live)
         self._actions.move(live.trial, Step.RETRY, f"{LOST}{trouble}")
         if not self._recorder.disk.trouble and not self._state.end_reason:
-            self._state.rest(live.trial, self._executor.now() + RETRY_S)
+            self._state.rest(live.trial, self._now() + RETRY_S)
         self._actions.remove_if_run_ends(live.trial)
 
     def _let_rest(self, live: Live, error: TrialError) -> None:
         """Delay the retry of a trial with an unlimited number of retries, if it fails again and again."""
-        trial, now_s = live.trial, self._executor.now()
+        trial, now_s = live.trial, self._now()
         starting = isinstance(error, WorkerStartError)
         rest_s = self._crash_loop.rest_s(trial.trial_id, error.summary(), now_s, starting, now_s - live.ready_s)
         if rest_s:

@@ -679,11 +679,11 @@ class TrialExecutorContract:
     def test_a_wait_ends_when_its_time_is_over(self, tmp_path: Path) -> None:
         """So much time passes on the executor's clock, although nothing happens."""
         with self.watch(tmp_path) as watch:
-            began_s = watch.executor.now()
+            now = watch.executor.clock.monotonic
+            began_s = now()
 
             assert watch.executor.wait(0.02) == []
-            assert watch.executor.now() - began_s >= 0.02
-            assert watch.executor.clock.monotonic() >= began_s + 0.02
+            assert now() - began_s >= 0.02
 
     def test_wake_ends_a_wait(self, tmp_path: Path) -> None:
         """It ends the current wait, from another thread, or the next one. No event is lost."""

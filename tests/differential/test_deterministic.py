@@ -246,7 +246,7 @@ def test_a_hang_is_a_failure_and_those_who_wait_for_it_have_not_hung(tmp_path: P
         ).fit()
         assert not grid.errors  # no one has used up two attempts
         tables.append(table(grid))
-        assert executor.now() < 10_000
+        assert executor.clock.monotonic() < 10_000
     assert tables[0] == tables[1]
 
 
@@ -323,7 +323,7 @@ def test_an_interrupt_is_not_held_up(tmp_path: Path, caplog: pytest.LogCaptureFi
         pressed = False
 
         def on_step_begin(self, **info: Any) -> None:
-            if executor.now() > 100 and not self.pressed:
+            if executor.clock.monotonic() > 100 and not self.pressed:
                 self.pressed = True
                 signal.raise_signal(signal.SIGINT)
 
@@ -338,7 +338,7 @@ def test_an_interrupt_is_not_held_up(tmp_path: Path, caplog: pytest.LogCaptureFi
     run = run_config(tmp_path, callbacks=[Presses()])
     grid = Tuner(Stuck, param_space=SPACE, tune_config=config, run_config=run).fit()
     assert grid.interrupted
-    assert executor.now() < 1_000
+    assert executor.clock.monotonic() < 1_000
 
     stuck = False
     config.executor = InlineTrialExecutor(Machine({"CPU": WINDOW}, ()), VirtualClock())

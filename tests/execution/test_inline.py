@@ -45,7 +45,7 @@ def test_calls_run_side_by_side_on_the_virtual_clock(watch: Watch) -> None:
 
     events = []
     for _ in durations_s:
-        events.append((watch.next(), watch.executor.now()))
+        events.append((watch.next(), watch.executor.clock.monotonic()))
 
     assert events == [
         (CallReturned("b#1", 101.0), 101.0),
@@ -94,11 +94,11 @@ def test_a_wait_lets_no_more_virtual_time_pass_than_its_timeout(watch: Watch) ->
     watch.executor.call("a#1", "spend", 5.0)
 
     assert watch.executor.wait(0) == []
-    assert watch.executor.now() == 100.0
+    assert watch.executor.clock.monotonic() == 100.0
     assert watch.executor.wait(3.0) == []
-    assert watch.executor.now() == 103.0
+    assert watch.executor.clock.monotonic() == 103.0
     assert watch.executor.wait(3.0) == [CallReturned("a#1", 105.0)]
-    assert watch.executor.now() == 105.0
+    assert watch.executor.clock.monotonic() == 105.0
 
 
 def test_resources_are_held_until_the_virtual_end(watch: Watch) -> None:
@@ -115,7 +115,7 @@ def test_resources_are_held_until_the_virtual_end(watch: Watch) -> None:
     assert watch.executor.wait(3.0) == []
     assert watch.executor.resources()[1]["CPU"] == 2
     assert watch.executor.wait(3.0)[0].actor_id == "a#1"
-    assert watch.executor.now() == 104.0
+    assert watch.executor.clock.monotonic() == 104.0
     assert watch.executor.resources()[1]["CPU"] == 3
 
 
@@ -139,7 +139,7 @@ def _simulate() -> tuple[float, list[tuple[Any, ...]]]:
         num_samples=12,
         scheduler=minitune.ASHAScheduler(max_t=9, grace_period=1, reduction_factor=3),
     )
-    return executor.now(), [
+    return executor.clock.monotonic(), [
         (result.config, result.metrics["loss"], result.metrics["training_iteration"], result.metrics["time_total_s"])
         for result in results
     ]
@@ -160,7 +160,7 @@ def test_a_time_budget_ends_a_simulated_run_in_the_middle_of_a_step() -> None:
     results = fit(_simulated, {"x": 1.0, "step_s": 40.0}, executor=executor, time_budget_s=100)
 
     assert results[0].metrics["training_iteration"] == 2
-    assert executor.now() == pytest.approx(100.0)
+    assert executor.clock.monotonic() == pytest.approx(100.0)
 
 
 # -- the debugger ------------------------------------------------------------------------------------------------------

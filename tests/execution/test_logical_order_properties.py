@@ -73,9 +73,6 @@ class Racing:
                 del self._coming[actor_id]
         return found
 
-    def now(self) -> float:
-        return self.clock.now_s
-
 
 def drive(arrivals: random.Random, deaths: Mapping[str, int], policy: random.Random) -> list[tuple[str, str]]:
     """Drive actors as a policy says that sees nothing but events; what it has seen, without how actors have ended."""
