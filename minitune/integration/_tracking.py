@@ -30,8 +30,8 @@ from minitune.base.checks import shown
 from minitune.base.json_text import scalar_of, short_text
 from minitune.base.text import one_line
 from minitune.experiment.trial import Trial
-from minitune.logger.logger import LoggerCallback
-from minitune.result import CONFIG, DONE, TIMESTEPS_TOTAL, TRAINING_ITERATION, flatten
+from minitune.logger.logger import LoggerCallback, step_of
+from minitune.result import CONFIG, DONE, flatten
 from minitune.trainable.trainable import Trainable
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -192,8 +192,7 @@ class TrackerCallback(LoggerCallback):
         if self._events.qsize() >= _MOST_WAITING:
             self._left_out += 1
             return
-        step = int(result.get(TIMESTEPS_TOTAL) or result.get(TRAINING_ITERATION) or 0)
-        self._put(trial.trial_id, "result", flatten(result), step)
+        self._put(trial.trial_id, "result", flatten(result), step_of(result))
 
     def log_trial_save(self, trial: Trial) -> None:
         """See `LoggerCallback`."""

@@ -1,4 +1,7 @@
-"""LoggerCallback: base class of callbacks that write results. pretty_print: formats a result for people."""
+"""LoggerCallback: base class of callbacks that write results. pretty_print: formats a result for people.
+
+Also the step of a result, for the loggers whose programs draw curves over steps.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 from minitune.base.json_text import clean, dumps
 from minitune.callback import Callback
 from minitune.experiment.trial import Trial
+from minitune.result import TIMESTEPS_TOTAL, TRAINING_ITERATION
 
 _FLOW_LENGTH = 3
 _PLAIN = re.compile(r"[\w./](?:[\w./ -]*[\w./-])?", re.ASCII)
@@ -18,6 +22,7 @@ _OTHER = re.compile(
 )
 """Text that a YAML reader takes for a keyword, a number or a date."""
 _NOT_PRINTED = ("config", "hist_stats")
+_STEP_LIMIT = 2**63
 
 
 class LoggerCallback(Callback):
@@ -77,6 +82,18 @@ class LoggerCallback(Callback):
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """See `Callback.on_trial_error`."""
         self.log_trial_end(trial, failed=True)
+
+
+def step_of(result: Mapping[str, Any]) -> int:
+    """The step of a result: `timesteps_total`, or else `training_iteration`; 0 if neither is a number of 64 bits."""
+    for name in (TIMESTEPS_TOTAL, TRAINING_ITERATION):
+        try:
+            step = int(result.get(name) or 0)
+        except Exception:  # NaN, infinity, a text, or an object of the user's
+            continue
+        if step and -_STEP_LIMIT <= step < _STEP_LIMIT:
+            return step
+    return 0
 
 
 def pretty_print(result: Mapping[str, Any], exclude: Collection[str] | None = None) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 from minitune.base import descriptors, files
 from minitune.base.json_text import scalar_of, short_text
 from minitune.experiment.trial import Trial
-from minitune.logger.logger import LoggerCallback
-from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TIMESTEPS_TOTAL, TRAINING_ITERATION, flatten
+from minitune.logger.logger import LoggerCallback, step_of
+from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERATION, flatten
 
 logger = logging.getLogger("minitune")
 
@@ -98,7 +98,7 @@ class TBXLoggerCallback(LoggerCallback):
         writer = self._trial_writer.get(trial)
         if writer is None:
             return
-        step = result.get(TIMESTEPS_TOTAL) or result[TRAINING_ITERATION]
+        step = step_of(result)
         numbers: dict[str, Any] = {}
         for key, value in flatten({k: v for k, v in result.items() if k not in _NOT_SHOWN}).items():
             number = _number_of(value)

@@ -59,6 +59,13 @@ def test_a_trial_that_pauses_has_one_record_written_on_another_thread(tmp_path: 
     assert "minitune-memory" not in [thread.name for thread in threading.enumerate()]
 
 
+def test_a_total_of_timesteps_that_is_no_number_ends_no_run(tmp_path: Path) -> None:
+    memory = Memory()
+    grid = fit(report_n(2, timesteps_total=float("nan")), storage_path=tmp_path, callbacks=[memory])
+    assert grid.num_terminated == 1
+    assert [event[2] for event in memory.told if event[0] == "write"] == [1, 2]
+
+
 def test_a_failed_trial_ends_as_failed_and_a_retry_goes_on(tmp_path: Path) -> None:
     def fail(config: dict[str, Any]) -> None:
         tune.report({"n": 1})

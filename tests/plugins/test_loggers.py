@@ -18,6 +18,7 @@ from kit import fit, make_trial, run_trial
 
 from minitune.experiment.trial import Trial
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback, LoggerCallback, pretty_print
+from minitune.logger.logger import step_of
 
 
 class Odd:
@@ -471,6 +472,18 @@ def test_a_logger_is_five_methods(trial: Trial) -> None:
         getattr(logger, f"on_trial_{hook}")(**info)
     logger.on_trial_result(**info, result={"loss": 1})
     assert calls == ["start", "restore", "save", False, True, (4, {"loss": 1})]
+
+
+@pytest.mark.parametrize(
+    ("total", "step"),
+    [
+        *[(500, 500), (-3, -3), (2.5, 2)],
+        *[(value, 4) for value in (None, 0, math.nan, math.inf, 10**400, "many", [1], Odd())],
+    ],
+)
+def test_the_step_is_that_of_the_user_if_it_is_a_number(total: Any, step: int) -> None:
+    assert step_of({"timesteps_total": total, "training_iteration": 4}) == step
+    assert step_of({"timesteps_total": total}) == (step if step != 4 else 0)
 
 
 def test_pretty_print_of_nothing() -> None:

@@ -81,9 +81,10 @@ def test_numbers_lists_and_hyperparameters(trial: Trial) -> None:
 
 def test_the_step_is_the_users_timesteps_if_there_are_any(trial: Trial) -> None:
     logger = TBXLoggerCallback()
-    logger.log_trial_result(1, trial, result(1, loss=1.0, timesteps_total=500))
+    for iteration, total in ((1, 500), (2, float("nan")), (3, 10**400)):
+        logger.log_trial_result(iteration, trial, result(iteration, loss=1.0, timesteps_total=total))
     logger.log_trial_end(trial)
-    assert scalars(Path(trial.local_path))["ray/tune/loss"][0] == (500, 1.0)
+    assert [step for step, _ in scalars(Path(trial.local_path))["ray/tune/loss"][:3]] == [500, 2, 3]
 
 
 def test_what_is_no_histogram_is_told_once(trial: Trial, caplog: pytest.LogCaptureFixture) -> None:
