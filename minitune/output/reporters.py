@@ -756,12 +756,14 @@ class LiveReporter(ScreenReporter):
 
 
 def _part_done(trial: Trial) -> float | None:
-    """The part of a running trial that is done, from 0 to 1; None if the trial has no limits."""
-    parts = [
-        (table.number_of(trial.last_result.get(name)) or 0.0) / limit
-        for name in (TRAINING_ITERATION, TIME_TOTAL_S)
-        if (limit := trial.stopping_criterion.get(name))
-    ]
+    """The part of a running trial that is done, from 0 to 1; None if the trial has no limits that it must reach."""
+    parts = []
+    for name in (TRAINING_ITERATION, TIME_TOTAL_S):
+        limit = trial.stopping_criterion.get(name)
+        if isinstance(limit, (tuple, list)):  # a pair of an operator and a limit, see `DictStopper`
+            limit = limit[1] if limit[0] in (">=", ">") else None
+        if end := table.number_of(limit):
+            parts.append((table.number_of(trial.last_result.get(name)) or 0.0) / end)
     return max(parts, default=None)
 
 

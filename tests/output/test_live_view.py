@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from kit import fit, make_trial, run_path
+from kit import fit, make_trial, run_path, run_trial
 from terminal import Terminal
 
 import minitune as tune
@@ -323,6 +323,21 @@ def test_before_a_trial_begins_the_view_says_what_goes_on(
         reporter.close()
     has_line = [f"starting 2 workers ({what})" in frame for frame in terminal.frames]
     assert has_line[-3:] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("limit", "is_estimated"), [(6, True), ((">=", 6), True), ([">", 6], True), (("<", 6), False), ("x", False)]
+)
+def test_a_limit_of_a_trial_tells_how_much_is_left(
+    terminal: Terminal, now_s: list[float], limit: Any, is_estimated: bool
+) -> None:
+    trial = run_trial(make_trial(stopping_criterion={"training_iteration": limit}))
+    trial.record_result({"training_iteration": 3})
+    with terminal:
+        reporter = ready()
+        reporter.report([trial], False)
+        reporter.close()
+    assert any(" left" in line for frame in terminal.frames for line in frame) is is_estimated
 
 
 def says_hello(config: dict[str, Any]) -> None:
