@@ -78,6 +78,7 @@ def test_a_spare_worker_that_dies_is_no_ones_trouble(zygote: Driver) -> None:
     zygote.start("b")
     wait_until(lambda: zygote.group.wait(0) == [] and len(spares_of(zygote)) == 1, "there is a spare worker")
     [spare] = spares_of(zygote)
+    zygote.stop("b")  # its end comes after the zygote's word that it has forked the spare
     os.kill(spare, signal.SIGKILL)
     wait_until(lambda: is_gone(spare), "it is dead")
     assert zygote.start("c") != spare
