@@ -471,6 +471,31 @@ class Spy(Callback):
         return [trial.status for trial in self.trials]
 
 
+def listening(**hooks: Callable[..., Any]) -> Callback:
+    """A callback made of functions: `listening(on_trial_result=lambda trial, result, **info: ...)`."""
+    methods = {name: (lambda self, hook=hook, **info: hook(**info)) for name, hook in hooks.items()}
+    return type("Listening", (Callback,), methods)()
+
+
+def deciding(decide: Callable[..., Any]) -> FIFOScheduler:
+    """A scheduler that answers `decide(context, trial, result)` to each result."""
+    return LoggingScheduler(Log(), decide)
+
+
+class EndAfter(Stopper):
+    """Ends the run after so many results."""
+
+    def __init__(self, results: int):
+        self.results = results
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        self.results -= 1
+        return False
+
+    def stop_all(self) -> bool:
+        return self.results <= 0
+
+
 class Learner(Searcher):
     """Climbs on `score`: each suggestion follows from all that it has heard, and it keeps a list of that."""
 

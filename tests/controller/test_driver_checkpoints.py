@@ -15,12 +15,13 @@ from kit import (
     Spy,
     counting,
     fit,
+    listening,
     report_n,
     report_state,
     restored_state,
 )
 
-from minitune import Callback, Checkpoint, CheckpointConfig, Result, Trial, report
+from minitune import Checkpoint, CheckpointConfig, Result, Trial
 
 
 def kept(result: Result) -> list[int]:
@@ -156,27 +157,13 @@ def test_a_retry_finds_its_checkpoint_although_few_are_kept() -> None:
     assert kept(grid[0]) == [0, 6], "the best, and the latest"
 
 
-def test_the_user_may_remove_what_was_reported() -> None:
-    def trainable(config: dict[str, Any]) -> None:
-        report_state(1, {"n": 1})
-        assert restored_state() == 1, "get_checkpoint() gives the copy that was reported"
-        report({"n": 2})
-
-    grid = fit(trainable)
-    assert grid[0].error is None
-    assert [metrics["n"] for _, metrics in grid[0].best_checkpoints] == [1]
-
-
 def test_on_checkpoint_comes_before_the_checkpoint_belongs_to_the_trial() -> None:
     seen: list[tuple[int, bool]] = []
 
-    class Look(Callback):
-        def on_checkpoint(
-            self, iteration: int, trials: list[Trial], trial: Trial, checkpoint: Checkpoint, **info: Any
-        ) -> None:
-            seen.append((len(trial.checkpoints), os.path.isdir(checkpoint.path)))
+    def look(trial: Trial, checkpoint: Checkpoint, **info: Any) -> None:
+        seen.append((len(trial.checkpoints), os.path.isdir(checkpoint.path)))
 
-    fit(counting(3), callbacks=[Look()])
+    fit(counting(3), callbacks=[listening(on_checkpoint=look)])
     assert seen == [(0, True), (1, True), (2, True)]
 
 

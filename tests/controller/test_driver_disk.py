@@ -22,6 +22,7 @@ from kit import (
     counting,
     fit,
     journal_of,
+    listening,
     make_tuner,
     report_n,
     report_state,
@@ -31,7 +32,6 @@ from kit import (
 )
 
 from minitune import (
-    Callback,
     RunConfig,
     Trial,
     Tuner,
@@ -113,15 +113,6 @@ def test_the_automatic_keys_come_in_their_order() -> None:
     ]
 
 
-def test_a_callback_edits_what_is_logged() -> None:
-    def edit(trial: Trial, result: dict[str, Any]) -> None:
-        result["extra"] = result["n"] * 10
-
-    (result,) = fit(report_n(2), callbacks=[Spy(edit)])
-    assert [row["extra"] for row in result.get_rows()] == [10, 20]
-    assert result.metrics["extra"] == 20
-
-
 def test_errors_are_appended_and_the_pickle_goes_with_the_last_failure() -> None:
     left = [1, 2]
 
@@ -133,12 +124,11 @@ def test_errors_are_appended_and_the_pickle_goes_with_the_last_failure() -> None
 
     during: list[bool] = []
 
-    class Look(Callback):
-        def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-            assert trial.error_file is not None
-            during.append(os.path.exists(os.path.join(trial.local_path, "error.pkl")))
+    def look(trial: Trial, **info: Any) -> None:
+        assert trial.error_file is not None
+        during.append(os.path.exists(os.path.join(trial.local_path, "error.pkl")))
 
-    (result,) = fit(trainable, max_failures=2, callbacks=[Look()])
+    (result,) = fit(trainable, max_failures=2, callbacks=[listening(on_trial_recover=look)])
     text = Path(result.path, "error.txt").read_text()
     heads = re.findall(r"^Failure # (\d) \(occurred at \d{4}-\d\d-\d\d_\d\d-\d\d-\d\d\)$", text, re.MULTILINE)
     assert heads == ["1", "2"]
@@ -278,23 +268,18 @@ def test_reports_that_come_together_share_a_write(
 
 def test_a_slow_callback_holds_up_no_other_trial(results_of_writes: list[int]) -> None:
     """Each trial gets its answer before the callback hears of the next one."""
-
-    class Slow(Callback):
-        def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
-            time.sleep(0.01)
-
-    fit(report_n(3), num_samples=4, max_concurrent_trials=4, callbacks=[Slow()])
+    slow = Spy(lambda trial, result: time.sleep(0.01))
+    fit(report_n(3), num_samples=4, max_concurrent_trials=4, callbacks=[slow])
     assert results_of_writes == [1] * 12
 
 
 def test_results_before_that_of_a_plugin_that_raises_are_on_record(results_of_writes: list[int]) -> None:
-    class Raising(Callback):
-        def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
-            if trial.number == 2:
-                raise ValueError("enough")
+    def raise_at_two(trial: Trial, result: dict[str, Any]) -> None:
+        if trial.number == 2:
+            raise ValueError("enough")
 
     with pytest.raises(TuneError, match="enough"):
-        fit(report_n(3), num_samples=4, max_concurrent_trials=4, callbacks=[Raising()])
+        fit(report_n(3), num_samples=4, max_concurrent_trials=4, callbacks=[Spy(raise_at_two)])
     numbers = {record["trial"]: record["number"] for record in journal_of() if record["type"] == "trial"}
     assert [numbers[record["trial"]] for record in journal_of() if record["type"] == "result"] == [0, 1]
 

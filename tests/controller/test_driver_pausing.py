@@ -10,10 +10,11 @@ from kit import (
     Counter,
     LastFirst,
     Log,
-    LoggingScheduler,
     LoggingSearcher,
+    PauseOnce,
     SavedCounter,
     counting,
+    deciding,
     fit,
     report_n,
     report_state,
@@ -77,18 +78,7 @@ def test_the_scheduler_chooses_among_what_waits() -> None:
 
 
 def test_the_lost_reports_of_a_pause_leave_the_statistics() -> None:
-    def decide(trial: Trial, result: dict[str, Any]) -> bool:
-        return result["n"] == 2 and len(seen) == 2
-
-    seen: list[int] = []
-
-    class PauseOnce(FIFOScheduler):
-        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-            seen.append(result["n"])
-            return self.PAUSE if decide(trial, result) else self.CONTINUE
-
-    grid = fit(report_n(3), scheduler=PauseOnce(), metric="n", mode="max")
-    assert seen == [1, 2, 1, 2, 3]
+    grid = fit(report_n(3), scheduler=PauseOnce(2), metric="n", mode="max")
     best = grid.get_best_result(scope="avg")
     assert best.metrics["training_iteration"] == 3
     assert [row["training_iteration"] for row in best.get_rows()] == [1, 2, 1, 2, 3]
@@ -140,14 +130,13 @@ def test_an_exploit_goes_on_from_the_donors_checkpoint_under_the_new_config() ->
         def step(self) -> dict[str, Any]:
             return {**super().step(), "name": self.config["name"]}
 
-    class Exploit(FIFOScheduler):
-        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> Any:
-            donor, taker = tune_controller.get_trials()
-            if trial is taker and result["n"] == 2 and result["name"] == "worse":
-                return Decision("PAUSE", exploit=(donor, {**donor.config, "name": "copy"}))
-            return Decision("CONTINUE", save=trial is donor)
+    def exploit(context: Any, trial: Trial, result: dict[str, Any]) -> Any:
+        donor, taker = context.get_trials()
+        if trial is taker and result["n"] == 2 and result["name"] == "worse":
+            return Decision("PAUSE", exploit=(donor, {**donor.config, "name": "copy"}))
+        return Decision("CONTINUE", save=trial is donor)
 
-    grid = fit(Named, {"name": grid_search(["better", "worse"]), "end": 5}, scheduler=Exploit())
+    grid = fit(Named, {"name": grid_search(["better", "worse"]), "end": 5}, scheduler=deciding(exploit))
     assert starts in ([("copy", 1)], [("copy", 2)])
     assert [result.metrics["n"] for result in grid] == [5, 5]
     assert grid[1].config["name"] == grid[1].metrics["name"] == "copy"
@@ -170,23 +159,14 @@ def test_until_it_has_a_checkpoint_of_its_own_a_trial_falls_back_on_its_donors()
             else:
                 report({"n": n})
 
-    class Exploit(FIFOScheduler):
-        given = False
+    def exploit(context: Any, trial: Trial, result: dict[str, Any]) -> Any:
+        donor, taker = context.get_trials()
+        if trial is taker and result["n"] == 3 and taker.attempt == 1:
+            return Decision("PAUSE", exploit=(donor, dict(taker.config)))
+        return "CONTINUE"
 
-        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> Any:
-            donor, taker = tune_controller.get_trials()
-            if trial is taker and result["n"] == 3 and not self.given:
-                self.given = True
-                return Decision("PAUSE", exploit=(donor, dict(taker.config)))
-            return self.CONTINUE
-
-    grid = fit(
-        trainable,
-        {"i": grid_search([0, 1])},
-        scheduler=Exploit(),
-        num_to_keep=1,
-        max_failures=1,
-    )
+    settings = {"num_to_keep": 1, "max_failures": 1}
+    grid = fit(trainable, {"i": grid_search([0, 1])}, scheduler=deciding(exploit), **settings)
     assert grid.num_errors == 0
     assert starts[:2] == [(0, 0), (1, 0)]
     (first, given), (second, again) = starts[2:]
@@ -199,13 +179,12 @@ def test_until_it_has_a_checkpoint_of_its_own_a_trial_falls_back_on_its_donors()
 def test_an_exploit_of_a_trial_without_checkpoints_is_no_dead_end(
     action: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Exploit(FIFOScheduler):
-        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> Any:
-            donor, taker = tune_controller.get_trials()
-            return Decision(action, exploit=(donor, {})) if trial is taker else self.CONTINUE
+    def exploit(context: Any, trial: Trial, result: dict[str, Any]) -> Any:
+        donor, taker = context.get_trials()
+        return Decision(action, exploit=(donor, {})) if trial is taker else "CONTINUE"
 
     with caplog.at_level(logging.WARNING, "minitune"):
-        grid = fit(report_n(2), scheduler=Exploit(), num_samples=2)
+        grid = fit(report_n(2), scheduler=deciding(exploit), num_samples=2)
     assert grid.num_terminated == 2
     assert grid[1].metrics["n"] == (1 if action == "STOP" else 2)
     assert "cannot exploit" in caplog.text
@@ -214,15 +193,14 @@ def test_an_exploit_of_a_trial_without_checkpoints_is_no_dead_end(
 def test_resources_change_through_a_pause() -> None:
     held: list[float] = []
 
-    class Grow(FIFOScheduler):
-        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-            held.append(trial.resources.required_resources["CPU"])
-            if result["training_iteration"] == 1:
-                tune_controller.set_resources(trial, {"cpu": 3})
-                return self.NOOP
-            return self.CONTINUE
+    def grow(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+        held.append(trial.resources.required_resources["CPU"])
+        if result["training_iteration"] > 1:
+            return "CONTINUE"
+        context.set_resources(trial, {"cpu": 3})
+        return "NOOP"
 
-    grid = fit(counting(4), scheduler=Grow())
+    grid = fit(counting(4), scheduler=deciding(grow))
     assert held[0] == 1
     assert held[-1] == 3
     assert grid[0].metrics["n"] == 4
@@ -246,7 +224,7 @@ def test_of_two_pauses_the_one_that_does_more_counts() -> None:
     grid = fit(
         trainable,
         {"seconds": grid_search([1, 2.5])},
-        scheduler=LoggingScheduler(Log(), decide),
+        scheduler=deciding(decide),
         executor=virtual_executor(4),
     )
     assert [row["cpus"] for row in grid[1].get_rows()] == [1, 2, 2]

@@ -13,6 +13,7 @@ import pytest
 from kit import (
     Counter,
     CutOff,
+    EndAfter,
     LastFirst,
     Log,
     LoggingScheduler,
@@ -21,9 +22,11 @@ from kit import (
     Spy,
     counting,
     cut,
+    deciding,
     files_below,
     fit,
     journal_of,
+    listening,
     report_n,
     report_state,
     restored_state,
@@ -34,11 +37,9 @@ from kit import (
 
 from minitune import (
     BasicVariantGenerator,
-    Callback,
     ConcurrencyLimiter,
     FIFOScheduler,
     Searcher,
-    Stopper,
     Trial,
     TuneError,
     Tuner,
@@ -81,20 +82,6 @@ def test_a_finished_run_has_nothing_left_to_do(trainable: Callable[..., Any]) ->
     assert not after.interrupted
 
 
-class Ended(Stopper):
-    """Ends the run when the first trial has reported four times."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        self.count += 1
-        return False
-
-    def stop_all(self) -> bool:
-        return self.count >= 4
-
-
 @pytest.mark.parametrize("how", ["stopper", "time budget", "fail fast"])
 def test_a_run_that_was_ended_for_good_stays_ended(how: str) -> None:
     runs: list[int] = []
@@ -108,7 +95,7 @@ def test_a_run_that_was_ended_for_good_stays_ended(how: str) -> None:
             report({"n": n})
 
     settings: dict[str, Any] = {
-        "stopper": {"stop": Ended()},
+        "stopper": {"stop": EndAfter(4)},
         "time budget": {"time_budget_s": 5},
         "fail fast": {"fail_fast": True},
     }[how]
@@ -332,37 +319,25 @@ def test_paused_trials_are_taken_up_again(how: str, after: int) -> None:
 def test_what_the_scheduler_had_asked_for_is_not_done_again() -> None:
     """Replaying its hooks makes a scheduler ask again; what was done then must not be done a second time now."""
 
-    class PauseOthers(FIFOScheduler):
-        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-            if trial.number == 0 and result["n"] == 1:
-                tune_controller.pause_trial(tune_controller.get_trials()[1])
-            return self.CONTINUE
+    def pause_the_other(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+        if trial.number == 0 and result["n"] == 1:
+            context.pause_trial(context.get_trials()[1])
+        return "CONTINUE"
 
-    pauses: list[str] = []
-
-    class Watch(Callback):
-        def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-            pauses.append(trial.trial_id)
-
-    cut(SavedCounter, {"end": 6}, results=7, scheduler=PauseOthers(), num_samples=2, checkpoint_frequency=1)
-    grid = resume(
-        SavedCounter,
-        callbacks=[Watch()],
-        checkpoint_frequency=1,
-        scheduler=PauseOthers(),
-        num_samples=2,
-    )
+    starts: list[int] = []
+    watch = listening(on_trial_start=lambda trial, **info: starts.append(trial.number))
+    settings: dict[str, Any] = {"num_samples": 2, "checkpoint_frequency": 1}
+    cut(SavedCounter, {"end": 6}, results=7, scheduler=deciding(pause_the_other), **settings)
+    grid = resume(SavedCounter, callbacks=[watch], scheduler=deciding(pause_the_other), **settings)
     assert [result.metrics["n"] for result in grid] == [6, 6]
-    assert sorted(pauses) == sorted(result.metrics["trial_id"] for result in grid), "each was started once"
+    assert sorted(starts) == [0, 1], "each was started once"
 
 
 def test_an_exploit_that_was_cut_off_is_still_carried_out() -> None:
-    class Exploit(FIFOScheduler):
-        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> Any:
-            if trial.number == 1 and result["n"] == 1:
-                donor = tune_controller.get_trials()[0]
-                return Decision("PAUSE", exploit=(donor, {"i": "given"}))
-            return self.CONTINUE
+    def exploit(context: Any, trial: Trial, result: dict[str, Any]) -> Any:
+        if trial.number == 1 and result["n"] == 1:
+            return Decision("PAUSE", exploit=(context.get_trials()[0], {"i": "given"}))
+        return "CONTINUE"
 
     starts: list[tuple[Any, int]] = []
 
@@ -374,16 +349,15 @@ def test_an_exploit_that_was_cut_off_is_still_carried_out() -> None:
             else:
                 report_state(n, {"n": n})
 
-    class CutAtStart(Callback):
-        def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-            if trial.attempt == 2:
-                raise CutOff
+    def cut_off(trial: Trial, **info: Any) -> None:
+        if trial.attempt == 2:
+            raise CutOff
 
     space = {"i": grid_search(["donor", "taker"])}
     with pytest.raises(TuneError):
-        fit(trainable, space, scheduler=Exploit(), callbacks=[CutAtStart()], num_to_keep=1)
+        fit(trainable, space, scheduler=deciding(exploit), callbacks=[listening(on_trial_start=cut_off)], num_to_keep=1)
     assert starts == [("donor", 0), ("taker", 0)]
-    grid = resume(trainable, num_to_keep=1, scheduler=Exploit())
+    grid = resume(trainable, num_to_keep=1, scheduler=deciding(exploit))
     assert [result.config["i"] for result in grid] == ["donor", "given"]
     (donor, own), (taker, given) = starts[2:]
     assert (donor, taker) == ("donor", "given")
@@ -392,22 +366,20 @@ def test_an_exploit_that_was_cut_off_is_still_carried_out() -> None:
 
 
 def test_what_the_scheduler_had_asked_for_last_is_still_done() -> None:
-    class StopOther(FIFOScheduler):
-        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-            if trial.number == 0 and result["n"] == 3:
-                tune_controller.stop_trial(tune_controller.get_trials()[1])
-            return self.CONTINUE
+    def stop_the_other(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+        if trial.number == 0 and result["n"] == 3:
+            context.stop_trial(context.get_trials()[1])
+        return "CONTINUE"
 
-    class CutAtSave(Callback):
+    def cut_off(trial: Trial, **info: Any) -> None:
         """The result is on record; what was asked for because of it has not been done."""
+        if trial.number == 0 and trial.last_result["n"] == 3:
+            raise CutOff
 
-        def on_trial_save(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-            if trial.number == 0 and trial.last_result["n"] == 3:
-                raise CutOff
-
+    cutting = [listening(on_trial_save=cut_off)]
     with pytest.raises(TuneError):
-        fit(counting(6), scheduler=StopOther(), num_samples=2, callbacks=[CutAtSave()])
-    grid = resume(counting(6), callbacks=(), scheduler=StopOther(), num_samples=2)
+        fit(counting(6), scheduler=deciding(stop_the_other), num_samples=2, callbacks=cutting)
+    grid = resume(counting(6), callbacks=(), scheduler=deciding(stop_the_other), num_samples=2)
     assert [result.metrics["n"] for result in grid] == [6, 2]
     assert grid.num_terminated == 2
 
@@ -437,19 +409,19 @@ def test_failed_trials_go_on_from_their_checkpoints_if_wanted() -> None:
     assert [result.metrics for result in fourth] == [result.metrics for result in third]
 
 
-class StopOthers(FIFOScheduler):
-    """Stops all others as soon as a trial reports."""
-
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        for other in tune_controller.get_live_trials():
-            if other is not trial:
-                tune_controller.stop_trial(other)
-        return self.CONTINUE
+def stop_others(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+    """Stop all others as soon as a trial reports."""
+    for other in context.get_live_trials():
+        if other is not trial:
+            context.stop_trial(other)
+    return "CONTINUE"
 
 
 def test_a_trial_that_was_resumed_and_then_stopped_can_be_read_again() -> None:
     fit(counting(5, bad=[0, 1, 2], at=3), SPACE)
-    stopped = resume(counting(5, bad=[], at=3), resume_errored=True, max_concurrent_trials=1, scheduler=StopOthers())
+    stopped = resume(
+        counting(5, bad=[], at=3), resume_errored=True, max_concurrent_trials=1, scheduler=deciding(stop_others)
+    )
     assert [result.metrics["n"] for result in stopped] == [5, 2, 2]
     again = resume(counting(5, bad=[], at=3))
     assert again.num_terminated == 3
@@ -459,7 +431,7 @@ def test_a_trial_that_was_resumed_and_then_stopped_can_be_read_again() -> None:
 def test_what_waits_after_a_resume_and_is_stopped_then_was_not_running() -> None:
     """The second driver stops a trial that had a worker only under the first; a third one must not mistake that."""
     cut(counting(5), None, results=4, num_samples=2)
-    first = resume(counting(5), callbacks=(), max_concurrent_trials=1, scheduler=StopOthers())
+    first = resume(counting(5), callbacks=(), max_concurrent_trials=1, scheduler=deciding(stop_others))
     assert [(result.metrics["n"], result.metrics["done"]) for result in first] == [(5, True), (1, False)]
     log = Log()
     second = resume(counting(5), callbacks=(), scheduler=LoggingScheduler(log))

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from kit import Counter, SavedCounter, counting, fit, report_n, resume, run_path, virtual_executor
+from kit import EndAfter, SavedCounter, counting, fit, report_n, resume, run_path, virtual_executor
 
 from minitune import (
     ASHAScheduler,
@@ -77,34 +77,15 @@ def test_nothing_is_put_aside_any_more_when_the_run_ends(trainable: Any) -> None
                 if other is not trial:
                     tune_controller.pause_trial(other)
 
-    class Enough(Stopper):
-        results = 0
-
-        def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-            self.results += 1
-            return False
-
-        def stop_all(self) -> bool:
-            return self.results >= 4
-
     grid = fit(
         trainable,
         num_samples=3,
-        stop=Enough(),
+        stop=EndAfter(4),
         scheduler=PausesAllOthers(),
         executor=virtual_executor(),
         **({"checkpoint_at_end": True} if trainable is SavedCounter else {}),
     )
     assert grid.num_terminated == 3
-
-
-def test_done_is_a_criterion_of_its_own() -> None:
-    def trainable(config: dict[str, Any]) -> None:
-        for n in (1, 2, 3):
-            report({"n": n, "done": n == 2})
-
-    assert fit(trainable)[0].metrics["n"] == 2
-    assert fit(Counter, {"end": 2}, name="class")[0].metrics["n"] == 2
 
 
 def test_the_stop_runs_the_finally_blocks_of_the_trial() -> None:

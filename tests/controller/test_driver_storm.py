@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from kit import (
+    EndAfter,
     Log,
     LoggingCallback,
     LoggingSearcher,
@@ -31,7 +32,6 @@ from minitune import (
     Callback,
     FIFOScheduler,
     ResultGrid,
-    Stopper,
     Trial,
     TuneError,
     report,
@@ -121,20 +121,6 @@ class CutAtHook(Callback):
 
     on_trial_start = on_trial_restore = on_trial_save = on_trial_result = count
     on_checkpoint = on_trial_complete = on_trial_recover = on_trial_error = count
-
-
-class EndAfter(Stopper):
-    """Ends the run after so many results."""
-
-    def __init__(self, results: int):
-        self.results = results
-
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        self.results -= 1
-        return False
-
-    def stop_all(self) -> bool:
-        return self.results <= 0
 
 
 def trainable_of(kind: str, seed: int, failures: int, overrun: list[str]) -> Any:

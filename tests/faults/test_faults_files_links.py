@@ -15,7 +15,7 @@ from typing import Any
 
 import kit
 import pytest
-from kit import RUN, SavedCounter, report_state, run_path, tree
+from kit import RUN, SavedCounter, Spy, report_state, run_path, tree
 
 from minitune import (
     Callback,
@@ -192,15 +192,12 @@ def test_population_based_training_writes_its_files_through_no_link(outside: Pat
 
 @pytest.mark.parametrize("name", ["result.json", "progress.csv", "."])
 def test_a_resume_mends_no_file_through_a_link(name: str, outside: Path, caplog: pytest.LogCaptureFixture) -> None:
-    class Cut(Callback):
-        def on_trial_result(
-            self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
-        ) -> None:
-            if trial.config["x"] == 2 and result["n"] == 4:
-                raise OSError("the driver ends")
+    def end(trial: Trial, result: dict[str, Any]) -> None:
+        if trial.config["x"] == 2 and result["n"] == 4:
+            raise OSError("the driver ends")
 
     with pytest.raises(OSError, match="the driver ends"):
-        fit(function, [Cut()])
+        fit(function, [Spy(end)])
     chosen = next(path for path in run_path().iterdir() if f"x={CHOSEN}_" in path.name)
     other = next(path for path in run_path().iterdir() if "x=2_" in path.name)
     for directory in (chosen, other):

@@ -8,15 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import files_below, fit, report_state, restored_state, resume, run_path, shorten
+from kit import counting, deciding, files_below, fit, resume, run_path, shorten
 
-from minitune import (
-    FIFOScheduler,
-    Trial,
-    get_context,
-    grid_search,
-    report,
-)
+from minitune import Trial, get_context, grid_search, report
 from minitune.decision import Decision
 
 ALL_FILES: dict[str, Any] = {"space": {"x": grid_search([1, 2]), "function": len}, "max_failures": 1}
@@ -107,22 +101,17 @@ def test_what_no_one_logs_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rows_have_the_configuration_of_their_time() -> None:
     """A trial that goes on under another configuration has rows of both."""
 
-    class Exploit(FIFOScheduler):
-        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> Any:
-            if trial.number == 1 and result["n"] == 2 and trial.config["x"] == "taker":
-                return Decision("PAUSE", exploit=(tune_controller.get_trials()[0], {"x": "given"}))
-            return self.CONTINUE
+    def exploit(context: Any, trial: Trial, result: dict[str, Any]) -> Any:
+        if trial.number == 1 and result["n"] == 2 and trial.config["x"] == "taker":
+            return Decision("PAUSE", exploit=(context.get_trials()[0], {"x": "given"}))
+        return "CONTINUE"
 
-    def counter(config: dict[str, Any]) -> None:
-        for n in range(restored_state() + 1, 5):
-            report_state(n, {"n": n})
-
-    fit(counter, {"x": grid_search(["donor", "taker"])}, scheduler=Exploit())
+    fit(counting(4), {"x": grid_search(["donor", "taker"])}, scheduler=deciding(exploit))
     before = contents()
     taker = next(data for name, data in before.items() if name.endswith("result.json") and b"given" in data)
     assert b"taker" in taker
     for pattern in ("*/result.json", "*/progress.csv"):
         for path in run_path().glob(pattern):
             path.unlink()
-    resume(counter)
+    resume(counting(4))
     assert contents() == before

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import DYING, RUN, cut, fit, flip_byte, journal_of, resume, run_path
+from kit import DYING, RUN, Spy, cut, fit, flip_byte, journal_of, resume, run_path
 
 from minitune import (
-    Callback,
     Checkpoint,
     ResultGrid,
     RunConfig,
@@ -314,17 +313,15 @@ def test_a_run_that_was_moved_goes_on(tmp_path: Path) -> None:
 def test_checkpoints_stay_within_the_budget() -> None:
     seen: list[int] = []
 
-    class Measure(Callback):
-        def on_trial_result(self, **info: Any) -> None:
-            sizes = [path.stat().st_size for path in run_path().glob("*/checkpoint_*/*")]
-            seen.append(sum(sizes))
+    def measure(trial: Any, result: Any) -> None:
+        seen.append(sum(path.stat().st_size for path in run_path().glob("*/checkpoint_*/*")))
 
     budget, one = 4000, 1001
     grid = fit(
         counter,
         {"x": grid_search(range(1, 11))},
         max_concurrent_trials=1,
-        callbacks=[Measure()],
+        callbacks=[Spy(measure)],
         max_total_bytes=budget,
     )
     assert grid.num_terminated == 10

@@ -10,10 +10,10 @@ import time
 
 import pytest
 from kit import (
-    Log,
-    LoggingScheduler,
     PauseOnce,
     SavedCounter,
+    Spy,
+    deciding,
     fit,
     is_gone,
     report_state,
@@ -22,7 +22,7 @@ from kit import (
     virtual_executor,
 )
 
-from minitune import Callback, Trainable, TuneConfig, clock, get_context, grid_search, report
+from minitune import Trainable, TuneConfig, clock, get_context, grid_search, report
 from minitune.error import TrialTimeoutError
 
 
@@ -132,16 +132,12 @@ def test_a_trial_may_be_slow_as_long_as_it_reports():
     assert "not done after 3.0 s (last: iteration 1)" in str(result.error)
 
 
-def always(decision):
-    return lambda context, trial, result: decision
-
-
 @pytest.mark.parametrize(
     ("settings", "attempts"),
     [
         ({}, 3),
         ({"stop": {"i": 1}}, 3),
-        ({"scheduler": LoggingScheduler(Log(), always("STOP"))}, 3),
+        ({"scheduler": deciding(lambda context, trial, result: "STOP")}, 3),
         ({"scheduler": PauseOnce(), "num_to_keep": 1}, 6),
         ({"max_failures": 1}, 6),
     ],
@@ -186,17 +182,16 @@ def test_a_save_is_no_report_that_is_late():
 
 
 def test_a_report_that_the_driver_had_no_time_to_read_is_not_late():
-    class HoldsTheDriverUp(Callback):
-        def on_trial_result(self, iteration, trials, trial, result, **info):
-            if trial.number == 0:
-                clock.current.sleep(10)
+    def hold_the_driver_up(trial, result):
+        if trial.number == 0:
+            clock.current.sleep(10)
 
     grid = fit(
         sleeping,
         {"seconds": grid_search([[1], [2, 2]])},
         executor=virtual_executor(2),
         report_timeout_s=3,
-        callbacks=[HoldsTheDriverUp()],
+        callbacks=[Spy(hold_the_driver_up)],
     )
     assert [result.error for result in grid] == [None, None]
     assert grid[1].metrics["i"] == 1

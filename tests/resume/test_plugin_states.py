@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import CutAfter, Learner, counting, cut, fit, journal_of, newest_state, resume, run_path, virtual_executor
+from kit import CutAfter, Learner, Spy, counting, cut, fit, journal_of, newest_state, resume, run_path, virtual_executor
 
 from minitune import (
     Callback,
@@ -230,11 +230,8 @@ class Ranks(FIFOScheduler):
 def test_a_scheduler_finds_its_trials_again(results: int, save_period: str) -> None:
     cut(counting(3), {"i": 1}, results=results, scheduler=Ranks(), num_samples=3, **ONE_BY_ONE)
 
-    class Look(Callback):
-        def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
-            assert all(trial.last_result["n"] == 3 for trial in trials)
-
-    resume(counting(3), callbacks=[Look()])
+    resume(counting(3), callbacks=[spy := Spy()])
+    assert [trial.last_result["n"] for trial in spy.trials] == [3, 3, 3]
     seen: list[Any] = []
 
     class Keep(Ranks):
@@ -313,17 +310,12 @@ def test_a_resumed_run_has_the_rest_of_its_time(monkeypatch: pytest.MonkeyPatch)
             clock.current.sleep(1)
             report({"n": n})
 
-    class Interrupt(Callback):
-        """Ends the run at once."""
-
-        def on_trial_result(
-            self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
-        ) -> None:
-            if result["n"] == 6:
-                raise KeyboardInterrupt
+    def interrupt(trial: Trial, result: dict[str, Any]) -> None:
+        if result["n"] == 6:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(trainable, callbacks=[Interrupt()], executor=virtual_executor(1), **forever)
+        fit(trainable, callbacks=[Spy(interrupt)], executor=virtual_executor(1), **forever)
     grid = resume(trainable, callbacks=(), executor=virtual_executor(1), **forever)
     assert 4 <= grid[0].metrics["n"] <= 6, "five or six of ten seconds were used up"
 

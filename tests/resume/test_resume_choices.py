@@ -7,12 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import RUN, Learner, counting, cut, fit, journal_of, make_tuner, newest_state, restore, resume, run_path
+from kit import (
+    RUN,
+    EndAfter,
+    Learner,
+    counting,
+    cut,
+    deciding,
+    fit,
+    journal_of,
+    listening,
+    make_tuner,
+    newest_state,
+    restore,
+    resume,
+    run_path,
+)
 
 from minitune import (
-    Callback,
     FIFOScheduler,
-    Stopper,
     Trial,
     TuneError,
     Tuner,
@@ -100,14 +113,10 @@ def test_what_was_begun_anew_can_fail_and_be_cut_short_again() -> None:
 
 def test_unfinished_trials_can_be_left_as_they_are() -> None:
     cut(counting(4), GRID, results=5, max_concurrent_trials=2, num_samples=2)
-    ran: list[Any] = []
-
-    class Watch(Callback):
-        def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-            ran.append(trial.trial_id)
-
+    ran: list[str] = []
+    watch = listening(on_trial_start=lambda trial, **info: ran.append(trial.trial_id))
     known = {record["trial"] for record in journal_of() if record["type"] == "trial"}
-    grid = resume(counting(4), resume_unfinished=False, callbacks=[Watch()])
+    grid = resume(counting(4), resume_unfinished=False, callbacks=[watch])
     assert grid.num_terminated == 6
     assert not known & set(ran)
     assert len(known | set(ran)) == 6, "what had not been drawn yet still runs"
@@ -191,19 +200,7 @@ def test_a_search_is_extended_from_where_the_searcher_was() -> None:
 
 
 def test_a_run_that_its_stopper_had_ended_is_extended_if_that_is_wanted() -> None:
-    class Enough(Stopper):
-        def __init__(self) -> None:
-            self.results = 0
-            self.limit = 2
-
-        def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-            self.results += 1
-            return False
-
-        def stop_all(self) -> bool:
-            return self.results >= self.limit
-
-    first = fit(counting(2), GRID, stop=Enough(), max_concurrent_trials=1)
+    first = fit(counting(2), GRID, stop=EndAfter(2), max_concurrent_trials=1)
     assert len(first) < 3 or first[2].metrics.get("n") is None
     grid = resume(counting(2), add_samples=1, callbacks=())
     assert len(grid) == 6
@@ -274,25 +271,22 @@ def test_run_goes_on_with_the_same_trainable_only() -> None:
 
 
 def test_changes_by_a_scheduler_survive() -> None:
-    class Change(FIFOScheduler):
-        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-            if result["n"] == 1:
-                trial.set_config({**trial.config, "i": 5})
-                trial.set_experiment_tag("changed")
-                tune_controller.set_resources(trial, {"cpu": 2})
-            return self.CONTINUE
+    def change(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+        if result["n"] == 1:
+            trial.set_config({**trial.config, "i": 5})
+            trial.set_experiment_tag("changed")
+            context.set_resources(trial, {"cpu": 2})
+        return "CONTINUE"
 
     def trainable(config: dict[str, Any]) -> None:
         counting(4)(config)
 
-    cut(trainable, {"i": 1}, results=3, scheduler=Change())
+    def see(trial: Trial, **info: Any) -> None:
+        seen.append((trial.config, trial.experiment_tag, trial.resources.required_resources))
+
     seen: list[tuple[Any, ...]] = []
-
-    class Watch(Callback):
-        def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-            seen.append((trial.config, trial.experiment_tag, trial.resources.required_resources))
-
-    grid = resume(trainable, callbacks=[Watch()])
+    cut(trainable, {"i": 1}, results=3, scheduler=deciding(change))
+    grid = resume(trainable, callbacks=[listening(on_trial_start=see)])
     assert seen == [({"i": 5}, "changed", {"CPU": 2})]
     assert grid[0].metrics["experiment_tag"] == "changed"
 
