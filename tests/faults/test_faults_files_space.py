@@ -2,196 +2,148 @@
 
 from __future__ import annotations
 
-import os
+import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import kit
 import pytest
+from kit import live_reports, records_in, restored_state, resume, run_path
 
-SCRIPT = """
-    import json, logging, os, shutil, sys
-    from minitune import RunConfig, TuneConfig, Tuner, grid_search, report
-    from minitune.record import disk
+from minitune import Checkpoint, ResultGrid, TuneError, grid_search, report
+from minitune.record import disk
 
-    logging.basicConfig(format="%(levelname)s %(message)s")
-    STORAGE = os.environ["MINITUNE_STORAGE_PATH"]
-    RUN = os.path.join(STORAGE, "run")
-    FILLER = os.path.join(STORAGE, "filler")
+pytestmark = pytest.mark.usefixtures("hurried")
 
-    def fill():
-        with open(FILLER, "wb", buffering=0) as file:
-            for size in (1 << 16, 4096, 512, 1):
-                try:
-                    while True:
-                        file.write(bytes(size))
-                except OSError:
-                    pass
-
-    def trainable(config):
-        for n in range(1, 31):
-            if config["x"] == 2 and n == 3 and os.environ.get("FILL"):
-                fill()
-            if config["x"] == 2 and n == int(os.environ.get("FREE_AT", 0)):
-                os.remove(FILLER)
-            report({"n": n, "text": "x" * int(os.environ.get("TEXT", 300))})
-
-    def fit(**tune):
-        return Tuner(
-            trainable,
-            param_space={"x": grid_search([1, 2, 3, 4])},
-            tune_config=TuneConfig(executor="inline", max_concurrent_trials=1, **tune),
-            run_config=RunConfig(name="run", verbose=0, durability=os.environ.get("DURABILITY", "batched")),
-        ).fit()
-
-    def resume():
-        return Tuner.restore(RUN, trainable).fit()
-
-    def check(grid):
-        assert grid.num_terminated == 4, grid
-        assert not os.path.exists(os.path.join(RUN, "reserve"))
-        with open(os.path.join(RUN, "journal")) as file:
-            records = [json.loads(line[9:]) for line in file]
-        for result in grid:
-            own = [r for r in records if r.get("trial") == result.metrics["trial_id"]]
-            reported = [r["metrics"]["n"] for r in own if r["type"] == "result"]
-            assert reported[-30:] == list(range(1, 31))
-            with open(os.path.join(result.path, "result.json")) as file:
-                assert [json.loads(line)["n"] for line in file] == reported
-            with open(os.path.join(result.path, "progress.csv")) as file:
-                assert len(file.readlines()) == len(reported) + 1
-"""
+SPACE = {"x": grid_search([1, 2, 3, 4])}
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 600 kB in memory."""
+def small_disk(storage_of_its_own: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file system of 600 kB in memory, on which the run lies."""
     directory = tmp_path / "small"
     directory.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=600k", "none", str(directory)]
     if not sys.platform.startswith("linux") or subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("only an administrator of a Linux system can mount a small disk")
+    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(directory))
     yield directory
     subprocess.run(["umount", str(directory)], check=True)
 
 
-def run(script: Any, source: str, disk: Path, **environment: str) -> tuple[int, str, str]:
-    process = script.start(SCRIPT + source, MINITUNE_STORAGE_PATH=str(disk), **environment)
-    stdout, stderr = script.finish(process)
-    return process.returncode, stdout, stderr
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run does not wait long for space."""
+    monkeypatch.setattr(disk, "PATIENCE_S", 0.5)
 
 
-def test_the_run_ends_in_order_and_goes_on_when_there_is_space(script: Any, small_disk: Path) -> None:
-    code, stdout, stderr = run(
-        script,
-        """
-    disk.PATIENCE_S, disk.RETRY_S = 0.5, 0.1
-    grid = fit()
-    print(grid.interrupted, grid.num_errors, len(grid))
-    """,
-        small_disk,
-        FILL="1",
-    )
-    assert code == 0, stderr
-    assert stdout.split()[:2] == ["True", "0"]
-    assert f"no space is left at {small_disk}/run (0 bytes free): no new trials are started" in stderr
-    assert f"resume it with Tuner.restore('{small_disk}/run', trainable).fit()" in stderr
-    assert "result.json could not be written (No space left on device)" in stderr
-
-    code, stdout, stderr = run(script, "    resume()\n", small_disk)
-    assert code == 1
-    assert "free some space" in stderr, "a disk that is still full is named at once"
-
-    (small_disk / "filler").unlink()
-    code, _, stderr = run(script, "    check(resume())\n", small_disk)
-    assert code == 0, stderr
+def filler() -> Path:
+    return run_path().parent / "filler"
 
 
-def test_a_run_that_finds_space_in_time_goes_on(script: Any, small_disk: Path) -> None:
-    code, _, stderr = run(
-        script,
-        """
-    disk.RETRY_S = 0.05
-    grid = fit()
-    assert not grid.interrupted and grid.num_terminated == 4
-    check(resume())
-    """,
-        small_disk,
-        FILL="1",
-        FREE_AT="8",
-    )
-    assert code == 0, stderr
-    assert "there is space again" in stderr
+def fill() -> None:
+    with filler().open("wb", buffering=0) as file:
+        for size in (1 << 16, 4096, 512, 1):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                pass
 
 
-def test_trials_that_fail_for_want_of_space_are_not_to_blame(script: Any, small_disk: Path) -> None:
-    source = """
-    import tempfile
-    from minitune import Checkpoint, get_checkpoint
-    disk.PATIENCE_S, disk.RETRY_S = 0.5, 0.1
+def reporting(fill_at: int = 0, free_at: int = 0, size: int = 300) -> Any:
+    """A function that reports 30 texts; its second trial fills the disk, and makes room again, at these reports."""
 
-    def trainable(config):
-        checkpoint = get_checkpoint()
-        done = int(open(os.path.join(checkpoint.path, "n")).read()) if checkpoint else 0
-        for n in range(done + 1, 6):
+    def trainable(config: dict[str, Any]) -> None:
+        for n in range(1, 31):
+            if config["x"] == 2 and n == fill_at:
+                fill()
+            if config["x"] == 2 and n == free_at:
+                filler().unlink()
+            report({"n": n, "text": "x" * size})
+
+    return trainable
+
+
+def fit(trainable: Any) -> ResultGrid:
+    return kit.fit(trainable, SPACE, max_concurrent_trials=1)
+
+
+def check(grid: ResultGrid) -> None:
+    assert grid.num_terminated == 4, grid
+    assert not (run_path() / "reserve").exists()
+    records = records_in(run_path() / "journal")
+    live = live_reports(records)
+    for result in grid:
+        trial_id = result.metrics["trial_id"]
+        assert [metrics["n"] for metrics in live[trial_id]] == list(range(1, 31))
+        recorded = [r["metrics"]["n"] for r in records if r["type"] == "result" and r["trial"] == trial_id]
+        lines = Path(result.path, "result.json").read_text().splitlines()
+        assert [json.loads(line)["n"] for line in lines] == recorded
+        assert len(Path(result.path, "progress.csv").read_text().splitlines()) == len(recorded) + 1
+
+
+def test_the_run_ends_in_order_and_goes_on_when_there_is_space(
+    small_disk: Path, impatient: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    grid = fit(reporting(fill_at=3))
+    assert (grid.interrupted, grid.num_errors) == (True, 0)
+    assert f"no space is left at {small_disk}/run (0 bytes free): no new trials are started" in caplog.text
+    assert f"resume it with Tuner.restore('{small_disk}/run', trainable).fit()" in caplog.text
+    assert "result.json could not be written (No space left on device)" in caplog.text
+    with pytest.raises(TuneError, match="free some space"):  # a disk that is still full is named at once
+        resume(reporting())
+    filler().unlink()
+    check(resume(reporting()))
+
+
+def test_a_run_that_finds_space_in_time_goes_on(small_disk: Path, caplog: pytest.LogCaptureFixture) -> None:
+    grid = fit(reporting(fill_at=3, free_at=8))
+    assert not grid.interrupted
+    assert grid.num_terminated == 4
+    assert "there is space again" in caplog.text
+    check(resume(reporting()))
+
+
+def test_trials_that_fail_for_want_of_space_are_not_to_blame(
+    small_disk: Path, impatient: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        for n in range(restored_state() + 1, 6):
             with tempfile.TemporaryDirectory() as directory:
-                with open(os.path.join(directory, "n"), "w") as file:
-                    file.write(str(n))
-                with open(os.path.join(directory, "weights"), "wb") as file:
-                    file.write(bytes(40_000))
+                Path(directory, "state").write_text(str(n))
+                Path(directory, "weights").write_bytes(bytes(40_000))
                 report({"n": n}, checkpoint=Checkpoint.from_directory(directory))
-    """
-    code, stdout, stderr = run(
-        script, source + "grid = fit()\n    print(grid.interrupted, grid.num_errors)\n", small_disk
-    )
-    assert code == 0, stderr
-    assert stdout.split() == ["True", "0"]
-    assert "failed while no space is left at" in stderr
+
+    grid = fit(trainable)
+    assert (grid.interrupted, grid.num_errors) == (True, 0)
+    assert "failed while no space is left at" in caplog.text
     subprocess.run(["mount", "-o", "remount,size=3m", str(small_disk)], check=True)
-    code, _, stderr = run(
-        script,
-        source
-        + """
-    grid = resume()
-    assert grid.num_terminated == 4 and grid.num_errors == 0, grid
+    grid = resume(trainable)
+    assert (grid.num_terminated, grid.num_errors) == (4, 0)
     assert [[row["n"] for row in result.get_rows()] for result in grid] == [[1, 2, 3, 4, 5]] * 4
-    """,
-        small_disk,
-    )
-    assert code == 0, stderr
 
 
-def test_a_full_disk_at_the_start_is_an_error_before_any_trial(script: Any, small_disk: Path) -> None:
-    code, _, stderr = run(
-        script,
-        """
+def test_a_full_disk_at_the_start_is_an_error_before_any_trial(small_disk: Path) -> None:
     fill()
-    with open(FILLER, "r+b") as file:
-        file.truncate(os.path.getsize(FILLER) - 16384)
-    fit()
-    """,
-        small_disk,
-    )
-    assert code == 1
-    assert f"bytes cannot be reserved in {small_disk}/run" in stderr
-    assert "free some space, or choose another storage_path" in stderr
+    with filler().open("r+b") as file:
+        file.truncate(filler().stat().st_size - 16384)
+    with pytest.raises(TuneError, match=f"bytes cannot be reserved in {small_disk}/run") as caught:
+        fit(reporting())
+    assert "free some space, or choose another storage_path" in str(caught.value)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no limit on the size of files")
-def test_a_limit_on_the_size_of_files_ends_the_run_with_its_name_and_loses_nothing(script: Any) -> None:
-    code, _, stderr = run(
-        script,
-        """
-    import resource
-    resource.setrlimit(resource.RLIMIT_FSIZE, (80_000, resource.RLIM_INFINITY))
-    fit()
-    """,
-        script.storage,
-        TEXT="1000",
-    )
-    assert code == 1
-    assert "journal could not be written: File too large (EFBIG)" in stderr
-    code, _, stderr = run(script, "    check(resume())\n", script.storage, TEXT="1000")
-    assert code == 0, stderr
+def test_a_limit_on_the_size_of_files_ends_the_run_with_its_name_and_loses_nothing() -> None:
+    resource = pytest.importorskip("resource", reason="Windows has no limit on the size of files")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (80_000, before[1]))
+    try:
+        with pytest.raises(TuneError, match=r"journal could not be written: File too large \(EFBIG\)"):
+            fit(reporting(size=1000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    check(resume(reporting(size=1000)))

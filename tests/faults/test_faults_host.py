@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
+import subprocess
 import sys
 import textwrap
+import time
+from pathlib import Path
 
 import pytest
-from kit import PRELUDE, control_group, fake_nvidia_smi
+from kit import PRELUDE, control_group, fake_nvidia_smi, fit, journal_of
+
+from minitune import grid_search, report, with_resources
 
 
 def test_fewer_processes_than_trials_are_waited_for_and_said_once(script):
@@ -40,15 +44,15 @@ def test_fewer_processes_than_trials_are_waited_for_and_said_once(script):
     assert stderr.count("could not start a process") == 1
 
 
-def test_a_device_is_not_given_away_while_its_last_user_unwinds(script):
-    command = fake_nvidia_smi(script.directory / "bin", "echo 'GPU 0: Fake (UUID: GPU-0)'")
-    stdout = script.run(
-        PRELUDE
-        + """
+def test_a_device_is_not_given_away_while_its_last_user_unwinds(tmp_path, monkeypatch):
+    command = fake_nvidia_smi(tmp_path / "bin", "echo 'GPU 0: Fake (UUID: GPU-0)'")
+    monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("MINITUNE_NUM_GPUS")
+    place = tmp_path / "holder"
+
     def trainable(config):
-        place = os.path.join(sys.argv[1], "holder")
-        alone = not os.path.exists(place)
-        open(place, "w").close()
+        alone = not place.exists()
+        place.touch()
         if config["x"] == 0:  # its child goes on for a while, too
             subprocess.Popen(["sh", "-c", f"trap '' TERM; sleep 600; rm {place}"], start_new_session=True)
         try:
@@ -56,42 +60,31 @@ def test_a_device_is_not_given_away_while_its_last_user_unwinds(script):
                 report({"i": i, "alone": alone, "device": os.environ["CUDA_VISIBLE_DEVICES"]})
         finally:
             time.sleep(0.4)
-            os.remove(place)
+            place.unlink()
 
-    results = fit(with_resources(trainable, {"cpu": 1, "gpu": 1}), range(3), stop={"i": 2})
-    print(json.dumps([[r.metrics["device"], r.metrics["alone"]] for r in results]))
-    journal = os.path.join(results.experiment_path, "journal")
-    print(sum('"the worker is ready on GPU 0"' in line for line in open(journal)))
-    """,
-        str(script.directory),
-        PATH=f"{command.parent}{os.pathsep}{os.environ['PATH']}",
-        MINITUNE_NUM_CPUS="8",
-        MINITUNE_NUM_GPUS=None,
-    )
-    devices, ready = stdout.splitlines()
-    assert json.loads(devices) == [["0", True]] * 3
-    assert ready == "3", "which device a trial had is on record"
+    one_each = with_resources(trainable, {"cpu": 1, "gpu": 1})
+    grid = fit(one_each, {"x": grid_search([0, 1, 2])}, executor="local", stop={"i": 2})
+    assert [(result.metrics["device"], result.metrics["alone"]) for result in grid] == [("0", True)] * 3
+    ready = [record for record in journal_of() if record.get("cause") == "the worker is ready on GPU 0"]
+    assert len(ready) == 3, "which device a trial had is on record"
 
 
-def test_two_hundred_trials_at_a_time(script):
+def test_two_hundred_trials_at_a_time(monkeypatch):
     """All of the first two hundred have to be there before any of them goes on; more wait behind them."""
-    stdout = script.run(
-        PRELUDE
-        + """
+    monkeypatch.setenv("MINITUNE_NUM_CPUS", "200")
+
     def trainable(config):
         if config["x"] < 200:
-            os.makedirs("../here", exist_ok=True)
-            open(f"../here/{config['x']}", "w").close()
-            while len(os.listdir("../here")) < 200:
+            here = Path("../here")
+            here.mkdir(exist_ok=True)
+            (here / str(config["x"])).touch()
+            while len(os.listdir(here)) < 200:
                 time.sleep(0.1)
         report({"x": config["x"]})
 
-    results = fit(trainable, range(220))
-    print([r.metrics["x"] for r in results] == list(range(220)), results.num_errors)
-    """,
-        MINITUNE_NUM_CPUS="200",
-    )
-    assert stdout == "True 0\n"
+    grid = fit(trainable, {"x": grid_search(list(range(220)))}, executor="local")
+    assert [result.metrics["x"] for result in grid] == list(range(220))
+    assert not grid.errors
 
 
 def test_a_home_a_temporary_directory_and_shared_memory_that_cannot_be_used(script):

@@ -8,9 +8,9 @@ import sys
 from typing import Any
 
 import pytest
-from kit import PRELUDE, fit, is_gone
+from kit import PRELUDE, fit, is_gone, report_state, run_path
 
-from minitune import report
+from minitune import get_checkpoint, grid_search, report, sample_from
 
 MATRIX = (
     PRELUDE
@@ -107,71 +107,55 @@ def test_a_result_that_only_the_record_cannot_hold_is_on_record_as_text(script):
 # -- too large ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_report_that_is_too_large_is_refused_where_it_is_made(script):
-    """Three gigabytes take none: they are zeros that no one has touched, and are counted, not copied."""
-    stdout = script.run(
-        PRELUDE
-        + """
-    MB = 2**20
-    KINDS = [lambda: "x" * (100 * MB), lambda: bytes(3072 * MB), lambda: {"a": [bytes(40 * MB), bytes(40 * MB)]}]
+MB = 2**20
+TOO_LARGE = {
+    "104.9 MB": lambda: "x" * (100 * MB),
+    "3221.2 MB": lambda: bytes(3072 * MB),
+    "83.9 MB": lambda: {"a": [bytes(40 * MB), bytes(40 * MB)]},
+}
 
-    def trainable(config):
+
+def test_a_report_that_is_too_large_is_refused_where_it_is_made() -> None:
+    """Three gigabytes take none: they are zeros that no one has touched, and are counted, not copied."""
+
+    def trainable(config: dict[str, Any]) -> None:
+        import resource
+
         resource.setrlimit(resource.RLIMIT_AS, (4096 * MB, 4096 * MB))
         try:
-            report({"fine": 1, "y": KINDS[config["kind"]]()})
+            report({"fine": 1, "y": TOO_LARGE[config["size"]]()})
         except ValueError as error:
             report({"caught": str(error)})
-        report({"z": KINDS[config["kind"]]()})
+        report({"z": TOO_LARGE[config["size"]]()})
 
-    results = Tuner(trainable, param_space={"kind": grid_search([0, 1, 2])}, run_config=RunConfig(verbose=0)).fit()
-    print(json.dumps([[r.metrics.get("caught"), isinstance(r.error, ValueError), str(r.error)] for r in results]))
-    """
-    )
-    sizes = ("104.9 MB", "3221.2 MB", "83.9 MB")
-    for (caught, is_value_error, error), size in zip(json.loads(stdout), sizes, strict=True):
-        assert is_value_error, error
-        assert caught == error.splitlines()[-1].partition(": ")[2].replace("'z'", "'y'")
-        for text in (size, "at most 64 MB", "checkpoint"):
+    for result in fit(trainable, {"size": grid_search(list(TOO_LARGE))}, executor="local"):
+        assert isinstance(result.error, ValueError)
+        caught = result.metrics["caught"]
+        assert caught == str(result.error).splitlines()[-1].partition(": ")[2].replace("'z'", "'y'")
+        for text in (result.config["size"], "at most 64 MB", "checkpoint"):
             assert text in caught
-        assert 'report({"z": KINDS[config["kind"]]()})' in error
+        assert 'report({"z": TOO_LARGE[config["size"]]()})' in str(result.error)
 
 
-def test_a_report_just_below_the_limit_arrives(script):
-    stdout = script.run(
-        PRELUDE
-        + """
-    def trainable(config):
-        return {"y": bytes(63_900_000), "n": [1.5] * 1000}
-
-    [result] = Tuner(trainable, run_config=RunConfig(verbose=0)).fit()
-    print(result.error, len(result.metrics["y"]))
-    """
-    )
-    assert stdout == "None 63900000\n"
+def test_a_report_just_below_the_limit_arrives() -> None:
+    (result,) = fit(lambda config: {"y": bytes(63_900_000), "n": [1.5] * 1000}, executor="local")
+    assert (result.error, len(result.metrics["y"])) == (None, 63_900_000)
 
 
-def test_a_configuration_may_be_larger_than_a_message(script):
+@pytest.mark.usefixtures("one_cpu")
+def test_a_configuration_may_be_larger_than_a_message() -> None:
     """It goes by file, which is gone with the trial, also where a retry restores and where workers are used again."""
-    stdout = script.run(
-        PRELUDE
-        + """
-    def trainable(config):
+
+    def trainable(config: dict[str, Any]) -> dict[str, int]:
         if get_checkpoint() is None and config["x"] == 1:
-            directory = tempfile.mkdtemp(dir=".")
-            report({"y": 1}, checkpoint=Checkpoint.from_directory(directory))
+            report_state(1, {"y": 1})
             raise ValueError("once")
         return {"y": len(config["data"])}
 
-    space = {"x": grid_search([0, 1]), "data": sample_from(lambda config: bytes(68 * 2**20 if config["x"] else 10))}
-    run = RunConfig(name="run", verbose=0, failure_config=FailureConfig(max_failures=1))
-    results = Tuner(trainable, param_space=space, run_config=run, tune_config=TuneConfig(reuse_actors=True)).fit()
-    print([[r.error, r.metrics["y"]] for r in results])
-    """,
-        MINITUNE_NUM_CPUS="1",
-    )
-    large = 68 * 2**20
-    assert stdout == f"{[[None, 10], [None, large]]}\n"
-    assert not (script.storage / "run" / "shared").exists()
+    space = {"x": grid_search([0, 1]), "data": sample_from(lambda config: bytes(68 * MB if config["x"] else 10))}
+    grid = fit(trainable, space, executor="local", max_failures=1, reuse_actors=True)
+    assert [(result.error, result.metrics["y"]) for result in grid] == [(None, 10), (None, 68 * MB)]
+    assert not (run_path() / "shared").exists()
 
 
 LARGE_CONFIGURATION = (

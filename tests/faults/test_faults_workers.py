@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from kit import PRELUDE, SavedCounter, control_group, fit, is_gone, journal_of, restore
 
-from minitune import Trainable, get_context
-from minitune.error import WorkerStartError
+from minitune import Trainable, get_context, grid_search, report
+from minitune.error import CrashLoopError, WorkerStartError
 
 # -- in the midst of a message -----------------------------------------------------------------------------------------
 
@@ -83,17 +83,17 @@ def test_half_a_report_does_not_count_and_delays_no_one_else(script, number):
 # -- signals and memory ------------------------------------------------------------------------------------------------
 
 
-def test_no_memory_is_an_ordinary_error_and_costs_the_worker(script):
-    stdout = script.run(PRELUDE + """
-    def limit(more_bytes):
-        with open("/proc/self/statm") as file:
-            used = int(file.read().split()[0]) * resource.getpagesize()
+def test_no_memory_is_an_ordinary_error_and_costs_the_worker() -> None:
+    def limit(more_bytes: int) -> None:
+        import resource
+
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + more_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
-    def take_too_much():
+    def take_too_much() -> bytes:
         return bytes(2 * 10**9)
 
-    def trainable(config):
+    def trainable(config: dict[str, Any]) -> None:
         report({"pid": os.getpid()})
         if config["x"] == "own":
             limit(50_000_000)
@@ -103,16 +103,14 @@ def test_no_memory_is_an_ordinary_error_and_costs_the_worker(script):
             limit(20_000_000)
             report({"pid": os.getpid(), "blob": blob})
 
-    results = fit(trainable, ["own", "report", "last"], reuse_actors=True, max_concurrent_trials=1)
-    print(json.dumps([[r.metrics["pid"], isinstance(r.error, MemoryError), str(r.error)] for r in results]))
-    """)  # fmt: skip
-    own, in_report, last = json.loads(stdout)
-    assert own[1]
-    assert "in take_too_much" in own[2]
-    assert in_report[1]
-    assert "not enough memory to send" in in_report[2]
-    assert last[2] == "None"
-    assert len({own[0], in_report[0], last[0]}) == 3, "no worker is used again"
+    space = {"x": grid_search(["own", "report", "last"])}
+    own, in_report, last = grid = fit(trainable, space, executor="local", reuse_actors=True, max_concurrent_trials=1)
+    assert isinstance(own.error, MemoryError)
+    assert "in take_too_much" in str(own.error)
+    assert isinstance(in_report.error, MemoryError)
+    assert "not enough memory to send" in str(in_report.error)
+    assert last.error is None
+    assert len({result.metrics["pid"] for result in grid}) == 3, "no worker is used again"
 
 
 def test_death_for_lack_of_memory_is_told_by_what_the_kernel_says(script):
@@ -232,25 +230,14 @@ def test_a_setup_that_fails_counts_like_any_failure() -> None:
 # -- over and over -----------------------------------------------------------------------------------------------------
 
 
-def test_trials_that_die_at_once_and_for_ever_end_the_run_by_the_cause_they_share(script):
-    process = script.start(
-        PRELUDE
-        + """
-    from minitune.execution import failure as setbacks
-    setbacks._RESTS_S = (0.0, 0.1)
-
-    def trainable(config):
-        os._exit(7)
-
-    fit(trainable, list(range(50)), max_failures=-1)
-    """,
-        MINITUNE_NUM_CPUS="50",
-    )
-    _, stderr = script.finish(process)
-    assert process.returncode == 1
-    last = stderr.splitlines()[-1]
-    assert re.search(r"CrashLoopError: trials were restarted 101 times within \d+ s", last), stderr[-2000:]
-    assert "the worker died: exit code 7" in last
+def test_trials_that_die_at_once_and_for_ever_end_the_run_by_the_cause_they_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MINITUNE_NUM_CPUS", "50")
+    monkeypatch.setattr("minitune.execution.failure._RESTS_S", (0.0, 0.1))
+    with pytest.raises(CrashLoopError, match=r"^trials were restarted 101 times within \d+ s") as caught:
+        fit(lambda config: os._exit(7), num_samples=50, executor="local", max_failures=-1)
+    assert "the worker died: exit code 7" in str(caught.value)
 
 
 def test_what_cannot_be_killed_is_named_and_keeps_its_resources(script):
