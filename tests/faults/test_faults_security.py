@@ -10,14 +10,14 @@ from typing import Any
 import kit
 import psutil
 import pytest
+from kit import RUN, fit, restore
 
-from minitune import ResultGrid, RunConfig, TuneConfig, Tuner, choice, report
+from minitune import Trainable, choice, report
+from minitune.error import UntrustedStateError
 
 PRELUDE = (
     kit.PRELUDE
     + """
-    from minitune.error import UntrustedStateError
-
     path = os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")
 """
 )
@@ -127,30 +127,16 @@ def test_what_others_could_have_written_is_not_unpickled(script, hostile):
     run = script.storage / "run"
     (run / "searcher-state-000000000001.pkl").touch()
     (run / "objects" / "x.pkl").touch()
-    trial = next(run.glob("Steps_*")).name
-    places = [".", "tuner.pkl", "journal", "searcher-state-000000000001.pkl", "objects", "objects/x.pkl", trial]
-    source = (
-        PRELUDE
-        + """
-    class Steps(Trainable):
-        pass
-
-    for place in sys.argv[1:]:
-        target = os.path.normpath(os.path.join(path, place))
-        mode = os.stat(target).st_mode
-        os.chmod(target, mode | 0o002)
-        try:
-            Tuner.restore(path, Steps).fit()
-        except UntrustedStateError as error:
-            print(json.dumps([target, f"mode {mode & 0o777 | 0o002:04o}", str(error)]))
-        os.chmod(target, mode)
-    """
-    )
-    refusals = [json.loads(line) for line in script.run(source, *places).splitlines()]
-    assert len(refusals) == len(places)
-    for target, mode, text in refusals:
-        for part in (target, mode, "every user can write", "owner", "chmod"):
-            assert part in text
+    trial = next(run.glob("Steps_*"))
+    names = ("", "tuner.pkl", "journal", "searcher-state-000000000001.pkl", "objects", "objects/x.pkl", trial.name)
+    for target in [run / name for name in names]:
+        mode = target.stat().st_mode & 0o777
+        target.chmod(mode | 0o002)
+        with pytest.raises(UntrustedStateError) as caught:
+            restore(type("Steps", (Trainable,), {}), path=run).fit()
+        for part in (str(target), f"mode {mode | 0o002:04o}", "every user can write", "owner", "chmod"):
+            assert part in str(caught.value)
+        target.chmod(mode)
     assert not hostile.exists()
 
 
@@ -169,16 +155,6 @@ def trainable(config: dict[str, Any]) -> None:
     report({"y": 1})
 
 
-def tuner(storage: Path, name: str = "run", **options: Any) -> Tuner:
-    """A Tuner of one trial, without processes."""
-    return Tuner(
-        trainable,
-        param_space=options.pop("space", {}),
-        tune_config=TuneConfig(executor="inline", **options),
-        run_config=RunConfig(name=name, storage_path=str(storage), verbose=0),
-    )
-
-
 REFUSALS = {"run": "the run's name", "trial": "a trial's name", "directory": r"the directory's name of trial \w+"}
 
 
@@ -190,22 +166,20 @@ def test_hostile_names_are_refused_and_lead_nowhere(tmp_path: Path, what: str, n
     creators = {"trial": "trial_name_creator", "directory": "trial_dirname_creator"}
     options = {creators[what]: lambda trial: name} if what in creators else {}
 
-    def fit() -> ResultGrid:
-        return tuner(storage, name if what == "run" else "run", **options).fit()
-
+    settings = {"storage_path": storage, "name": name if what == "run" else RUN, **options}
     if (what == "trial" and name in NO_PATHS) or (what == "run" and not name):
-        assert not fit().errors
+        assert not fit(trainable, **settings).errors
     else:
         with pytest.raises(ValueError, match=f"^{REFUSALS[what]} must "):
-            fit()
+            fit(trainable, **settings)
         assert [path for path in storage.glob("*/*") if path.is_dir()] == []
     outside = {path for path in tmp_path.rglob("*") if storage not in path.parents}
     assert outside == {storage.parent, storage}
     assert what == "run" or {path.name for path in storage.iterdir()} == {"run"}
 
 
-def test_names_that_differ_in_case_only_are_two_runs_or_have_a_suffix(tmp_path: Path) -> None:
-    paths = {tuner(tmp_path, name).fit().experiment_path for name in ("Name", "name", "name")}
+def test_names_that_differ_in_case_only_are_two_runs_or_have_a_suffix() -> None:
+    paths = {fit(trainable, name=name).experiment_path for name in ("Name", "name", "name")}
     assert len(paths) == 3
     assert all((Path(path) / "journal").is_file() for path in paths)
 
@@ -253,9 +227,9 @@ class Unprintable:
     __repr__ = __str__
 
 
-def test_values_without_a_text_have_names_all_the_same(tmp_path: Path) -> None:
+def test_values_without_a_text_have_names_all_the_same() -> None:
     for number, value in enumerate([10**5000, Unprintable(), "x" * 10**6, {1: {2: [3] * 10**5}}]):
-        [result] = tuner(tmp_path, f"run{number}", space={"value": choice([value])}).fit()
+        [result] = fit(trainable, {"value": choice([value])}, name=f"run{number}")
         assert result.error is None
         assert result.metrics["y"] == 1
         assert len(Path(result.path).name) < 200

@@ -14,28 +14,12 @@ hypothesis = pytest.importorskip("hypothesis")
 
 from hypothesis import given, settings  # noqa: E402  # only where it is there
 from hypothesis import strategies as st  # noqa: E402
+from kit import fit  # noqa: E402
 
-from minitune import RunConfig, TuneConfig, Tuner, choice, report  # noqa: E402
+from minitune import choice, report  # noqa: E402
 
 _PIECES = [
-    "..",
-    ".",
-    "/",
-    "\\",
-    "~",
-    "$HOME",
-    "CON",
-    "nul",
-    "\0",
-    "\n",
-    "\r",
-    " ",
-    "-",
-    "a",
-    "ü",
-    "\ud800",
-    "\u2028",
-    ":",
+    *("..", ".", "/", "\\", "~", "$HOME", "CON", "nul", "\0", "\n", "\r", " ", "-", "a", "ü", "\ud800", "\u2028", ":")
 ]
 _names = st.one_of(st.lists(st.sampled_from(_PIECES), max_size=8).map("".join), st.text(max_size=300))
 _values = st.one_of(_names, st.binary(max_size=20), st.floats(), st.integers(), st.none(), st.lists(_names, max_size=3))
@@ -52,18 +36,15 @@ def test_nothing_lies_outside(run: str, trial: str, directory: str, key: str, va
     with tempfile.TemporaryDirectory(prefix="names-") as top:
         storage = os.path.join(top, "deep", "er")
         os.makedirs(storage)
-        plain: dict[str, Any] = {"executor": "inline"}
-        attempts = [
-            (run, plain, {}),
-            ("run1", {**plain, "trial_name_creator": lambda _: trial}, {}),
-            ("run2", {**plain, "trial_dirname_creator": lambda _: directory}, {}),
-            ("run3", plain, {key: choice([value])}),
+        attempts: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+            (run, {}, {}),
+            ("run1", {"trial_name_creator": lambda _: trial}, {}),
+            ("run2", {"trial_dirname_creator": lambda _: directory}, {}),
+            ("run3", {}, {key: choice([value])}),
         ]
         for name, options, space in attempts:
             try:
-                run_config, tune_config = RunConfig(name=name, storage_path=storage, verbose=0), TuneConfig(**options)
-                tuner = Tuner(_trainable, param_space=space, tune_config=tune_config, run_config=run_config)
-                [result] = tuner.fit()
+                [result] = fit(_trainable, space, name=name, storage_path=storage, **options)
             except ValueError as error:
                 assert "must" in str(error)  # noqa: PT017  # to be refused is as good
                 assert not space, "a value is never refused"
