@@ -32,9 +32,7 @@ from kit import (
 )
 
 from minitune import (
-    RunConfig,
     Trial,
-    Tuner,
     choice,
     get_context,
     grid_search,
@@ -288,10 +286,7 @@ def test_two_default_names_of_one_second_are_no_cause_for_a_warning(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MINITUNE_DISABLE_DATED_SUBDIR", "1")
-    tuner = make_tuner(report_n(1))
-    grids = [
-        Tuner(report_n(1), tune_config=tuner._plan.tune_config, run_config=RunConfig(verbose=0)).fit() for _ in "12"
-    ]
+    grids = [fit(report_n(1), name=None) for _ in "12"]
     assert grids[1].experiment_path == f"{grids[0].experiment_path}_1"
     assert "a run is already at" not in "".join(r.message for r in caplog.records if r.levelname == "WARNING")
 

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from kit import EndAfter, SavedCounter, counting, fit, report_n, resume, run_path, virtual_executor
+from kit import EndAfter, SavedCounter, counting, fit, report_n, restore, resume, virtual_executor
 
 from minitune import (
     ASHAScheduler,
@@ -16,7 +16,6 @@ from minitune import (
     Stopper,
     Trial,
     TuneError,
-    Tuner,
     grid_search,
     report,
     uniform,
@@ -156,7 +155,7 @@ def test_a_metric_that_no_trial_has_ever_reported_ends_the_run_at_the_second_fai
     with pytest.raises(TuneError, match=NEVER_REPORTED + re.escape(hint)) as caught:
         fit(sometimes, {"good": grid_search([False] * 9)}, max_failures=num_retries, **ONE_BY_ONE)
     assert isinstance(caught.value, ValueError)  # what Ray Tune's searchers and schedulers raise
-    results = Tuner.restore(str(run_path()), sometimes).get_results()
+    results = restore(sometimes).get_results()
     assert [type(result.error).__name__ for result in results if result.error] == ["TrialError"] * 2
 
 

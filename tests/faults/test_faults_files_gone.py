@@ -15,7 +15,7 @@ import kit
 import pytest
 from kit import RUN, SavedCounter, live_reports, report_state, restored_state, run_path
 
-from minitune import ResultGrid, RunConfig, TuneError, Tuner, grid_search, report
+from minitune import ResultGrid, TuneError, Tuner, grid_search, report
 from minitune.error import RunLockedError
 from minitune.record import disk, journal
 
@@ -84,7 +84,7 @@ def check_resumed(trainable: Any, path: Path) -> None:
     """The run goes on, and nothing was lost, done twice or blamed on a trial."""
     records = list(journal.read(path / "journal"))
     assert not [record for record in records if record.get("status") == "ERROR"]
-    grid = Tuner.restore(str(path), trainable, run_config=RunConfig(name=RUN, verbose=0)).fit()
+    grid = kit.resume(trainable, path=path, callbacks=())
     assert grid.num_terminated == 4, grid.errors
     for reports in live_reports(journal.read(path / "journal")).values():
         assert [metrics["n"] for metrics in reports] == list(range(1, REPORTS + 1))

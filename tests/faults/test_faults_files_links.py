@@ -21,11 +21,8 @@ from minitune import (
     Callback,
     Checkpoint,
     ResultGrid,
-    RunConfig,
     Trial,
-    TuneConfig,
     TuneError,
-    Tuner,
     get_checkpoint,
     get_context,
     grid_search,
@@ -161,9 +158,8 @@ def test_a_run_does_not_begin_through_links_in_its_directory(name: str, executor
     before = tree(outside)
     run_path().mkdir(parents=True)
     (run_path() / name).symlink_to(outside)
-    tuner = Tuner(function, tune_config=TuneConfig(executor=executor), run_config=RunConfig(name=RUN, verbose=0))
     with pytest.raises((TuneError, OSError), match=f"{run_path()}/{name} is a symbolic link"):
-        tuner.fit()
+        kit.fit(function, executor=executor)
     assert tree(outside) == before
 
 
@@ -204,7 +200,7 @@ def test_a_resume_mends_no_file_through_a_link(name: str, outside: Path, caplog:
         plant(directory if name == "." else directory / name, outside if name == "." else outside / "file")
     before = tree(outside)
 
-    grid = Tuner.restore(str(run_path()), function, run_config=RunConfig(verbose=0)).fit()
+    grid = kit.resume(function, callbacks=())
 
     assert tree(outside) == before
     assert grid[0].error is grid[1].error is None
@@ -217,38 +213,25 @@ def test_a_resume_mends_no_file_through_a_link(name: str, outside: Path, caplog:
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs")
 @pytest.mark.parametrize(("name", "kind"), [("stdout", "a symbolic link"), ("stderr", "a FIFO")])
-def test_a_workers_output_goes_through_no_link_and_waits_for_no_one(
-    script: Any, outside: Path, name: str, kind: str
-) -> None:
+def test_a_workers_output_goes_through_no_link_and_waits_for_no_one(outside: Path, name: str, kind: str) -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        print("printed")
+        path = Path(get_context().get_trial_dir(), name)
+        if config["x"] == CHOSEN:
+            path.unlink()
+            if kind == "a FIFO":
+                os.mkfifo(path)
+            else:
+                path.symlink_to(outside / "file")
+            os._exit(1)
+        report({"n": 5})
+
     before = tree(outside)
-    found = json.loads(
-        script.run(
-            f"""
-            import json, os
-            from minitune import FailureConfig, RunConfig, TuneConfig, Tuner, get_context, grid_search, report
-
-            def trainable(config):
-                print("printed")
-                path = os.path.join(get_context().get_trial_dir(), {name!r})
-                if config["x"] == {CHOSEN}:
-                    os.unlink(path)
-                    os.mkfifo(path) if {kind!r} == "a FIFO" else os.symlink({str(outside / "file")!r}, path)
-                    os._exit(1)
-                report({{"n": 4}})
-
-            grid = Tuner(
-                trainable,
-                param_space={{"x": grid_search([0, {CHOSEN}, 2])}},
-                tune_config=TuneConfig(max_concurrent_trials=2),
-                run_config=RunConfig(name="run", verbose=0, failure_config=FailureConfig(max_failures=1)),
-            ).fit()
-            print(json.dumps([str(result.error) for result in grid]))
-            """
-        )
-    )
+    space = {"x": grid_search([0, CHOSEN, 2])}
+    grid = kit.fit(trainable, space, executor="local", max_concurrent_trials=2, max_failures=1)
     assert tree(outside) == before
-    assert found[0] == found[2] == "None"
-    assert f"/{name} is {kind}" in found[1]
+    assert others_ended_well(grid)
+    assert f"/{name} is {kind}" in str(grid[1].error)
 
 
 def test_links_of_the_users_own_are_followed_and_kept(tmp_path: Path, outside: Path) -> None:
@@ -277,6 +260,6 @@ def test_links_of_the_users_own_are_followed_and_kept(tmp_path: Path, outside: P
     before = tree(outside)
     grid = fit(trainable, [])
     assert grid.num_terminated == 3, grid.errors
-    assert Tuner.restore(str(run_path()), trainable).fit().num_terminated == 3
+    assert kit.resume(trainable).num_terminated == 3
     assert tree(outside) == before
     assert (tmp_path / "elsewhere" / "journal").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -13,13 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import DYING, RUN, Spy, cut, fit, flip_byte, journal_of, resume, run_path
+from kit import DYING, Injured, Spy, cut, fit, flip_byte, journal_of, resume, run_path
 
 from minitune import (
     Checkpoint,
     ResultGrid,
-    RunConfig,
-    TuneConfig,
     Tuner,
     get_checkpoint,
     get_context,
@@ -286,9 +285,8 @@ def test_a_storage_path_that_cannot_be_written_is_an_error_before_any_trial(
         storage.touch()
     else:
         storage = request.getfixturevalue("read_only")
-    config = RunConfig(name=RUN, storage_path=str(storage), verbose=0)
     with pytest.raises(TuneError, match=r"cannot be made or written .*; choose another storage_path") as caught:
-        Tuner(counter, param_space={"x": 1}, tune_config=TuneConfig(executor="inline"), run_config=config).fit()
+        fit(counter, {"x": 1}, storage_path=storage)
     assert str(storage) in str(caught.value)
     assert STARTS == []
 
@@ -337,31 +335,23 @@ def test_checkpoints_stay_within_the_budget() -> None:
 # -- errors of the disk ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("failures", [1, 1000])
+@pytest.mark.parametrize("at", [[1], None], ids=["once", "for ever"])
 def test_a_sync_that_fails_is_tried_once_more_and_then_ends_the_run(
-    failures: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    at: list[int] | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    import errno
+    def is_of_the_journal(descriptor: int) -> bool:
+        return bool(STARTS) and os.path.samestat(os.fstat(descriptor), os.stat(run_path() / "journal"))
 
-    real, left = files.sync_descriptor, [failures]
-
-    def fail(descriptor: int) -> None:
-        if STARTS and left[0] and os.path.samestat(os.fstat(descriptor), os.stat(run_path() / "journal")):
-            left[0] -= 1
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        real(descriptor)
-
-    monkeypatch.setattr(files, "sync_descriptor", fail)
-    strict = RunConfig(name=RUN, verbose=0, durability="strict")
-    tuner = Tuner(counter, param_space={"x": 1}, tune_config=TuneConfig(executor="inline"), run_config=strict)
-    if failures == 1:
-        assert rows(tuner.fit()) == [[1, 2, 3, 4, 5, 6]]
-        assert "could not be synced" in caplog.text
-    else:
+    broken = OSError(errno.EIO, os.strerror(errno.EIO))
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "sync_descriptor", Injured(files.sync_descriptor, broken, at, is_of_the_journal))
+        if at is not None:
+            assert rows(fit(counter, {"x": 1}, durability="strict")) == [[1, 2, 3, 4, 5, 6]]
+            assert "could not be synced" in caplog.text
+            return
         with pytest.raises(TuneError, match=r"could not be synced to the disk .*Input/output error"):
-            tuner.fit()
-        left[0] = 0
-        assert [result.metrics["n"] for result in resume(counter, callbacks=())] == [6]
+            fit(counter, {"x": 1}, durability="strict")
+    assert [result.metrics["n"] for result in resume(counter, callbacks=())] == [6]
 
 
 # -- the user's own directories ----------------------------------------------------------------------------------------
