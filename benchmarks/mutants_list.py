@@ -599,12 +599,12 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/record/story.py",
-        "        if told.is_open and told.decisions[-1].action == PAUSE:  # this pause was made for "
+        "        if history.is_open and history.decisions[-1].action == PAUSE:  # this pause was made for "
         "the exploit\n"
-        "            last = told.decisions.pop()",
-        "        if told.is_open and told.decisions[-1].action == PAUSE:  # this pause was made for "
+        "            last = history.decisions.pop()",
+        "        if history.is_open and history.decisions[-1].action == PAUSE:  # this pause was made for "
         "the exploit\n"
-        "            last = told.decisions[-1]",
+        "            last = history.decisions[-1]",
         "tests/simulation/test_replay_and_explain.py::test_population_based_training_tells_the_values_tha"
         "t_were_compared",
     ),

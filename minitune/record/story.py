@@ -9,7 +9,7 @@ For each record it returns a `Change`, which describes the effect of the record.
 * `Decisions` has the reasons why trials were stopped, paused, promoted or tried again;
 * `PastRun` has the learning curves for simulations.
 
-A new kind of record needs a function in `records` and a handler in `_OF_RUN` or `_OF_TRIAL`.
+A new kind of record needs a function in `records` and a handler in `_RUN_HANDLERS` or `_TRIAL_HANDLERS`.
 
 A journal may hold millions of results, so each view skips the lines that it does not need. `read_overview` reads no
 results. `read_run` reads no results of a trial whose last record has their sum. A story without details computes no
@@ -240,14 +240,14 @@ class Story:
         kind = record[records.KIND]
         trial = self._trials.get(record.get("trial", ""))
         change = Change(kind, record, trial)
-        if (of_trial := _OF_TRIAL.get(kind)) is not None:
+        if (of_trial := _TRIAL_HANDLERS.get(kind)) is not None:
             if trial is None:
                 raise JournalCorruptError(
                     f"the journal of {self.path} has a {kind!r} record of trial {record['trial']!r}, which it has not "
                     "introduced"
                 )
             of_trial(self, trial, change)
-        elif (of_run := _OF_RUN.get(kind)) is not None:
+        elif (of_run := _RUN_HANDLERS.get(kind)) is not None:
             of_run(self, change)
         self.noted_s = record.get("at", self.noted_s)
         return change
@@ -457,7 +457,7 @@ class Story:
             self.unfinished[trial.trial_id] = trial
 
 
-_OF_RUN: dict[str, Callable[[Story, Change], None]] = {
+_RUN_HANDLERS: dict[str, Callable[[Story, Change], None]] = {
     records.RUN: Story._on_run,
     records.OPEN: Story._on_open,
     records.EXTEND: Story._on_extend,
@@ -466,7 +466,7 @@ _OF_RUN: dict[str, Callable[[Story, Change], None]] = {
 }
 """Handlers of records about the run, and of the records that add a trial."""
 
-_OF_TRIAL: dict[str, Callable[[Story, Trial, Change], None]] = {
+_TRIAL_HANDLERS: dict[str, Callable[[Story, Trial, Change], None]] = {
     records.START: Story._on_start,
     records.RESULT: Story._on_result,
     records.CHECKPOINT: Story._on_checkpoint,
@@ -483,7 +483,7 @@ _OF_TRIAL: dict[str, Callable[[Story, Trial, Change], None]] = {
 _MAX_DEPTH = 4
 """The number of levels below a directory that are searched for runs."""
 
-_OF_RESULTS = tuple(
+_NOT_IN_OVERVIEW = tuple(
     b'{"%b":"%b",' % (records.KIND.encode(), kind.encode())
     for kind in (
         records.RESULT,
@@ -532,7 +532,7 @@ def read_overview(path: str | os.PathLike[str]) -> Story:
     has_trials = run.has_trials()  # check before reading: a directory that exists now must have a record
     story, is_empty, damage = Story(run.path, details=False), True, None
     try:
-        scan = journal.scan(run.journal, leaves_out=lambda offset, line: line.startswith(_OF_RESULTS, codec.BODY))
+        scan = journal.scan(run.journal, leaves_out=lambda offset, line: line.startswith(_NOT_IN_OVERVIEW, codec.BODY))
         for _ in story.follow(record for _, record in scan):
             is_empty = False
         if is_empty and has_trials:
@@ -692,7 +692,7 @@ def _trial_of(line: bytes, beginning: bytes) -> bytes:
 
 # -- the results of one trial ------------------------------------------------------------------------------------------
 
-_OF_REPORTS = re.compile(
+_REPORT_LINE = re.compile(
     rb'\{"%b":"(?:%b)","trial":"([^"]*)"'
     % (
         records.KIND.encode(),
@@ -737,7 +737,7 @@ class Reports:
         """
         if line.startswith(_START, codec.BODY) or not offset:
             return False
-        match = _OF_REPORTS.match(line, codec.BODY)
+        match = _REPORT_LINE.match(line, codec.BODY)
         if match is not None:
             self._offsets.setdefault(match[1], array("Q")).append(offset)
         return True
@@ -849,8 +849,8 @@ class TrialDecision:
 
 
 @dataclass
-class _Told:
-    """The state of one trial while the journal is read.
+class _History:
+    """The decisions about one trial so far, and its state that later decisions depend on.
 
     Attributes:
         decisions: The decisions so far.
@@ -880,7 +880,7 @@ class Decisions:
     def __init__(self) -> None:
         self.by_trial: dict[str, list[TrialDecision]] = {}
         self.by_directory: dict[str, list[TrialDecision]] = {}
-        self._told: dict[str, _Told] = {}
+        self._histories: dict[str, _History] = {}
         self._sign = 0
         self._rungs: dict[Any, list[float]] = {}
 
@@ -893,68 +893,68 @@ class Decisions:
             )
         if trial is None:
             return
-        if (told := self._told.get(trial.trial_id)) is None:
-            told = self._told[trial.trial_id] = _Told()
-            self.by_trial[trial.trial_id] = told.decisions
+        if (history := self._histories.get(trial.trial_id)) is None:
+            history = self._histories[trial.trial_id] = _History()
+            self.by_trial[trial.trial_id] = history.decisions
         if kind == records.RESULT:
-            self._on_result(told, change.record)
+            self._on_result(history, change.record)
         elif kind == records.EXPLOIT:
-            self._on_exploit(told, change.record)
+            self._on_exploit(history, change.record)
         elif kind == records.NOTE:
-            told.add(STOP, change.record["text"])
+            history.add(STOP, change.record["text"])
         elif kind == records.START and trial.custom_dirname:
-            self.by_directory[trial.custom_dirname] = told.decisions
+            self.by_directory[trial.custom_dirname] = history.decisions
         elif kind == records.STATUS:
-            self._on_status(told, change)
+            self._on_status(history, change)
 
-    def _on_result(self, told: _Told, record: records.Record) -> None:
-        told.iteration = record["metrics"].get(TRAINING_ITERATION, record["number"])
+    def _on_result(self, history: _History, record: records.Record) -> None:
+        history.iteration = record["metrics"].get(TRAINING_ITERATION, record["number"])
         action, reason, facts = record["decision"], record["reason"], record.get("facts")
         if (action == CONTINUE and not (reason or facts)) or action == NOOP:
             return
-        told.add(action, reason, facts)
-        told.is_open, told.waits_at = action in (PAUSE, STOP), None
+        history.add(action, reason, facts)
+        history.is_open, history.waits_at = action in (PAUSE, STOP), None
         if self._sign and facts and "rung" in facts:  # a paused trial is ranked among all trials that reached the rung
             value: Any = facts.get("value")
             score = self._sign * value if is_real(value) and value == value else -math.inf
             rung = (f"{facts.get('band')} {facts.get('bracket')}", facts["rung"])
             insort(self._rungs.setdefault(rung, []), score)
-            told.waits_at = (rung, score) if action == PAUSE else None
+            history.waits_at = (rung, score) if action == PAUSE else None
 
-    def _standing(self, told: _Told) -> dict[str, Any]:
+    def _standing(self, history: _History) -> dict[str, Any]:
         """The present rank of a paused trial at its rung, as `rung`, `rank` and `of`; empty if it is unknown."""
-        if told.waits_at is None:
+        if history.waits_at is None:
             return {}
-        (bracket, rung), score = told.waits_at
+        (bracket, rung), score = history.waits_at
         scores = self._rungs[bracket, rung]
         return {"rung": rung, "rank": 1 + len(scores) - bisect_right(scores, score), "of": len(scores)}
 
-    def _on_exploit(self, told: _Told, record: records.Record) -> None:
-        facts = {"donor": record["donor"], "checkpoint": record["checkpoint"]}
-        reason = f"continues from checkpoint {record['checkpoint']} of trial {record['donor']}"
-        reason = record.get("reason") or reason
-        if told.is_open and told.decisions[-1].action == PAUSE:  # this pause was made for the exploit
-            last = told.decisions.pop()
+    def _on_exploit(self, history: _History, record: records.Record) -> None:
+        donor, number = record["donor"], record["checkpoint"]
+        facts = {"donor": donor, "checkpoint": number}
+        reason = record.get("reason") or f"continues from checkpoint {number} of trial {donor}"
+        if history.is_open and history.decisions[-1].action == PAUSE:  # this pause was made for the exploit
+            last = history.decisions.pop()
             facts, reason = {**last.facts, **facts}, last.reason or reason
-        told.add(EXPLORE if record["donor"] == record["trial"] else EXPLOIT, reason, facts)
-        told.is_open = True
+        history.add(EXPLORE if donor == record["trial"] else EXPLOIT, reason, facts)
+        history.is_open = True
 
-    def _on_status(self, told: _Told, change: Change) -> None:
+    def _on_status(self, history: _History, change: Change) -> None:
         step, cause = change.step, change.record["cause"]
-        was_open, told.is_open = told.is_open, False
+        was_open, history.is_open = history.is_open, False
         if step is Step.PAUSE and not was_open:
-            told.add(PAUSE, cause)
-        elif step is Step.STOP and not (was_open and told.decisions[-1].action == STOP):
-            standing = self._standing(told)
-            told.add(STOP, f"{cause}; {_in_words(standing)}" if standing else cause, standing)
+            history.add(PAUSE, cause)
+        elif step is Step.STOP and not (was_open and history.decisions[-1].action == STOP):
+            standing = self._standing(history)
+            history.add(STOP, f"{cause}; {_in_words(standing)}" if standing else cause, standing)
         elif step is Step.FAIL:
-            told.add(FAIL, cause)
+            history.add(FAIL, cause)
         elif step is Step.UNPAUSE:
-            standing = self._standing(told)
-            told.add(PROMOTE if standing else RESUME, _in_words(standing) if standing else cause, standing)
-            told.waits_at = None
+            standing = self._standing(history)
+            history.add(PROMOTE if standing else RESUME, _in_words(standing) if standing else cause, standing)
+            history.waits_at = None
         elif step is Step.RETRY and change.before is not Phase.STARTING:
-            told.add(RETRY, cause)
+            history.add(RETRY, cause)
 
 
 def _in_words(standing: Mapping[str, Any]) -> str:
@@ -976,7 +976,7 @@ def _cached_decisions(file: str, size_bytes: int, changed_ns: int) -> Decisions:
 
 # -- learning curves ---------------------------------------------------------------------------------------------------
 
-_OF_THE_RUN = frozenset(AUTO_RESULT_KEYS) - {TRAINING_ITERATION, "timesteps_total", "episodes_total"}
+_RUN_KEYS = frozenset(AUTO_RESULT_KEYS) - {TRAINING_ITERATION, "timesteps_total", "episodes_total"}
 """The keys of a result that depend on the run and are not a part of the learning curve."""
 
 Curve = list[tuple[dict[str, Any], float]]
@@ -1058,7 +1058,7 @@ class PastRun:
             elif kind == records.RESULT:
                 record, metrics = change.record, change.record["metrics"]
                 seconds = metrics.get(TIME_THIS_ITER_S)
-                kept = {key: value for key, value in metrics.items() if key not in _OF_THE_RUN}
+                kept = {key: value for key, value in metrics.items() if key not in _RUN_KEYS}
                 curves[trial_id].append((kept, float(seconds) if is_real(seconds) and seconds >= 0 else 0.0))
                 if record["decision"] == STOP and record["reason"].startswith((STOP_CRITERION, TRAINABLE_ENDED)):
                     ended.add(trial_id)
