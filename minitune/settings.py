@@ -18,11 +18,13 @@ class Setting(NamedTuple):
         effect: A description for users.
         default: The value if no variable is set.
         also: Other variables from which the setting is read.
+        is_number: Whether a value must be a number >= 0. A run checks this before it begins.
     """
 
     effect: str
     default: str = ""
     also: tuple[str, ...] = ()
+    is_number: bool = False
 
 
 SETTINGS: Mapping[str, Setting] = {
@@ -37,10 +39,10 @@ SETTINGS: Mapping[str, Setting] = {
         "1: a report without the metric is no error", "0", ("TUNE_DISABLE_STRICT_METRIC_CHECKING",)
     ),
     "ENDED_RUNS": Setting("a file to which a run appends its outcome, as a line of JSON"),
-    "END_AT": Setting("time at which runs end, in seconds since 1970; it also limits time budgets"),
+    "END_AT": Setting("time at which runs end, in seconds since 1970; it also limits time budgets", is_number=True),
     "EXECUTOR": Setting("the executor of runs that name none: local, inline or ray"),
     "FORCE_TRIAL_CLEANUP_S": Setting(
-        "seconds that a stopped trial has, before it is killed", "10", ("TUNE_FORCE_TRIAL_CLEANUP_S",)
+        "seconds that a stopped trial has, before it is killed", "10", ("TUNE_FORCE_TRIAL_CLEANUP_S",), is_number=True
     ),
     "FULL_TRACEBACKS": Setting(
         "1: tracebacks of trials also show minitune's own frames", "0", ("RAY_AIR_FULL_TRACEBACKS",)
@@ -49,29 +51,35 @@ SETTINGS: Mapping[str, Setting] = {
         "seconds that a reused worker has to start its next trial; then the trial gets a new worker",
         "2",
         ("TUNE_FUNCTION_THREAD_TIMEOUT_S",),
+        is_number=True,
     ),
     "GLOBAL_CHECKPOINT_S": Setting(
         "seconds between saves of searcher, scheduler, stopper and callbacks; auto: as little as costs 5 %",
         "auto",
         ("TUNE_GLOBAL_CHECKPOINT_S",),
+        is_number=True,
     ),
     "MAX_LEN_IDENTIFIER": Setting(
-        "characters of a trial directory's name before its date", "130", ("TUNE_MAX_LEN_IDENTIFIER",)
+        "characters of a trial directory's name before its date", "130", ("TUNE_MAX_LEN_IDENTIFIER",), is_number=True
     ),
-    "MAX_PENDING_TRIALS": Setting("trials drawn ahead of their workers", "auto", ("TUNE_MAX_PENDING_TRIALS_PG",)),
-    "MAX_SAMPLES": Setting("upper limit for num_samples"),
+    "MAX_PENDING_TRIALS": Setting(
+        "trials drawn ahead of their workers", "auto", ("TUNE_MAX_PENDING_TRIALS_PG",), is_number=True
+    ),
+    "MAX_SAMPLES": Setting("upper limit for num_samples", is_number=True),
     "NUM_CPUS": Setting("CPUs of this machine that trials may use"),
     "NUM_GPUS": Setting("GPUs of this machine that trials may use"),
     "NUM_SHARES": Setting(
         "how many processes share the CPUs and GPUs of this machine", "1", ("PYTEST_XDIST_WORKER_COUNT",)
     ),
     "OUTPUT_LIMIT_MB": Setting(
-        "megabytes of a trial's output that are kept; the middle is removed; 0: no limit", "200"
+        "megabytes of a trial's output that are kept; the middle is removed; 0: no limit", "200", is_number=True
     ),
     "PRINT_ALL_TRIAL_ERRORS": Setting("0: tracebacks of trials are not logged", "1", ("TUNE_PRINT_ALL_TRIAL_ERRORS",)),
     "RAISE": Setting("1: fit raises if a trial has failed", "0"),
     "RESOURCES": Setting("other resources of this machine, as JSON"),
-    "RESTORE_RETRY_NUM": Setting("failed restores that do not count as failures", "0", ("TUNE_RESTORE_RETRY_NUM",)),
+    "RESTORE_RETRY_NUM": Setting(
+        "failed restores that do not count as failures", "0", ("TUNE_RESTORE_RETRY_NUM",), is_number=True
+    ),
     "RESUME": Setting(
         "1: fit() and run() resume the newest run of their trainable and space; a path: the run in that directory", "0"
     ),
@@ -85,22 +93,10 @@ SETTINGS: Mapping[str, Setting] = {
     "TRIAL_ID_PREFIX": Setting("first part of the trial ids of a run", "", ("_TEST_TUNE_TRIAL_UUID",)),
     "TRUST": Setting("1: unpickle files that other users could have changed", "0"),
     "WARN_THRESHOLD_S": Setting(
-        "seconds above which a slow step of the driver is logged", "0.5", ("TUNE_WARN_THRESHOLD_S",)
+        "seconds above which a slow step of the driver is logged", "0.5", ("TUNE_WARN_THRESHOLD_S",), is_number=True
     ),
 }
 """All settings, by name without the prefix."""
-
-_NUMBERS = (
-    "FORCE_TRIAL_CLEANUP_S",
-    "FUNCTION_THREAD_TIMEOUT_S",
-    "GLOBAL_CHECKPOINT_S",
-    "MAX_LEN_IDENTIFIER",
-    "MAX_PENDING_TRIALS",
-    "OUTPUT_LIMIT_MB",
-    "RESTORE_RETRY_NUM",
-    "WARN_THRESHOLD_S",
-)
-"""The settings that a run reads with `number_setting`, some of them only after it has begun."""
 
 
 def setting(name: str, environ: Mapping[str, str] | None = None) -> str:
@@ -146,13 +142,13 @@ def number_setting(name: str) -> float:
 
 
 def check_numbers() -> None:
-    """Check all numeric settings before a run begins.
+    """Check all settings that must be numbers, before a run begins: it reads some of them only later.
 
     Raises:
         ValueError: If a setting is not a number >= 0. The text names the variable.
     """
-    for name in _NUMBERS:
-        if setting(name) != SETTINGS[name].default:  # the default need not be a number ("auto")
+    for name, entry in SETTINGS.items():
+        if entry.is_number and setting(name) != entry.default:  # the default need not be a number ("auto")
             number_setting(name)
 
 

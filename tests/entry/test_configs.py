@@ -246,10 +246,14 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], dict[str, str], str]] = {
     **{
         f"a setting: {name}": (trainable, {}, {f"MINITUNE_{name}": "soon"}, f"MINITUNE_{name} must be a number >= 0")
         for name in (
+            "END_AT",
             "FORCE_TRIAL_CLEANUP_S",
             "FUNCTION_THREAD_TIMEOUT_S",
             "GLOBAL_CHECKPOINT_S",
+            "MAX_LEN_IDENTIFIER",
             "MAX_PENDING_TRIALS",
+            "MAX_SAMPLES",
+            "OUTPUT_LIMIT_MB",
             "RESTORE_RETRY_NUM",
             "WARN_THRESHOLD_S",
         )
@@ -271,13 +275,9 @@ def test_what_is_refused_leaves_nothing_on_disk(
     for name, value in {"MINITUNE_NUM_CPUS": "4", "MINITUNE_NUM_GPUS": "0", **environment}.items():
         monkeypatch.setenv(name, value)
     storage = tmp_path / "storage"
-    tuner = Tuner(
-        kind,
-        tune_config=TuneConfig(**{"executor": executor, **tune}),
-        run_config=RunConfig(name="run", storage_path=storage, verbose=0),
-    )
+    tune_config, run_config = TuneConfig(**{"executor": executor, **tune}), RunConfig(name="run", storage_path=storage)
     with pytest.raises((TuneError, ValueError, TypeError), match=rule):
-        tuner.fit()
+        Tuner(kind, tune_config=tune_config, run_config=run_config).fit()
 
     assert not storage.exists()
 
