@@ -11,7 +11,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     # -- (root) --------------------------------------------------------------------------------------------------------
     (
         "minitune/_parts.py",
-        "        ids.prefix = f\"{component_seed(seed, 'ids'):08x}\"[:5]\n",
+        "        prefix = f\"{component_seed(seed, 'ids'):08x}\"[:5]\n",
         "        pass\n",
         "tests/differential/test_deterministic.py::test_one_table_on_any_machine_that_of_the_virtual_one",
     ),

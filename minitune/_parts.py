@@ -163,15 +163,15 @@ def build_search_alg(
 
 
 def _trial_ids(plan: Plan, seed: int) -> TrialIds:
-    """A generator of trial ids. The ids of a deterministic run follow from its seed."""
-    ids = TrialIds(plan.id_prefix) if plan.id_prefix else TrialIds()
-    if plan.tune_config.deterministic and not plan.id_prefix and not setting("TRIAL_ID_PREFIX"):
-        ids.prefix = f"{component_seed(seed, 'ids'):08x}"[:5]
-    return ids
+    """The ids of the run's trials. Those of a deterministic run follow from its seed."""
+    prefix = plan.id_prefix
+    if prefix is None and plan.tune_config.deterministic and not setting("TRIAL_ID_PREFIX"):
+        prefix = f"{component_seed(seed, 'ids'):08x}"[:5]
+    return TrialIds() if prefix is None else TrialIds(prefix)
 
 
 def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:
-    """The searcher inside a `ConcurrencyLimiter` with the limit of the run, or its own. The driver keeps it, too."""
+    """The searcher inside a `ConcurrencyLimiter` with the limit of the run, or with the searcher's own limit."""
     if not isinstance(searcher, ConcurrencyLimiter):
         limit = max_concurrent_trials or searcher.max_concurrent
         return ConcurrencyLimiter(searcher, max_concurrent=limit) if limit else searcher
