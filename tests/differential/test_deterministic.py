@@ -264,6 +264,7 @@ def test_a_machine_without_room_for_the_window_is_refused(tmp_path: Path) -> Non
     ("what", "more", "run"),
     [
         ("time_budget_s=1000", {"time_budget_s": 1000}, {}),
+        ("trial_timeout_s=1000", {"trial_timeout_s": 1000}, {}),
         ("time_attr='time_total_s' of MedianStoppingRule", {"scheduler": MedianStoppingRule()}, {}),
         (
             "time_attr='time_total_s' of ResourceChangingScheduler",

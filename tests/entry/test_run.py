@@ -225,6 +225,17 @@ def test_resources() -> None:
     assert trial.placement_group_factory.required_resources == {"CPU": 2}
 
 
+def test_gpus_that_no_trial_asks_for_are_pointed_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("MINITUNE_NUM_GPUS", "1")
+    for request in ({"cpu": 1, "gpu": 0.5}, lambda config: {"cpu": 1}):
+        run(with_resources(count, request), verbose=0)
+    assert "has GPUs" not in caplog.text
+    run(count, verbose=0)
+    assert caplog.text.count("this machine has GPUs, but the trials do not ask for one") == 1
+
+
 def test_resources_in_two_places() -> None:
     with pytest.raises(TuneError, match="resources are set twice"):
         run(with_resources(count, {"cpu": 1}), resources_per_trial={"cpu": 2}, verbose=0)

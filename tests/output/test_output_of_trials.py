@@ -43,8 +43,10 @@ def test_it_is_shown_under_the_name_of_its_trial(capsys: pytest.CaptureFixture[s
 
 def test_it_is_shown_once_over_failures_and_resumes(capsys: pytest.CaptureFixture[str]) -> None:
     (result,) = fit_talking(fails=True, verbose=2, max_failures=1, log_to_file="all")
-    lines = printed(capsys.readouterr().out, result)
+    shown = capsys.readouterr().out
+    lines = printed(shown, result)
     assert lines.count("before") == 2
+    assert shown.index(") before") < shown.index(" iteration 1: "), "prints come before the report that follows"
     assert any("on purpose" in line for line in lines) is False
 
     (result,) = resume(talk, resume_errored=True)

@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 from kit import fit, report_n
 
-from minitune import Checkpoint, ExperimentAnalysis, Result, ResultGrid, TrialError, get_context, grid_search, report
+from minitune import (
+    Checkpoint,
+    ExperimentAnalysis,
+    Result,
+    ResultGrid,
+    TrialError,
+    get_context,
+    grid_search,
+    report,
+    with_resources,
+)
 
 
 def test_a_grid_is_a_sequence_in_order_of_submission(grid: ResultGrid) -> None:
@@ -348,6 +358,12 @@ def test_a_trial_that_never_reported_has_its_id_and_error() -> None:
     read = Result.from_path(grid[0].path)
     assert read.config == {"i": 0}
     assert "KeyError" in str(read.error)
+
+
+def test_a_trial_that_failed_before_its_start_counts_as_failed_alone() -> None:
+    asks = with_resources(report_n(1), lambda config: {"cpu": config["cpus"]})
+    grid = fit(asks, {"cpus": grid_search([1, 1000])})
+    assert (grid.num_terminated, grid.num_errors, grid.num_not_started) == (1, 1, 0)
 
 
 def test_the_directory_of_a_trial_alone_tells_its_configuration(tmp_path: Path) -> None:

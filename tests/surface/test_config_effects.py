@@ -16,6 +16,7 @@ from kit import SavedCounter, fit
 
 import minitune
 from minitune import CheckpointConfig, FailureConfig, ResumeConfig, tune
+from minitune.schedulers import PopulationBasedTraining
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -161,6 +162,14 @@ def _(storage: str) -> None:
     space = {"x": tune.uniform(0, 1)}
     first, again, other = (fit_steps(storage, space=space, tune={"seed": seed})[0].config["x"] for seed in (1, 1, 2))
     assert first == again != other
+
+    def completed(seed: int) -> Any:
+        """A hyperparameter that the space lacks, as the scheduler has drawn it."""
+        mutations = {"x": tune.uniform(0, 1)}
+        scheduler = PopulationBasedTraining(metric="score", mode="max", hyperparam_mutations=mutations)
+        return fit_steps(storage, tune={"scheduler": scheduler, "seed": seed})[0].config["x"]
+
+    assert completed(1) == completed(1) != completed(2)
 
 
 @shows("TuneConfig.executor")
