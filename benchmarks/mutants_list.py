@@ -263,7 +263,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "minitune/base/pickling.py",
         "    return found if isinstance(found, type) else pickle.loads(copy)",
         "    return pickle.loads(copy)",
-        "tests/trainable/test_pickling.py::test_what_is_kept_for_later_gets_the_class_that_the_script_has_then",
+        "tests/trainable/test_pickling.py::test_a_value_kept_for_later_gets_the_class_that_the_script_has_then",
     ),
     (
         "minitune/resources.py",
@@ -301,7 +301,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "                os.unlink(temporary, dir_fd=directory)\n"
         "            raise\n",
         "            raise\n",
-        "tests/trainable/test_pickling.py::test_what_cannot_be_stored_leaves_no_file",
+        "tests/trainable/test_pickling.py::test_a_value_that_cannot_be_stored_leaves_no_file",
     ),
     (
         "minitune/base/shared_values.py",
@@ -728,7 +728,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "        self._move(self._total, self._gpu_total, holding.demand, holding.placement, -1)\n"
         "        self._demands.clear()\n",
         "        self._move(self._total, self._gpu_total, holding.demand, holding.placement, -1)\n",
-        "tests/resources/test_ledger.py::test_what_was_written_off_is_gone_for_good",
+        "tests/resources/test_ledger.py::test_written_off_resources_are_gone_for_good",
     ),
     (
         "minitune/execution/ledger.py",

@@ -445,8 +445,8 @@ class Hooks:
 
     def log(self, trial: Trial, result: dict[str, Any]) -> None:
         """Pass a result to `logs`."""
-        for logger in self.logs:
-            self._call(logger.log_trial_result, trial, self.iteration, trial, result)
+        for log in self.logs:
+            self._call(log.log_trial_result, trial, self.iteration, trial, result)
 
     def checkpointed(self, trial: Trial, checkpoint: Checkpoint) -> None:
         """A checkpoint has arrived. The trial's list of checkpoints does not contain it yet."""

@@ -54,7 +54,6 @@ from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
 
 logger = logging.getLogger("minitune")
 
-
 _RETURNED = Decision(STOP, HAS_RETURNED)
 _TOGETHER, _TOGETHER_S = 64, 0.005
 """At most so many events, or the events of so many seconds, share a write: a slow callback delays few workers."""

@@ -1,4 +1,4 @@
-"""Actors as the tests drive them: in processes of the local executor, and every wait for an event has a bound."""
+"""Drives actors for tests, in processes of the local executor. Every wait for an event has a bound."""
 
 from __future__ import annotations
 
@@ -23,15 +23,11 @@ from minitune.execution.local import LocalTrialExecutor
 from minitune.resources import Resources
 
 however_it_started = pytest.mark.parametrize("start_method", [start_method()], indirect=True)
-"""For tests of what is the same for every worker: they run with the usual start method only."""
+"""For tests of behaviour that all workers share: they run with the usual start method only."""
 PYTHONPATH = os.pathsep.join(path for path in sys.path if path)
 """With this variable, a script can import what these tests can import."""
 
 _ONE = Resources([{"CPU": 1}])
-
-
-def _counter(user_thread: Any, *, allocation: Any) -> Hosted:
-    return counter(user_thread)
 
 
 class Group(LocalTrialExecutor):
@@ -44,9 +40,6 @@ class Group(LocalTrialExecutor):
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         self.shutdown()
 
     def start_in(
@@ -58,7 +51,7 @@ class Group(LocalTrialExecutor):
         alone: bool = False,
     ) -> None:
         """Start `factory(user_thread)`."""
-        actor = self._actors[actor_id] = local.Actor(actor_id, _ONE, None, "key", _counter)
+        actor = self._actors[actor_id] = local.Actor(actor_id, _ONE, None, "key", counter)
         actor.reserved = actor.allocation = self._ledger.acquire(actor_id, _ONE)
         actor.process = process = self._new_process(_ONE)
         data = factory if isinstance(factory, bytes) else dumps(factory, "the factory")

@@ -237,5 +237,5 @@ class Clean(Hosted):
     resets_at_once = True
 
 
-def counter(user_thread: Executor) -> Hosted:
+def counter(user_thread: Executor, *, allocation: Any = None) -> Hosted:
     return Hosted(user_thread, Counter)

@@ -21,13 +21,13 @@ if os.environ.get("MINITUNE_TEST_PUMP"):
 
 @pytest.fixture(autouse=True)
 def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kill comes sooner, so that what ignores a stop does not cost a second each."""
+    """A kill comes sooner, so that a worker that ignores a stop does not cost a second."""
     monkeypatch.setattr("minitune.actor.process.TERM_TO_KILL_S", scaled_s(0.2))
 
 
 @pytest.fixture
 def time_to_clean_up(short_limits: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kill comes late, for tests of what ends by itself before that, however slow the machine is."""
+    """A kill comes late, for workers that end by themselves before that, however slow the machine is."""
     monkeypatch.setattr("minitune.actor.process.TERM_TO_KILL_S", scaled_s(10))
 
 
@@ -40,7 +40,7 @@ def start_method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def group(start_method: str, storage_of_its_own: None) -> Iterator[Group]:
-    """A group by each start method; closed at the end, after which nothing of it must be alive."""
+    """A group for each start method. It is closed at the end, and then none of its processes may be alive."""
     with Group() as group:
         yield group
     assert marked_processes(group.run_id) == []

@@ -57,7 +57,7 @@ def test_an_exception_comes_with_its_traceback_and_the_actor_lives_on(driver: Dr
     ids=lambda make: repr(make()),
 )
 @however_it_started
-def test_what_is_no_crash_is_a_failed_call(driver: Driver, make: Callable[[], BaseException]) -> None:
+def test_an_exception_of_any_class_is_a_failed_call(driver: Driver, make: Callable[[], BaseException]) -> None:
     driver.start("a")
     driver.group.call("a", "call", _raise, make)
     event = driver.next("a")
@@ -209,7 +209,7 @@ def test_wake_from_a_signal_handler(driver: Driver) -> None:
 
 
 @however_it_started
-def test_a_stopped_worker_holds_up_no_one(driver: Driver) -> None:
+def test_a_frozen_worker_does_not_delay_the_others(driver: Driver) -> None:
     """One worker is frozen in the middle of a big message; the others' answers flow; thawed, its own is whole."""
     frozen = driver.start("frozen")
     driver.start("other")
@@ -310,5 +310,5 @@ group.call("a", "make", 3)
 [event] = group.wait(None)
 assert isinstance(event, CallReturned), event
 print("same class", type(event.value) is Net, event.value.size)
-group.close()
+group.shutdown()
 """

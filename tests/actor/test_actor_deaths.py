@@ -1,4 +1,4 @@
-"""How actors die, and what is left of them: nothing."""
+"""How actors end, and that nothing is left of them."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _garble() -> None:
 
 @however_it_started
 def test_a_worker_that_answers_what_it_was_not_asked_is_killed(driver: Driver) -> None:
-    """Else it would be waited for until its calls have got so far."""
+    """Otherwise the driver would wait until its calls have reached that number."""
     driver.start("a")
     driver.group.call("a", "call", _answer_ahead)
     event = driver.ended("a")
@@ -181,7 +181,7 @@ def _answer_ahead() -> None:
 
 
 def test_signals_never_go_to_whole_groups_by_accident() -> None:
-    """For the system, process 0 is the group of the sender, and -1 is everybody."""
+    """For the system, process 0 is the group of the sender, and -1 is every process."""
     assert not any(send(pid, 0) for pid in (1, 0, -1) for send in (process_tree.send_signal, process_tree.kill_group))
 
 
@@ -222,7 +222,7 @@ def test_a_stop_shows_the_stacks_if_it_is_told_to(driver: Driver, tmp_path: Path
 
 
 @pytest.mark.parametrize("method", ["ignore_everything", "hold_the_gil"])
-def test_what_ignores_the_stop_is_killed(driver: Driver, tmp_path: Path, method: str) -> None:
+def test_a_worker_that_ignores_the_stop_is_killed(driver: Driver, tmp_path: Path, method: str) -> None:
     driver.start("a", partial(Sleeper, str(tmp_path / "pids")), place=Place(stderr=str(tmp_path / "err")))
     driver.group.call("a", method)
     read_pids(tmp_path / "pids", 1)
@@ -355,7 +355,9 @@ def _fork_and_return() -> int:
     return os.getpid()
 
 
-def test_no_process_to_be_had_is_no_ones_fault(start_method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_cannot_be_started_is_not_the_trials_fault(
+    start_method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Group() as group:
         driver = Driver(group)
         with monkeypatch.context() as patch:
@@ -367,8 +369,8 @@ def test_no_process_to_be_had_is_no_ones_fault(start_method: str, monkeypatch: p
         driver.start("b")
 
 
-def test_what_cannot_be_killed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The kill is taken away from the driver; the actor ends all the same, and says what is left."""
+def test_a_process_that_cannot_be_killed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The driver cannot kill here. The actor ends all the same, and its event names the process."""
     monkeypatch.setenv("MINITUNE_START_METHOD", "interpreter")
     for module in ("process", "process_tree"):
         monkeypatch.setattr(f"minitune.actor.{module}.KILL_CONFIRM_S", 0.2)
@@ -392,9 +394,9 @@ def test_a_closed_group_leaves_nothing(start_method: str, tmp_path: Path) -> Non
     group.call("busy", "ignore_everything")
     read_pids(tmp_path / "pids", 1)
     group.start_in("starting", partial(Hosted, factory=Counter))
-    group.close()
+    group.shutdown()
     assert marked_processes(group.run_id) == []
-    group.close()
+    group.shutdown()
     with pytest.raises(RuntimeError, match="shut down"):
         group.wait(0)
 
@@ -451,7 +453,7 @@ time.sleep(3600)
 
 @pytest.mark.parametrize("how", ["kill", "exit"])
 def test_when_the_driver_dies_all_die(start_method: str, tmp_path: Path, script: Script, how: str) -> None:
-    """Also what holds the GIL, what has become a daemon; and although a process forked from the driver lives on."""
+    """Even a worker that holds the GIL, and a daemon; although a process forked from the driver lives on."""
     command = [sys.executable, "-c", _DRIVER, how, str(tmp_path)]
     driver = script.start_command(command, PYTHONPATH=PYTHONPATH)
     assert driver.stdout is not None

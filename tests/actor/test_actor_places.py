@@ -1,4 +1,4 @@
-"""Where actors work: directory, output, environment; and how a worker is handed on clean."""
+"""The place of an actor: directory, output, environment; and how a worker is cleaned for the next actor."""
 
 from __future__ import annotations
 

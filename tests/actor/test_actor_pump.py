@@ -1,4 +1,4 @@
-"""The channel that Windows needs, tried here: threads that block on a connection in the driver's stead."""
+"""The channel for Windows, tested on any system: threads of the driver block on a connection."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_large_messages_cross_in_both_directions(pump: Driver) -> None:
     assert pump.call("a", "echo", data) == data
 
 
-def test_a_stopped_worker_holds_up_no_one(pump: Driver) -> None:
+def test_a_frozen_worker_does_not_delay_the_others(pump: Driver) -> None:
     frozen = pump.start("frozen")
     pump.start("other")
     pump.group.call("frozen", "call", bytes, 30_000_000)
@@ -62,7 +62,7 @@ def test_killed_with_descendants(pump: Driver, tmp_path: Path) -> None:
     assert pump.ended("a").cause == "SIGKILL (9)"
 
 
-def test_what_ignores_the_stop_is_killed(pump: Driver, tmp_path: Path) -> None:
+def test_a_worker_that_ignores_the_stop_is_killed(pump: Driver, tmp_path: Path) -> None:
     pump.start("a", partial(Sleeper, str(tmp_path / "pids")))
     pump.group.call("a", "ignore_everything")
     read_pids(tmp_path / "pids", 1)

@@ -55,14 +55,14 @@ def zygote_pids() -> list[int]:
 
 
 def spares_of(driver: Driver) -> list[int]:
-    """Workers that were forked ahead, before anybody has asked for them."""
+    """Workers that were forked ahead, before an actor needs them."""
     workers = {child.pid for pid in zygote_pids() for child in psutil.Process(pid).children()}
     return sorted(pid for pid in workers - set(driver.group.pids().values()) if not is_gone(pid))
 
 
 def test_where_workers_come_and_go_quickly_one_is_forked_ahead(zygote: Driver) -> None:
     zygote.start("a")
-    assert spares_of(zygote) == [], "no one has gone yet"
+    assert spares_of(zygote) == [], "no worker has left yet"
     zygote.stop("a")
     zygote.start("b")
     wait_until(lambda: zygote.group.wait(0) == [] and len(spares_of(zygote)) == 1, "there is a spare worker")
@@ -72,7 +72,7 @@ def test_where_workers_come_and_go_quickly_one_is_forked_ahead(zygote: Driver) -
     wait_until(lambda: zygote.group.wait(0) == [] and len(spares_of(zygote)) == 1, "there is another one")
 
 
-def test_a_spare_worker_that_dies_is_no_ones_trouble(zygote: Driver) -> None:
+def test_a_dead_spare_worker_is_not_used(zygote: Driver) -> None:
     zygote.start("a")
     zygote.stop("a")
     zygote.start("b")
@@ -148,7 +148,7 @@ def test_a_frozen_zygote_does_not_keep_a_stop_from_ending(zygote: Driver, monkey
 
 
 @pytest.mark.parametrize("number", [errno.EAGAIN, errno.EMFILE], ids=errno.errorcode.get)
-def test_a_fork_that_fails_is_no_ones_fault(zygote: Driver, number: int) -> None:
+def test_a_fork_that_fails_is_not_the_trials_fault(zygote: Driver, number: int) -> None:
     """No limit holds for root, so the zygote's own call is made to fail, by way of a preload."""
     zygote.group.preload(partial(_break_calls, number))
     zygote.group.start_in("a", partial(Hosted, factory=Counter))
@@ -165,7 +165,7 @@ def test_a_fork_that_fails_is_no_ones_fault(zygote: Driver, number: int) -> None
 def test_a_descriptor_that_does_not_arrive_at_the_zygote_is_not_waited_for(
     zygote: Driver, lost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So it is where the zygote has none left, or too many are on their way."""
+    """This happens if the zygote has no free descriptor, or if too many are on their way."""
     really_send = packets.send_packet
 
     def send(end: socket.socket, fields: list[str], descriptor: int | None = None) -> None:
@@ -372,7 +372,7 @@ def _state_of_numpy() -> Any:
 
 
 def test_the_package_that_a_preload_imports_is_known_while_that_takes_long(zygote: Driver, tmp_path: Path) -> None:
-    """It comes from a folder of installed packages; the user's own module, which imports it, tells less."""
+    """It is an installed package. The name of the user's own module, which imports it, would say less."""
     installed = tmp_path / "site-packages"
     installed.mkdir()
     os.mkfifo(tmp_path / "gate")
@@ -488,7 +488,7 @@ print("fine")
 def test_interpreter_flags_reach_the_workers_and_hostile_files_do_not(
     start_method: str, script: Script, tmp_path: Path
 ) -> None:
-    """The script is elsewhere, so that only a worker that looked into the working directory would find the files."""
+    """The script is elsewhere, so only a worker that looks into the working directory can find the files."""
     hostile = tmp_path / "hostile"
     hostile.mkdir()
     for name in ("signal", "random", "socket", "select", "cloudpickle", "minitune"):

@@ -1,4 +1,4 @@
-"""A worker whose process another process makes for the driver, and what the driver hears when that one dies."""
+"""A worker behind a relay, and the events for the driver when the relay dies."""
 
 from __future__ import annotations
 

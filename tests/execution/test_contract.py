@@ -21,8 +21,8 @@ OF_WORKERS = {
     "test_a_shared_value_is_loaded_once_per_process",
     "test_a_parked_actor_is_used_again",
 }
-"""The part of the contract that the way in which workers start may change. The tests of actors try their starts, calls
-and deaths by each way."""
+"""The tests of the contract whose outcome may depend on how workers start. The tests of actors try starts, calls and
+deaths with each start method."""
 
 
 class Contract(TrialExecutorContract):
@@ -50,7 +50,7 @@ class TestLocal(Contract):
 
 
 class TestLocalWithNewInterpreters(TestLocal):
-    """What a worker has when it starts. The rest of the contract is the driver's side, the same as above."""
+    """The part that concerns the start of a worker. The rest concerns the driver's side, which is the same as above."""
 
     @pytest.fixture(autouse=True)
     def start_method(self, monkeypatch: pytest.MonkeyPatch, storage_of_its_own: None) -> None:

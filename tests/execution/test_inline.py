@@ -1,4 +1,4 @@
-"""The inline executor: virtual time, and the debugger. What every executor does is in the contract."""
+"""The inline executor: virtual time, and the debugger. The contract tests what every executor does."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_an_answer_that_lies_ready_does_not_follow_a_stop(watch: Watch) -> None:
     assert watch.executor.wait(10.0) == []
 
 
-def test_what_ends_at_the_same_time_comes_in_the_order_of_the_calls(watch: Watch) -> None:
+def test_calls_that_end_at_the_same_time_come_in_their_order(watch: Watch) -> None:
     names = ["c#1", "a#1", "b#1"]
     for name in names:
         watch.start(name)

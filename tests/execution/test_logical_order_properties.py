@@ -1,4 +1,4 @@
-"""Whatever the order in which answers arrive, the driver sees them in one and the same."""
+"""The driver sees answers in the same order, in whatever order they arrive."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ SLOTS, ACTORS = 3, 8
 
 
 class Racing:
-    """An executor whose actors answer in a random order, and die where the plan says so.
+    """An executor whose actors answer in a random order, and die according to a plan.
 
     Args:
-        arrivals: Draws who is first.
+        arrivals: Draws the order.
         deaths: By actor, after how many calls it dies: before the answer if negative, else right after it.
     """
 
@@ -75,7 +75,7 @@ class Racing:
 
 
 def drive(arrivals: random.Random, deaths: Mapping[str, int], policy: random.Random) -> list[tuple[str, str]]:
-    """Drive actors as a policy says that sees nothing but events; what it has seen, without how actors have ended."""
+    """Drive actors by a policy that sees only events; returns these events, without the causes of ends."""
     executor: Any = OrderedExecutor(Racing(arrivals, deaths), SLOTS)  # type: ignore[arg-type]  # all that it needs
     seen: list[tuple[str, str]] = []
     live: dict[str, None] = {}
@@ -96,7 +96,7 @@ def drive(arrivals: random.Random, deaths: Mapping[str, int], policy: random.Ran
 
 
 def act(executor: Any, actor_id: str, live: dict[str, None], policy: random.Random) -> None:
-    """Do something about the actor that has answered, and perhaps about another one."""
+    """Call or stop the actor that has answered; perhaps stop another one."""
     if len(live) > 1 and policy.random() < 0.15:
         other = policy.choice([one for one in live if one != actor_id])
         executor.stop(other, 1.0, dump=policy.random() < 0.3)

@@ -1,4 +1,4 @@
-"""The books of a cluster: what goes to which node, and what can never be met."""
+"""The books of a cluster: the node for each request, and requests that can never be met."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_strategies(books, request_, can):
             books.can_acquire(request_)
 
 
-def test_what_is_held_on_a_node_is_forgotten_with_it(books):
+def test_holdings_on_a_node_are_forgotten_with_it(books):
     books.acquire("x#1", Resources([{"CPU": 1, "GPU": 1}]))
     books.update({"a": {"CPU": 2}, "c": {"CPU": 8}})
 

@@ -1,4 +1,4 @@
-"""What the machine has: quotas, limits, visible devices, and a fake `nvidia-smi`."""
+"""The resources of the machine: quotas, limits, visible devices, and a fake `nvidia-smi`."""
 
 from __future__ import annotations
 

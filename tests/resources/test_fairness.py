@@ -1,4 +1,4 @@
-"""Who is next: small requests pass big ones, but not for ever."""
+"""The order of waiters: small requests pass big ones, but not for ever."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def busy_ledger() -> Ledger:
 
 
 def overtake(book: Ledger, times: int, request: Resources = SMALL) -> int:
-    """Let one go and admit another, so many times or until that is refused; how often it was admitted."""
+    """Release one and admit another, so many times or until that is refused; how many were admitted."""
     for count in range(times):
         holder = f"first{count}" if count < 4 else f"next{count - 4}"
         book.release(holder)
@@ -72,7 +72,7 @@ def test_the_next_attempt_of_a_waiter_ends_its_wait() -> None:
     assert book.owed() is None
 
 
-def test_who_goes_away_is_owed_nothing() -> None:
+def test_a_forgotten_waiter_is_owed_nothing() -> None:
     book = busy_ledger()
     book.can_acquire(BIG, "big")
     overtake(book, 100)
@@ -116,7 +116,7 @@ def test_equal_requests_do_not_overtake_each_other() -> None:
     book = busy_ledger()
     for index in range(100):
         assert not book.can_acquire(SMALL, f"waiter{index}")
-    # The scheduler likes the last ones best: that is its right, as there was room for each of the others, too.
+    # The scheduler may choose the last ones: there was room for each of the others, too.
     assert [book.can_acquire(SMALL, f"waiter{index}") for index in range(100)] == [False] * 100
     for index in range(40):
         book.release(f"first{index}" if index < 4 else f"waiter{103 - index}")
@@ -125,7 +125,7 @@ def test_equal_requests_do_not_overtake_each_other() -> None:
     assert book.owed() is None
 
 
-def test_who_came_first_does_not_overtake_who_came_later() -> None:
+def test_an_earlier_waiter_does_not_overtake_a_later_one() -> None:
     book = busy_ledger()
     for index in range(50):
         book.can_acquire(SMALL, f"small{index}")
@@ -153,7 +153,7 @@ def test_the_first_of_several_owed_goes_first() -> None:
     assert book.can_acquire(Resources.of({"cpu": 3}), "three")
 
 
-def test_one_that_never_asks_again_does_not_block_the_others_for_ever() -> None:
+def test_a_waiter_that_never_asks_again_does_not_block_the_others_for_ever() -> None:
     book = owing("paused and forgotten")
     asked = 1
     while not book.can_acquire(SMALL, "another"):
@@ -162,14 +162,14 @@ def test_one_that_never_asks_again_does_not_block_the_others_for_ever() -> None:
     assert book.owed() is None
 
 
-def test_one_that_asks_last_in_each_round_keeps_its_right() -> None:
+def test_a_waiter_that_asks_last_in_each_round_keeps_its_right() -> None:
     book = owing("big")
     for _ in range(50):
         assert not book.can_acquire(SMALL, "another")
         assert book.can_acquire(BIG, "big")
 
 
-def test_what_became_infeasible_is_not_waited_for() -> None:
+def test_a_request_that_became_infeasible_is_not_owed() -> None:
     book = busy_ledger()
     book.can_acquire(BIG, "big")
     overtake(book, 100)

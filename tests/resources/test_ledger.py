@@ -1,4 +1,4 @@
-"""Who may hold what: exact counts, gangs, devices, and clear words for what can never be."""
+"""The ledger: exact counts, gangs, devices, and errors for requests that can never be met."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def ledger(cpus: float = 0, gpus: int = 0, **others: float) -> Ledger:
 
 
 def fill(book: Ledger, request: Resources, prefix: str = "holder") -> int:
-    """Acquire until nothing fits any more; how often that was."""
+    """Acquire until nothing fits any more; returns how often."""
     count = 0
     while book.can_acquire(request):
         book.acquire(f"{prefix}{count}", request)
@@ -108,7 +108,7 @@ def test_names_hold_once_and_are_released_once() -> None:
         (Resources([{"CPU": 3}, {"CPU": 2}]), ["CPU: 5 requested, 4 in total"]),
     ],
 )
-def test_what_can_never_fit_is_refused_at_once(request_: Resources, words: list[str]) -> None:
+def test_a_request_that_can_never_fit_is_refused_at_once(request_: Resources, words: list[str]) -> None:
     book = ledger(4, 2)
     for ask in (book.check, book.can_acquire, lambda request: book.acquire("holder", request)):
         with pytest.raises(TuneError) as caught:
@@ -117,19 +117,19 @@ def test_what_can_never_fit_is_refused_at_once(request_: Resources, words: list[
             assert word in str(caught.value)
 
 
-def test_what_is_spelt_right_is_not_asked_about() -> None:
+def test_a_correct_name_gets_no_suggestion() -> None:
     with pytest.raises(TuneError, match=r"\(GPU: 1 requested, 0 in total\)"):
         ledger(4).check(Resources.of({"gpu": 1}))
 
 
-def test_what_waits_for_others_is_not_infeasible() -> None:
+def test_a_request_that_waits_for_others_is_feasible() -> None:
     book = ledger(4)
     book.acquire("all", Resources.of({"cpu": 4}))
     book.check(Resources.of({"cpu": 4}))
     assert not book.can_acquire(Resources.of({"cpu": 4}))
 
 
-def test_what_was_written_off_is_gone_for_good() -> None:
+def test_written_off_resources_are_gone_for_good() -> None:
     book = ledger(4, 2)
     book.check(Resources.of({"cpu": 4}))
     book.acquire("unkillable", Resources.of({"cpu": 1, "gpu": 0.5}))

@@ -1,4 +1,4 @@
-"""The ledger is exact, never idle without a reason, and no one starves: whatever is asked, in any order."""
+"""For any requests in any order: the ledger is exact, leaves nothing idle without a reason, and each waiter starts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ requests = st.lists(bundles, min_size=1, max_size=3).map(Resources)
 
 
 class Model(RuleBasedStateMachine):
-    """A driver that acquires and releases at random, beside a plain record of who has what."""
+    """A driver that acquires and releases at random, with a plain record of all holdings."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,8 +129,8 @@ def test_places_are_the_sum_over_devices(fraction: float, devices: int) -> None:
     gpus=st.lists(st.sampled_from([0, 0, 0.5, 1, 2]), min_size=80, max_size=80),
     data=st.data(),
 )
-def test_everybody_starts_sooner_or_later(sizes: list[float], gpus: list[float], data: Any) -> None:
-    """A stream of requests, in each round in another order, one released per round: all get their turn, in bounds."""
+def test_each_waiter_starts_sooner_or_later(sizes: list[float], gpus: list[float], data: Any) -> None:
+    """Waiters ask in another order in each round, and one holding is released per round: all start within the bound."""
     book = Ledger({"CPU": 8, "GPU": 2}, ["0", "1"], environ={})
     waiting = {f"trial{i}": Resources.of({"cpu": size, "gpu": gpus[i]}) for i, size in enumerate(sizes)}
     running: list[str] = []
@@ -144,7 +144,7 @@ def test_everybody_starts_sooner_or_later(sizes: list[float], gpus: list[float],
             break
         if book.owed() is None:
             assert not any(book.can_acquire(request) for request in waiting.values())
-        assert running, "no one runs, but some wait"
+        assert running, "some wait, but none runs"
         book.release(f"{running.pop(random.randrange(len(running)))}#1")
     assert not waiting
 

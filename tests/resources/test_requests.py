@@ -1,4 +1,4 @@
-"""What users may write as a request, and what they are told when they may not."""
+"""The forms of a resource request, and the errors for other values."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_bad_requests_are_refused_when_made(bundles: Any, words: str) -> None:
     assert words in str(caught.value)
 
 
-def test_what_is_no_request_is_refused() -> None:
+def test_a_value_that_is_no_request_is_refused() -> None:
     with pytest.raises(ValueError) as caught:
         Resources.of(4)  # type: ignore[arg-type]  # the error is what is tested
     assert "but got 4" in str(caught.value)

@@ -26,7 +26,7 @@ def test_each_worker_has_its_part_of_the_cpus_and_at_least_one() -> None:
     assert of_worker(5, 16).totals["CPU"] == 1
 
 
-def test_what_the_user_says_counts() -> None:
+def test_the_numbers_of_the_user_count() -> None:
     assert of_worker(0, 4, MINITUNE_NUM_CPUS="6").totals["CPU"] == 6
     assert of_worker(0, 4, MINITUNE_NUM_SHARES="1").totals["CPU"] == 8
     xdist = {"PYTEST_XDIST_WORKER": "gw0", "PYTEST_XDIST_WORKER_COUNT": "4"}

@@ -1,4 +1,4 @@
-"""What a worker finds in its environment: its devices, and as many threads as it has CPUs."""
+"""The environment of a worker: its devices, and as many threads as it has CPUs."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def test_each_bundle_has_an_environment_for_its_child() -> None:
     gang = Resources([{"CPU": 1}, {"CPU": 2, "GPU": 1}, {"CPU": 4, "GPU": 1}])
     allocation = Ledger({"CPU": 8}, ["2", "3"], environ={}).acquire("gang", gang)
     head, first, second = (bundle.env for bundle in allocation.bundles)
-    assert head["CUDA_VISIBLE_DEVICES"] == "", "a child without GPUs must not sit on its siblings'"
+    assert head["CUDA_VISIBLE_DEVICES"] == "", "a child without GPUs must not use those of its siblings"
     assert first["CUDA_VISIBLE_DEVICES"] == "2"
     assert second["CUDA_VISIBLE_DEVICES"] == "3"
     assert [env["OMP_NUM_THREADS"] for env in (head, first, second)] == ["1", "2", "4"]
     own = allocation.env
-    assert own["CUDA_VISIBLE_DEVICES"] == "2,3", "the trial's own process sees all that it holds"
+    assert own["CUDA_VISIBLE_DEVICES"] == "2,3", "the trial's own process sees all its devices"
     assert own["OMP_NUM_THREADS"] == "1"
 
 

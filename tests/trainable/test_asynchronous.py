@@ -1,4 +1,4 @@
-"""Asynchronous trainables: refused at once where that can be seen, else told with the way out."""
+"""Asynchronous trainables: an error at once if the function shows it, else an error with advice."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Steps(Trainable):
     "trainable",
     [trains, yields, Callable(), Steps, functools.partial(trains, data=1), with_parameters(trains, data=1)],
 )
-def test_what_is_async_is_refused_before_anything_runs(trainable: Any) -> None:
+def test_an_async_trainable_is_refused_before_anything_runs(trainable: Any) -> None:
     with pytest.raises(TypeError, match=r"is an async function, .* a plain function, .* asyncio\.run\(\.\.\.\)"):
         Tuner(trainable)
 
@@ -53,12 +53,12 @@ def some_steps() -> Iterator[int]:
         (lambda config: some_steps, "returned function: "),
     ],
 )
-def test_what_has_not_run_is_told_with_the_way_out(driver: FakeDriver, trainable: Any, text: str) -> None:
+def test_a_returned_coroutine_or_function_is_refused_with_advice(driver: FakeDriver, trainable: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         pull(driver.start(trainable))
 
 
-def test_a_generator_out_of_a_step_is_told_with_the_way_out(driver: FakeDriver) -> None:
+def test_a_generator_that_a_step_returns_is_refused_with_advice(driver: FakeDriver) -> None:
     class Yields(Trainable):
         def step(self) -> Any:
             yield {"loss": 1}

@@ -1,4 +1,4 @@
-"""Checkpoint objects: directories by reference, their metadata, and what older scripts do with them."""
+"""Checkpoint objects: directories by reference, their metadata, and the forms of older scripts."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_it_is_copied_to_where_one_says(source: Path, tmp_path: Path) -> None:
     assert os.listdir(temporary) == ["sub"]
 
 
-def test_what_is_gone_is_named(tmp_path: Path) -> None:
+def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     missing = Checkpoint(tmp_path / "none")
     with pytest.raises(FileNotFoundError, match="none"), missing.as_directory():
         pass
@@ -127,7 +127,7 @@ def test_it_is_the_path_of_its_directory(source: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["from_bytes", "to_bytes", "from_uri", "to_uri", "uri", "set_preprocessor", "get_internal_representation"]
 )
-def test_what_older_versions_had_says_what_to_do(source: Path, name: str) -> None:
+def test_a_method_of_older_versions_says_what_to_do(source: Path, name: str) -> None:
     for holder in (Checkpoint, Checkpoint(source)):
         assert not hasattr(holder, name)
         with pytest.raises(AttributeError, match=rf"Checkpoint\.{name} is gone: .*directory"):

@@ -217,7 +217,7 @@ def test_each_save_has_a_directory_of_its_own() -> None:
     assert Path(one.checkpoint.path).parent == Path(counter.logdir)
 
 
-def test_what_else_save_checkpoint_returns_is_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_other_values_of_save_checkpoint_are_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     class Chatty(Filer):
         returned = (1, 2)
 
@@ -275,7 +275,7 @@ def test_a_slow_setup_is_worth_a_warning(caplog: pytest.LogCaptureFixture) -> No
 
 
 @pytest.mark.parametrize("name", ["export_model", "train_buffered", "resource_help"])
-def test_what_is_gone_says_what_to_do(name: str) -> None:
+def test_a_method_that_is_gone_says_what_to_do(name: str) -> None:
     for holder in (Plain(), Plain):
         with pytest.raises(AttributeError, match=rf"Plain\.{name} is gone: "):
             getattr(holder, name)

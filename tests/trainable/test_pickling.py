@@ -123,7 +123,7 @@ def test_globals_of_a_script_are_named(script: Script) -> None:
     assert f"the trainable cannot be pickled: {path} (" in script.run(source)
 
 
-def test_what_can_be_pickled_has_no_culprit() -> None:
+def test_a_value_that_can_be_pickled_has_no_culprit() -> None:
     value = {"a": [1, closure], "f": lambda x: x + 1}
     assert find_unpicklable(value) is None
     assert pickle.loads(dumps(value, "it"))["f"](1) == 2
@@ -147,7 +147,7 @@ def test_a_pickle_is_small_only_if_its_buffers_are() -> None:
     assert require_picklable(Block(b"." * 10_000), "it", 1_000) is None
 
 
-def test_what_is_kept_for_later_gets_the_class_that_the_script_has_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_kept_for_later_gets_the_class_that_the_script_has_then(monkeypatch: pytest.MonkeyPatch) -> None:
     def define(**members: Any) -> Any:
         made = type("Setting", (), {"__module__": "__main__", "__qualname__": "Setting", **members})
         monkeypatch.setattr(sys.modules["__main__"], "Setting", made, raising=False)
@@ -180,7 +180,7 @@ def test_storing_again_replaces_the_value(tmp_path: Path) -> None:
     assert store(2, tmp_path / "v.pkl").get() == 2
 
 
-def test_what_cannot_be_stored_leaves_no_file(tmp_path: Path) -> None:
+def test_a_value_that_cannot_be_stored_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"the value of 'data' cannot be pickled: item 'x' is a _thread\.lock"):
         store({"x": LOCK}, tmp_path / "v.pkl", "the value of 'data'")
     assert os.listdir(tmp_path) == []
@@ -245,7 +245,7 @@ def test_classes_of_a_script_are_found_by_name_in_a_worker(script: Script, tmp_p
     assert script.run(worker, path) == "(5, True)\n"
 
 
-def test_what_the_main_module_has_already_stays(script: Script, tmp_path: Path) -> None:
+def test_objects_of_the_main_module_stay(script: Script, tmp_path: Path) -> None:
     source = """
         import sys
         from minitune.base.shared_values import store

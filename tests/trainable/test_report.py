@@ -167,7 +167,7 @@ def test_counters_go_on_from_the_checkpoints_metrics(driver: FakeDriver) -> None
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), 10**400, "seven", None])
-def test_what_cannot_be_counted_does_not_stand_in_the_way_of_a_restore(driver: FakeDriver, value: Any) -> None:
+def test_a_value_that_cannot_be_counted_does_not_prevent_a_restore(driver: FakeDriver, value: Any) -> None:
     metrics = {"training_iteration": value, "time_total_s": value, "timesteps_total": value}
     actor = driver.start(lambda config: {**metrics, "time_this_iter_s": value, "timesteps_this_iter": value, "n": 1})
     actor.restore(str(driver.directory), metrics)
@@ -271,7 +271,7 @@ def _generator() -> Any:
 @pytest.mark.parametrize(
     ("wrap", "path"), [(lambda v: v, "'bad'"), (lambda v: {"in": [1, (2, v)]}, "'bad'['in'][1][1]")]
 )
-def test_what_cannot_travel_is_refused_in_the_users_frame(
+def test_a_value_that_cannot_be_sent_is_refused_in_the_users_frame(
     driver: FakeDriver, make: Any, kind: str, wrap: Any, path: str
 ) -> None:
     caught: list[TypeError] = []

@@ -56,7 +56,7 @@ def test_a_seed_fixes_what_trials_draw(trainable: Any) -> None:
     assert random.getstate() == before
 
 
-def test_what_follows_a_checkpoint_is_new_but_fixed() -> None:
+def test_draws_after_a_checkpoint_are_new_but_fixed() -> None:
     def fails_once(config: dict[str, Any]) -> dict[str, Any]:
         import random
 

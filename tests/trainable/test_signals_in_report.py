@@ -35,7 +35,7 @@ def _reporting(config: dict[str, Any]) -> None:
             Path(f"caught{i}").touch()
 
 
-def test_what_it_raises_comes_out_of_report_and_no_report_is_lost() -> None:
+def test_the_exception_of_a_handler_comes_out_of_report_and_no_report_is_lost() -> None:
     seen: list[int] = []
 
     def ring(trial: Trial, result: dict[str, Any]) -> None:

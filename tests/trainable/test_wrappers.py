@@ -160,7 +160,7 @@ def test_functions_must_take_the_config_alone() -> None:
         with_parameters(fn, datum=1)
 
 
-def test_what_is_no_trainable_is_refused() -> None:
+def test_an_object_that_is_no_trainable_is_refused() -> None:
     with pytest.raises(TypeError, match="subclass of Trainable"):
         validate_trainable(dict)
     with pytest.raises(TypeError, match="but got 3"):
