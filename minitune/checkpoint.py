@@ -32,7 +32,8 @@ from minitune.base.pickling import PROTOCOL
 METADATA_FILE = ".metadata.json"
 DICT_CHECKPOINT_FILE = "_dict_checkpoint.pkl"
 """The file of a checkpoint that is a dict: returned by a class's `save_checkpoint`, or passed to `from_dict`."""
-_IN_CHECKPOINT = re.compile(rf"(checkpoint_\d{{6,}}|{re.escape(TEMPORARY_PREFIX)}\d{{6,}}-\d+)/")
+_OF_CHECKPOINT = re.compile(rf"(checkpoint_\d{{6,}}|{re.escape(TEMPORARY_PREFIX)}\d{{6,}}-\d+)/")
+"""The directories of checkpoints in a trial's directory: committed, or in preparation, or about to be removed."""
 _TEMPORARY_COPY_PREFIX = "checkpoint_tmp_"
 _CHUNK_BYTES = 1 << 18
 """The size of the read buffer, which is reused: to allocate memory for each file costs more than to read it."""
@@ -343,9 +344,7 @@ def commit_copy(
     """
     if not os.path.isdir(source):
         raise FileNotFoundError(f"the reported checkpoint's directory {os.fspath(source)!r} does not exist")
-    names = _walk(source)
-    if os.path.samefile(source, trial_directory):
-        names = [name for name in names if not _IN_CHECKPOINT.match(name)]
+    names = _walk(source, leave_out=_OF_CHECKPOINT if os.path.samefile(source, trial_directory) else None)
     temporary = temporary_directory(trial_directory, number, attempt)
     try:
         entries = _copy(source, names, temporary, within=os.path.dirname(trial_directory))
@@ -416,8 +415,12 @@ _Entry = tuple[str, int, int]
 """The name relative to the checkpoint, the size in bytes, and the CRC32 of the content (for a link, of its target)."""
 
 
-def _walk(top: str | os.PathLike[str]) -> list[str]:
+def _walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None) -> list[str]:
     """The sorted relative names of everything below `top`. Names of directories end in a slash.
+
+    Args:
+        top: The directory.
+        leave_out: The names of directories to leave out. They are not read, since the driver may be removing them.
 
     Raises:
         OSError: If a directory cannot be read, since its files would be missing.
@@ -432,6 +435,8 @@ def _walk(top: str | os.PathLike[str]) -> list[str]:
                 name = prefix + entry.name
                 if entry.is_dir(follow_symlinks=False):
                     name += "/"
+                    if leave_out is not None and leave_out.fullmatch(name):
+                        continue
                     unread.append(name)
                 elif not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
                     kind = files.kind_of(entry.stat(follow_symlinks=False).st_mode)

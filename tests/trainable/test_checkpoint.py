@@ -163,6 +163,27 @@ def commit(source: Path, tmp_path: Path, number: int = 0) -> tuple[CheckpointRec
     return commit_copy(source, trial, number, attempt=1), trial
 
 
+def test_checkpoints_that_are_removed_meanwhile_do_not_matter_to_a_copy_of_the_trials_directory(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, trial = commit(source, tmp_path)
+    (trial / "checkpoint_000000").rename(trial / ".tmp-000000-0")  # as the driver does before it removes one
+    (trial / "own").mkdir()
+    (trial / "own" / "checkpoint_000000").mkdir()
+    (trial / "own" / "file").write_text("1")
+    gone = FileNotFoundError(errno.ENOENT, "removed by now")
+    monkeypatch.setattr(os, "scandir", Injured(os.scandir, gone, where=lambda path: ".tmp-000000-0" in str(path)))
+
+    commit_copy(trial, trial, 1, attempt=1)
+
+    copied = trial / "checkpoint_000001"
+    assert sorted(str(path.relative_to(copied)) for path in copied.rglob("*")) == [
+        "own",
+        "own/checkpoint_000000",
+        "own/file",
+    ]
+
+
 def special_file(kind: str, path: Path) -> None:
     """A FIFO or a socket, or a device, which only an administrator can make."""
     if kind == "a FIFO":
