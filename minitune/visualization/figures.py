@@ -8,7 +8,7 @@ Failed trials and values that are not finite have no place on an axis of the obj
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import combinations, count
@@ -96,12 +96,11 @@ class _Axis:
     ticks: list[tuple[float, str]]
 
     @classmethod
-    def of(cls, values: Iterable[Any], has_missing: bool) -> _Axis:
+    def of(cls, values: Sequence[Any], has_missing: bool) -> _Axis:
         """The axis for these values: linear, logarithmic (if they span two powers of ten), or categorical."""
-        distinct = list(dict.fromkeys(values))
-        numbers = [v for v in distinct if isinstance(v, (int, float)) and not isinstance(v, bool)]
-        if len(numbers) < len(distinct) or not numbers:
-            texts = sorted({str(v) for v in distinct}) + ([_NONE] if has_missing else [])
+        numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
+        if len(numbers) < len(values) or not numbers:
+            texts = sorted({str(v) for v in values}) + ([_NONE] if has_missing else [])
             order = {text: float(i) for i, text in enumerate(texts)}
             return cls(lambda v: order[_NONE if v is _Missing else str(v)], [(i, t) for t, i in order.items()])
         low, high = min(numbers), max(numbers)

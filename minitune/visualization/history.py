@@ -326,6 +326,4 @@ def _plain(value: Any) -> Any:
     """A value that a plot can show: a finite number, a bool, a text or None."""
     if value is None or isinstance(value, (bool, str)):
         return value
-    if is_number(value) and math.isfinite(value):
-        return value
-    return short_repr(value)
+    return short_repr(value) if math.isnan(_number(value)) else value

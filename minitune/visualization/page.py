@@ -78,7 +78,8 @@ def write_report(
     # split once: a text of the user's may hold a mark, too
     parts: list[str] = re.split(f"({'|'.join(map(re.escape, texts))})", page)
     target = local_path(path)
-    atomic_write(target, "".join(texts.get(part, part) for part in parts).encode())
+    text = "".join(texts.get(part, part) for part in parts)
+    atomic_write(target, text.encode(errors="replace"))  # a text of the user's may hold half a surrogate pair
     return target
 
 

@@ -202,6 +202,16 @@ def test_the_commands_write_a_report_and_print_importances(
     assert cli.main(["report", grid.experiment_path, "-o", str(tmp_path / "none" / "report.html")]) == 1
 
 
+def test_a_report_shows_parameters_of_any_kind(tmp_path: Path) -> None:
+    odd = [True, 1, 10**400, math.nan, "\ud800", (1, 2)]
+    grid = fit(lambda config: {"loss": 1.0}, {"odd": grid_search(odd), "\ud800": 1, "few": grid_search([1, 2])})
+
+    axis = plots.plot_slice(grid, params=["odd"], metric="loss", mode="min").layout.xaxis
+    assert {"1", "True", "\ud800", "(1, 2)", "nan"} < set(axis.ticktext)
+    assert len(axis.ticktext) == len(odd)
+    plots.write_report(grid, tmp_path / "report.html", metric="loss", mode="min")
+
+
 def test_a_report_of_a_killed_run_is_written(tmp_path: Path) -> None:
     fit(lambda config: {"loss": config["a"]}, {"a": uniform(0, 1)}, num_samples=12, **OBJECTIVE)
     journal = next(run_path().glob("*journal*"))
