@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from minitune.base.checks import require
 from minitune.experiment.trial import non_dominated
 from minitune.output.table import way_of
-from minitune.visualization.history import RunHistory, RunLike, TrialHistory, history_of, shown_params
+from minitune.visualization.history import RunHistory, RunLike, TrialHistory, finite_number, history_of, shown_params
 from minitune.visualization.importances import Importances, get_param_importances
 
 if TYPE_CHECKING:
@@ -483,8 +483,8 @@ def plot_pareto_front(run: RunLike, metrics: Sequence[str], modes: Sequence[str]
     trials: list[TrialHistory] = []
     values: list[list[float]] = []
     for trial in history.trials:
-        pair = [value for name in metrics if isinstance(value := trial.metrics.get(name), (int, float))]
-        if not trial.failed and len(pair) == 2 and all(map(math.isfinite, pair)):
+        pair = [finite_number(trial.metrics.get(name)) for name in metrics]
+        if not trial.failed and all(map(math.isfinite, pair)):
             trials.append(trial)
             values.append(pair)
     scores = [[sign * value for sign, value in zip(signs, pair, strict=True)] for pair in values]

@@ -302,7 +302,7 @@ class _Reader:
     def _on_result(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
         value = look_up(metrics, self.metric) if self.metric is not None else None
         step = metrics.get(TRAINING_ITERATION, len(history.points) + 1)
-        history.points.append(Point(_number(step), _number(value), _number(metrics.get(TIMESTAMP))))
+        history.points.append(Point(finite_number(step), finite_number(value), finite_number(metrics.get(TIMESTAMP))))
 
     def end_spans(self, at_s: float | None) -> None:
         """End the spans of all trials that have a worker, at this time; None: at the time of their last result."""
@@ -313,7 +313,8 @@ class _Reader:
         self._working.clear()
 
 
-def _number(value: Any) -> float:
+def finite_number(value: Any) -> float:
+    """The value as a float; NaN if it is not a finite number."""
     if not is_number(value):
         return math.nan
     try:
@@ -326,4 +327,4 @@ def _plain(value: Any) -> Any:
     """A value that a plot can show: a finite number, a bool, a text or None."""
     if value is None or isinstance(value, (bool, str)):
         return value
-    return short_repr(value) if math.isnan(_number(value)) else value
+    return short_repr(value) if math.isnan(finite_number(value)) else value

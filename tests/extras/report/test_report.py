@@ -112,7 +112,7 @@ def test_a_pareto_front_has_no_trial_that_another_one_dominates(grid: ResultGrid
 
 
 def test_trials_with_equal_values_are_on_the_front_together() -> None:
-    values = [(1, 1), (2, 3), (1, 1), (2, 0), (0, 0), (2, 3)]
+    values = [(1, 1), (2, 3), (1, 1), (2, 0), (0, 0), (2, 3), (-(10**400), 9), (math.nan, 9)]
     grid = fit(lambda config: dict(zip("ab", config["ab"], strict=True)), {"ab": grid_search(values)})
     front = next(
         trace for trace in plots.plot_pareto_front(grid, ["a", "b"], ["min", "max"]).data if trace.name == "front"
