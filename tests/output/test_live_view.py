@@ -48,7 +48,7 @@ FULL = Snapshot(
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("MINITUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # with tensorboardX, a run ends with one more line
+    monkeypatch.setenv("MINITUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # tensorboardX adds a line at the end
     return Terminal()
 
 
