@@ -216,7 +216,7 @@ def test_anything_but_files_directories_and_links_is_refused_by_name(source: Pat
     assert not (tmp_path / "copy").exists()
     assert sorted(os.listdir(trial)) == [os.path.basename(prepared), "checkpoint_000000"]
 
-    special_file(kind, trial / "checkpoint_000000" / "odd")  # to look at it ends, too
+    special_file(kind, trial / "checkpoint_000000" / "odd")  # to look at it does not block, either
     assert not matches(record, trial)
     assert not has_its_size(record, trial)
 
@@ -292,7 +292,7 @@ def test_a_file_with_holes_has_the_record_of_the_same_file_without(source: Path,
 
 
 def test_a_copy_has_the_modes_of_its_source(source: Path, tmp_path: Path) -> None:
-    """Who else may read a model, and whether a script in it can be run, is the user's choice.
+    """The user chooses who else may read a model, and whether a script in it can be run.
 
     But the owner can remove each directory of the copy.
     """

@@ -1,4 +1,4 @@
-"""Classes: by themselves and as trials."""
+"""Class trainables: without a driver, as trials, and made from functions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from minitune.trainable import FunctionTrainable, Trainable, get_checkpoint, rep
 
 
 class Counter(Trainable):
-    """Counts, and says what is done to it."""
+    """Counts its steps, and changes its copy of the configuration."""
 
     def setup(self, config: dict[str, Any]) -> None:
         self.count = config.get("start", 0)
-        self.events = config.get("events", [])
         config["changed"] = True
 
     def step(self) -> dict[str, Any]:
@@ -43,7 +42,7 @@ class Counter(Trainable):
 
 
 class Filer(Counter):
-    """Writes files itself."""
+    """Writes its state to a file."""
 
     returned: Any = None
 
@@ -56,7 +55,7 @@ class Filer(Counter):
 
 
 class Plain(Trainable):
-    """Only steps."""
+    """Defines nothing but `step`."""
 
     def step(self) -> dict[str, Any]:
         return {"x": 1}

@@ -1,4 +1,4 @@
-"""Large values are stored once, mapped by those who use them, private to each, and gone with their owner."""
+"""Large values are stored once, mapped by their users, private to each of them, and removed with their owner."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_value_that_cannot_be_stored_leaves_the_others(file: ValueFile, tmp_pa
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, before)
-    assert os.stat(first.path).st_size < MB, "what was written of them takes no more space"
+    assert os.stat(first.path).st_size < MB, "the parts that were written are cut off"
     assert read_value(file.add("second"))[0] == "second"
     assert read_value(first)[0] == "first"
 
@@ -103,7 +103,7 @@ def test_values_go_with_their_file(file: ValueFile, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_value(spot)
     assert list(tmp_path.iterdir()) == []
-    assert bytes(block.view[:3]) == b"xxx", "who has it keeps it"
+    assert bytes(block.view[:3]) == b"xxx", "a value that was loaded stays"
 
 
 def test_a_file_with_a_name_where_one_without_cannot_be_reached(
@@ -118,7 +118,9 @@ def test_a_file_with_a_name_where_one_without_cannot_be_reached(
         file.close()
         os._exit(0)
     os.waitpid(child, 0)
-    assert bytes(read_value(Spot(**vars(spot)))[0].view[:3]) == b"xxx", "a child leaves what its parent has"
+    assert bytes(read_value(Spot(**vars(spot)))[0].view[:3]) == b"xxx", (
+        "a forked child does not remove its parent's file"
+    )
     file.close()
     assert list(tmp_path.iterdir()) == []
 
@@ -164,7 +166,7 @@ def test_a_trial_may_write_and_no_other_sees_it(tmp_path: Path, how: str, reuse_
 
 
 def test_the_driver_holds_one_copy_and_a_trial_none(script: Script) -> None:
-    """Of a buffer of 64 MB: measured in memory that is not a file's."""
+    """Of a buffer of 64 MB. The test measures the memory that belongs to no file."""
     source = """
         import resource, pickle
         import minitune as tune

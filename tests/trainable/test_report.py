@@ -1,4 +1,4 @@
-"""report(), get_checkpoint() and get_context() inside a trial, and the keys that results are completed with."""
+"""report(), get_checkpoint() and get_context() inside a trial, and the automatic keys of results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from minitune.trainable import get_checkpoint, report
 
 
 def in_trial(driver: FakeDriver, body: Any, **kwargs: Any) -> Any:
-    """Runs `body()` in a trial and returns what it returns."""
+    """Call `body` in a trial; returns its value."""
     found: list[Any] = []
     actor = driver.start(lambda config: found.append(body()), **kwargs)
     reports_of(actor)
