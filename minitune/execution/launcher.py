@@ -27,8 +27,11 @@ from minitune.trainable.trial_actor import make_trial_actor
 logger = logging.getLogger("minitune")
 
 _AHEAD = 200
+"""How many trials are drawn ahead: so many, or a tenth more than there are CPUs."""
 _AHEAD_PER_TURN = 50
+"""How many of them are drawn in one turn of the loop, so that events do not wait long."""
 _REUSED_PER_TURN = 50
+"""How many trials that need no worker end in one turn, for the same reason."""
 
 
 class Refusal(NamedTuple):

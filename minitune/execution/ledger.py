@@ -31,6 +31,7 @@ _WATCHED = 32
 NOSET_VARIABLES = ("MINITUNE_NOSET_CUDA_VISIBLE_DEVICES", "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES")
 """If one of these variables is on, the ledger does not change the visible devices of workers."""
 _MAX_DEMANDS = 4_096
+"""How many requests the ledger keeps in units."""
 
 
 # -- which GPUs serve which bundle -------------------------------------------------------------------------------------

@@ -26,9 +26,11 @@ from minitune.record.journal import Journal
 from minitune.result import CONFIG, EXPERIMENT_TAG
 
 _MAX_KEYS = 1_000
+"""A report with more keys takes the general path."""
 _MAX_TEXT = 50_000
 """A report with more characters takes the general path, which stores large values in their own files."""
 _SHAPES_KEPT = 256
+"""How many shapes are kept for later trials."""
 _TEXT = frozenset((str,))
 _compact = json_chunks(separators=(",", ":"))
 _one_per_line = json_chunks(separators=("\n", ":"))

@@ -59,6 +59,8 @@ _TOGETHER, _TOGETHER_S = 64, 0.005
 """At most so many events, or the events of so many seconds, share a write: a slow callback delays few workers."""
 _ASK_AGAIN_S = 0.002
 _ASK_AGAIN_MAX_S = 0.1
+"""A searcher that says "not now" while nothing runs is asked again after a pause. Pauses double from the first of these
+values to the second."""
 _ASKS_UNTIL_SAID = 100
 """If the searcher says "not now" so many times while nothing runs (about 10 s), a warning tells what the run waits for.
 """

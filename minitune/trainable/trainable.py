@@ -35,11 +35,11 @@ logger = logging.getLogger("minitune")
 
 _RETURNED_FILE = ".returned_path"
 """If `save_checkpoint` has returned the path of a file in the checkpoint, this file has its name."""
-STATE_FILE = ".trainable_state.json"
+_STATE_FILE = ".trainable_state.json"
 """The file with iteration and totals, in a checkpoint that was saved without a driver."""
-SLOW_SETUP_S = 10.0
+_SLOW_SETUP_S = 10.0
 """A `setup` that takes longer than this leads to a warning."""
-OUTSIDE = "default"
+_OUTSIDE = "default"
 """Name and id of a trainable outside of trials."""
 
 
@@ -94,7 +94,7 @@ class Trainable:
         began_s = clock.current.monotonic()
         self.setup(copy.deepcopy(self.config))
         spent_s = clock.current.monotonic() - began_s
-        if spent_s > SLOW_SETUP_S:
+        if spent_s > _SLOW_SETUP_S:
             logger.warning(
                 "setup of %s took %.1f s; with reuse_actors=True and reset_config() it is done once per worker",
                 type(self).__name__,
@@ -325,12 +325,12 @@ class Trainable:
     @property
     def trial_id(self) -> str:
         """The trial's id; `"default"` outside of trials."""
-        return OUTSIDE if self._tune_info is None else self._tune_info.trial_id
+        return _OUTSIDE if self._tune_info is None else self._tune_info.trial_id
 
     @property
     def trial_name(self) -> str:
         """The trial's name; `"default"` outside of trials."""
-        return OUTSIDE if self._tune_info is None else self._tune_info.name
+        return _OUTSIDE if self._tune_info is None else self._tune_info.name
 
     @property
     def trial_resources(self) -> Resources | None:
@@ -444,13 +444,13 @@ def write_state(directory: str, fields: AutoFields) -> None:
         TIMESTEPS_TOTAL: _plain(fields.timesteps_total),
         EPISODES_TOTAL: _plain(fields.episodes_total),
     }
-    files.atomic_write(os.path.join(directory, STATE_FILE), json.dumps(state).encode())
+    files.atomic_write(os.path.join(directory, _STATE_FILE), json.dumps(state).encode())
 
 
 def read_state(directory: str) -> dict[str, Any]:
     """Read the file of `write_state`; `{}` if it does not exist."""
     try:
-        with files.open_to_read(os.path.join(directory, STATE_FILE)) as file:
+        with files.open_to_read(os.path.join(directory, _STATE_FILE)) as file:
             state: dict[str, Any] = json.load(file)
     except FileNotFoundError:
         return {}
