@@ -51,6 +51,7 @@ def port(options: argparse.Namespace) -> int:
     except SyntaxError as error:
         raise ValueError(f"{options.script}, line {error.lineno}: {error.msg}; it must be a Python script") from None
     changed = _with_new_imports(source, tree)
+    found = sorted(set(_missing(ast.parse(changed))))  # before the file is changed, because this checks its syntax
     if options.write:
         with open(options.script, "rb") as raw:
             ends_lines_with = "\r\n" if b"\r\n" in raw.read() else "\n"
@@ -58,7 +59,6 @@ def port(options: argparse.Namespace) -> int:
     else:
         before, after = (io.StringIO(text).readlines() for text in (source, changed))
         sys.stdout.writelines(difflib.unified_diff(before, after, options.script, options.script))
-    found = sorted(set(_missing(ast.parse(changed))))
     for line, text in found:
         print(f"{options.script}:{line}: {text}", file=sys.stderr)
     if changed == source:
@@ -68,7 +68,7 @@ def port(options: argparse.Namespace) -> int:
 
 def _with_new_imports(source: str, tree: ast.Module) -> str:
     """The script with `minitune` in place of `ray` in its import statements; everything else stays as it is."""
-    lines = source.splitlines(keepends=True)
+    lines = io.StringIO(source).readlines()  # as `ast` counts them: splitlines() also splits at form feeds
     edits: list[tuple[int, int, int, str]] = []  # line, begin and end in bytes, new text
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -79,10 +79,10 @@ def _with_new_imports(source: str, tree: ast.Module) -> str:
                 new = f"{_NEW}{dot}{rest}" if alias.asname else f"{_NEW} as {_OLD}"
                 edits.append((alias.lineno, alias.col_offset, alias.col_offset + len(alias.name), new))
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] == _OLD:
-            line = lines[node.lineno - 1].encode()
-            begin = line.find(_OLD.encode(), node.col_offset + len("from"))
-            if begin >= 0:  # otherwise the statement continues in the next line
-                edits.append((node.lineno, begin, begin + len(_OLD), _NEW))
+            number, start = node.lineno, node.col_offset + len("from")
+            while (begin := lines[number - 1].encode().find(_OLD.encode(), start)) < 0:
+                number, start = number + 1, 0  # the line ends in a backslash
+            edits.append((number, begin, begin + len(_OLD), _NEW))
     for number, begin, end, new in sorted(edits, reverse=True):
         line = lines[number - 1].encode()
         lines[number - 1] = (line[:begin] + new.encode() + line[end:]).decode()

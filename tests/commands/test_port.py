@@ -12,12 +12,16 @@ from command_runs import Minitune
 
 GOOD = """\
 import os, ray
+\f
+UNUSUAL = "\u2028"
 import ray.tune
 from ray import (
     train,
     tune as t,
 )
 from  ray.tune.suggest.basic_variant import BasicVariantGenerator  # ray stays in comments
+from \\
+    ray.tune import grid_search
 
 text = "from ray import tune"
 ray.init(num_cpus=1)
@@ -27,12 +31,16 @@ print(trials[0].status, BasicVariantGenerator.__name__)
 
 PORTED = """\
 import os, minitune as ray
+\f
+UNUSUAL = "\u2028"
 import minitune as ray
 from minitune import (
     train,
     tune as t,
 )
 from  minitune.tune.suggest.basic_variant import BasicVariantGenerator  # ray stays in comments
+from \\
+    minitune.tune import grid_search
 
 text = "from ray import tune"
 """
