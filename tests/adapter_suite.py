@@ -1,4 +1,4 @@
-"""What the adapters of search libraries have in common, tested with the real library. Each has a folder in `extras`.
+"""The common behaviour of adapters, tested with the real search library. Each adapter has a folder in `extras`.
 
     class TestMine(AdapterSuite):
         adapter = Adapter(MySearch, "mine")

@@ -193,7 +193,7 @@ def inline(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _left_entries(directory: Path) -> list[str]:
-    """What of minitune's lies in the temporary directory; it is taken away, for the sake of the next test."""
+    """The entries of minitune in the temporary directory. They are removed, for the sake of the next test."""
     entries = list(directory.glob("minitune*"))
     for entry in entries:
         if entry.is_dir() and not entry.is_symlink():

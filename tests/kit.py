@@ -21,16 +21,16 @@ an hour has passed. So policies, limits and budgets are tried without waiting, a
 `fit` takes every setting by its name, whichever of the config classes has it: `num_samples=4` is one of `TuneConfig`,
 `stop=...` of `RunConfig`, `max_failures=1` of `FailureConfig`, `num_to_keep=2` of `CheckpointConfig`.
 
-What hurts a run stands at the end of this file: `cut` ends the driver at a given report; `Injured` stands in for a
-function and fails at its n-th call; `flip_byte` and `shorten` damage a file; a script kills itself or is killed with
-`os.kill`. `Trace` tells in which order functions were called, so that a test can see a record before its effect.
+Injuries are at the end of this file. `cut` ends the driver at a given report. `Injured` replaces a function and fails
+at its n-th call. `flip_byte` and `shorten` damage a file. A script kills itself, or a test kills it with `os.kill`.
+`Trace` notes the order in which functions are called, so that a test sees a record before its effect.
 
 Some fixtures of `conftest.py` belong to the kit: `script`, `bound_s`, `one_cpu`, `inline`. That file also looks after
 each test: its storage is its own, its machine has four CPUs and no GPU, and it must leave nothing behind. Scripts and
 the processes of a run are forked, see `script_server`; a test of how they start asks for `new_interpreters`.
 
-Workers import this file too, when a trial's function comes from here. So pytest and hypothesis stay out of it, but for
-imports inside of functions.
+Workers import this file too, when a trial's function comes from here. So it imports hypothesis only inside of
+functions, and pytest nowhere.
 """
 
 from __future__ import annotations
@@ -1012,13 +1012,13 @@ class Script:
     def run_command(
         self, command: Sequence[str], *, bound_s: float = 60, **options: Any
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end, whichever it is; options as for `start_command`."""
+        """Run a command to its end, good or bad; options as for `start_command`."""
         process = self.start_command(command, **options)
         stdout, stderr = self.finish(process, bound_s)
         return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
     def run_minitune(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the command `minitune` to its end, whichever it is."""
+        """Run the command `minitune` to its end, good or bad."""
         process = self.start_minitune(*arguments)
         stdout, stderr = self.finish(process)
         return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
@@ -1078,7 +1078,7 @@ def marked_processes(marker: str) -> list[psutil.Process]:
 
 
 def read_pids(path: Path, count: int) -> list[int]:
-    """Wait until `count` whole lines stand in a file, and read them as process ids."""
+    """Wait until a file has `count` whole lines, and read them as process ids."""
     wait_until(lambda: path.exists() and path.read_text().count("\n") >= count, f"{count} pids stand in {path}")
     return [int(line) for line in path.read_text().split()]
 
@@ -1118,7 +1118,7 @@ def fake_nvidia_smi(directory: Path, body: str) -> Path:
 
 
 class CutOff(Exception):
-    """Ends a run in the middle, as an error of the driver's machine would."""
+    """Ends a run in the middle, as an error of the driver would."""
 
 
 class CutAfter(Callback):

@@ -72,7 +72,7 @@ MASKS = (
     (r"<time> of <time> \(\d+%\)", "<time> of <time>"),
     (r"[-─═ ]{2,}", " "),
 )
-"""What differs from run to run and from machine to machine; column widths follow from it."""
+"""Texts that differ from run to run or from machine to machine; column widths follow from them."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A session in two processes tells what a session in one tells."""
+"""A session in two processes reports the same as a session in one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When trials are saved, and what is kept."""
+"""When trials are saved, and which checkpoints are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run leaves on disk."""
+"""The files of a run."""
 
 from __future__ import annotations
 

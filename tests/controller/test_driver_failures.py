@@ -99,7 +99,7 @@ def test_a_retry_without_checkpoints_starts_from_the_beginning() -> None:
 
 
 def test_statistics_count_each_report_of_the_live_view_once() -> None:
-    """What a retry takes back is in no mean and no maximum, however often the same checkpoint is gone back to."""
+    """Results that a retry takes back count in no mean and no maximum, however often it goes back to one checkpoint."""
     left = [1, 2, 3]
 
     def trainable(config: dict[str, Any]) -> None:

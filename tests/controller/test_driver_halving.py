@@ -1,4 +1,4 @@
-"""Schedulers that compare trials at levels, in whole runs: who gets how far, and that all runs end."""
+"""Schedulers that compare trials at levels, in whole runs: how far each trial gets, and that all runs end."""
 
 from __future__ import annotations
 

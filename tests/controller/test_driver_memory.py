@@ -1,4 +1,4 @@
-"""What a long run costs the driver: a bounded amount of memory for each trial that has ended."""
+"""The driver's memory in a long run: a bounded amount for each trial that has ended."""
 
 from __future__ import annotations
 

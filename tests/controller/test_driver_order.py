@@ -1,4 +1,4 @@
-"""Who is told what, in which order, and what the trial's status is at that moment."""
+"""The order in which plug-ins hear of events, and the status of the trial at that moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plug-ins that raise: the run ends, says who it was, leaves nothing behind, and can be resumed."""
+"""Plug-ins that raise: the run ends, names the plug-in, leaves nothing behind, and can be resumed."""
 
 from __future__ import annotations
 

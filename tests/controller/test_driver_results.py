@@ -1,4 +1,4 @@
-"""What `fit` returns."""
+"""The return value of `fit`."""
 
 from __future__ import annotations
 

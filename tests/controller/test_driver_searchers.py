@@ -1,4 +1,4 @@
-"""What searchers are asked and told; what a trial may do to its configuration; seeds."""
+"""The calls that searchers get; configurations that trials change; seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedulers that do anything to anybody, trials that fail, drivers that are cut off: the run still ends in order.
+"""Schedulers that act at random, trials that fail, drivers that are cut off: the run still ends in order.
 
 `check_run` has the rules that hold for each run. `MINITUNE_TEST_STORMS=500` tries more of them than the suite does.
 """
@@ -159,7 +159,7 @@ def trainable_of(kind: str, seed: int, failures: int, overrun: list[str]) -> Any
 
 
 def check_run(grid: ResultGrid, spy: Spy, log: Log) -> None:
-    """What is true of each run that has come to its end, whatever has happened in it."""
+    """The rules that hold for each run that has ended."""
     assert set(spy.statuses) <= {"TERMINATED", "ERROR"}
     assert grid.num_errors + grid.num_terminated + grid.num_not_started == len(grid) <= TRIALS
     assert [trial.number for trial in spy.trials] == list(range(len(grid)))

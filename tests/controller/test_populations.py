@@ -1,4 +1,4 @@
-"""Population based training in whole runs: what the trials see, what is on disk, and what a resume brings back."""
+"""Population based training in whole runs: the view of the trials, the files, and a resume."""
 
 from __future__ import annotations
 

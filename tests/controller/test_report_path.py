@@ -1,4 +1,4 @@
-"""The short way of plain reports writes what the general one writes, byte for byte, whatever is reported."""
+"""The fast path of plain reports writes the same bytes as the general path, for reports of all kinds."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ CHOSEN = 1
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """What must not change: a directory with a file, and a directory that looks like one of ours."""
+    """A directory that must not change, with a file and with a directory that looks like one of ours."""
     directory = tmp_path / "outside"
     (directory / "checkpoint_000000").mkdir(parents=True)
     for name in ("file", "checkpoint_000000/file", "result.json", "error.pkl"):
@@ -47,7 +47,7 @@ def outside(tmp_path: Path) -> Path:
 
 
 def plant(link: Path, target: Path) -> None:
-    """Put a link in the place of whatever is there."""
+    """Replace a file or directory, if there is one, by a link."""
     if link.is_dir() and not link.is_symlink():
         shutil.rmtree(link)
     link.unlink(missing_ok=True)
@@ -55,7 +55,7 @@ def plant(link: Path, target: Path) -> None:
 
 
 class Planter(Callback):
-    """Plants a link when the chosen trial starts, or when it has reported twice. It stands before the loggers."""
+    """Plants a link when the chosen trial starts, or when it has reported twice. It comes before the loggers."""
 
     def __init__(self, link: Callable[[Trial], Path], target: Path, after: int = 0):
         self._link = link

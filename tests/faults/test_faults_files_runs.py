@@ -1,4 +1,4 @@
-"""Damage to a run's directory, from outside: what can go on does, what cannot says why, and what is on record stays."""
+"""Damage to a run's directory from outside: the run goes on, or says why it cannot, and the record stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk that is full: what is on record stays, the run waits or ends in order, and nothing is lost after a resume."""
+"""A full disk: the record stays, the run waits or ends in order, and nothing is lost after a resume."""
 
 from __future__ import annotations
 

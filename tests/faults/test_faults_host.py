@@ -16,7 +16,7 @@ from minitune import grid_search, report, with_resources
 
 
 def test_fewer_processes_than_trials_are_waited_for_and_said_once(script):
-    """The driver, its threads, what workers are copied from, and two threads of each worker have to fit."""
+    """The driver, its threads, the zygote and two threads of each worker have to fit."""
     group = control_group({"/sys/fs/cgroup/pids": "pids.max", "/sys/fs/cgroup": "pids.max"}, 12)
     if not group:
         pytest.skip("no control group with a limit of processes can be made here")

@@ -1,4 +1,4 @@
-"""Hostile directories, names and values, and what a run leaves for others to see."""
+"""Hostile directories, names and values; and what others can see of a run."""
 
 from __future__ import annotations
 

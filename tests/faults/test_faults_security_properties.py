@@ -1,4 +1,4 @@
-"""Whatever names and values users choose, nothing is written outside the run's directory."""
+"""Nothing is written outside the run's directory, for any names and values that users choose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be pickled, loaded or sent: a typed error for the one trial that it belongs to, and the others go on."""
+"""Values that cannot be pickled, loaded or sent: their trial gets a typed error, and the others go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of any size in both directions at once: no one waits for ever, and each arrives as it was."""
+"""Messages of any size in both directions at once: no wait is endless, and each message arrives as it was."""
 
 from __future__ import annotations
 

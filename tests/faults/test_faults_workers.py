@@ -153,7 +153,7 @@ def test_death_for_lack_of_memory_is_told_by_what_the_kernel_says(script):
 
 
 class Refusing(SavedCounter):
-    """Fails once, after three steps; what it loads then is of no use in the way that its configuration says."""
+    """Fails once, after three steps. Then it cannot use its checkpoint, in the way that its configuration says."""
 
     def step(self) -> dict[str, Any]:
         mark = Path(self.config["place"], "failed")
@@ -241,7 +241,7 @@ def test_trials_that_die_at_once_and_for_ever_end_the_run_by_the_cause_they_shar
 
 
 def test_what_cannot_be_killed_is_named_and_keeps_its_resources(script):
-    """The kill is taken away from the driver, where it kills by itself; what then asks for too much fails."""
+    """The driver's kill does nothing here. A later trial that needs the same resources fails."""
     process = script.start(
         PRELUDE
         + """

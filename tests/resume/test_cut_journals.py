@@ -46,7 +46,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 
 
 def table(grid: ResultGrid) -> list[Any]:
-    """What does not depend on time and place."""
+    """The part of the results that does not depend on time and place."""
     return [
         (
             {name: value for name, value in result.config.items() if name != "marks"},

@@ -1,4 +1,4 @@
-"""A run that goes on with another search space than it began with: what differs is said, and what becomes of it."""
+"""A run that goes on with another search space than it began with: a warning names the differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plug-ins remember over a resume: their own states, and what came after these, each thing once."""
+"""Plug-ins over a resume: they get their own states, and then the events after these, each once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of finished, unfinished and failed trials; and more samples than the run began with."""
+"""The choices of a resume: for finished, unfinished and failed trials, and more samples."""
 
 from __future__ import annotations
 

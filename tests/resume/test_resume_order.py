@@ -1,4 +1,4 @@
-"""Where a resume goes on: first what had a worker, then what waited; and a lost worker stays no failure."""
+"""A resume goes on first with trials that had a worker, then with those that waited. A lost worker is no failure."""
 
 from __future__ import annotations
 

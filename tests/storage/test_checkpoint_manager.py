@@ -18,7 +18,7 @@ from minitune.record.disk import Housekeeper
 
 
 class Run:
-    """Trials that commit checkpoints to a real directory, with what the manager says carried out."""
+    """Trials that commit checkpoints to a real directory. It removes the ones that the manager names."""
 
     def __init__(self, path: Path, manager: CheckpointManager) -> None:
         self.path = path

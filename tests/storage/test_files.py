@@ -21,7 +21,7 @@ posix_only = pytest.mark.skipif(os.name == "nt", reason="Windows has no such fil
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """A directory that is none of the run's, with a file, and a directory with a file."""
+    """A directory outside the run, with a file, and with a directory that has a file."""
     directory = tmp_path / "outside"
     (directory / "old").mkdir(parents=True)
     for name in ("file", "old/file"):

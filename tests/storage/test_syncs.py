@@ -1,7 +1,7 @@
-"""A power cut may cost what is not synced, and what was synced in the wrong order: seen here call by call.
+"""The order of syncs and renames. A power cut loses what is not synced, and what was synced in the wrong order.
 
-No name may stand for a content that is not on the disk yet, and the only copy of something must not go before another
-one is there. No test can cut the power, so these hold the calls against that order.
+So no name may refer to a content that is not on the disk yet, and no only copy may be removed before there is another.
+No test can cut the power; so these tests check the order of the calls.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`smoke` and `assert_best`: what they let pass, what they refuse, and what they say then."""
+"""`smoke` and `assert_best`: what passes, what is refused, and the texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run that has ended appends to the page of a CI job."""
+"""The text that an ended run appends to the page of a CI job."""
 
 from __future__ import annotations
 
