@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from kit import (
     Counter,
+    Log,
+    LoggingStopper,
     SavedCounter,
     Spy,
     fit,
@@ -23,7 +25,6 @@ from kit import (
 
 from minitune import (
     ResultGrid,
-    Stopper,
     TrialError,
     TuneError,
     get_context,
@@ -270,18 +271,8 @@ def test_a_retry_that_comes_when_the_run_ends_is_ended_too() -> None:
 
     stop_now: list[bool] = []
     spy.at_result = lambda trial, result: stop_now.append(True) if result["n"] == 2 and trial.number == 0 else None
-
-    class StopAll(Stopper):
-        def stop_all(self) -> bool:
-            return bool(stop_now)
-
-    grid = fit(
-        Failing,
-        {"i": grid_search([0, 1])},
-        max_failures=-1,
-        stop=StopAll(),
-        callbacks=[spy],
-    )
+    stopper = LoggingStopper(Log(), stop_all_when=lambda: bool(stop_now))
+    grid = fit(Failing, {"i": grid_search([0, 1])}, max_failures=-1, stop=stopper, callbacks=[spy])
     assert spy.statuses == ["TERMINATED", "TERMINATED"]
     assert grid.num_errors == 0
 

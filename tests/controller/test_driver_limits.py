@@ -7,11 +7,22 @@ import threading
 from typing import Any
 
 import pytest
-from kit import Counter, LastFirst, Log, LoggingSearcher, SavedCounter, Spy, Trace, fit, report_n, virtual_executor
+from kit import (
+    Counter,
+    LastFirst,
+    Log,
+    LoggingSearcher,
+    SavedCounter,
+    Spy,
+    Trace,
+    fit,
+    listening,
+    report_n,
+    virtual_executor,
+)
 
 from minitune import (
     BasicVariantGenerator,
-    Callback,
     ConcurrencyLimiter,
     Trainable,
     clock,
@@ -68,18 +79,15 @@ def test_without_a_limit_the_resources_are_the_limit() -> None:
 
 
 def test_trials_are_drawn_ahead_in_groups() -> None:
-    class Drawn(Callback):
-        def __init__(self) -> None:
-            self.at_start: list[tuple[int, int]] = []
+    def look(trials: list[Trial], trial: Trial, **info: Any) -> None:
+        drawn.append((len(trials), len(trials) - trial.number - 1))
 
-        def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-            self.at_start.append((len(trials), len(trials) - trial.number - 1))
-
-    fit(report_n(1), num_samples=400, callbacks=[drawn := Drawn()])
-    waiting = [left for total, left in drawn.at_start if 160 < total < 400]
+    drawn: list[tuple[int, int]] = []
+    fit(report_n(1), num_samples=400, callbacks=[listening(on_trial_start=look)])
+    waiting = [left for total, left in drawn if 160 < total < 400]
     assert waiting
     assert all(145 <= left <= 205 for left in waiting)
-    assert len({total for total, _ in drawn.at_start}) < 20
+    assert len({total for total, _ in drawn}) < 20
 
 
 def test_a_small_trial_passes_a_big_one_that_waits() -> None:

@@ -6,7 +6,7 @@ import pickle
 from typing import Any
 
 import pytest
-from kit import RUN, PauseOnce, SavedCounter, fit, journal_of, raiser, resume, run_path
+from kit import RUN, PauseOnce, SavedCounter, fit, journal_of, listening, raiser, resume, run_path
 
 from minitune import (
     Callback,
@@ -209,16 +209,12 @@ def test_what_is_no_exception_passes_through(kind: str, hook: str, error: BaseEx
 
 def test_all_callbacks_hear_of_the_end_even_if_one_of_them_raises() -> None:
     ended: list[str] = []
-
-    class Last(Callback):
-        def on_experiment_end(self, trials: Any, **info: Any) -> None:
-            ended.append("last")
-
+    last = listening(on_experiment_end=lambda trials, **info: ended.append("last"))
     with pytest.raises(TuneError, match=r"Spoiled\.on_experiment_end"):
-        fit(SavedCounter, {"end": 1}, callbacks=[spoiled(Callback, "on_experiment_end", Bad()), Last()])
+        fit(SavedCounter, {"end": 1}, callbacks=[spoiled(Callback, "on_experiment_end", Bad()), last])
     assert ended == ["last"]
     with pytest.raises(TuneError, match=r"Spoiled\.on_trial_start"):
-        fit(SavedCounter, {"end": 1}, callbacks=[spoiled(Callback, "on_trial_start", Bad()), Last()], name=RUN + "2")
+        fit(SavedCounter, {"end": 1}, callbacks=[spoiled(Callback, "on_trial_start", Bad()), last], name=RUN + "2")
     assert ended == ["last", "last"]
 
 

@@ -7,15 +7,25 @@ import sys
 from typing import Any
 
 import pytest
-from kit import Counter, Log, LoggingSearcher, SavedCounter, Spy, fit, make_tuner, report_n, virtual_executor
+from kit import (
+    Counter,
+    Log,
+    LoggingSearcher,
+    LoggingStopper,
+    SavedCounter,
+    Spy,
+    fit,
+    listening,
+    make_tuner,
+    report_n,
+    virtual_executor,
+)
 
 from minitune import (
     BasicVariantGenerator,
-    Callback,
     ConcurrencyLimiter,
     FIFOScheduler,
     Searcher,
-    Stopper,
     Trial,
     choice,
     clock,
@@ -74,9 +84,7 @@ def test_each_suggestion_is_told_of_exactly_once_however_its_trial_ends(wrap: An
 def test_also_when_the_run_is_cut_short(how: str) -> None:
     log = Log()
 
-    class StopAll(Stopper):
-        def stop_all(self) -> bool:
-            return how == "stop_all" and len(log.of("searcher.on_trial_result")) > 5
+    stopper = LoggingStopper(Log(), stop_all_when=lambda: len(log.of("searcher.on_trial_result")) > 5)
 
     class Stubborn(FIFOScheduler):
         """Leaves a paused trial and a few pending ones behind."""
@@ -99,7 +107,7 @@ def test_also_when_the_run_is_cut_short(how: str) -> None:
         search_alg=LoggingSearcher(log),
         scheduler=Stubborn(),
         num_samples=-1,
-        stop=StopAll() if how != "callback" else lambda trial_id, result: result["n"] > 3,
+        stop={"stop_all": stopper, "callback": lambda trial_id, result: result["n"] > 3}.get(how),
         time_budget_s=None if how == "stop_all" else 10,
         fail_fast=how == "fail fast",
         executor=virtual_executor(),
@@ -189,12 +197,9 @@ def test_what_a_trial_does_to_its_config_stays_with_it() -> None:
 
 
 def test_trials_do_not_share_mutable_values() -> None:
-    class Editor(Callback):
-        def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-            trial.config["nested"]["list"].append(trial.number)
-
+    edit = listening(on_trial_start=lambda trial, **info: trial.config["nested"]["list"].append(trial.number))
     space = {"nested": {"list": [0]}, "x": grid_search([1, 2, 3])}
-    grid = fit(report_n(1), space, callbacks=[Editor()], max_concurrent_trials=1)
+    grid = fit(report_n(1), space, callbacks=[edit], max_concurrent_trials=1)
     assert [result.config["nested"]["list"] for result in grid] == [[0, 0], [0, 1], [0, 2]]
     assert space["nested"] == {"list": [0]}
 

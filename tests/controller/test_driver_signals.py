@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import Log, LoggingCallback, LoggingScheduler, fit, journal_of
+from kit import Log, LoggingCallback, LoggingScheduler, LoggingStopper, fit, journal_of
 
-from minitune import ResultGrid, Stopper, Trial, grid_search, report
+from minitune import ResultGrid, Trial, grid_search, report
 
 WAIT = "minitune.execution.tune_controller.VERDICT_S"
 FOR_EVER_S = 3600.0
@@ -136,20 +136,12 @@ def test_other_trials_start_and_end_before_the_verdict(monkeypatch: pytest.Monke
     """The run comes to its end only with the verdict, which would never come."""
     monkeypatch.setattr(WAIT, FOR_EVER_S)
     log = Log()
-
-    class StopAll(Stopper):
-        def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-            return False
-
-        def stop_all(self) -> bool:
-            return len(log.of("callback.on_trial_complete")) == 2
-
     grid = fit(
         ends(BY_SIGNAL["SIGKILL"][0]),
         {"i": grid_search([0, 1, 2, 3])},
         executor="local",
         callbacks=[LoggingCallback(log)],
-        stop=StopAll(),
+        stop=LoggingStopper(Log(), stop_all_when=lambda: len(log.of("callback.on_trial_complete")) == 2),
     )
     assert "SIGKILL (9)" in str(grid[0].error), "whatever else ends the run, the trial has failed before"
     assert [result.metrics.get("n") for result in grid] == [1, 2, 2, None]

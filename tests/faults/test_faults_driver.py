@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
@@ -12,7 +13,9 @@ import time
 
 import psutil
 import pytest
-from kit import HURRIED, descendants_of, is_gone, live_reports, scaled_s
+from kit import HURRIED, Spy, descendants_of, fit, is_gone, live_reports, report_n, resume, scaled_s
+
+from minitune import TuneError
 
 PRELUDE = (
     """
@@ -189,34 +192,18 @@ def test_ctrl_c_in_a_notebook_reaches_the_cell_and_no_worker(script):
     assert_gone(workers)
 
 
-def test_a_run_in_another_thread_leaves_signals_alone(script):
-    stdout = script.run(
-        PRELUDE
-        + """
-    import asyncio
-
+def test_a_run_in_another_thread_leaves_signals_alone():
     def handlers():
         return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)]
 
-    class Look(Callback):
-        same = []
-
-        def on_trial_result(self, **info):
-            self.same.append(handlers() == before)
-
-    def quick(config):
-        return {"x": config["x"]}
-
     async def main():
-        global before
         before = handlers()  # the loop has one of its own
-        return await asyncio.to_thread(tuner_of(quick, callbacks=[Look()]).fit)
+        look = Spy(lambda trial, result: is_same.append(handlers() == before))
+        return await asyncio.to_thread(fit, report_n(1), num_samples=2, executor="local", callbacks=[look])
 
-    results = asyncio.run(main())
-    print([r.metrics["x"] for r in results], Look.same)
-    """
-    )
-    assert stdout == "[0, 1] [True, True]\n"
+    is_same = []
+    assert asyncio.run(main()).num_terminated == 2
+    assert is_same == [True, True]
 
 
 # -- no place to print -------------------------------------------------------------------------------------------------
@@ -335,27 +322,23 @@ def test_what_report_has_returned_for_is_on_record_when_the_driver_is_killed(scr
     assert [[metrics["i"] for metrics in reports] for reports in live] == [list(range(1, 101))] * 2
 
 
-def test_a_run_whose_carrier_dies_again_and_again_ends_with_the_cause(script):
+@pytest.mark.usefixtures("hurried")
+def test_a_run_whose_carrier_dies_again_and_again_ends_with_the_cause(monkeypatch):
     if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
         pytest.skip("there is none")
-    driver = script.start(
-        PRELUDE
-        + """
-    def slow(config):
-        os.kill(os.getppid(), signal.SIGKILL)
-        time.sleep(600)
+    monkeypatch.setenv("MINITUNE_NUM_CPUS", "2")
+    driver = os.getpid()
 
-    try:
-        tuner_of(slow).fit()
-    except TuneError as error:
-        print(error)
-    """,
-        MINITUNE_NUM_CPUS="2",
-    )
-    stdout, stderr = script.finish(driver)
-    assert stdout.startswith("workers were lost 3 times in a row before a trial could start"), stderr
-    assert "the zygote ended with status -9" in stdout
-    assert script.run(RESUME) == "[0, 1] 0 False\n", "no trial is to blame"
+    def trainable(config):
+        if os.getpid() != driver:
+            assert os.getppid() != driver
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(600)
+
+    text = "(?s)^workers were lost 3 times in a row before a trial could start.*the zygote ended with status -9"
+    with pytest.raises(TuneError, match=text):
+        fit(trainable, num_samples=2, executor="local")
+    assert resume(trainable, executor="inline").num_terminated == 2, "no trial is to blame"
 
 
 # -- code of the driver's that raises, hangs or ends -------------------------------------------------------------------
