@@ -80,7 +80,7 @@ class Snapshot:
         left_s: The estimated seconds until all have ended; None without an estimate. See `seconds_left`.
         goal: The optimised metric, and `min` or `max`; None if unknown.
         values: The number and the last value of each trial with a value of `goal`, in the order of the numbers.
-        best: The best trials so far, the best first, with `goal` as the first of their `metrics`.
+        best: The best trials so far, the best first, with `goal` as the first of their `metrics`; empty without a goal.
         running: The running trials, or some of very many.
         errors: Failures by kind, the most frequent first.
         resources: The used resources as short texts, such as `2/4 CPUs`.

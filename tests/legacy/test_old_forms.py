@@ -173,7 +173,8 @@ class Later(Old):
 
 def test_a_class_with_the_methods_of_old(tmp_path: Path) -> None:
     config = {"flag": str(tmp_path / "flag")}
-    trial = run(Later, config=config, checkpoint_freq=1, max_failures=1).trials[0]
+    with pytest.warns(DeprecationWarning, match="checkpoint_freq is deprecated: pass checkpoint_frequency in run"):
+        trial = run(Later, config=config, checkpoint_freq=1, max_failures=1).trials[0]
     assert (trial.last_result["n"], trial.last_result["later"], trial.num_failures) == (3, True, 1)
     assert sorted(os.listdir(trial.checkpoint.value))[-1] == "model.pt"
     assert "mean_loss" not in trial.last_result
@@ -267,9 +268,11 @@ def test_loggers_of_old_get_each_result() -> None:
 
 def test_specs_of_old_set_checkpoints_and_loggers() -> None:
     spec = {"run": Old, "config": {"flag": os.devnull, "x": 1}, "checkpoint_freq": 1, "checkpoint_at_end": True}
-    (trial,) = tune.run_experiments(
-        {"old": {**spec, "keep_checkpoints_num": 1, "checkpoint_score_attr": "min-n", "loggers": [Lines]}}, verbose=0
-    )
+    old = {"keep_checkpoints_num": 1, "checkpoint_score_attr": "min-n"}
+    with pytest.warns(DeprecationWarning, match="in run") as warned:
+        (trial,) = tune.run_experiments({"old": {**spec, **old, "loggers": [Lines]}}, verbose=0)
+    named = {str(warning.message).partition(" is deprecated")[0] for warning in warned}
+    assert named == {*old, "checkpoint_freq", "checkpoint_at_end"}
     assert Path(trial.local_path, "lines").read_text().splitlines()[0] == "init 1 True"
     kept = sorted(path.name for path in Path(trial.local_path).glob("checkpoint_*"))
     assert kept == ["checkpoint_000000", "checkpoint_000002"]  # the best one, and the newest one to continue from
@@ -310,7 +313,7 @@ def test_analysis_of_a_directory(caplog: pytest.LogCaptureFixture) -> None:
     analysis = tune.Analysis(str(run_path()), default_metric="n", default_mode="max", file_type="csv")
     assert any("Analysis(file_type=...) has no effect" in text for text in caplog.messages)
     assert analysis.get_best_config() == {}
-    assert analysis.get_best_logdir("n", "max") == analysis.best_logdir == analysis.trials[0].logdir
+    assert analysis.get_best_logdir("n", "max") == analysis.best_logdir == analysis.trials[0].local_path
 
 
 def test_resources_as_text() -> None:
