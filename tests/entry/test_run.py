@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -383,6 +384,28 @@ def test_a_run_whose_settings_cannot_be_read_is_resumed_with_a_warning(
     (storage() / "again" / "tuner.pkl").write_bytes(b"damaged")
     assert run(fails_once(tmp_path), name="again", resume="AUTO+ERRORED", verbose=0).trials[0].status == "TERMINATED"
     assert sum("does not say which checkpoints were kept" in message for message in caplog.messages) == 1
+
+
+def test_a_resume_with_another_python_is_pointed_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(count, name="again", verbose=0)
+    run(count, name="again", resume=True, verbose=0)
+    assert "its pickled values may not load" not in caplog.text
+    monkeypatch.setattr(platform, "python_version", lambda: "3.99.0")
+    run(count, name="again", resume=True, verbose=0)
+    assert "and resumes with Python 3.99.0; its pickled values may not load" in caplog.text
+
+
+def test_under_minitune_resume_a_run_within_a_run_is_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    class RunsAnother(Callback):
+        def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+            paths.append(run(count, verbose=0).experiment_path)
+
+    paths: list[str] = []
+    monkeypatch.setenv("MINITUNE_RESUME", "1")
+    paths.append(run(count, callbacks=[RunsAnother()], verbose=0).experiment_path)
+    assert len(set(paths)) == 2
 
 
 # -- what the interpreter was told -----------------------------------------------------------------------------------
