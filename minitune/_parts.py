@@ -214,7 +214,7 @@ def _loggers(given: Sequence[Callback]) -> list[Callback]:
 
 
 def build_reporter(plan: Plan) -> ProgressReporter | None:
-    """The user's reporter, or the default one, or None at `verbose=0`.
+    """The user's reporter, or the default one; None if the console shows no progress.
 
     Raises:
         ValueError: If the user's object is not a reporter.

@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 import tempfile
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,19 @@ def test_failed_trials_raise_unless_told_otherwise(caplog: pytest.LogCaptureFixt
 def test_fail_fast() -> None:
     with pytest.raises(KeyError, match="broken on purpose"):
         run(broken, fail_fast="raise", verbose=0)
+
+
+def test_a_context_that_the_user_has_suppressed_stays_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def suppresses(config: dict[str, Any]) -> None:
+        try:
+            raise KeyError("of no interest")
+        except KeyError:
+            raise OSError("this is it") from None
+
+    monkeypatch.delenv("MINITUNE_EXECUTOR")  # the exception comes from another process
+    with pytest.raises(OSError, match="this is it") as caught:
+        run(suppresses, fail_fast="raise", verbose=0)
+    assert "of no interest" not in "".join(traceback.format_exception(caught.value))
 
 
 def from_start(config: dict[str, Any]) -> None:
