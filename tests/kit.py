@@ -23,11 +23,13 @@ an hour has passed. So policies, limits and budgets are tried without waiting, a
 
 Injuries are at the end of this file. `cut` ends the driver at a given report. `Injured` replaces a function and fails
 at its n-th call. `flip_byte` and `shorten` damage a file. A script kills itself, or a test kills it with `os.kill`.
-`Trace` notes the order in which functions are called, so that a test sees a record before its effect.
+`Trace` notes the order in which functions are called, so that a test sees a record before its effect. `deciding` and
+`listening` make a scheduler and a callback of functions.
 
-Some fixtures of `conftest.py` belong to the kit: `script`, `bound_s`, `one_cpu`, `inline`. That file also looks after
-each test: its storage is its own, its machine has four CPUs and no GPU, and it must leave nothing behind. Scripts and
-the processes of a run are forked, see `script_server`; a test of how they start asks for `new_interpreters`.
+Some fixtures of `conftest.py` belong to the kit: `script`, `bound_s`, `one_cpu`, `inline`, `hurried`. That file also
+looks after each test: its storage is its own, its machine has four CPUs and no GPU, and it must leave nothing behind.
+Scripts and the processes of a run are forked, see `script_server`; a test of how they start asks for
+`new_interpreters`.
 
 Workers import this file too, when a trial's function comes from here. So it imports hypothesis only inside of
 functions, and pytest nowhere.
@@ -35,6 +37,7 @@ functions, and pytest nowhere.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -47,7 +50,7 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -1236,6 +1239,19 @@ class Trace:
             return real(*args, **kwargs)
 
         self._monkeypatch.setattr(owner, name, noted)
+
+
+@contextlib.contextmanager
+def file_size_limit(limit_bytes: int) -> Iterator[None]:
+    """Inside of the block no file can become larger than this; Windows has no such limit."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def flip_byte(path: Path, offset: int = -1) -> None:

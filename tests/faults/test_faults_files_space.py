@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from typing import Any
 
 import kit
 import pytest
-from kit import live_reports, records_in, restored_state, resume, run_path
+from kit import file_size_limit, live_reports, records_in, restored_state, resume, run_path
 
 from minitune import Checkpoint, ResultGrid, TuneError, grid_search, report
 from minitune.record import disk
@@ -137,13 +138,9 @@ def test_a_full_disk_at_the_start_is_an_error_before_any_trial(small_disk: Path)
     assert "free some space, or choose another storage_path" in str(caught.value)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no limit on the size of files")
 def test_a_limit_on_the_size_of_files_ends_the_run_with_its_name_and_loses_nothing() -> None:
-    resource = pytest.importorskip("resource", reason="Windows has no limit on the size of files")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (80_000, before[1]))
-    try:
-        with pytest.raises(TuneError, match=r"journal could not be written: File too large \(EFBIG\)"):
-            fit(reporting(size=1000))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    text = r"journal could not be written: File too large \(EFBIG\)"
+    with file_size_limit(80_000), pytest.raises(TuneError, match=text):
+        fit(reporting(size=1000))
     check(resume(reporting(size=1000)))

@@ -322,3 +322,5 @@ def test_a_reply_in_the_socket_and_a_child_that_holds_it_give_a_result_and_one_e
     driver.send_signal(signal.SIGCONT)
     stdout, stderr = script.finish(driver)
     assert stdout == "[1, 2, 'error'] True True\n", stderr
+    recorded = [record.get("status") or record.get("number") for record in script.records() if "trial" in record]
+    assert recorded[-3:] == [1, 2, "ERROR"]

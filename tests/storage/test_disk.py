@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kit import raiser
 
 from minitune.record.disk import PATIENCE_S, RESERVE_BYTES, Disk
 
@@ -46,11 +47,7 @@ def test_other_errors_are_no_lack_of_space(disk: Disk) -> None:
 
 def test_after_a_while_a_run_gives_up(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     assert disk.is_to_blame(FULL)
-
-    def refuse(path: str) -> None:
-        raise FULL
-
-    monkeypatch.setattr(disk, "_write", refuse)
+    monkeypatch.setattr(disk, "_write", raiser(FULL))
     assert not disk.regain(100.0)
     assert not disk.is_hopeless(100.0 + PATIENCE_S / 2)
     assert disk.is_hopeless(100.0 + PATIENCE_S)

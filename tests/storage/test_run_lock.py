@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from kit import raiser
 
 from minitune.error import RunLockedError, TuneError
 from minitune.record.lock import Holder, RunLock, read_holder
@@ -40,12 +41,8 @@ HOLD = TAKE + textwrap.dedent(
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """With record locks, and on a file system without locks."""
     fcntl = pytest.importorskip("fcntl")
-
-    def refuse(*args: object) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
     if request.param == "none":
-        monkeypatch.setattr(fcntl, "lockf", refuse)
+        monkeypatch.setattr(fcntl, "lockf", raiser(OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))))
     return str(request.param)
 
 

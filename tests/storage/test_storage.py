@@ -6,10 +6,10 @@ import logging
 import os
 import pickle
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kit import file_size_limit, raiser
 
 from minitune import clock
 from minitune.base import files
@@ -233,35 +233,19 @@ def test_a_blob_is_for_its_owner_only_and_other_files_follow_the_umask(tmp_path:
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no limit on the size of files")
 @pytest.mark.parametrize("step", ["write", "replace"])
 def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
-
-    def refuse(*args: object, **options: object) -> None:
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-
     if step == "replace":
-        monkeypatch.setattr(os, "replace", refuse)
-    with (
-        contextlib.nullcontext() if step == "replace" else _no_room_in_files(),
-        pytest.raises(OSError, match="too large"),
-    ):
+        monkeypatch.setattr(os, "replace", raiser(OSError(errno.EFBIG, os.strerror(errno.EFBIG))))
+    limit = file_size_limit(0) if step == "write" else contextlib.nullcontext()
+    with limit, pytest.raises(OSError, match="too large"):
         files.atomic_write(path, b"new")
 
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
-
-
-@contextlib.contextmanager
-def _no_room_in_files() -> Iterator[None]:
-    resource = pytest.importorskip("resource", reason="Windows has no limit on the size of files")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_what_a_killed_writer_left_is_cleaned_up_and_nothing_else(tmp_path: Path) -> None:
