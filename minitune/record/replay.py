@@ -37,6 +37,7 @@ SKIPPED = "skipped by a resume"
 """The cause in the record of a trial that a resume ends instead of continuing it."""
 
 _ASKS = 100
+"""How often a searcher that declines is asked for the trial of a record."""
 
 
 class Replay(Story):
@@ -92,7 +93,8 @@ class Replay(Story):
             self.saved.reach(None, self.hooks, self._trials)
             for trial in list(self.state.trials):
                 self._choose(trial, choice)
-            # Trials that had a worker when the driver ended run first: the driver had started them before the others.
+            # Trials that had a worker when the driver ended come first, because the driver had started them before the
+            # others. So the others go to the end of the queue.
             for trial in [each for each in self.state.queue if each.trial_id not in self._cut_off]:
                 self.state.queue.remove(trial)
                 self.state.queue.push(trial)
