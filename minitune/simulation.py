@@ -359,6 +359,7 @@ def _plan(
     _refuse_loggers(configured)
     name = getattr(curve, "__name__", "curve")
     trainable = type(name if name.isidentifier() else "curve", (_Saved if can_save else Trainable,), {})
+    configured = replace(configured, log_to_file=False)  # nothing is printed, so that file belongs to real runs
     if configured.verbose is None and configured.progress_reporter is None:
         configured = replace(configured, verbose=0)
     plan = Plan.of(trainable, param_space, tune, configured, resources_per_trial)
