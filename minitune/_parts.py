@@ -197,7 +197,9 @@ def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callb
     progress: list[Callback] = [TrialProgress(reporter)] if reporter is not None else []
     if shows_output(plan):
         progress.insert(0, TrialOutput(reporter, plan.experiment.output_names))
-    progress += output_limit(plan.experiment.output_names)
+    executor = plan.executor
+    if executor != "inline" if isinstance(executor, str) else executor.isolates:  # others write no output files
+        progress += output_limit(plan.experiment.output_names)
     return [*given, *progress, *_loggers(given)]
 
 

@@ -164,8 +164,14 @@ def duration(seconds: float) -> str:
 
 
 def date(at_s: float) -> str:
-    """Seconds since the epoch as local date and time, such as `2026-11-23 02:09:28`; empty for 0, an unknown time."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_s)) if at_s else ""
+    """Seconds since the epoch as local date and time, such as `2026-11-23 02:09:28`.
+
+    Empty for 0, which stands for an unknown time, and for numbers that are no time.
+    """
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_s)) if at_s else ""
+    except (OverflowError, ValueError, OSError):  # a user's own `timestamp` may be any number
+        return ""
 
 
 def counted(count: int, noun: str) -> str:

@@ -8,6 +8,7 @@ not finite in the same way.
 from __future__ import annotations
 
 import math
+import operator
 import os
 import warnings
 from collections import Counter
@@ -56,6 +57,14 @@ _PHASE_OF = {
     lifecycle.TERMINATED: Phase.TERMINATED,
     lifecycle.ERROR: Phase.ERROR,
 }
+LIMIT_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    ">=": operator.ge,
+    ">": operator.gt,
+    "<=": operator.le,
+    "<": operator.lt,
+    "==": operator.eq,
+}
+"""The comparisons of a result with a limit. A limit without an operator must be reached (`>=`)."""
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
 """The values of a metric by which trials can be compared: the last, the best of all, or a mean."""
 _NAMES_SHOWN, _NAME_LENGTH = 10, 40
@@ -352,8 +361,11 @@ class Trial:
 
     def should_stop(self, result: Mapping[str, Any]) -> bool:
         """Whether a flattened result is `done` or reaches a limit of `stopping_criterion`."""
-        limits = self.stopping_criterion.items()
-        return bool(result.get(DONE)) or any(key in result and result[key] >= limit for key, limit in limits)
+        for name, limit in self.stopping_criterion.items():
+            sign, bound = limit if isinstance(limit, (tuple, list)) else (">=", limit)
+            if name in result and LIMIT_OPERATORS[sign](result[name], bound):
+                return True
+        return bool(result.get(DONE))
 
     @property
     def has_reported_at_least_once(self) -> bool:

@@ -409,7 +409,7 @@ class TuneReporterBase(ProgressReporter):
             self.say(f"Trial {trial.name} failed: {last_line(trial)} ({trial.error_file})")
         else:
             result, values = trial.last_result, self._values(trial.last_result)
-            ended = f"Trial {trial.name} ended after {result.get(TRAINING_ITERATION, 0)} iterations"
+            ended = f"Trial {trial.name} ended after {counted(result.get(TRAINING_ITERATION, 0), 'iteration')}"
             self.say(f"{ended}: {values}" if values else ended)
 
     def _values(self, result: Mapping[str, Any]) -> str:

@@ -14,7 +14,6 @@ import datetime
 import inspect
 import logging
 import math
-import operator
 from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,7 +21,7 @@ from typing import Any
 from minitune import clock
 from minitune.base.checks import is_real, require, shown
 from minitune.error import InvalidArgumentError
-from minitune.experiment.trial import check_mode
+from minitune.experiment.trial import LIMIT_OPERATORS, check_mode
 from minitune.result import flatten
 
 logger = logging.getLogger("minitune")
@@ -32,14 +31,6 @@ ASKED_EVERY_S = 1.0
 
 MISSING = object()
 """The return value of `lookup` for a missing metric."""
-
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    ">=": operator.ge,
-    ">": operator.gt,
-    "<=": operator.le,
-    "<": operator.lt,
-    "==": operator.eq,
-}
 
 
 class Stopper:
@@ -211,7 +202,7 @@ class DictStopper(Stopper):
                 self._warn_once(name, "it is not among the reported keys")
                 continue
             try:
-                if _OPERATORS[sign](value, limit):
+                if LIMIT_OPERATORS[sign](value, limit):
                     return f"{name} {sign} {limit} was reached"
             except Exception as error:  # a comparison of foreign types or arrays may raise anything
                 self._warn_once(name, f"its value {type(value).__name__} does not compare ({error})")
@@ -258,9 +249,9 @@ def _read(name: str, limit: Any) -> tuple[str, Any]:
     """The operator and the value of one criterion."""
     sign = ">="
     if isinstance(limit, (tuple, list)):
-        if len(limit) != 2 or limit[0] not in _OPERATORS:
+        if len(limit) != 2 or limit[0] not in LIMIT_OPERATORS:
             raise ValueError(
-                f"a limit must be a value or a pair such as ('<=', 0.1) with one of {' '.join(_OPERATORS)}, "
+                f"a limit must be a value or a pair such as ('<=', 0.1) with one of {' '.join(LIMIT_OPERATORS)}, "
                 f"but {name!r} holds {limit!r}"
             )
         sign, limit = limit

@@ -213,6 +213,12 @@ def test_a_trial_is_shown_by_number_id_name_or_directory(minitune: Minitune, sto
     assert "minitune/trainable" not in shown[1]
 
 
+def test_a_run_with_a_timestamp_that_is_no_time_is_shown(minitune: Minitune, tmp_path: Path) -> None:
+    fit(lambda config: {"loss": 1, "timestamp": float("inf")}, storage_path=tmp_path, name="odd")
+
+    assert minitune("show", str(tmp_path / "odd"))[0] == 0
+
+
 def test_a_run_is_shown_with_its_best_trial_and_its_errors(minitune: Minitune) -> None:
     _, out, _ = minitune("show", "run")
 

@@ -84,3 +84,13 @@ def test_the_limit_is_a_number(value: str, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("MINITUNE_OUTPUT_LIMIT_MB", value)
     with pytest.raises(ValueError, match="MINITUNE_OUTPUT_LIMIT_MB must be a number >= 0"):
         fit(flood, executor="local")
+
+
+def test_without_workers_a_file_of_that_name_is_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials inside the driver write no output file, so a file with this name belongs to the user."""
+    monkeypatch.setenv("MINITUNE_OUTPUT_LIMIT_MB", "0.001")
+    own = tmp_path / "own"
+    own.write_bytes(lines(0, 1000))
+    fit(lambda config: report({"loss": 1}), executor="inline", log_to_file=str(own))
+
+    assert own.read_bytes() == lines(0, 1000)

@@ -131,6 +131,8 @@ def test_results_and_their_statistics() -> None:
     assert trial.should_stop({"a/loss": 3})
     assert not trial.should_stop({"a/loss": 2})
     assert not trial.should_stop({})
+    falls = Trial("f", stopping_criterion={"loss": ("<", 0.1)})
+    assert [falls.should_stop({"loss": loss}) for loss in (0.1, 0.05)] == [False, True]
 
 
 def test_what_it_starts_from(tmp_path: Path) -> None:
