@@ -526,9 +526,8 @@ class Hooks:
             _raise_told(hook, trial, error)
         finally:
             taken_s = time.monotonic() - begin_s
-            if (
-                taken_s > self._slow_s and getattr(hook, "__name__", "") != "on_experiment_end"
-            ):  # at the end, no trial waits
+            # at the end of a run no trial waits
+            if taken_s > self._slow_s and getattr(hook, "__name__", "") != "on_experiment_end":
                 self._warn_slow(_hook_name(hook), taken_s)
         if os.getpid() != self._pid:
             raise forked_error(_hook_name(hook))

@@ -205,9 +205,8 @@ class CSVLoggerCallback(LoggerCallback):
     def _format(self, values: list[Any]) -> str:
         """The text of a row. It ends in its only newline, so that rows can be counted and cut without parsing them."""
         for value in values:
-            if (
-                type(value) in _LONG and len(value) > _MAX_CELL
-            ):  # cut it before formatting, which would block the run for seconds
+            if type(value) in _LONG and len(value) > _MAX_CELL:
+                # cut it before formatting, which would block the run for seconds
                 values = [_text(value) for value in values]
                 break
         try:

@@ -444,50 +444,7 @@ def test_a_child_that_holds_the_channel_hides_no_death(script):
         assert is_gone(child)
 
 
-def test_what_was_reported_before_death_is_recorded_first(script):
-    """The driver is frozen while the report is sent and the worker dies, so both wait for it when it goes on."""
-    driver = script.start(PRELUDE + """
-    import fcntl, termios
-    driver = os.getpid()
-
-    def is_on_its_way():
-        for name in os.listdir("/proc/self/fd"):
-            try:
-                if int.from_bytes(fcntl.ioctl(int(name), termios.TIOCOUTQ, bytes(4)), sys.byteorder):
-                    return True
-            except OSError:
-                pass
-        return False
-
-    def die():
-        while not is_on_its_way():
-            time.sleep(0.001)
-        os._exit(5)
-
-    def trainable(config):
-        report({"i": 1})
-        with open(os.path.join(sys.argv[1], "pid"), "w") as file:
-            file.write(f"{os.getpid()}\\n")
-        os.kill(driver, signal.SIGSTOP)
-        threading.Thread(target=die).start()
-        report({"i": 2})
-
-    [result] = fit(trainable, [0])
-    print(result.metrics["i"], str(result.error).splitlines()[0])
-    """, str(script.directory))  # fmt: skip
-    pid_file = script.directory / "pid"
-    script.wait_until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))
-    script.wait_until(lambda: is_gone(int(pid_file.read_text())))
-    driver.send_signal(signal.SIGCONT)
-    stdout, stderr = script.finish(driver)
-    assert stdout.startswith("2 "), stderr
-    assert "exit code 5" in stdout
-    told = [r["metrics"]["i"] for r in script.records(type="result")]
-    told += [r["status"] for r in script.records(type="status")][-1:]
-    assert told == [1, 2, "ERROR"]
-
-
-# -- what cannot travel, and what must ---------------------------------------------------------------------------------
+# -- values that cannot be pickled, and exceptions that must arrive ------------------------------------------------------
 
 EXCEPTIONS = """
     class Plain(ValueError):
