@@ -444,7 +444,7 @@ def test_a_child_that_holds_the_channel_hides_no_death(script):
         assert is_gone(child)
 
 
-# -- values that cannot be pickled, and exceptions that must arrive -----------------------------------------------------
+# -- values that cannot be pickled, and exceptions that must arrive ----------------------------------------------------
 
 EXCEPTIONS = """
     class Plain(ValueError):
