@@ -1,14 +1,14 @@
-"""Kills workers and drivers of a real run at random, lets it be resumed, and checks that nothing was lost.
+"""Kills workers and drivers of a real run at random, resumes the run, and checks that nothing was lost.
 
     python benchmarks/chaos.py                                          # 300 trials, some minutes
     python benchmarks/chaos.py --trials 40 --driver-kills 3             # the short form
     python benchmarks/chaos.py --scheduler asha --json chaos.json
 
-The run (`chaos_workload.py`) is a process of its own. Workers are killed with SIGKILL at random moments, and so is, in
-turns, the driver, after which the same script is started again and goes on. At the end the run's journal and files are
-held against what the trials themselves have witnessed; every gate is printed with what was seen, and the exit status is
-1 if one is not met. Latencies are gates only with --hold-latencies, on a machine that does nothing else. Linux only:
-processes are found by their environment in /proc.
+The run (`chaos_workload.py`) is a process of its own. At random moments, this script kills a worker or the driver with
+SIGKILL. After each driver's death it starts the workload again, which resumes the run. At the end, it compares the
+run's journal and files with what each trial has noted in a file of its own. It prints each gate with the measured
+value. If a gate is not met, the exit status is 1. Latencies are gates only with --hold-latencies, for a machine that
+does nothing else. Linux only, because processes are found by their environment in /proc.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ import psutil
 
 HERE = Path(__file__).resolve().parent
 MARK = "MINITUNE_CHAOS"
-"""The variable by which everything that a run has started is found again."""
+"""The environment variable that marks all processes of a run."""
 
 
 @dataclass
 class Seen:
-    """What was done to the run and how it took it.
+    """The kills, and what was measured after them.
 
     Attributes:
-        worker_kills: Moment of each kill of a worker in seconds since the epoch, and its trial.
+        worker_kills: For each kill of a worker, the time in seconds since the epoch and the trial.
         driver_kills: How many drivers were killed.
-        orphans_s: How long it took after each until nothing of the run was alive.
-        restarts_s: How long it took each later driver until it had a new record in the journal.
-        drivers: Of each driver, its memory in bytes, descriptors and threads, each time a worker was killed.
-        lost: Acknowledged reports, by trial and step, that no record held when they were looked for.
-        left: Processes that were alive 2 s after a driver had ended by any means.
+        orphans_s: For each end of a driver, the seconds until all processes of the run had ended.
+        restarts_s: For each later driver, the seconds until the journal had a new record.
+        drivers: For each driver, its memory in bytes, descriptors and threads after each pause between kills.
+        lost: The acknowledged reports, by trial and step, that the journal did not have.
+        left: The commands of the processes that were alive 10 s after the end of a driver.
     """
 
     worker_kills: list[tuple[float, str]] = field(default_factory=list)
@@ -61,11 +61,11 @@ class Seen:
 
 
 class Chaos:
-    """One run and its tormentor.
+    """Starts a run, and kills its processes.
 
     Args:
-        options: See `main`.
-        directory: Where everything goes.
+        options: The options of the command.
+        directory: The directory for all files.
     """
 
     def __init__(self, options: argparse.Namespace, directory: Path):
@@ -74,8 +74,8 @@ class Chaos:
         self.witness.mkdir(parents=True)
         self.journal = self.storage / "run" / "journal"
         self.mark = uuid.uuid4().hex
-        # No pipes: they are read only at the end, and a driver that prints more than they hold would wait for that.
-        self.errors = (directory / "errors.txt").open("w+", encoding="utf-8")  # as long as there are drivers
+        # Files, not pipes: a driver that prints more than a pipe holds would block, since both are read at the end.
+        self.errors = (directory / "errors.txt").open("w+", encoding="utf-8")  # of all drivers
         self.output = directory / "output.txt"
         self.random = random.Random(options.seed)
         self.seen = Seen()
@@ -84,7 +84,7 @@ class Chaos:
         """Kill and resume until the run ends by itself. Blocks for minutes.
 
         Returns:
-            What the last driver has printed.
+            The trials, as the last driver has printed them.
 
         Raises:
             RuntimeError: If a driver fails, or the run does not end.
@@ -98,7 +98,7 @@ class Chaos:
             driver.wait()
             self.seen.driver_kills += 1
             self._wait_for_orphans()
-            self.seen.lost |= lost_reports(self.witness, self.journal)  # now: a resume would make some of them again
+            self.seen.lost |= lost_reports(self.witness, self.journal)  # before the resumed run makes them again
         driver = self._start()
         self._torment(driver, time.time() + self.options.limit_s)
         return self._finish(driver)
@@ -129,7 +129,7 @@ class Chaos:
         return self.journal.stat().st_size if self.journal.exists() else 0
 
     def _torment(self, driver: subprocess.Popen[bytes], until_s: float) -> bool:
-        """Kill workers now and then; returns whether the driver was still alive at `until_s`."""
+        """Kill workers until `until_s`. Return whether the driver was still alive then."""
         process = psutil.Process(driver.pid)
         while time.time() < until_s:
             pause_s = min(self.random.expovariate(1 / self.options.every_s), until_s - time.time())
@@ -146,7 +146,7 @@ class Chaos:
         return driver.poll() is None
 
     def _kill_worker(self) -> None:
-        """SIGKILL the worker of a random trial that is at work."""
+        """Kill the worker of a random trial that is running."""
         candidates = []
         for path in self.witness.iterdir():
             pids = [line.split()[1] for line in path.read_text().splitlines() if line.startswith("pid ")]
@@ -162,7 +162,7 @@ class Chaos:
         self.seen.worker_kills.append((time.time(), trial))
 
     def _is_ours(self, pid: int) -> bool:
-        """Whether a process is alive and carries the mark: a pid alone may be used again."""
+        """Whether a process is alive and has the mark. The pid alone is not enough, since it may be used again."""
         try:
             if Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z":
                 return False
@@ -174,7 +174,7 @@ class Chaos:
         return [pid for pid in psutil.pids() if self._is_ours(pid)]
 
     def _wait_for_orphans(self) -> None:
-        """The driver is gone: measure how long the rest takes, at most 10 s, and remove what is left then."""
+        """After a driver's end, measure how long its other processes live. After 10 s, kill those that are left."""
         start_s = time.time()
         while (left := self._marked()) and time.time() < start_s + 10:
             time.sleep(0.002)
@@ -188,7 +188,7 @@ class Chaos:
             driver.wait(self.options.limit_s)
         except subprocess.TimeoutExpired:
             driver.kill()
-            raise RuntimeError(f"the run has not ended after {self.options.limit_s:.0f} s: it hangs") from None
+            raise RuntimeError(f"the run hangs: it has not ended after {self.options.limit_s:.0f} s") from None
         finally:
             self._wait_for_orphans()
         if driver.returncode:
@@ -203,12 +203,12 @@ class Chaos:
 
 @dataclass
 class Gate:
-    """A promise and what was seen of it.
+    """A promise, checked.
 
     Attributes:
-        name: What was promised.
-        value: What was seen.
-        passes: Whether it holds.
+        name: The promise.
+        value: The measured value.
+        passes: Whether the promise was kept.
     """
 
     name: str
@@ -217,13 +217,13 @@ class Gate:
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:
-    """The records; a line is a checksum, a space and a JSON object. A last line that is torn does not count."""
+    """The records. A line is a checksum, a space and a JSON object. An incomplete last line does not count."""
     whole = path.read_text().rpartition("\n")[0] if path.exists() else ""
     return [json.loads(line.partition(" ")[2]) for line in whole.splitlines()]
 
 
 def lost_reports(witness: Path, journal: Path) -> set[tuple[str, int]]:
-    """The reports, by trial and step, that were acknowledged according to their trial and that no record holds."""
+    """The reports, by trial and step, that the trial has noted as acknowledged, but the journal does not have."""
     told = set()
     for path in witness.iterdir():
         lines = [line.split() for line in path.read_text().splitlines()]
@@ -232,7 +232,7 @@ def lost_reports(witness: Path, journal: Path) -> set[tuple[str, int]]:
 
 
 def live_steps(records: list[dict[str, Any]]) -> dict[str, list[int]]:
-    """The steps in each trial's live view: its reports, less those that were rolled back."""
+    """The steps of each trial's reports, without those that were rolled back."""
     steps: dict[str, list[int]] = defaultdict(list)
     for record in records:
         if record["type"] == "result":
@@ -243,7 +243,7 @@ def live_steps(records: list[dict[str, Any]]) -> dict[str, list[int]]:
 
 
 def check(chaos: Chaos, trials: list[dict[str, Any]]) -> list[Gate]:
-    """Hold the run against its promises."""
+    """Check all promises."""
     records = read_journal(chaos.journal)
     return [
         *_check_trials(chaos, trials, records),
@@ -281,7 +281,7 @@ def _check_results(chaos: Chaos, records: list[dict[str, Any]]) -> list[Gate]:
     broken = [trial for trial, steps in live.items() if steps != list(range(1, len(steps) + 1))]
     needed = sum(map(len, live.values()))
     kills = len(chaos.seen.worker_kills) + chaos.options.driver_kills * (os.cpu_count() or 1)
-    allowed = needed + kills * 6 + len(live)  # a kill costs the steps since the last checkpoint, and the one at work
+    allowed = needed + kills * 6 + len(live)  # a kill costs the steps since the last checkpoint, and the present one
     return [
         Gate("acknowledged reports that are lost", f"{len(lost)} of {executed}", not lost),
         Gate("trials with a gap or a repeat in their live reports", str(len(broken)), not broken),
@@ -305,7 +305,7 @@ def _check_files(chaos: Chaos, trials: list[dict[str, Any]]) -> list[Gate]:
         doubled += len(keys) - len(set(keys))
     return [
         Gate("kept checkpoints that are whole", f"{whole} of {total}", whole == total > 0),
-        Gate("rows of result.json that are there twice", str(doubled), not doubled),
+        Gate("rows that result.json has twice", str(doubled), not doubled),
         Gate("temporary files after the end", ", ".join(temporary) or "0", not temporary),
     ]
 
@@ -337,7 +337,7 @@ def _check_processes(chaos: Chaos, records: list[dict[str, Any]]) -> list[Gate]:
         quarter = len(longest) // 4
         early, late = longest[quarter : 2 * quarter], longest[-quarter:]
         for index, name in ((1, "descriptors"), (2, "threads")):
-            # A worker that begins or ends adds some or takes some away for a moment. A leak grows beyond that.
+            # A worker that starts or ends changes the number for a moment. A leak grows beyond that.
             before, after = max(s[index] for s in early), statistics.median_high(s[index] for s in late)
             gates.append(Gate(f"{name} of the driver, early and late", f"{before} and {after}", after <= before))
         growth = statistics.median(s[0] for s in late) - statistics.median(s[0] for s in early)
@@ -346,17 +346,17 @@ def _check_processes(chaos: Chaos, records: list[dict[str, Any]]) -> list[Gate]:
 
 
 def _descriptors(pid: int) -> int:
-    """How many descriptors a driver has, without the logs of its trials. Those of trials that wait stay open."""
+    """The number of a driver's descriptors, without the logs of trials: those of waiting trials stay open."""
     count = 0
-    with contextlib.suppress(OSError):  # the driver ends
+    with contextlib.suppress(OSError):  # the driver has ended
         for name in os.listdir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(OSError):  # it has closed this one
+            with contextlib.suppress(OSError):  # the driver has closed it
                 count += os.path.basename(os.readlink(f"/proc/{pid}/fd/{name}")) not in ("result.json", "progress.csv")
     return count
 
 
 def _latencies(kills: list[tuple[float, str]], records: list[dict[str, Any]]) -> list[float]:
-    """Seconds from each kill to the next change of its trial's status, where the same driver noted it."""
+    """The seconds from each kill to the record of the trial's new status, if the same driver wrote it."""
     found = []
     for at, trial in kills:
         for record in records:
@@ -377,26 +377,26 @@ def _within(values_s: list[float], *, median: float, p99: float, worst: float) -
 
 
 def _spread(values: list[float]) -> tuple[float, float, float]:
-    """Median, 99th percentile and largest of some values."""
+    """The median, the 99th percentile and the maximum."""
     ordered = sorted(values)
     return statistics.median(ordered), ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))], ordered[-1]
 
 
 def main() -> int:
-    """Read the command line, torment, check, print; returns the exit status."""
+    """Parse the command line, run, check and print. Return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--trials", type=int, default=300)
     parser.add_argument("--reports", type=int, default=20, help="reports of a trial that is not stopped")
     parser.add_argument("--scheduler", choices=("fifo", "asha"), default="fifo")
-    parser.add_argument("--reuse", action="store_true", help="workers go from trial to trial")
+    parser.add_argument("--reuse", action="store_true", help="reuse workers for other trials")
     parser.add_argument("--driver-kills", type=int, default=20)
-    parser.add_argument("--life-s", type=float, default=4.0, help="a driver is killed after at most so many seconds")
+    parser.add_argument("--life-s", type=float, default=4.0, help="kill each driver after at most so many seconds")
     parser.add_argument("--worker-kills", type=int, default=300)
     parser.add_argument("--every-s", type=float, default=0.2, help="mean time between kills of workers")
-    parser.add_argument("--limit-s", type=float, default=1200.0, help="a run that takes longer hangs")
+    parser.add_argument("--limit-s", type=float, default=1200.0, help="a run that takes longer counts as hanging")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--hold-latencies", action="store_true", help="fail if latencies are above their limits")
-    parser.add_argument("--json", type=Path, help="write the gates to this file too")
+    parser.add_argument("--json", type=Path, help="a file for the gates")
     options = parser.parse_args()
     started_s = time.time()
     with tempfile.TemporaryDirectory(prefix="chaos-") as directory:

@@ -1,8 +1,8 @@
 """The run that `chaos.py` kills: `python chaos_workload.py STORAGE WITNESS TRIALS REPORTS SEED SCHEDULER WORKERS`.
 
-It goes on with the run in STORAGE if there is one. At its end it prints one line of JSON: what the driver itself
-believes of each trial. Each trial keeps a witness file of its own beside the engine: the pid of each attempt, and a
-line before and after each report. Every second trial leaves a forked child, and one in a session of its own, behind.
+If STORAGE has a run, it is resumed. At its end the driver prints one line of JSON, with the trials as it knows them.
+Each trial also writes a file of its own in WITNESS: the pid of each attempt, and a line before and after each report.
+Every second trial leaves two children behind: one that it forks, and one in a session of its own.
 """
 
 import json
@@ -22,12 +22,12 @@ BALLAST = 20_000
 
 
 def loss(config, step):
-    """What report `step` (from 1) of a configuration holds; a function of both alone."""
+    """The loss of a configuration at a step (from 1). It depends on nothing else."""
     return round(config["height"] / step + config["floor"], 9)
 
 
 def trial(config):
-    """Report on a schedule that depends on nothing but the trial, with a checkpoint every few steps."""
+    """Report each step from that of the checkpoint on, and note it before and after."""
     trial_id = tune.get_context().get_trial_id()
     with open(os.path.join(WITNESS, trial_id), "a", buffering=1) as witness:
         witness.write(f"pid {os.getpid()}\n")
@@ -41,7 +41,7 @@ def trial(config):
 
 
 def leave_children():
-    """Start what a trial's end has to clean up."""
+    """Start processes that the end of the trial must clean up."""
     if os.fork() == 0:
         time.sleep(3600)
         os._exit(0)
@@ -49,19 +49,19 @@ def leave_children():
 
 
 def last_step(config):
-    """The step that the checkpoint to go on from stands for; 0 if there is none."""
+    """The step of the checkpoint from which the trial goes on; 0 if there is none."""
     checkpoint = tune.get_checkpoint()
     if checkpoint is None:
         return 0
     with open(os.path.join(checkpoint.path, "state.json")) as file:
         state = json.load(file)
     if state["height"] != config["height"] or len(state["ballast"]) != BALLAST:
-        raise RuntimeError("the checkpoint is not whole, or another trial's")
+        raise RuntimeError("the checkpoint is incomplete, or it is another trial's")
     return state["step"]
 
 
 def report(config, step):
-    """One report, every few steps with a checkpoint."""
+    """Report a step, every few steps with a checkpoint."""
     metrics = {"loss": loss(config, step), "step": step}
     if step % CHECKPOINT_EVERY:
         tune.report(metrics)
@@ -73,7 +73,7 @@ def report(config, step):
 
 
 def tuner():
-    """The run: a new one, or the one that is there."""
+    """A new run, or the one in the storage."""
     path = os.path.join(STORAGE, "run")
     if tune.Tuner.can_restore(path):
         return tune.Tuner.restore(path, trial)

@@ -1,14 +1,14 @@
-"""What a driver costs as trials and workers become many: local, on Ray, and with 10,000 simulated workers.
+"""Measures the driver with many trials and workers: local, on Ray, and with 10,000 simulated workers.
 
     python benchmarks/cluster.py local                       # 1,000 sleeping trials in local processes
     python benchmarks/cluster.py ray --workers 32            # the same on Ray, which is started on this machine
     python benchmarks/cluster.py ray --reports               # two trials with 2,000 reports each
-    python benchmarks/cluster.py ray-tune --trials 100       # the same with Ray Tune itself
-    python benchmarks/cluster.py simulated                   # 10,000 workers that are nothing but learning curves
+    python benchmarks/cluster.py ray-tune --trials 100       # Ray Tune itself, with 100 sleeping trials
+    python benchmarks/cluster.py simulated                   # 10,000 simulated workers
 
-Prints one line of JSON. CPU is that of the driver's process, with Ray's threads in it, after the first trial has begun;
-memory is its peak. `--reports` changes what the trials do for `local` and `ray`. The executor's own start, and Ray's,
-are not counted. The log is JSON. Each trial must end without an error and with all its reports.
+Prints one line of JSON. The CPU time is that of the driver's process, including Ray's threads in it, from the start of
+the first trial, so the starts of the executor and of Ray do not count. Memory is the peak. The runs write JSON logs.
+Each trial must end without an error and with all its reports.
 """
 
 from __future__ import annotations
@@ -37,25 +37,24 @@ class Stopwatch(tune.Callback):
             self.began_s = time.process_time(), time.perf_counter()
 
     def stop(self) -> dict[str, float]:
-        """Seconds since then."""
+        """The seconds since the first trial began."""
         assert self.began_s is not None
         cpu_s, wall_s = time.process_time() - self.began_s[0], time.perf_counter() - self.began_s[1]
         return {"cpu_s": round(cpu_s, 3), "wall_s": round(wall_s, 3)}
 
 
 def sleep(config: dict[str, Any]) -> None:
-    """A trial that computes nothing."""
+    """Sleep, then report."""
     time.sleep(config["sleep_s"])
     for number in range(config["reports"]):
         tune.report({"loss": config["x"] + number})
 
 
 def measure(executor: str, trials: int, reports: int, workers: int, sleep_s: float) -> dict[str, Any]:
-    """Run `trials` trials on `workers` of 0.001 CPU each."""
+    """Run so many trials of 0.001 CPUs each, at most `workers` at a time."""
     stopwatch = Stopwatch()
-    os.environ["MINITUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = (
-        "1"  # TensorBoard's comes with Ray, and costs more than all else
-    )
+    # Where Ray is installed, so is TensorBoard, and its log would cost more than all else.
+    os.environ["MINITUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
     with tempfile.TemporaryDirectory() as directory:
         tuner = tune.Tuner(
             tune.with_resources(sleep, {"cpu": 0.001}),
@@ -74,12 +73,12 @@ def measure(executor: str, trials: int, reports: int, workers: int, sleep_s: flo
 
 
 def measure_ray_tune(trials: int, reports: int, workers: int, sleep_s: float) -> dict[str, Any]:
-    """The same with Ray Tune itself."""
+    """Run the same trials with Ray Tune itself."""
     from ray import tune as peer
     from ray.tune import Callback
 
     class PeersStopwatch(Stopwatch, Callback):
-        """The same for Ray Tune."""
+        """A stopwatch that is a callback of Ray Tune, too."""
 
     def train(config: dict[str, Any]) -> None:
         time.sleep(config["sleep_s"])
@@ -102,7 +101,7 @@ def measure_ray_tune(trials: int, reports: int, workers: int, sleep_s: float) ->
 
 
 def curve(config: dict[str, Any]) -> Iterator[tuple[dict[str, float], float]]:
-    """A curve whose steps take about a minute each."""
+    """A learning curve. Each step takes about a minute."""
     for step in range(1, 31):
         yield {"loss": config["x"] / step}, 60.0 * (0.5 + config["x"])
 
@@ -136,13 +135,13 @@ def simulated(workers: int, trials: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Parse the arguments, measure, print."""
+    """Parse the arguments, measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("executor", choices=["local", "ray", "ray-tune", "simulated"])
-    parser.add_argument("--trials", type=int, help="number of trials: 1,000, or 10,000 simulated ones")
-    parser.add_argument("--workers", type=int, help="how many run at a time: 16, or 10,000 simulated ones")
+    parser.add_argument("--trials", type=int, help="number of trials (default: 1,000; simulated: 10,000)")
+    parser.add_argument("--workers", type=int, help="how many run at a time (default: 16; simulated: 10,000)")
     parser.add_argument("--sleep-s", type=float, default=0.2, help="seconds that a trial sleeps")
-    parser.add_argument("--reports", action="store_true", help="two trials with 2,000 reports each")
+    parser.add_argument("--reports", action="store_true", help="two trials with 2,000 reports each, without sleep")
     given = parser.parse_args()
     if given.executor == "simulated":
         figures = simulated(given.workers or 10_000, given.trials or 10_000)

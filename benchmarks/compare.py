@@ -1,19 +1,21 @@
-"""What the engine itself costs, beside Ray Tune, Optuna, joblib and a bare process pool: one command measures it all.
+"""Measures what the engine itself costs, and compares it with Ray Tune, Optuna, joblib and a bare process pool.
 
-    python benchmarks/compare.py                                    # what this interpreter has
+    python benchmarks/compare.py                                    # the engines that this interpreter has
     python benchmarks/compare.py --peer ray=PATH_OF_ITS_PYTHON      # and Ray Tune, from an environment of its own
     python benchmarks/compare.py --only reports asha --engines minitune --rounds 5
     python benchmarks/compare.py --quick                            # does everything run?
 
-`harness/workloads.py` is the table of what is measured, with sizes and goals. Each run is a process of its own
-(`runs/`): silent, with JSON and CSV logs and no others, two trials at a time. Ray's cluster is started before the clock
-in all but the cold start. Rounds go through all workloads and engines in turns. A figure counts only if every report
-that was made stands in `result.json`, in `progress.csv` and, for this package, in the run's journal: anything else
-makes it VOID, and the exit status 1. One run of ours is enough for that; a peer's runs that lose reports are left out
-as long as there are others. Linux only: the processes are measured by /proc.
+`harness/workloads.py` has the table of workloads, with sizes and goals. Each run is a process of its own (`runs/`). It
+shows nothing on the screen, writes JSON and CSV logs and no others, and has two trials at a time. For Ray, the clock
+starts after its cluster has started, except in the cold start. Each round runs every workload with every engine.
 
-What the runs have written, about a gigabyte per round, stays unless --clean is given: on ext4, to delete many files
-makes it slow to create some in the next minutes, which would spoil the next measurement.
+A run counts only if all its reports are in `result.json`, in `progress.csv` and, for this package, in the run's
+journal. Otherwise it is void. If a run of this package is void, so is its figure. Void runs of a peer are left out, and
+its figure is void only if no other run is left. If a figure is void, the exit status is 1. Linux only, because the
+processes are measured by /proc.
+
+The files of the runs, about a gigabyte per round, stay unless --clean is given. After many files were deleted, ext4
+creates new ones slowly for some minutes, which would spoil the next measurement.
 """
 
 from __future__ import annotations
@@ -34,11 +36,11 @@ from harness.workloads import WORKLOADS
 
 
 def plan(names: list[str], engines: dict[str, Installed]) -> tuple[list[Job], list[str]]:
-    """What can be measured here, and why the rest cannot.
+    """The jobs that can run here, and a text for each that cannot.
 
     Args:
-        names: Of workloads.
-        engines: The engines that are there.
+        names: The names of the workloads.
+        engines: The engines that are installed.
     """
     jobs, missing = [], []
     for workload in (WORKLOADS[name] for name in names):
@@ -51,25 +53,25 @@ def plan(names: list[str], engines: dict[str, Installed]) -> tuple[list[Job], li
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """The number of CPUs, the processor and the system."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     processor = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
     return {"cpus": len(os.sched_getaffinity(0)), "processor": processor, "system": platform.platform(terse=True)}
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse and check the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
         "--only", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS), help="some workloads only"
     )
     parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), help="some engines only")
     parser.add_argument(
-        "--peer", action="append", default=[], metavar="NAME=PYTHON", help="interpreter that has a peer (or minitune's)"
+        "--peer", action="append", default=[], metavar="NAME=PYTHON", help="the interpreter of an engine"
     )
-    parser.add_argument("--rounds", type=int, help="runs of each workload by each engine (default: 3, or 1 if quick)")
+    parser.add_argument("--rounds", type=int, help="runs of each workload by each engine (default: 3; with --quick 1)")
     parser.add_argument("--quick", action="store_true", help="small sizes, less than a minute")
-    parser.add_argument("--json", type=Path, help="file for everything that was measured")
+    parser.add_argument("--json", type=Path, help="a file for all measurements")
     workspace.add_arguments(parser)
     options = parser.parse_args()
     options.peer = dict(pair.partition("=")[::2] for pair in options.peer)
@@ -82,7 +84,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Measure, write, print; returns the exit status."""
+    """Measure, write and print. Return the exit status."""
     options = arguments()
     found = find(options.peer)
     engines = {name: found[name] for name in options.engines if name in found}

@@ -1,11 +1,11 @@
-"""How CPU time, memory and bytes written grow with the number of trials: a plot, and the numbers.
+"""Shows how CPU time, memory and bytes written grow with the number of trials: a plot, and the numbers.
 
     python benchmarks/growth.py                                            # up to 20,000 trials, growth.png
     python benchmarks/growth.py --sizes 500 1000 5000 --output small.png --json small.json
 
-One process makes a run of each size, one after the other; a small one that is not shown warms it up. What costs the
-same for each trial, however many there are, is a level line. Needs matplotlib, which the extra `plot` installs. What
-the runs have written stays unless --clean is given; `compare.py` says why.
+One process makes a run of each size, one after the other, after a small one that is not shown. The figures are per
+trial, so the line is level if a trial costs the same in a run of any size. Needs matplotlib, which the extra `plot`
+installs. The files of the runs stay unless --clean is given; `compare.py` says why.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def plot(samples: Sequence[Sample], path: Path) -> None:
     """Draw a panel for each quantity over the number of trials.
 
     Args:
-        samples: One per size.
-        path: The picture's file; its ending says which kind.
+        samples: The measurements, one object per size.
+        path: The file of the picture. Its suffix determines the format.
     """
     import matplotlib
 
@@ -57,7 +57,7 @@ def plot(samples: Sequence[Sample], path: Path) -> None:
 
 
 def main() -> int:
-    """Run, print, draw; returns the exit status."""
+    """Run, print and draw. Return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 2000, 5000, 10_000, 20_000])
     parser.add_argument("--output", type=Path, default=Path("growth.png"), help="the picture (default: growth.png)")

@@ -1,9 +1,9 @@
-"""What `import minitune` costs over bare Python, and what it must not load.
+"""Measures how long `import minitune` takes, and checks that it loads no module that only a run needs.
 
     python benchmarks/import_time.py [--python PATH]
 
-Two processes take turns, one that does nothing and one that imports; the difference of their medians is the figure. The
-exit status is 1 if it exceeds the limit, or if the import loads a module that only a run needs.
+Two kinds of processes take turns: one does nothing, the other one imports. The figure is the difference of the medians.
+The exit status is 1 if it exceeds the limit, or if the import loads one of those modules.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNWANTED = ("cloudpickle", "psutil", "multiprocessing", "numpy", "pandas", "asyn
 
 
 def run(python: str, code: str) -> tuple[float, str]:
-    """Run `code` in a new process; returns the seconds that it took and what it printed. Blocks."""
+    """Run `code` in a new process. Return the seconds that it took, and its output. Blocks."""
     source = str(Path(__file__).resolve().parent.parent)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])}
     start_s = time.perf_counter()
@@ -30,7 +30,7 @@ def run(python: str, code: str) -> tuple[float, str]:
 
 
 def difference_s(python: str, code: str, repeats: int) -> float:
-    """Seconds by which a process that runs `code` takes longer than one that does nothing: medians, in turns."""
+    """How many seconds longer a process takes that runs `code` than one that does nothing, in the median."""
     bare, full = [], []
     for _ in range(repeats + 1):
         bare.append(run(python, "pass")[0])
@@ -39,7 +39,7 @@ def difference_s(python: str, code: str, repeats: int) -> float:
 
 
 def main() -> int:
-    """Measure and print; returns the exit status."""
+    """Measure and print. Return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--python", default=sys.executable, help="interpreter to measure (default: this one)")
     parser.add_argument("--repeats", type=int, default=21, help="processes of each kind (default: 21)")

@@ -1,15 +1,15 @@
-"""Make the tables of learning curves: the loss of 1,000 random configurations after each of 27 epochs.
+"""Makes the tables of learning curves: the loss of 1,000 random configurations after each of 27 epochs.
 
-    python benchmarks/make_curves.py digits              # whether the table beside this file can be made again
-    python benchmarks/make_curves.py diabetes --write    # make it anew
+    python benchmarks/make_curves.py digits              # compare a new table with the file beside this one
+    python benchmarks/make_curves.py diabetes --write    # write a new file
 
-`digits`: the log-loss of a network of one hidden layer on scikit-learn's digits. The curves are smooth, and those that
-are low early are low at the end. `diabetes`: the squared error of boosted trees on scikit-learn's diabetes data, in
-units of the variance; an epoch is four trees. The curves cross: a high learning rate leads early and overfits, a low
-one leads late. Half of the data or less is for training, other data for the loss.
+`digits`: the log-loss of a network with one hidden layer on scikit-learn's digits. The curves are smooth, and those
+that are low early are low at the end. `diabetes`: the squared error of boosted trees on scikit-learn's diabetes data,
+in units of the variance; an epoch is four trees. The curves cross: with a high learning rate the loss is low early, but
+the model overfits; with a low one it is low late. The loss is measured on data that the training has not seen.
 
-All follows from seeds but the seconds per epoch, which are CPU time. It takes some minutes, and needs scikit-learn.
-Other versions of numpy and other CPUs round differently, and some networks then take another way.
+Seeds determine everything except the seconds per epoch, which are CPU time. It takes some minutes and needs
+scikit-learn. With another CPU or version of numpy, rounding differs, and so do a few curves.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _any_of(*values: Any) -> Draw:
 
 @cache
 def data_of(name: str) -> tuple[Any, Any, Any]:
-    """Inputs, targets, and the order in which they are dealt out."""
+    """The inputs, the targets, and a random order of both."""
     x, y = (load_digits if name == "digits" else load_diabetes)(return_X_y=True)
     return x, y, np.random.RandomState(0).permutation(len(y))
 
@@ -103,7 +103,7 @@ def train_network(config: dict[str, Any], seed: int) -> Iterator[float]:
 
 
 def train_trees(config: dict[str, Any], seed: int) -> Iterator[float]:
-    """The squared error on half of the data after each four trees that are fitted to the other half."""
+    """The squared error on half of the data, after every four trees that are fitted to the other half."""
     x, y, order = data_of("diabetes")
     y = (y - y.mean()) / y.std()
     train, test = order[: len(y) // 2], order[len(y) // 2 :]
@@ -137,11 +137,11 @@ TABLES: dict[str, tuple[dict[str, Draw], Callable[[dict[str, Any], int], Iterato
         train_trees,
     ),
 }
-"""How each parameter is drawn, and what trains a configuration with a seed."""
+"""For each table, the parameters with the functions that draw them, and the function that trains a configuration."""
 
 
 def make(name: str) -> dict[str, Any]:
-    """A table: losses in units of 1e-5, each as its difference from the one before; None where there is no number."""
+    """A table: the losses in units of 1e-5, each as the difference from the one before; None for NaN."""
     space, train = TABLES[name]
     rng, rows = random.Random(7), []
     for seed in range(CONFIGURATIONS):
@@ -155,17 +155,17 @@ def make(name: str) -> dict[str, Any]:
             now = round(round(loss, 5) * 1e5) if math.isfinite(loss) else None
             deltas.append(None if now is None else now - before)
             before = before if now is None else now
-        # four digits and eight decimals: the training had all of them
+        # The training used all digits; the table has four digits and at most eight decimals.
         values = [float(f"{round(value, 8):.4g}") if isinstance(value, float) else value for value in config.values()]
         rows.append([*values, round(seconds * 1e5), deltas])
     return {"names": [*space, "seconds_per_epoch_e5", "loss_e5_deltas"], "rows": rows}
 
 
 def main() -> int:
-    """Make a table; returns the exit status, 1 if more than a tenth of its curves is not near those that are there."""
+    """Make a table. Return the exit status: 1 if more than a tenth of its curves differ from those of the file."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("table", choices=tuple(TABLES), help="which one")
-    parser.add_argument("--write", action="store_true", help="put it beside this file instead of comparing it")
+    parser.add_argument("table", choices=tuple(TABLES), help="which table")
+    parser.add_argument("--write", action="store_true", help="write the table beside this file; do not compare it")
     options = parser.parse_args()
     path = Path(__file__).with_name(f"{options.table}_curves.json.gz")
     table = make(options.table)
@@ -182,7 +182,7 @@ def main() -> int:
 
 
 def _are_close(deltas: list[int | None], others: list[int | None]) -> bool:
-    """Whether two curves have no number at the same epochs, and elsewhere losses that differ by 1 % at most."""
+    """Whether two curves have NaN at the same epochs, and differ by at most 1 % elsewhere."""
     curves = [list(accumulate(delta or 0 for delta in each)) for each in (deltas, others)]
     at = [[delta is None for delta in each] for each in (deltas, others)]
     return at[0] == at[1] and all(abs(new - old) <= 0.01 * old for new, old in zip(*curves, strict=True))

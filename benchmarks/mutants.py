@@ -1,22 +1,22 @@
-"""Puts small faults into the code, one at a time, and asks whether the tests notice.
+"""Puts small faults into the code, one at a time, and checks whether the tests notice them.
 
-    python benchmarks/mutants.py                          # all of them: see below
+    python benchmarks/mutants.py                          # all faults
     python benchmarks/mutants.py --processes 4 --verbose
     python benchmarks/mutants.py --only journal ledger    # those whose folder, file or text has one of these words
-    python benchmarks/mutants.py --check                  # does each fault still have its place? (a second)
-    python benchmarks/mutants.py --check --move           # the same, and follows code that stands in another file now
+    python benchmarks/mutants.py --check                  # only check that the list fits the code (a second)
+    python benchmarks/mutants.py --check --move           # and correct the files of code that was moved
 
-The list (`mutants_list.py`) gives for each fault its file, a text that stands there exactly once, the text that takes
-its place, and the tests that should notice. A fault is one that a careful reviewer might overlook: a check is gone, a
-comparison has the wrong end, a record comes after its effect, a release is forgotten. It changes what a user can see.
+The list (`mutants_list.py`) has for each fault its file, a text that occurs there exactly once, the text that replaces
+it, and the tests that should notice. A careful reviewer might overlook the fault: a check is missing, a comparison goes
+the wrong way, a record comes after its effect, something is not released. It changes what a user can see.
 
 The command puts faults into copies of the checkout, never into the checkout itself. First it runs the named tests
-without a fault, for a test that fails anyway notices nothing. Then each fault gets its turn. It is noticed if one of
-its tests fails or hangs beyond the bound. The command prints a table by folder and the unnoticed faults. The exit
-status is 1 if those are more than one in ten, or if a fault has lost its place.
+without a fault, since a test that fails anyway notices nothing. Then it tries one fault after another. A fault is
+noticed if one of its tests fails, or takes longer than the limit. The command prints a table by folder, and the faults
+that were not noticed. If those are more than one in ten, or the list does not fit the code, the exit status is 1.
 
-Measured in one process on a busy machine of two cores: the tests without a fault take 4 minutes, and the 211 faults 22
-minutes more, most of them 2 to 6 seconds each.
+Measured with one process on a busy machine with two cores: the tests without a fault take 4 minutes, and 211 faults
+take 22 minutes more, most of them 2 to 6 seconds each.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ BOUND_S = 60.0
 
 @dataclass
 class Fault:
-    """One fault, and what its tests made of it.
+    """One fault, and the result of its tests.
 
     Attributes:
-        file: The file, from the top of the checkout.
-        old: Text that stands there exactly once.
-        new: What takes its place.
-        tests: What pytest is to run.
+        file: The path of the file in the checkout.
+        old: A text that occurs in the file exactly once.
+        new: The text that replaces it.
+        tests: The arguments of pytest.
         noticed_by: The first test that has failed; empty if none has.
-        took_s: How long the tests took, in seconds.
+        took_s: How many seconds the tests took.
     """
 
     file: str
@@ -70,7 +70,7 @@ class Fault:
 
     @property
     def folder(self) -> str:
-        """The folder of the package in which the file lies."""
+        """The folder of the file, directly below the package."""
         return next(iter(Path(self.file).parts[1:-1]), "(root)")
 
     def __str__(self) -> str:
@@ -87,14 +87,14 @@ def all_faults() -> list[Fault]:
     return [Fault(file, old, new, tests.split()) for file, old, new, tests in FAULTS]
 
 
-# -- does each fault have its place? ---------------------------------------------------------------------------------
+# -- does the list fit the code? -------------------------------------------------------------------------------------
 
 
 def misplaced(faults: Sequence[Fault]) -> Iterator[tuple[Fault, str, str]]:
-    """The faults whose text does not stand in its file exactly once, or whose tests are not there.
+    """The faults whose text does not occur in the file exactly once, and those whose tests do not exist.
 
     Yields:
-        (the fault, what is wrong, the one other file in which its text stands exactly once; empty if there is none).
+        The fault, the problem, and the only other file in which its text occurs exactly once; empty if there is none.
     """
     sources = {
         path.relative_to(CHECKOUT).as_posix(): path.read_text(encoding="utf-8")
@@ -105,7 +105,7 @@ def misplaced(faults: Sequence[Fault]) -> Iterator[tuple[Fault, str, str]]:
         if count != 1:
             where = [file for file, text in sources.items() if text.count(fault.old) == 1 and file != fault.file]
             found = where[0] if len(where) == 1 and not count else ""
-            yield fault, f"its text stands there {count} times", found
+            yield fault, f"its text occurs there {count} times", found
         elif fault.old == fault.new:
             yield fault, "it changes nothing", ""
         else:
@@ -117,22 +117,22 @@ def misplaced(faults: Sequence[Fault]) -> Iterator[tuple[Fault, str, str]]:
 
 
 def check(faults: Sequence[Fault], *, moves: bool) -> int:
-    """Print what has lost its place; returns the exit status. With `moves` the list follows code that was moved."""
+    """Print the faults that do not fit the code. Return the exit status. With `moves`, correct files in the list."""
     wrong = list(misplaced(faults))
     for fault, problem, found in wrong:
-        print(f"{fault}\n    {problem}" + (f"; it stands in {found}" if found else ""))
+        print(f"{fault}\n    {problem}" + (f"; it occurs in {found}" if found else ""))
     if moves:
         follow({(fault.file, fault.old): found for fault, _, found in wrong if found})
     placed = len(faults) - len({(fault.file, fault.old) for fault, *_ in wrong})
-    print(f"{placed} of {len(faults)} faults have their place")
+    print(f"{placed} of {len(faults)} faults fit the code")
     return 1 if wrong else 0
 
 
 def follow(moved: Mapping[tuple[str, str], str]) -> None:
-    """Change the file of faults in the list, in place.
+    """Correct the files of faults in `mutants_list.py`.
 
     Args:
-        moved: By file and old text, the file in which the text stands now.
+        moved: The new file of a text, by its old file and the text.
     """
     lines = LIST.read_text(encoding="utf-8").splitlines(keepends=True)
     for node in ast.walk(ast.parse("".join(lines))):
@@ -152,15 +152,15 @@ def run_tests(copy: Path, tests: Sequence[str], bound_s: float, *options: str) -
     """Run tests in a copy of the checkout. Blocks.
 
     Returns:
-        The exit status, None if they did not end within the bound, and what was printed.
+        The exit status (None if the tests took longer than the limit), and the output.
     """
     env = {
         **os.environ,
         "PYTHONPATH": str(copy),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "SOURCE_DATE_EPOCH": "1",  # compiled files go by the content of their source: its date may stay the same
+        "SOURCE_DATE_EPOCH": "1",  # pytest compiles a file again if its content changes, even if its date does not
         "MINITUNE_TEST_PROCESSES": "1",
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # that of hypothesis takes two seconds to load, and no test needs it
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # hypothesis's plug-in takes two seconds to load; no test needs it
     }
     command = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", *options, *tests]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
@@ -181,7 +181,7 @@ def run_tests(copy: Path, tests: Sequence[str], bound_s: float, *options: str) -
 
 
 def try_fault(fault: Fault, copy: Path, bound_s: float) -> None:
-    """Put a fault into a copy, run its tests, and take it out again. Blocks."""
+    """Put a fault into a copy, run its tests, and remove the fault. Blocks."""
     path = copy / fault.file
     whole = path.read_text(encoding="utf-8")
     begin_s = time.monotonic()
@@ -200,7 +200,7 @@ def try_fault(fault: Fault, copy: Path, bound_s: float) -> None:
 
 
 def try_all(faults: Sequence[Fault], processes: int, bound_s: float, *, verbose: bool) -> None:
-    """Try faults in several copies of the checkout at a time. Blocks."""
+    """Try all faults, in several copies of the checkout at a time. Blocks."""
     waiting: queue.SimpleQueue[Fault] = queue.SimpleQueue()
     for fault in faults:
         waiting.put(fault)
@@ -221,7 +221,7 @@ def try_all(faults: Sequence[Fault], processes: int, bound_s: float, *, verbose:
         copies = [copy_checkout(Path(directory, str(number))) for number in range(processes)]
         failing = failing_tests(faults, copies[0], bound_s * 10)
         if failing:
-            raise SystemExit("these tests fail without any fault, so they can notice none:\n" + "\n".join(failing))
+            raise SystemExit("these tests fail without a fault, so they cannot notice one:\n" + "\n".join(failing))
         threads = [threading.Thread(target=work, args=(copy,)) for copy in copies]
         for thread in threads:
             thread.start()
@@ -230,7 +230,7 @@ def try_all(faults: Sequence[Fault], processes: int, bound_s: float, *, verbose:
 
 
 def failing_tests(faults: Sequence[Fault], copy: Path, bound_s: float) -> list[str]:
-    """The lines about those of the named tests that fail without a fault. Blocks."""
+    """Run all named tests without a fault. Return the lines about those that fail. Blocks."""
     tests = list(dict.fromkeys(test for fault in faults for test in fault.tests))
     status, printed = run_tests(copy, tests, bound_s)
     if status == 0:
@@ -239,12 +239,12 @@ def failing_tests(faults: Sequence[Fault], copy: Path, bound_s: float) -> list[s
 
 
 def _failures(printed: str) -> list[str]:
-    """The lines of pytest's summary; a record of the log may begin with ERROR, too."""
+    """The lines about tests in pytest's summary. Other lines of the output may begin with ERROR, too."""
     return [line for line in printed.splitlines() if line.startswith(("FAILED tests", "ERROR tests"))]
 
 
 def copy_checkout(target: Path) -> Path:
-    """A copy of what the tests need, without what was compiled."""
+    """Copy the files that the tests need, without compiled ones."""
     target.mkdir()
     for name in COPIED:
         source = CHECKOUT / name
@@ -256,7 +256,7 @@ def copy_checkout(target: Path) -> Path:
 
 
 def tell(faults: Sequence[Fault]) -> int:
-    """Print the table by folder and what was not noticed; returns the exit status."""
+    """Print the table by folder, and the faults that were not noticed. Return the exit status."""
     print(f"\n{'folder':<14}{'faults':>8}{'noticed':>9}")
     for folder in sorted({fault.folder for fault in faults}):
         own = [fault for fault in faults if fault.folder == folder]
@@ -270,17 +270,17 @@ def tell(faults: Sequence[Fault]) -> int:
 
 
 def main() -> int:
-    """The command."""
+    """Parse the command line and run. Return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="faults with one of these words in them")
-    parser.add_argument("--check", action="store_true", help="only see whether each fault still has its place")
-    parser.add_argument("--move", action="store_true", help="with --check: let the list follow code that was moved")
-    parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 2) // 2), help="at a time")
-    parser.add_argument("--verbose", action="store_true", help="tell of each fault which test has noticed it")
+    parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="only faults with one of these words")
+    parser.add_argument("--check", action="store_true", help="only check that the list fits the code")
+    parser.add_argument("--move", action="store_true", help="with --check: correct the files of code that was moved")
+    parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 2) // 2), help="faults at a time")
+    parser.add_argument("--verbose", action="store_true", help="print for each fault which test has noticed it")
     options = parser.parse_args()
     faults = [fault for fault in all_faults() if fault.is_about(options.only)]
     if not faults:
-        parser.error(f"no fault is about {' or '.join(options.only)}")
+        parser.error(f"no fault has the word {' or '.join(options.only)}")
     if options.check:
         return check(faults, moves=options.move)
     if status := check(faults, moves=False):

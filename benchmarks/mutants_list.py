@@ -1,8 +1,8 @@
 """The faults that `mutants.py` puts into the code, by folder of the package.
 
-Each is (file, text that stands in it exactly once, text that takes its place, tests that should notice). Change a fault
-together with the code that it is about: `mutants.py --check` names the faults that have lost their place, and `--move`
-corrects the file of those whose code stands in another file now. A test of the suite runs the check.
+Each is (file, text that occurs there exactly once, text that replaces it, tests that should notice). Change a fault
+together with its code: `mutants.py --check` names the faults that no longer fit the code, and with `--move` it corrects
+the file of those whose code was moved. A test of the suite runs the check.
 """
 
 from __future__ import annotations

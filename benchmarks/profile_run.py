@@ -1,13 +1,13 @@
-"""Where the time of one workload goes: CPU time by process, and a profile of the driver.
+"""Shows where the time of one workload goes: CPU time by process, and a profile of the driver.
 
     python benchmarks/profile_run.py reports
     python benchmarks/profile_run.py asha --sort cumulative --lines 60
     python benchmarks/profile_run.py pauses --engine ray --python PATH_OF_ITS_PYTHON --save pauses.prof
 
-Two runs are made: one as `compare.py` makes it, for the times, and one under cProfile, which slows the driver down and
-says only how its time is divided. Workers have no profile, since those of a trial are the user's own functions: what
-the engine does in them shows in their CPU time. The records of both runs are checked. What they have written stays
-unless --clean is given; `compare.py` says why.
+There are two runs. The first is like those of `compare.py`, and gives the times. The second runs under cProfile, which
+slows the driver down, so it only says how the driver divides its time. Workers have no profile. Their CPU time shows
+what the engine does in them. The records of both runs are checked. Their files stay unless --clean is given;
+`compare.py` says why.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from harness.workloads import WORKLOADS
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("workload", choices=list(WORKLOADS))
     parser.add_argument("--engine", choices=(OURS, "ray"), default=OURS)
     parser.add_argument("--python", default=sys.executable, help="interpreter that has the engine (default: this one)")
     parser.add_argument("--quick", action="store_true", help="the small size")
     parser.add_argument("--sort", choices=("tottime", "cumulative", "ncalls"), default="tottime")
-    parser.add_argument("--lines", type=int, default=30, help="functions that are shown (default: 30)")
-    parser.add_argument("--save", type=Path, help="file for the profile, for pstats and its viewers")
+    parser.add_argument("--lines", type=int, default=30, help="how many functions to show (default: 30)")
+    parser.add_argument("--save", type=Path, help="a file for the profile, which pstats and its viewers can read")
     workspace.add_arguments(parser)
     return parser.parse_args()
 
 
 def main() -> int:
-    """Run twice, print; returns the exit status."""
+    """Run twice and print. Return the exit status."""
     options = arguments()
     workload = WORKLOADS[options.workload]
     installed = find({options.engine: options.python})[options.engine]

@@ -1,25 +1,24 @@
-"""How good the schedulers are, and what they cost: gates with goals, on the simulator, with seeds.
+"""Measures how good the schedulers are and what they cost, in simulated runs. Each gate has a goal.
 
-    python benchmarks/schedulers.py                                 # every gate with few seeds: minutes
+    python benchmarks/schedulers.py                                 # all gates with few seeds: minutes
     python benchmarks/schedulers.py --seeds 50                      # as many seeds as the goals ask for
-    python benchmarks/schedulers.py --seeds 100 --only asha median  # some of them
+    python benchmarks/schedulers.py --seeds 100 --only asha median  # some gates
 
-Each gate prints what was measured beside its goal; the exit status is 1 if one is missed. Quality is a matter of seeds
-alone; cost depends on the machine, and on what else it does.
+Each gate prints its measurement and its goal. If one is missed, the exit status is 1. Quality depends only on the
+seeds. Cost depends on the machine and its load.
 
-*Curves*: `digits_curves.json.gz` and `diabetes_curves.json.gz` hold the loss of 1,000 random configurations after each
-of 27 epochs (`make_curves.py` tells of what, and makes them). On digits a trial that is good early is good at the end;
-on diabetes the curves cross (rank correlation of the first epoch with the last: 0.72 and -0.33). Trials draw
-configurations in a random order, another one for each seed. The *target* is what the best of 100 full trials (2,700
-epochs) reaches in half of the orders. A gate counts the epochs that all trials together need until one of them reaches
-it, as a share of 2,700. Only 7 configurations reach it. Therefore another row has the target of 25 full trials, which
-28 configurations reach, as a share of 675 epochs. Beside each median stands an interval that holds the median of all
-orders with a confidence of 95 % (from order statistics). A gate is missed if all of the interval is beyond its goal,
-and unsure if a part of it is. Each epoch takes a second; with `--measured-seconds` it takes what it has taken, so that
-big models come in late.
+*Curves*: `digits_curves.json.gz` and `diabetes_curves.json.gz` have the loss of 1,000 random configurations after each
+of 27 epochs (see `make_curves.py`). On digits, a trial that is good early is good at the end. On diabetes, the curves
+cross (rank correlation of the first epoch with the last: 0.72 and -0.33). Trials take the configurations in a random
+order, which depends on the seed. The *target* is the loss that the best of 100 full trials (2,700 epochs) reaches in
+half of the orders. The figure is the number of epochs of all trials until one reaches the target, as a share of 2,700.
+Only 7 configurations reach it. So another row has the target of 25 full trials, which 28 configurations reach, as a
+share of 675 epochs. The interval beside each median contains the median of all orders with a confidence of 95 % (from
+order statistics). A gate is missed if the whole interval is beyond the goal, and unsure if only a part of it is. Each
+epoch takes a second; with `--measured-seconds` it takes as long as the training did, so that big models end late.
 
-*Toy* (Jaderberg et al. 2017, section 4), for population based training, which changes configurations within a trial,
-where the tables have one curve for each: two members maximise 1.2 - (a² + b²) from a = b = 0.9 by gradient steps on
+*Toy* (Jaderberg et al. 2017, section 4): population based training changes a configuration during the trial, so it
+cannot use curves of fixed configurations. Two members maximise 1.2 - (a² + b²) from a = b = 0.9 by gradient steps on
 1.2 - (h0·a² + h1·b²), one with h = (1, 0), the other with h = (0, 1). Alone, neither passes 0.39. The interval beside
 a share of seeds is Wilson's, of 95 %.
 """
@@ -57,14 +56,14 @@ from minitune.simulation import Simulation, simulate
 
 EPOCHS = 27
 MEASURED_SECONDS = False
-"""Whether an epoch takes as long as it did; else a second."""
+"""Whether an epoch takes as long as the training did. Otherwise it takes a second."""
 MARGIN = 1.1
-"""HyperBand may use so many times what the paper's allocation comes to."""
+"""HyperBand may use so many times the epochs of the paper's allocation."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table."""
+    """One row of the table."""
 
     what: str
     measured: str
@@ -102,7 +101,7 @@ def target_of(curves: Any, full_trials: int) -> float:
 
 
 def interval_of_median(values: Sequence[float]) -> tuple[float, float]:
-    """The order statistics between which the median of the distribution lies with a probability of 95 % or more."""
+    """The order statistics between which the distribution's median is with a probability of at least 95 %."""
     count, below, tail = len(values), 0, 0.5 ** len(values)
     while tail <= 0.025:  # of at most `below` values under the median
         below += 1
@@ -126,14 +125,14 @@ class Reached(Stopper):
         self.target, self.budget, self.epochs, self.is_reached = target, budget, 0, False
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Counts; the trial itself goes on."""
+        """Count an epoch. The trial goes on."""
         if not self.stop_all():
             self.epochs += 1
             self.is_reached = result["loss"] <= self.target
         return False
 
     def stop_all(self) -> bool:
-        """Whether it is over."""
+        """Whether the run ends."""
         return self.is_reached or self.epochs >= self.budget
 
 
@@ -145,7 +144,7 @@ def epochs_to_target(
     full_trials: int = 100,
     saves: bool = False,
 ) -> float:
-    """Epochs until the target of full trials is reached, as a share of theirs; 1 if it is not."""
+    """The epochs until the target of so many full trials is reached, as a share of theirs; 1 if it is not reached."""
     order = random.Random(seed).sample(range(len(curves)), len(curves))
     reached = Reached(target_of(curves, full_trials), full_trials * EPOCHS)
     simulate(
@@ -175,9 +174,9 @@ def curves_gate(
 
     Args:
         name: The scheduler's name.
-        make: Makes it.
-        goals: By table and number of workers, the largest share that is good; none where there is no goal.
-        saves: Whether it pauses trials, which then save; without checkpoints the simulation is faster.
+        make: Makes the scheduler.
+        goals: The largest share that is good, by table and number of workers. They may be missing.
+        saves: Whether trials save checkpoints, as a scheduler that pauses needs. Without them the simulation is faster.
     """
 
     def gate(num_seeds: int) -> Iterator[Row]:
@@ -206,7 +205,7 @@ def curves_gate(
 
 
 def band(max_t: int, eta: int) -> tuple[int, int]:
-    """Trials and epochs of one band, after Li et al. 2018; a promoted trial goes on, it does not start over."""
+    """The trials and epochs of one band, after Li et al. 2018. A promoted trial goes on; it does not start over."""
     s_max = 0
     while eta ** (s_max + 1) <= max_t:
         s_max += 1
@@ -222,7 +221,7 @@ def band(max_t: int, eta: int) -> tuple[int, int]:
 
 
 class OneByOne(Searcher):
-    """A searcher, as model-based ones are; a shy one says "not now" at times, also when nothing runs."""
+    """A searcher that suggests random points. A shy one sometimes answers "not now", even if no trial runs."""
 
     def __init__(self, rng: random.Random, is_shy: bool):
         super().__init__(metric="loss", mode="min")
@@ -234,7 +233,7 @@ class OneByOne(Searcher):
         return None if self.is_shy and self._rng.random() < 0.2 else {"x": self._rng.random()}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Learns nothing."""
+        """Learn nothing."""
 
 
 def _noisy(config: dict[str, Any]) -> Iterator[tuple[dict[str, float], float]]:
@@ -247,7 +246,7 @@ def _noisy(config: dict[str, Any]) -> Iterator[tuple[dict[str, float], float]]:
 
 
 def run_random_setting(seed: int) -> list[str]:
-    """Simulate HyperBand under settings that the seed draws; returns what is wrong, in words."""
+    """Simulate HyperBand with settings that the seed determines. Return a text for each problem."""
     rng = random.Random(seed)
     max_t, eta = rng.choice([1, 2, 5, 9, 16, 27, 50, 81, 100]), rng.choice([2, 3, 4])
     trials_of_band, epochs_of_band = band(max_t, eta)
@@ -290,11 +289,11 @@ def _is_number(result: Any) -> bool:
 
 
 def _problems(done: Simulation, num_samples: int, num_workers: int) -> list[str]:
-    """What must hold for every scheduler."""
+    """A text for each promise of all schedulers that the run has broken."""
     wrong = []
     ended = done.results.num_terminated + done.results.num_errors
     if not ended == len(done.results) == num_samples:
-        wrong.append(f"{ended} of {num_samples} trials have ended, {len(done.results)} came into being")
+        wrong.append(f"{num_samples} trials were asked for, {len(done.results)} were created, and {ended} have ended")
     running: set[str] = set()
     for entry in done.log:
         if entry.event == "RUNNING":
@@ -308,7 +307,7 @@ def _problems(done: Simulation, num_samples: int, num_workers: int) -> list[str]
 
 
 def hyperband_gate(num_seeds: int) -> Iterator[Row]:
-    """Random settings: all trials end, the last rung is max_t, no more epochs than the paper's."""
+    """Random settings: all trials end, the last rung is max_t, and there are not many more epochs than the paper's."""
     count = 20 * num_seeds
     problems = [problem for seed in range(count) for problem in run_random_setting(seed)]
     for problem in problems[:10]:
@@ -320,7 +319,7 @@ def hyperband_gate(num_seeds: int) -> Iterator[Row]:
 
 
 def toy(config: dict[str, Any], state: tuple[float, float] | None) -> Iterator[tuple[dict[str, float], float, Any]]:
-    """The toy problem; the state is (a, b)."""
+    """The toy problem. Its state is (a, b)."""
     a, b = state or (0.9, 0.9)
     while True:
         a, b = a - 0.04 * config["h0"] * a, b - 0.04 * config["h1"] * b
@@ -328,7 +327,7 @@ def toy(config: dict[str, Any], state: tuple[float, float] | None) -> Iterator[t
 
 
 def run_toy(seed: int, explores: bool = True, **settings: Any) -> tuple[float, bool]:
-    """The best score after 200 steps, and whether all values have stayed in their domains."""
+    """The best score after 200 steps, and whether all values are in their domains."""
     scheduler = PopulationBasedTraining(
         time_attr="training_iteration",
         perturbation_interval=4,
@@ -358,7 +357,7 @@ def pbt_gate(num_seeds: int) -> Iterator[Row]:
     good = sum(best >= 1.19 for best, _ in runs)
     low, high = interval_of_share(good, count)
     yield Row(
-        f"PBT, toy: share of {count} seeds that come to 1.19",
+        f"PBT, toy: share of {count} seeds that reach 1.19",
         f"{good / count:.3f} ({low:.3f} to {high:.3f})",
         ">= 0.95",
         high >= 0.95,
@@ -373,7 +372,7 @@ def pbt_gate(num_seeds: int) -> Iterator[Row]:
 
 
 def cost_gate(num_seeds: int) -> Iterator[Row]:
-    """Time of the hooks that hear of results and ends, per result, in a run of 1,000 trials."""
+    """The time of the hooks for results and ends, per result, in a run of 1,000 trials."""
     curves = read_curves("digits")
     makes: dict[str, Callable[[], TrialScheduler]] = {
         "FIFO": FIFOScheduler,
@@ -388,18 +387,18 @@ def cost_gate(num_seeds: int) -> Iterator[Row]:
 
 
 def _spent_us(curves: Any, make: Callable[[], TrialScheduler], repetitions: int = 5) -> float:
-    """Microseconds per result that a scheduler's hooks take.
+    """The microseconds per result that a scheduler's hooks take.
 
-    Each repetition makes the same calls, so the shortest time of each call counts: others have met another process.
+    Each repetition makes the same calls. The shortest time of each call counts, since other processes only add time.
     """
     runs = [_durations_ns(curves, make()) for _ in range(repetitions)]
-    own_ns = min(_durations_ns(curves, FIFOScheduler())[0])  # of a hook that does nothing: the clock's
+    own_ns = min(_durations_ns(curves, FIFOScheduler())[0])  # the clock's own time: this hook does nothing
     calls = [min(times) - own_ns for times in zip(*(times for times, _ in runs), strict=True)]
     return max(0.0, sum(calls) / 1000 / runs[0][1])
 
 
 def _durations_ns(curves: Any, scheduler: TrialScheduler) -> tuple[list[int], int]:
-    """Nanoseconds of each call of a hook, and the number of results."""
+    """The nanoseconds of each call of a hook, and the number of results."""
     times: list[int] = []
     clock = time.perf_counter_ns
 
@@ -420,7 +419,7 @@ def _durations_ns(curves: Any, scheduler: TrialScheduler) -> tuple[list[int], in
 
 
 def throughput_gate(num_seeds: int) -> Iterator[Row]:
-    """Results per second of CPU time through the whole driver."""
+    """How many results the whole driver processes per second of CPU time."""
     curves = read_curves("digits")
     for name, make in (("FIFO", FIFOScheduler), ("ASHA", _asha())):
         rates = []
@@ -433,11 +432,11 @@ def throughput_gate(num_seeds: int) -> Iterator[Row]:
 
 
 ASHA_GOALS = {"digits": {1: 0.20, 4: 0.20, 16: 0.27}, "diabetes": {1: 0.27, 4: 0.27, 16: 0.27}}
-"""Those on diabetes were set after it was measured: they only tell when ASHA gets worse. On digits, 100 orders leave
-the stopping variant unsure. 400 do not: with 4 workers its interval is 0.166 to 0.196."""
+"""The goals on diabetes were set after the measurement, so they only show whether ASHA gets worse. On digits, the
+stopping variant is unsure with 100 orders. With 400 it is not: its interval with 4 workers is 0.166 to 0.196."""
 
 HYPERBAND_GOALS = {"digits": {1: 0.35, 4: 0.40, 16: 0.45}, "diabetes": {1: 0.45, 4: 0.45, 16: 0.45}}
-"""They were set after it was measured, and only tell when it gets worse."""
+"""The goals were set after the measurement, so they only show whether HyperBand gets worse."""
 
 GATES: dict[str, Callable[[int], Iterator[Row]]] = {
     "hyperband": hyperband_gate,
@@ -455,11 +454,11 @@ GATES: dict[str, Callable[[int], Iterator[Row]]] = {
 
 
 def main() -> int:
-    """Run the gates; returns the exit status."""
+    """Run the gates. Return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="+", choices=tuple(GATES), default=list(GATES), help="which gates")
-    parser.add_argument("--seeds", type=int, default=5, help="how many; some gates use several times as many")
-    parser.add_argument("--measured-seconds", action="store_true", help="epochs take the time that they have taken")
+    parser.add_argument("--seeds", type=int, default=5, help="how many seeds; some gates use several times as many")
+    parser.add_argument("--measured-seconds", action="store_true", help="epochs take as long as the training did")
     options = parser.parse_args()
     global MEASURED_SECONDS
     MEASURED_SECONDS = options.measured_seconds

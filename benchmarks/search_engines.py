@@ -1,4 +1,4 @@
-"""The searchers that are compared: objects with `ask() -> (token, configuration)` and `tell(token, value)`."""
+"""The searchers to compare. Each has the methods `ask() -> (token, configuration)` and `tell(token, value)`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from minitune.space.parameters import Parameter, draw
 
 OURS, AUTO, OTHER = "minitune TPE", "minitune auto", "TPE of another commit"
 Asker = Any
-"""See above."""
+"""An object with these two methods."""
 
 
 class Random:
@@ -37,7 +37,7 @@ class Random:
 
 
 class Ours:
-    """`TPESearch`, or another searcher of ours."""
+    """A searcher of this package."""
 
     def __init__(self, space: Mapping[str, Any], seed: int, kind: type[TPESearch] = TPESearch, **kwargs: Any):
         self._searcher = kind(space, **{"metric": "loss", "mode": "min", **kwargs}, seed=seed)
@@ -55,7 +55,7 @@ class Ours:
         self._searcher.on_trial_complete(token, dict(zip(("loss", "other"), values, strict=False)))
 
     def learn_from(self, tried: Sequence[tuple[Config, float]]) -> Ours:
-        """Learn from a run that was before; returns itself."""
+        """Learn from an earlier run. Return this object."""
         self._searcher.learn_from([EarlierRun("", [(dict(config), {"loss": value}) for config, value in tried])])
         return self
 
@@ -125,7 +125,7 @@ class HyperOpt:
         self._trials.refresh()
 
     def _convert(self, tree: Any, name: str) -> Any:
-        """A space in HyperOpt's terms, with the names of the parameters here."""
+        """The space as one of HyperOpt. The parameters keep their names."""
         hp = self._hyperopt.hp
         if isinstance(tree, Mapping):
             return {key: self._convert(member, f"{name}/{key}" if name else str(key)) for key, member in tree.items()}
@@ -177,10 +177,10 @@ while True:
 
 
 class Other:
-    """`TPESearch` of another checkout of this project, in a process of its own; one search at a time.
+    """`TPESearch` of another checkout of this project, in a process of its own. It runs one search at a time.
 
     Attributes:
-        path: Of the checkout's folder; None: there is none.
+        path: The path of the checkout; None if there is none.
     """
 
     path: str | None = None
@@ -204,7 +204,7 @@ class Other:
 
     @classmethod
     def end(cls) -> None:
-        """End the process, if there is one."""
+        """End the process, if it was started."""
         if cls._process is not None:
             cls._process.communicate()
             cls._process = None
@@ -218,7 +218,7 @@ class Other:
         return pickle.load(process.stdout)
 
     def _described(self, tree: Any) -> Any:
-        """A space without classes: each domain as the name of what makes it, and its arguments."""
+        """A space without classes: a domain is the name of the function that makes it, and the arguments."""
         if isinstance(tree, Mapping):
             return {key: self._described(member) for key, member in tree.items()}
         if isinstance(tree, Categorical):
@@ -242,15 +242,15 @@ SEARCHERS: dict[str, tuple[str, Callable[[Mapping[str, Any], int], Asker]]] = {
     "HyperOpt TPE": ("hyperopt", HyperOpt),
     OTHER: ("", Other),
 }
-"""By name: the package that is needed, and what makes one of (space, seed)."""
+"""The searchers by name: the package that it needs, and a function of a space and a seed that makes it."""
 OF_TWO: dict[str, tuple[str, Callable[[Mapping[str, Any], int], Asker]]] = {
     "random": ("", Random),
     OURS: ("", lambda space, seed: Ours(space, seed, metric=["loss", "other"], mode=["min", "min"])),
     "Optuna TPE": ("optuna", lambda space, seed: Optuna(space, seed, "TPESampler", 2)),
     "Optuna NSGA-II": ("optuna", lambda space, seed: Optuna(space, seed, "NSGAIISampler", 2)),
 }
-"""Those for two objectives."""
+"""The searchers for two objectives, in the same form."""
 LEARNERS: dict[str, type[TPESearch]] = {OURS: TPESearch, AUTO: AutoSearch}
-"""Those that learn from earlier runs."""
+"""The searchers that learn from earlier runs."""
 IMPORTS = {OURS: "minitune.search.tpe", "Optuna TPE": "optuna", "HyperOpt TPE": "hyperopt"}
-"""What is imported to get a searcher."""
+"""The module that a user of the searcher imports."""

@@ -1,6 +1,6 @@
-"""Functions to search for a minimum, with their spaces: smooth and rugged ones, mixed and conditional spaces.
+"""Functions to minimise: smooth and rough ones, in spaces of numbers, in mixed ones and in conditional ones.
 
-The optima of those that were made up lie off the centre of the space, where a search begins.
+The optima of the functions without a source are not in the centre of the space, since some searchers start there.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Task:
     """A function to minimise.
 
     Attributes:
-        name: Its name.
-        function: Gives the value of a configuration.
+        name: The name in tables.
+        function: Computes the value of a configuration.
         space: The search space.
-        optimum: The least value; NaN if it is not known.
+        optimum: The minimum; NaN if it is unknown.
     """
 
     name: str
@@ -37,13 +37,13 @@ class Task:
     optimum: float
 
     def typical(self, count: int) -> float:
-        """The median of so many random values: what a regret is measured by."""
+        """The median of so many random values. A regret is measured in units of its distance from the optimum."""
         rng = random.Random(0)
         return statistics.median(self.function(draw_at_random(self.space, rng)) for _ in range(count))
 
 
 def draw_at_random(space: Mapping[str, Any], rng: random.Random) -> Any:
-    """A configuration from the domains themselves."""
+    """Draw a configuration from the domains."""
 
     def choose(parameter: Parameter) -> Any:
         domain = parameter.domain
@@ -68,7 +68,7 @@ _HARTMANN = (  # height, then (steepness, place) on each axis
 
 
 def hartmann6(config: Config) -> float:
-    """Six parameters, four hollows (Hartman 1973)."""
+    """Six parameters, four local minima (Hartman 1973)."""
     total = 0.0
     for height, hollow in _HARTMANN:
         total -= height * math.exp(-sum(a * (config[f"x{i}"] - p) ** 2 for i, (a, p) in enumerate(hollow)))
@@ -76,7 +76,7 @@ def hartmann6(config: Config) -> float:
 
 
 def rosenbrock4(config: Config) -> float:
-    """Four parameters in a bent valley (Rosenbrock 1960)."""
+    """Four parameters, a curved valley (Rosenbrock 1960)."""
     x = [config[f"x{i}"] for i in range(4)]
     return float(sum(100 * (right - left**2) ** 2 + (1 - left) ** 2 for left, right in pairwise(x)))
 
@@ -93,7 +93,7 @@ def ackley5(config: Config) -> float:
 
 
 def mixed8(config: Config) -> float:
-    """Eight parameters of three kinds, like the training of a network: the best rate depends on three others."""
+    """Eight parameters of three kinds, like those of a network. The best rate depends on two others."""
     usual = {"sgd": -1.5, "adam": -3.0, "rmsprop": -3.4, "adagrad": -2.0}[config["opt"]]
     doublings = math.log2(config["batch"] / 64)
     rate = math.log10(config["lr"]) - usual - 0.3 * doublings
@@ -106,7 +106,7 @@ def mixed8(config: Config) -> float:
 
 
 def cond3(config: Config) -> float:
-    """A choice of three models, each with parameters of its own."""
+    """A choice of three models. Each has its own parameters."""
     model = config["model"]
     if model["kind"] == "svm":
         loss = 0.05 + 0.02 * (math.log10(model["C"]) - 1) ** 2 + 0.03 * (math.log10(model["gamma"]) + 2) ** 2
@@ -165,13 +165,13 @@ TASKS = {
 
 
 def relative(task: Task, seed: int, is_like: bool) -> Callable[[Config], float]:
-    """Another function over the same space, for what a search learns from an earlier one.
+    """Another function on the same space, for an earlier run.
 
     Args:
         task: The function.
-        seed: Of the other one.
-        is_like: Whether all numbers are moved by up to 5 % of their range. If not, the space is turned round, the order
-            of the categories too, so that what was best is far from it.
+        seed: The seed of the other function.
+        is_like: Whether the other function is similar: all numbers are moved by up to 5 % of their range. Otherwise
+            all axes and the order of categories are reversed, so that good configurations become bad ones.
     """
     rng = random.Random(seed)
     moves = {parameter.name: rng.uniform(-0.05, 0.05) for parameter in parameters(task.space)}
@@ -198,15 +198,15 @@ _ZDT_AXES = 6
 
 
 def zdt(number: int, seed: int) -> tuple[Callable[[Config], tuple[float, float]], dict[str, Any], dict[str, float]]:
-    """ZDT1, 2 or 3 (Zitzler, Deb and Thiele 2000) of six parameters, whose best places lie off the border.
+    """ZDT1, 2 or 3 (Zitzler, Deb and Thiele 2000) of six parameters, with optima that are not on the border.
 
     Args:
-        number: Which.
-        seed: Of the best places, between 0.2 and 0.8.
+        number: 1, 2 or 3.
+        seed: The seed of the optimal positions, between 0.2 and 0.8.
 
     Returns:
-        (the function, of which both values are to be minimised, and are at most 1 and about 10; the space; where all
-        but x0 are best).
+        The function, the space, and the optimal values of all parameters but x0. Both values of the function are
+        minimised; they are at most 1 and about 10.
     """
     rng = random.Random(seed)
     places = [rng.uniform(0.2, 0.8) for _ in range(1, _ZDT_AXES)]
@@ -226,7 +226,7 @@ def zdt(number: int, seed: int) -> tuple[Callable[[Config], tuple[float, float]]
 
 
 def hypervolume(points: Iterable[tuple[float, float]], reference: tuple[float, float] = (1.0, 10.0)) -> float:
-    """The area that the points beat up to a reference point; less is better on both axes."""
+    """The area that the points dominate, up to a reference point. Smaller values are better on both axes."""
     area, best = 0.0, reference[1]
     for first, second in sorted(points):
         if first < reference[0] and second < best:
@@ -236,7 +236,7 @@ def hypervolume(points: Iterable[tuple[float, float]], reference: tuple[float, f
 
 
 def _shifted(kind: str, count: int) -> Task:
-    """A function of many parameters, with its optimum at a place of its own, within the inner half of the space."""
+    """A function of many parameters. Its optimum is at a random place in the inner half of each range."""
     low, high = {"sphere": (-5.0, 5.0), "ackley": (-32.768, 32.768), "rosenbrock": (-5.0, 10.0)}[kind]
     rng = random.Random(f"{kind}{count}")
     optimum = [rng.uniform(0.75 * low + 0.25 * high, 0.25 * low + 0.75 * high) for _ in range(count)]
@@ -263,7 +263,7 @@ LARGE_TASKS = {
 
 
 def coco_tasks(suite_name: str) -> dict[str, Task]:
-    """The functions of a suite of COCO with five parameters, `"bbob"` or `"bbob-mixint"`: the first instance of each.
+    """The functions of a suite of COCO, `"bbob"` or `"bbob-mixint"`: the first instance of each, with five parameters.
 
     Hansen et al., "COCO: a platform for comparing continuous optimizers in a black-box setting" (2021).
     """

@@ -1,25 +1,29 @@
-"""How good searchers are, and what a suggestion costs: on functions, and on learning curves with early stopping.
+"""Compares searchers by the values that they find and the time of a suggestion.
 
     python benchmarks/searchers.py                          # everything, 10 seeds
-    python benchmarks/searchers.py --seeds 30               # as many as the goals ask for
+    python benchmarks/searchers.py --seeds 30               # as many seeds as the goals ask for
     python benchmarks/searchers.py --only functions cost    # some parts
-    python benchmarks/searchers.py --quick                  # whether everything runs
-    python benchmarks/searchers.py --only bbob --other DIR  # also against the TPE of another checkout of this project
+    python benchmarks/searchers.py --quick                  # does everything run?
+    python benchmarks/searchers.py --only bbob --other DIR  # also compare with the TPE of another checkout
 
-Parts: `functions`, 100 trials one after the other on the six functions of `search_tasks.py`; `parallel`, the same with
-sixteen trials under way at a time; `large`, 200 trials on three functions of 20 and 50 parameters; `bbob` and `mixint`,
-100 trials on the 24 functions of each of two suites of COCO, where `coco-experiment` is installed; `digits`, 600 epochs
-of four workers on learning curves that lie between those of `digits_curves.json.gz` (the five nearest; taken from the
-nearest alone they would be flat in places, where nothing can be learned); `cost`, CPU time of a suggestion and what it
-is told, for ten uniform parameters; `import`, time and memory that importing a searcher takes; `objectives`, the
-hypervolume of 100 trials of two objectives; `transfer`, how a run goes that learns from an earlier one of 60 trials, on
-a function that is like its own and on one that is not.
+The parts:
 
-*Regret* is the distance of a run's best value from the optimum, over that of the median of 5,000 random values; the
-score is log10 of the median over the seeds, and the mean of the functions' scores. *P(beat)* is the share of pairs of
-runs that the first of two searchers wins, ties half. Intervals are the 95 % ones of a bootstrap over seeds. A searcher
-is worse than another on a function where a Mann-Whitney test says so at 5 %, with Holm's correction over the functions.
-Optuna and HyperOpt take part where they are installed.
+- `functions`: 100 trials, one at a time, on the six functions of `search_tasks.py`.
+- `parallel`: the same, sixteen trials at a time.
+- `large`: 200 trials on three functions, each with 20 and with 50 parameters.
+- `bbob`, `mixint`: 100 trials on the 24 functions of two suites of COCO, if `coco-experiment` is installed.
+- `digits`: 600 epochs on four workers, with early stopping. Learning curves are interpolated between the five nearest
+  ones of `digits_curves.json.gz`. (With the nearest one alone, the objective would be constant in places.)
+- `cost`: the CPU time of a suggestion and its result, with ten uniform parameters.
+- `import`: the time and memory of importing a searcher.
+- `objectives`: the hypervolume of 100 trials with two objectives.
+- `transfer`: a run that learns from an earlier one of 60 trials, on a similar function and on a different one.
+
+*Regret* is the distance of a run's best value from the optimum, divided by that of the median of 5,000 random values.
+A function's score is log10 of the median over the seeds, and a searcher's score is the mean over the functions.
+*P(beat)* is the share of pairs of runs that the first of two searchers wins; a tie counts half. Intervals are those of
+95 % from a bootstrap over seeds. A searcher is worse than another one on a function if a Mann-Whitney test says so at
+5 %, with Holm's correction over the functions. Optuna and HyperOpt take part if they are installed.
 """
 
 from __future__ import annotations
@@ -54,16 +58,16 @@ from minitune.simulation import simulate
 from minitune.space.domains import Categorical, LogUniform
 
 BUDGET, WORKERS = 600, 4
-"""Epochs and workers on the digits."""
+"""The numbers of epochs and workers of the part `digits`."""
 NEIGHBOURS = 5
-"""So many trained configurations make the curve of one between them."""
+"""The number of curves between which a new one is interpolated."""
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------
 
 
 def best_values(task: Task, make: Callable[..., Asker], seed: int, trials: int, at_a_time: int) -> float:
-    """The least value of a run: `trials` configurations, told in the order in which they were asked for."""
+    """The best value of a run of so many trials. They end in the order of their suggestions."""
     searcher, best = make(task.space, seed), math.inf
     waiting: list[tuple[Any, Config]] = []
     asked = 0
@@ -79,10 +83,10 @@ def best_values(task: Task, make: Callable[..., Asker], seed: int, trials: int, 
 
 
 class Runs:
-    """Best values of runs, by what was run. With a file, runs that were cut off go on where they were.
+    """The best values of runs. With a file, a benchmark that was interrupted does not repeat its runs.
 
     Args:
-        path: Of a file of JSON lines; None: keep nothing.
+        path: A file of JSON lines; None keeps the values in memory only.
     """
 
     def __init__(self, path: Path | None):
@@ -108,10 +112,7 @@ class Runs:
 def on_functions(
     tasks: Iterable[Task], names: Sequence[str], seeds: int, trials: int, at_a_time: int, typical_of: int, runs: Runs
 ) -> dict[str, Any]:
-    """Regrets of some searchers on functions, by function, by searcher, one for each seed.
-
-    Where no optimum is known they are the best values.
-    """
+    """The regrets by function and searcher, one for each seed. If the optimum is unknown, they are the best values."""
     found: dict[str, Any] = {}
     for task in tasks:
         best = {name: [runs.best(task, name, seed, trials, at_a_time) for seed in range(seeds)] for name in names}
@@ -123,7 +124,7 @@ def on_functions(
 
 
 def show_functions(found: Mapping[str, Mapping[str, Sequence[float]]], title: str) -> Iterator[str]:
-    """A table: for each searcher log10 of the median regret on each function, the mean, and how often it is beaten."""
+    """A table: for each searcher log10 of the median regret on each function, the mean, and how often ours beat it."""
     names = list(next(iter(found.values())))
     yield f"{title}: log10 of the median regret (less is better), and P(beat) of ours over the row's searcher"
     yield ""
@@ -139,7 +140,7 @@ def show_functions(found: Mapping[str, Mapping[str, Sequence[float]]], title: st
 
 
 def show_wins(found: Mapping[str, Mapping[str, Sequence[float]]], title: str) -> Iterator[str]:
-    """A table: on how many functions each searcher is beaten, that is in more than half of the pairs, and how often."""
+    """A table: on how many functions ours beat each searcher in more than half of the pairs, and the share of pairs."""
     names = list(next(iter(found.values())))
     yield f"{title}: P(beat) of ours over the row's searcher"
     yield ""
@@ -148,7 +149,7 @@ def show_wins(found: Mapping[str, Mapping[str, Sequence[float]]], title: str) ->
     for name in names:
         cells = []
         for ours, beaten in zip(
-            [ours for ours in (AUTO, OURS) if ours in names], _ours_cells(found, name), strict=True
+            [each for each in (AUTO, OURS) if each in names], _ours_cells(found, name), strict=True
         ):
             won = [share_won(runs[ours], runs[name]) for runs in found.values()]
             count = sum((share > 0.5) + 0.5 * (share == 0.5) for share in won)
@@ -162,7 +163,7 @@ def _ours_titles(names: Sequence[str]) -> list[str]:
 
 
 def _ours_cells(found: Mapping[str, Mapping[str, Sequence[float]]], name: str) -> list[str]:
-    """For each searcher of ours how often it beats the one of this name, and on which functions it is worse."""
+    """For each searcher of ours, how often it beats the one of this name, and on which functions it is worse."""
     cells = []
     for ours in (AUTO, OURS):
         if ours in next(iter(found.values())):
@@ -173,7 +174,7 @@ def _ours_cells(found: Mapping[str, Mapping[str, Sequence[float]]], name: str) -
 
 
 def worse_on(pairs: Mapping[str, tuple[Sequence[float], Sequence[float]]], level: float = 0.05) -> list[str]:
-    """The functions on which the left one of two samples is larger, by the test that the text at the top names."""
+    """The functions on which the left sample of a pair is significantly larger, by the test of the docstring above."""
     chances = sorted((_chance_of_more(left, right), name) for name, (left, right) in pairs.items())
     found = []
     for number, (chance, name) in enumerate(chances):
@@ -184,16 +185,16 @@ def worse_on(pairs: Mapping[str, tuple[Sequence[float], Sequence[float]]], level
 
 
 def _chance_of_more(left: Sequence[float], right: Sequence[float]) -> float:
-    """One-sided Mann-Whitney test, by the normal distribution: the chance of a left sample as large by accident."""
+    """The p-value of a one-sided Mann-Whitney test that the left sample is larger, by the normal approximation."""
     ties = Counter([*left, *right]).values()
     count = len(left) + len(right)
     spread = len(left) * len(right) / 12 * (count + 1 - sum(t**3 - t for t in ties) / (count * (count - 1)))
-    excess = len(left) * len(right) * (0.5 - share_won(left, right)) - 0.5  # less a half for continuity
+    excess = len(left) * len(right) * (0.5 - share_won(left, right)) - 0.5  # with the correction for continuity
     return 0.5 * math.erfc(excess / math.sqrt(2 * spread)) if spread > 0 else 1.0
 
 
 def beats(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> str:
-    """P(beat) in the mean over pairs of samples, with its interval."""
+    """The mean of P(beat) over pairs of samples, with its interval."""
     whole = statistics.mean(share_won(left, right) for left, right in pairs)
     samples = [sample for pair in pairs for sample in pair]
     low, high = interval(samples, lambda drawn: statistics.mean(map(share_won, drawn[::2], drawn[1::2])))
@@ -203,14 +204,14 @@ def beats(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> str:
 def interval(
     samples: Sequence[Sequence[float]], figure: Callable[[Sequence[Sequence[float]]], float]
 ) -> tuple[float, float]:
-    """The 95 % interval of a figure of some samples, by a bootstrap over the members of each."""
+    """The 95 % interval of a figure, by a bootstrap over the members of each sample."""
     rng = random.Random(0)
     drawn = sorted(figure([rng.choices(sample, k=len(sample)) for sample in samples]) for _ in range(200))
     return drawn[4], drawn[194]
 
 
 def share_won(left: Sequence[float], right: Sequence[float]) -> float:
-    """The share of pairs in which the left value is less, ties half."""
+    """The share of pairs in which the left value is smaller; a tie counts half."""
     return sum((a < b) + 0.5 * (a == b) for a in left for b in right) / (len(left) * len(right))
 
 
@@ -218,7 +219,7 @@ def share_won(left: Sequence[float], right: Sequence[float]) -> float:
 
 
 def on_zdt(names: Sequence[str], seeds: int, trials: int) -> dict[str, Any]:
-    """What is missing of the largest hypervolume: by function, by searcher, one for each seed; less is better."""
+    """How much hypervolume is missing, by function and searcher, for each seed. Less is better."""
     found: dict[str, Any] = {}
     for number in (1, 2, 3):
         runs: dict[str, list[float]] = {name: [] for name in names}
@@ -239,11 +240,11 @@ def on_zdt(names: Sequence[str], seeds: int, trials: int) -> dict[str, Any]:
 # -- earlier runs ------------------------------------------------------------------------------------------------------
 
 EARLIER, SEEN_AT = 60, (5, 10, 20, 50)
-"""Trials of the earlier run; after so many of the new one its best value is looked at."""
+"""The trials of the earlier run, and the numbers of trials after which the new run's best value is compared."""
 
 
 def on_relatives(names: Sequence[str], tasks: Sequence[str], seeds: int) -> dict[str, Any]:
-    """Best values, by searcher, kind of earlier run and function: for each seed, after the trials of `SEEN_AT`."""
+    """The best values after the trials of `SEEN_AT`, by searcher, kind of earlier run, and function, for each seed."""
     found: dict[str, Any] = {}
     for name in names:
         found[name] = {kind: {} for kind in ("none", "like", "unlike")}
@@ -271,7 +272,7 @@ def _tried(searcher: Asker, function: Callable[[Config], float], trials: int) ->
 
 
 def show_relatives(found: Mapping[str, Any], seeds: int) -> Iterator[str]:
-    """A table: how often a run that has learned is better than one that has not, after so many trials."""
+    """A table: how often a run that has learned is better than one that has not, by the number of trials."""
     yield f"P(beat) of a run that learns from an earlier one over one that does not, {seeds} seeds, by trials"
     yield ""
     yield _row("searcher", "earlier run", "function", *map(str, SEEN_AT))
@@ -302,7 +303,7 @@ DIGITS_SPACE = {
 
 
 class Digits:
-    """The curves of any configuration: between those of the nearest of the thousand that were trained."""
+    """The learning curve of any configuration, interpolated between those of the nearest trained configurations."""
 
     def __init__(self) -> None:
         self._curves = read_curves("digits")
@@ -311,7 +312,7 @@ class Digits:
         self._places = [self._place(dict(zip(table["names"], row, strict=True))) for row in table["rows"]]
 
     def __call__(self, config: Config) -> Iterator[tuple[dict[str, float], float]]:
-        """The curve, an epoch a second: a mean of the logarithms, weighed by the inverse square of the distances."""
+        """The curve, one epoch per second: a mean of the logarithms, weighted by the inverse squared distances."""
         place = self._place(config)
         near = heapq.nsmallest(NEIGHBOURS, ((math.dist(place, other), i) for i, other in enumerate(self._places)))
         weights = [1 / (distance**2 + 1e-6) for distance, _ in near]
@@ -322,7 +323,7 @@ class Digits:
             yield {"loss": math.exp(mean)}, 1.0
 
     def _place(self, config: Config) -> tuple[float, ...]:
-        """Numbers within their ranges from 0 to 1; categories as far apart as half a range."""
+        """The coordinates: each range of numbers becomes 0 to 1, and two categories are half a range apart."""
         place = []
         for name, domain in DIGITS_SPACE.items():
             if isinstance(domain, Categorical):
@@ -334,25 +335,25 @@ class Digits:
 
 
 class Best(Stopper):
-    """Ends the run when so many epochs are used up; knows the best value by then."""
+    """Ends the run after so many epochs, and keeps the best value."""
 
     def __init__(self, budget: int) -> None:
         self.budget, self.epochs, self.best = budget, 0, math.inf
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Counts; the trial itself goes on."""
+        """Count an epoch. The trial goes on."""
         if not self.stop_all():
             self.epochs += 1
             self.best = min(self.best, result["loss"])  # NaN is never less
         return False
 
     def stop_all(self) -> bool:
-        """Whether the budget is used up."""
+        """Whether all epochs are used."""
         return self.epochs >= self.budget
 
 
 def on_digits(seeds: int, budget: int) -> dict[str, list[float]]:
-    """The best log-loss after the budget, by setting, one for each seed."""
+    """The best log-loss by setting, for each seed."""
     curves = Digits()
     make_asha = partial(ASHAScheduler, max_t=EPOCHS, reduction_factor=3)
     settings: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
@@ -400,7 +401,7 @@ def show_digits(found: Mapping[str, Sequence[float]], budget: int) -> Iterator[s
 
 
 def costs_ms(make: Callable[..., Asker], sizes: Sequence[int], repeats: int) -> list[float]:
-    """CPU milliseconds of ask and tell for ten parameters, the median of some, after so many trials."""
+    """The median CPU milliseconds of `ask` and `tell` with ten parameters, after so many trials."""
     rng, space = random.Random(0), {f"x{i}": uniform(0, 1) for i in range(10)}
     optimum = [rng.random() for _ in space]
     searcher, done, found = make(space, 0), 0, []
@@ -440,7 +441,7 @@ print(1000 * (time.process_time() - before_s), size_mb() - before_mb, "numpy" in
 
 
 def import_costs(module: str, repeats: int) -> tuple[float, float, bool]:
-    """CPU milliseconds and megabytes of an import beyond `minitune.search`, and whether numpy comes with it."""
+    """CPU milliseconds and megabytes of an import after `minitune.search`, and whether it imports numpy."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     runs = []
     for _ in range(repeats):
@@ -451,7 +452,7 @@ def import_costs(module: str, repeats: int) -> tuple[float, float, bool]:
 
 
 def show_imports(found: Mapping[str, tuple[float, float, bool]]) -> Iterator[str]:
-    """A table: what each import takes."""
+    """A table: time and memory of each import."""
     yield _row("import", "CPU ms", "MB", "numpy")
     yield _row(*["---"] * 4)
     for name, (time_ms, size_mb, has_numpy) in found.items():
@@ -469,7 +470,7 @@ PARTS = ("functions", "parallel", "large", "bbob", "mixint", "digits", "cost", "
 
 
 def run_parts(options: argparse.Namespace) -> dict[str, Any]:
-    """Run the parts that were asked for, show a table of each as it comes; returns all figures."""
+    """Run the parts that were asked for, and print a table after each. Return all figures."""
     names = [name for name in options.searchers if not _lacks(SEARCHERS[name][0]) and (name != OTHER or Other.path)]
     runs = Runs(options.runs)
     seeds, trials = (2, 12) if options.quick else (options.seeds, options.trials)
@@ -492,7 +493,7 @@ def run_parts(options: argparse.Namespace) -> dict[str, Any]:
             found = on_digits(seeds, budget)
             lines = show_digits(found, budget)
         elif part == "cost":
-            # HyperOpt's suggestions become so slow that 5,000 of them take an hour.
+            # HyperOpt becomes so slow that 5,000 suggestions would take an hour.
             found = {
                 name: costs_ms(SEARCHERS[name][1], sizes[: 1 if "HyperOpt" in name else 3], repeats) for name in names
             }
@@ -518,18 +519,24 @@ def _lacks(package: str) -> bool:
 
 
 def main() -> int:
-    """Run the benchmark; returns the exit status."""
+    """Run the benchmark. Return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="which parts")
-    parser.add_argument("--searchers", nargs="+", choices=tuple(SEARCHERS), default=list(SEARCHERS), help="which ones")
-    parser.add_argument("--tasks", nargs="+", choices=tuple(TASKS), default=list(TASKS), help="functions of `transfer`")
-    parser.add_argument("--seeds", type=int, default=10, help="how many runs of each")
-    parser.add_argument("--at-a-time", type=int, default=16, help="trials under way in the part `parallel`")
-    parser.add_argument("--trials", type=int, default=100, help="how many trials on a function")
-    parser.add_argument("--quick", action="store_true", help="two seeds and few trials: the figures mean nothing")
+    parser.add_argument(
+        "--searchers", nargs="+", choices=tuple(SEARCHERS), default=list(SEARCHERS), help="which searchers"
+    )
+    parser.add_argument(
+        "--tasks", nargs="+", choices=tuple(TASKS), default=list(TASKS), help="the functions of `transfer`"
+    )
+    parser.add_argument("--seeds", type=int, default=10, help="runs of each searcher on each function")
+    parser.add_argument("--at-a-time", type=int, default=16, help="trials at a time in the part `parallel`")
+    parser.add_argument("--trials", type=int, default=100, help="trials of each run")
+    parser.add_argument(
+        "--quick", action="store_true", help="two seeds and few trials: only checks that everything runs"
+    )
     parser.add_argument("--other", help="the folder of another checkout of this project, whose TPE takes part")
-    parser.add_argument("--runs", type=Path, help="a file for each run's best value on a function; not run again")
-    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--runs", type=Path, help="a file that keeps the best values of runs; they are not repeated")
+    parser.add_argument("--json", type=Path, help="a file for all figures")
     options = parser.parse_args()
     if OURS not in options.searchers:
         options.searchers = [OURS, *options.searchers]

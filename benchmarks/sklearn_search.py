@@ -1,10 +1,10 @@
-"""TuneSearchCV with early stopping beside scikit-learn's RandomizedSearchCV: time, and quality on digits held out.
+"""Compares TuneSearchCV with early stopping to scikit-learn's RandomizedSearchCV: time, and accuracy on other digits.
 
     python benchmarks/sklearn_search.py [--seeds N] [--candidates N] [--epochs N] [--jobs N]
 
-Both try the same candidates for a network, and may train each for as many epochs. RandomizedSearchCV always does so,
-TuneSearchCV stops what is worse than others. The exit status is 1 unless TuneSearchCV is faster in the sum, and at most
-0.01 worse in the mean accuracy.
+Both try the same candidates for a network, and may train each for the same number of epochs. RandomizedSearchCV always
+does so, while TuneSearchCV stops bad candidates early. The exit status is 0 if the searches of TuneSearchCV take less
+time in total and their mean accuracy is at most 0.01 lower; else 1.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TOLERANCE = 0.01
 
 
 def measure(search: Any, data: list[Any]) -> tuple[float, float]:
-    """The seconds that a search takes, and the accuracy of what it has found on data that it has not seen."""
+    """The seconds that a search takes, and the accuracy of the model that it finds, on data that it has not seen."""
     x, x_test, y, y_test = data
     start_s = time.perf_counter()
     with warnings.catch_warnings():
@@ -46,7 +46,7 @@ def measure(search: Any, data: list[Any]) -> tuple[float, float]:
 
 
 def main() -> int:
-    """Measure and print; returns the exit status."""
+    """Measure and print. Return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=2, help="searches of each kind (default: 2)")
     parser.add_argument("--candidates", type=int, default=24, help="candidates of each search (default: 24)")

@@ -1,1 +1,1 @@
-"""How the benchmarks are run, checked and shown; the runs themselves are scripts in `runs/`."""
+"""Starts the runs of the benchmarks, checks their records, and shows the figures. The runs are scripts in `runs/`."""

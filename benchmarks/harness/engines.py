@@ -1,4 +1,4 @@
-"""The engines: minitune, and those that it is held against. Each lives in whatever interpreter has it."""
+"""The engines: minitune and its peers. Each may be installed in another interpreter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 RUNS = Path(__file__).resolve().parent.parent / "runs"
 CHECKOUT = RUNS.parent.parent
 CPUS = 2
-"""How many trials run at a time, whatever the machine has."""
+"""How many trials run at a time, on any machine."""
 
 _QUESTION = """
 import importlib.metadata, importlib.util, json, platform, sys
@@ -25,15 +25,15 @@ print(json.dumps([has_it and (importlib.metadata.version(name) if name else plat
 
 @dataclass(frozen=True)
 class Engine:
-    """One way to get trials done.
+    """A library that runs trials.
 
     Attributes:
-        name: Its name on the command line.
-        title: Its name for people.
-        package: The distribution that must be installed; empty if it is this checkout or the standard library.
+        name: The name on the command line.
+        title: The name in tables.
+        package: The distribution that must be installed; empty for this checkout and for the standard library.
         script: The script in `runs/` that makes its runs.
-        environment: Variables that its runs need.
-        records: Where its runs leave each report: `json`, `csv`, `journal`.
+        environment: The environment variables of its runs.
+        records: The kinds of files that get each report: `json`, `csv`, `journal`.
     """
 
     name: str
@@ -68,19 +68,20 @@ ENGINES = {
         Engine("pool", "ProcessPoolExecutor of Python", "", "map_run.py", {}),
     )
 }
-"""All engines by name; the first is what everything else is compared with."""
+"""All engines by name."""
 
 OURS = "minitune"
+"""The engine that all others are compared with."""
 
 
 @dataclass(frozen=True)
 class Installed:
-    """An engine, and where it is.
+    """An engine and its interpreter.
 
     Attributes:
         engine: The engine.
-        python: The interpreter that has it.
-        version: Of its package, or of Python for those that have none.
+        python: The path of the interpreter.
+        version: The version of the engine's package; Python's if it has none.
     """
 
     engine: Engine
@@ -88,20 +89,20 @@ class Installed:
     version: str
 
     def environment(self) -> dict[str, str]:
-        """What its runs find in their environment: this checkout for all; compiled code is kept, as anywhere."""
+        """The environment of its runs: this checkout can be imported, and Python may keep compiled code, as usual."""
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         path = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH", "")]))
         return {**kept, "PYTHONPATH": path, **self.engine.environment}
 
 
 def find(pythons: Mapping[str, str]) -> dict[str, Installed]:
-    """The engines that are installed, by name. Blocks for a process each.
+    """The engines that are installed, by name. Blocks: it starts a process for each.
 
     Args:
-        pythons: Interpreters of some engines, by name; the others are looked for in this one.
+        pythons: The interpreters of some engines, by name. The others are searched in this interpreter.
 
     Raises:
-        ValueError: If one that was named with an interpreter is not there.
+        ValueError: If an engine is not installed in the interpreter that was given for it.
     """
     found = {}
     for name, engine in ENGINES.items():
@@ -110,12 +111,12 @@ def find(pythons: Mapping[str, str]) -> dict[str, Installed]:
         if version is not None:
             found[name] = Installed(engine, python, version)
         elif name in pythons:
-            raise ValueError(f"{python} must have {engine.package} installed, but has not")
+            raise ValueError(f"{python} must have {engine.package} installed, but it has not")
     return found
 
 
 def version_in(python: str, package: str) -> str | None:
-    """Version of a package (of Python itself for the empty name) in an interpreter; None if it is not there. Blocks."""
+    """The version of a package in an interpreter; None if it is not installed. Blocks. No name: Python's version."""
     asked = subprocess.run([python, "-c", _QUESTION, package], capture_output=True, text=True, check=True)
     version: str | None = json.loads(asked.stdout)[0]
     return version

@@ -1,4 +1,4 @@
-"""Makes the runs: each in a process of its own, engines in turns, nothing deleted in between."""
+"""Makes the runs, each in a process of its own. The engines take turns, and nothing is deleted in between."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.records import VoidError, check
 from harness.workloads import Workload
 
 LIMIT_S = 600.0
-"""A run that takes longer than this has hung."""
+"""A run that takes longer counts as hanging."""
 _TAIL_LINES = 15
 
 Job = tuple[Workload, Installed]
@@ -28,23 +28,23 @@ def run_once(
     parameters: Mapping[str, Any],
     profile: Path | None = None,
 ) -> dict[str, Any]:
-    """Make one run, and check its records. Blocks.
+    """Make one run and check its records. Blocks.
 
     Args:
         workload: What to run.
-        installed: By which engine.
-        storage: Where it writes; does not exist, but its parent does.
-        parameters: Of the run.
-        profile: Where to put what cProfile sees of the driver; None for a run without it.
+        installed: The engine.
+        storage: The directory for the run's files. It is created; its parent must exist.
+        parameters: The parameters of the run.
+        profile: A file for the driver's profile by cProfile; None for a run without a profile.
 
     Returns:
-        What the run has printed, `started_s` and `parameters`.
+        The object that the run has printed, with `started_s` and `parameters`.
 
     Raises:
-        VoidError: If it fails, or a report is missing in its records.
+        VoidError: If the run fails, or a report is missing in its records.
     """
     storage.mkdir()
-    os.sync()  # what earlier runs have left for the disk is not for this one to wait for
+    os.sync()  # so that this run does not wait for data that earlier runs have written
     engine = installed.engine
     command = [installed.python, str(RUNS / engine.script), engine.name, workload.name, str(storage)]
     command += [json.dumps(parameters), *([str(profile)] if profile else [])]
@@ -71,21 +71,20 @@ def run_once(
 def run_all(
     jobs: Sequence[Job], rounds: int, directory: Path, quick: bool, tell: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """Make all runs, round by round, so that a slow minute of the machine meets every engine. Blocks for minutes.
+    """Make all runs, round by round, so that a slow minute of the machine affects all engines. Blocks for minutes.
 
-    One small run of each engine that does not count comes first: it leaves compiled code and warm file caches, as any
-    installation has.
+    First, each engine makes a small run that does not count. It compiles the code and warms the file caches.
 
     Args:
-        jobs: What to run by which engine.
-        rounds: How often.
-        directory: Where everything is written.
-        quick: Whether the small sizes will do.
-        tell: Is given a line after each run.
+        jobs: The workloads, each with an engine.
+        rounds: How many times to run each job.
+        directory: The directory for all files.
+        quick: Whether to use the small sizes.
+        tell: Called with a line of text after each run.
 
     Returns:
-        One object per run: `workload`, `engine`, `round`, and either `figures` (their values, in the order of the
-        workload's) and `seen`, or `void`, the reason.
+        One object per run: `workload`, `engine`, `round`, and either `figures` (the values of the workload's figures,
+        in their order) and `seen`, or `void` (the reason).
     """
     first = {installed.engine.name: (workload, installed) for workload, installed in reversed(jobs)}
     for name, job in first.items():

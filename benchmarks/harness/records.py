@@ -1,4 +1,4 @@
-"""Holds what a run has written against the reports that it made: a figure of a run that loses some means nothing."""
+"""Compares the files of a run with the reports that it made. If some are missing, the run's figures mean nothing."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from pathlib import Path
 from typing import Any
 
 Rows = Iterator[tuple[str, float]]
-"""Trial id and number of a report."""
+"""The trial's id and the number of each report."""
 
 
 class VoidError(Exception):
-    """The run failed, or did not record what it had been told."""
+    """The run failed, or did not record all reports."""
 
 
 def check(storage: Path, records: tuple[str, ...], parameters: Mapping[str, Any], seen: Mapping[str, Any]) -> None:
-    """Compare the reports that the driver has seen with what was to be made, and with what was written. Blocks.
+    """Compare the reports that the driver has received with the workload and with the files. Blocks.
 
     Args:
         storage: The directory of the run's directories.
         records: The kinds of files that the engine writes.
-        parameters: Of the workload.
-        seen: What the run has printed: `errors`; `reports`, how many there were by trial id; and `numbers`, which ones,
-            where they are not 0, 1, 2 and so on.
+        parameters: The parameters of the workload.
+        seen: The object that the run has printed: `errors`; `reports`, their count by trial id; and `numbers`, those
+            of a trial's reports if they are not 0, 1, 2 and so on.
 
     Raises:
-        VoidError: If they differ in any way.
+        VoidError: If anything differs.
     """
     reports = {str(trial): count for trial, count in seen["reports"].items()}
     trials = parameters.get("trials") or sum(parameters["sizes"])

@@ -1,4 +1,4 @@
-"""From runs to figures, and from figures to Markdown."""
+"""Makes figures from runs, and Markdown from figures."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Run = Mapping[str, Any]
 
 
 def summarise(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Median and spread of each figure, by engine, and the ratios to ours.
+    """The median and spread of each figure by engine, and the ratios between ours and the peers'.
 
     Args:
-        runs: As `measure.run_all` returns them.
+        runs: The return value of `measure.run_all`.
 
     Returns:
-        One object per figure. A figure of an engine is `void`, with the reason, if none of its runs counts; for ours,
-        if one does not. Else `void_runs` says how many were left out.
+        One object per figure. A peer's figure has `void`, the reason, if all its runs are void; ours has it if one run
+        is. Otherwise `void_runs` counts the runs that were left out.
     """
     rows = []
     for workload in _in_order(runs):
@@ -62,7 +62,7 @@ def _spread(runs: Sequence[Run], index: int, needs_all: bool) -> dict[str, Any]:
 
 
 def _ratios(figure: Figure, engines: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """How many times better we are than each peer, medians of all rounds, and how many times we ought to be."""
+    """How many times better our median is than each peer's, and the goal for that."""
     ours = engines.get(OURS, {}).get("median")
     return {
         name: {"times": figure.advantage(ours, spread["median"]), "goal": figure.ratios.get(name)}
@@ -72,10 +72,10 @@ def _ratios(figure: Figure, engines: Mapping[str, Mapping[str, Any]]) -> dict[st
 
 
 def markdown(document: Mapping[str, Any]) -> str:
-    """The tables: ours against the goals, one for each peer, and where wall and CPU time went.
+    """The tables: our figures and their goals, a comparison with each peer, and the wall and CPU times.
 
     Args:
-        document: As `compare.py` writes it.
+        document: The object that `compare.py --json` writes.
     """
     machine, rounds = document["machine"], document["rounds"]
     parts = [
@@ -153,7 +153,7 @@ def _number(value: float) -> str:
 
 
 def _smaller_sizes(name: str, document: Mapping[str, Any]) -> str:
-    """A sentence on what the peer is given less of."""
+    """A sentence that lists the peer's smaller sizes."""
     if document["quick"]:
         return ""
     notes = []

@@ -1,4 +1,4 @@
-"""The one table of what is measured: workloads, their sizes, the figures taken from each, and what they ought to be."""
+"""The table of all workloads: their sizes, the figures that are taken from each, and the goals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 Parameters = Mapping[str, Any]
 Seen = Mapping[str, Any]
-"""What one run has printed, with its `parameters` and the moment `started_s` when its process was started."""
+"""The object that a run has printed, with its `parameters`, and with `started_s`, when its process was started."""
 
 
 @dataclass(frozen=True)
@@ -16,11 +16,11 @@ class Figure:
     """One number taken from a run.
 
     Attributes:
-        title: Its name for people.
-        unit: Its unit.
-        value: The number, from what the run has printed.
-        goal: What it ought to be at least (a rate) or at most; None if only the ratios count.
-        ratios: How many times better than a peer it ought to be, by the peer's name.
+        title: The name in tables.
+        unit: The unit.
+        value: Computes the number from the object that the run has printed.
+        goal: The minimum if more is better, else the maximum; None if only the ratios count.
+        ratios: How many times better than each peer it should be, by the peer's name.
         is_rate: Whether more is better.
     """
 
@@ -38,15 +38,15 @@ class Figure:
 
 @dataclass(frozen=True)
 class Workload:
-    """One kind of run. `runs/` knows what it does under its name.
+    """One kind of run. In `runs/tune_run.py`, a function of the same name makes it.
 
     Attributes:
-        name: Its name on the command line.
-        figures: What is taken from each run.
-        sizes: Parameters of the run, for each engine that can do it. A slow one gets less to do where its rate does
-            not depend on that.
-        quick: Parameters that replace these where only the benchmark itself is tried.
-        needs: A package without which it cannot run.
+        name: The name on the command line.
+        figures: The figures that are taken from each run.
+        sizes: The parameters of the run, for each engine that can do it. A slow engine has fewer trials if its rate
+            does not depend on their number.
+        quick: The parameters that differ with `--quick`.
+        needs: A package that the run imports; empty if there is none.
     """
 
     name: str
@@ -73,7 +73,7 @@ def _between_reports_per_s(seen: Seen) -> float:
 
 
 def _growth(name: str) -> Callable[[Seen], float]:
-    """How many times more of something each trial of the last run takes than one of the second; the first warms up."""
+    """What a trial of the last run takes, divided by what a trial of the second run takes. The first run warms up."""
 
     def ratio(seen: Seen) -> float:
         first, last = seen["samples"][1], seen["samples"][-1]

@@ -1,4 +1,4 @@
-"""Where runs are written, and what becomes of it."""
+"""The directory for the files of all runs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,16 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options that `workspace` takes."""
-    parser.add_argument("--directory", type=Path, help="where runs are written; new (default: a temporary directory)")
+    """Add the options that `workspace` reads."""
+    parser.add_argument("--directory", type=Path, help="a new directory for all files (default: a temporary one)")
     parser.add_argument(
-        "--clean", action="store_true", help="delete it at the end: what is measured soon after is slower then"
+        "--clean", action="store_true", help="delete it at the end, which slows down measurements of the next minutes"
     )
 
 
 @contextmanager
 def workspace(options: argparse.Namespace) -> Iterator[Path]:
-    """The directory for all runs of a command. It is left where it is, unless its deletion is asked for.
-
-    On ext4, files are slow to create after many were deleted: to clean up after one measurement spoils the next one.
-    """
+    """Make the directory for all runs of a command. It stays unless --clean is given; `compare.py` says why."""
     if options.directory is None:
         directory = Path(tempfile.mkdtemp(prefix="benchmarks-"))
     else:
@@ -36,4 +33,4 @@ def workspace(options: argparse.Namespace) -> Iterator[Path]:
         if options.clean:
             shutil.rmtree(directory)
         else:
-            print(f"what the runs have written is in {directory}", file=sys.stderr)
+            print(f"the files of the runs are in {directory}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The same calls without any tuning: `ProcessPoolExecutor.map` or joblib. Arguments and output as for `tune_run.py`."""
+"""The same calls without a tuner: `ProcessPoolExecutor.map` or joblib. For arguments and output see `tune_run.py`."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ def busy(number):
 
 
 def mapped(function):
-    """What `function` returns for each number."""
+    """The return values of `function` for all numbers."""
     if ENGINE == "joblib":
         import joblib
 

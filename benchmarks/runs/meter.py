@@ -1,4 +1,4 @@
-"""What the runs measure about themselves: CPU time by process, memory, bytes written. Linux: it is read from /proc."""
+"""CPU time by process, memory, and bytes written, as a run measures them itself. Linux only: it reads /proc."""
 
 import os
 import resource
@@ -9,8 +9,8 @@ class Meter:
     """CPU seconds of this process, its helpers and its workers since the meter was made.
 
     Args:
-        has_helpers: Whether children are helpers (a zygote, a cluster's daemons) and workers are below them; else
-            children are the workers.
+        has_helpers: Whether the children are helpers (a zygote, a cluster's daemons) and the workers are below them.
+            Otherwise the children are the workers.
     """
 
     def __init__(self, has_helpers=True):
@@ -20,11 +20,11 @@ class Meter:
         self._helpers_before_s = self._helpers_s = self._now_in_helpers_s()
 
     def look(self):
-        """Read what cannot be told apart any more when the helpers are gone. To be called shortly before that."""
+        """Read the helpers' CPU time. Call this shortly before they end, since it cannot be told apart afterwards."""
         self._helpers_s = self._now_in_helpers_s()
 
     def read(self):
-        """Seconds by kind of process."""
+        """The seconds by kind of process."""
         helpers_s = self._helpers_s - self._helpers_before_s
         below_s = _below_s() - self._below_s
         return {
@@ -38,7 +38,7 @@ class Meter:
 
 
 def _below_s():
-    """CPU seconds of everything that this process has ever started, as far as it lives or was waited for."""
+    """CPU seconds of all processes below this one, whether they run or have ended and were waited for."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return ended.ru_utime + ended.ru_stime + _living_s(os.getpid())
 
@@ -48,7 +48,7 @@ def _living_s(pid):
 
 
 def _children(pid):
-    """Of each child of a process: pid, its CPU seconds, those of its own children that have ended."""
+    """For each child of a process: its pid, its CPU seconds, and those of its own children that have ended."""
     found = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -64,12 +64,12 @@ def _children(pid):
 
 
 def memory_bytes(field):
-    """Memory of this process: `VmRSS` for now, `VmHWM` for its peak."""
+    """Memory of this process: `VmRSS` is the present value, `VmHWM` the peak."""
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(field))
 
 
 def written_bytes():
-    """Bytes that this process has handed to `write` so far: files and pipes."""
+    """Bytes that this process has written so far, to files and pipes."""
     with open("/proc/self/io") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("wchar"))

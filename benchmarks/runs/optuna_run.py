@@ -1,4 +1,4 @@
-"""The same objective with Optuna: two threads, random search, in memory. Arguments and output as for `tune_run.py`."""
+"""The same objective with Optuna: two threads, random search, in memory. For arguments and output see `tune_run.py`."""
 
 import json
 import sys

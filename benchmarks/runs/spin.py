@@ -1,10 +1,10 @@
-"""An objective that is nothing but work for a CPU."""
+"""An objective that only uses CPU time."""
 
 import time
 
 
 def spin(busy_s):
-    """Use that many seconds of CPU in this thread, however long it takes."""
+    """Use so many seconds of CPU time in this thread."""
     end_s = time.thread_time() + busy_s
     while time.thread_time() < end_s:
         pass

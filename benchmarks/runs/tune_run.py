@@ -1,8 +1,8 @@
-"""One run with minitune or Ray Tune, written as a user writes it; started as a process of its own.
+"""One run with minitune or Ray Tune, written as a user would write it.
 
 `python tune_run.py ENGINE WORKLOAD STORAGE PARAMETERS [PROFILE]`: PARAMETERS is a JSON object from `workloads.py`,
-PROFILE a file for what cProfile sees of the driver. The last line printed is a JSON object: what the driver saw. What
-the run wrote stays in STORAGE. Nothing is imported before it is needed: the start is part of what is measured.
+PROFILE a file for the driver's profile by cProfile. The last line that it prints is a JSON object with the driver's
+measurements. The run's files stay in STORAGE. Imports come as late as possible, because the start is measured too.
 """
 
 import json
@@ -22,7 +22,7 @@ if ENGINE == "ray":
     from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback
     from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
 
-    if WORKLOAD != "cold":  # the cluster's own start counts only where the start is the question
+    if WORKLOAD != "cold":  # only the cold start includes that of the cluster
         ray.init(num_cpus=2, logging_level="ERROR", include_dashboard=False)
 else:
     import minitune as tune
@@ -31,7 +31,7 @@ else:
 
 
 class Watch(tune.Callback):
-    """Counts the reports of each trial, and notes when the driver sees the first and the last one of all."""
+    """Counts the reports of each trial, and notes when the driver gets the first report and the last one."""
 
     def __init__(self, trials):
         self.trials, self.completed, self.reports = trials, 0, {}
@@ -52,7 +52,7 @@ class Watch(tune.Callback):
 
 
 class PopulationWatch(Watch):
-    """Notes the number in each report: a member that takes over another's state goes on from that one's number."""
+    """Notes the number in each report, since a member that copies another's state goes on from its number."""
 
     def __init__(self, trials):
         super().__init__(trials)
@@ -65,7 +65,7 @@ class PopulationWatch(Watch):
 
 
 class IdleWatch(Watch):
-    """Notes time and CPU time of the driver when all trials have gone to sleep, and when the first one wakes up."""
+    """Notes the driver's time and CPU time when all trials have gone to sleep, and when the first one wakes up."""
 
     begin = end = (0.0, 0.0)
 
@@ -81,7 +81,7 @@ class IdleWatch(Watch):
 
 
 def fit(trainable, trials, watch=None, space=None, stop=None, scheduler=None, reuse=False, verbose=0, name="run"):
-    """Run `trainable`; returns what was seen, and the results."""
+    """Run `trainable`. Return the measurements and the results."""
     watch = watch or Watch(trials)
     tuner = tune.Tuner(
         trainable,
@@ -110,7 +110,7 @@ def fit(trainable, trials, watch=None, space=None, stop=None, scheduler=None, re
 
 
 def profiled(function):
-    """Call it, under cProfile if that was asked for."""
+    """Call a function, under cProfile if there is a file for the profile."""
     if PROFILE is None:
         return function()
     import cProfile
@@ -123,7 +123,7 @@ def profiled(function):
 
 
 def trivial(config):
-    """Report as fast as possible, and do nothing else."""
+    """Only report, as fast as possible."""
     for number in range(P["reports"]):
         tune.report({"number": number})
 
@@ -166,7 +166,7 @@ def checkpoints():
 
 
 class Member(tune.Trainable):
-    """One of a population: its state is a number."""
+    """A member of a population. Its state is a number."""
 
     def setup(self, config):
         self.number = -1
@@ -187,7 +187,7 @@ class Member(tune.Trainable):
 
 
 class Pausing(FIFOScheduler):
-    """Puts each trial aside at every second step, so that the others get their turn."""
+    """Pauses each trial after every second step, so that the others can run."""
 
     def on_trial_result(self, controller, trial, result):
         return self.PAUSE if result["training_iteration"] % 2 == 0 else self.CONTINUE
@@ -242,7 +242,7 @@ def objective():
 
 
 def growth():
-    """Several runs of one process, each longer than the one before, whose results stay in memory."""
+    """Several runs in one process, each longer than the one before. Their results stay in memory."""
     samples, grids, counts, errors = [], [], {}, 0
     for trials in P["sizes"]:
         before = (time.process_time(), written_bytes(), memory_bytes("VmRSS"))
