@@ -26,7 +26,8 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
-from itertools import repeat
+from heapq import heapify, heappop, heapreplace
+from itertools import islice, repeat
 from operator import mul
 from typing import Any
 
@@ -225,18 +226,24 @@ class GaussianProcess:
         return max(starts, key=lambda each: each[0])[1] if starts else candidates[0]
 
     def _best_of(self, points: Sequence[Point], count: int, least: float = -math.inf) -> list[tuple[float, Point]]:
-        """The best points, each with the logarithm of its expected improvement, if that is more than `least`."""
-        begun = []
+        """The best points, each with the logarithm of its expected improvement, if that is more than `least`.
+
+        The point with the largest upper bound comes first. Its bound is lowered until another one is larger.
+        """
+        queue = []
         for number, (mean, shares) in enumerate(self._covariance.predict(self._scaled(points))):
-            begun.append((self._log_improvement(mean, next(shares)), -number, mean, shares))
-        found: list[tuple[float, int]] = []
-        for gain, place, mean, shares in sorted(begun, reverse=True, key=lambda row: row[:2]):
-            bound = found[-1][0] if len(found) == count else least
-            while gain > bound and (share := next(shares, None)) is not None:
-                gain = self._log_improvement(mean, share)
-            if gain > bound:
-                found = sorted([*found, (gain, place)], reverse=True)[:count]
-        return [(gain, points[-place]) for gain, place in found]
+            queue.append((-self._log_improvement(mean, next(shares)), number, mean, shares))
+        heapify(queue)
+        found: list[tuple[float, Point]] = []
+        while queue and len(found) < count and -queue[0][0] > least:
+            loss, number, mean, shares = queue[0]
+            share = next(shares, None)
+            if share is not None:
+                heapreplace(queue, (-self._log_improvement(mean, share), number, mean, shares))
+            else:  # the bound is exact, and no other is larger
+                heappop(queue)
+                found.append((-loss, points[number]))
+        return found
 
     def _log_improvement(self, mean: float, share: float) -> float:
         """The logarithm of the expectation of max(0, improvement), for this mean and this share of the variance."""
@@ -302,41 +309,34 @@ class Covariance:
     """
 
     def __init__(self, inputs: Sequence[Vector], noise: float):
-        self._inputs, self._noise = inputs, noise
+        self._inputs = inputs
         self._solved: list[float] = []
         self._rows: list[Vector] = []  # without the diagonal
         self._norms: list[float] = []  # their squared lengths
         self._pivots: list[float] = []  # the diagonal
         for number, each in enumerate(inputs):
-            row, norm = self._forward(_kernel(each, inputs[:number]), (), 0.0)
+            *_, (row, norm) = self._forward(_kernel(each, inputs[:number]))
             self._rows.append(row)
             self._norms.append(norm)
             self._pivots.append(math.sqrt(1 + noise - norm))
         self.log_determinant = sum(map(math.log, self._pivots))
 
-    def _forward(self, values: Sequence[float], solved: Vector, norm: float) -> tuple[Vector, float]:
-        """Continue to solve the triangular system.
-
+    def _forward(self, values: Sequence[float]) -> Iterator[tuple[Vector, float]]:
+        """Solve the triangular system. Every `_BLOCK` values and at the end, yield the solution and its squared length.
         The product of two vectors is computed from their distance, because `math.dist` of two tuples is three times as
         fast as a sum of products. No vector is longer than the square root of 1 + noise, so this costs no precision.
-
-        Args:
-            values: The next values of the right side.
-            solved: The solution so far.
-            norm: Its squared length.
-
-        Returns:
-            The longer solution, and its squared length.
         """
-        dist, begin = math.dist, len(solved)
-        end = begin + len(values)
-        rows = zip(values, self._rows[begin:end], self._norms[begin:end], self._pivots[begin:end], strict=True)
-        for value, row, row_norm, pivot in rows:
-            apart = dist(solved, row)
-            found = (value - 0.5 * (norm + row_norm - apart * apart)) / pivot
-            solved += (found,)
-            norm += found * found
-        return solved, norm
+        dist = math.dist
+        solved: Vector = ()
+        norm = 0.0
+        steps = zip(values, self._rows, self._norms, self._pivots, strict=True)
+        for _ in range(0, max(1, len(values)), _BLOCK):
+            for value, row, row_norm, pivot in islice(steps, _BLOCK):
+                apart = dist(solved, row)
+                found = (value - 0.5 * (norm + row_norm - apart * apart)) / pivot
+                solved += (found,)
+                norm += found * found
+            yield solved, norm
 
     def solve(self, values: Sequence[float]) -> float:
         """Set the observed values of the first points. Return the quadratic form of the values with the inverse."""
@@ -350,28 +350,21 @@ class Covariance:
     @cached_property
     def _alpha(self) -> list[float]:
         """The inverse times the values."""
-        rest, found = list(self._solved), [0.0] * len(self._solved)
+        rest, found = self._solved, []
         for number in range(len(rest) - 1, -1, -1):
-            found[number] = weight = rest[number] / self._pivots[number]
-            for below, each in enumerate(self._rows[number]):
-                rest[below] -= each * weight
-        return found
+            weight = rest[number] / self._pivots[number]
+            found.append(weight)
+            rest = [value - each * weight for value, each in zip(rest[:number], self._rows[number], strict=True)]
+        return found[::-1]
 
     def predict(self, inputs: Sequence[Vector]) -> Iterator[tuple[float, Iterator[float]]]:
-        """The mean of each point, and the remaining share of its variance: decreasing upper bounds, then the share."""
+        """The mean of each point, and the remaining share of its variance: decreasing upper bounds, then the share.
+
+        Each point of the model lowers the bound. The best ones come first, because most candidates are near them.
+        """
         for each in inputs:
             row = _kernel(each, self._inputs)
-            yield sum(map(mul, row, self._alpha)), self._shares_left(row)
-
-    def _shares_left(self, row: Sequence[float]) -> Iterator[float]:
-        nearest = max(row)
-        yield 1 - nearest * nearest / (1 + self._noise)  # from the nearest point alone
-        # Each point lowers the bound. The best points come first, because most candidates are near them.
-        solved: Vector = ()
-        norm = 0.0
-        for begin in range(0, len(row), _BLOCK):
-            solved, norm = self._forward(row[begin : begin + _BLOCK], solved, norm)
-            yield 1 - norm
+            yield sum(map(mul, row, self._alpha)), (1 - norm for _, norm in self._forward(row))
 
 
 class NumpyCovariance:
@@ -435,4 +428,4 @@ def covariance_kind() -> type[Covariance] | type[NumpyCovariance]:
 def _kernel(point: Vector, others: Sequence[Vector]) -> list[float]:
     """The Matérn-5/2 kernel of a point with others. Coordinates are divided by the length scales."""
     exp = math.exp
-    return [(1 + r + r * r / 3) * exp(-r) for r in map(math.dist, repeat(point), others)]
+    return [(1.0 + r * (1.0 + r * (1 / 3))) * exp(-r) for r in map(math.dist, repeat(point), others)]
