@@ -37,14 +37,15 @@ from minitune.space.parameters import Axis, parameters, values_of
 _FARTHEST = 0.5
 """Rankings at this distance are unrelated."""
 _LEAST_TO_COMPARE = 5
-"""The distance is measured from so many new values on. Until then a third of the suggestions follow."""
+"""The distance needs so many new values. Before that, a third of the suggestions follow an earlier run."""
 _FEWER_FROM = 15
-"""From so many new trials on, the weight falls in proportion to their number: the run's own trials tell more."""
+"""With more new trials than this, fewer suggestions follow, in inverse proportion: the run's own trials tell more."""
 _MOST_COMPARED = 100
-"""The distance is measured on at most so many of the new trials, the latest ones."""
+"""The maximum number of new trials from which the distance is computed: the newest ones."""
 _MOST_EARLIER, _MOST_BEST = 200, 50
-"""At most so many trials of an earlier run are used: its best ones, and others from all of its ranking."""
+"""The maximum number of trials of an earlier run, and how many are its best ones; the others span its whole ranking."""
 _NEIGHBOURS = 5
+"""The number of earlier trials from which a share is predicted."""
 
 Values = Mapping[str, Any]
 Proposal = tuple[dict[str, Any], dict[str, Any]]
@@ -78,9 +79,9 @@ class Transfer:
 
         Args:
             number: The number of earlier calls. The first proposals are the best configurations of the earlier runs.
-            rng: For the draws.
+            rng: The generator of all draws.
             ended: The new trials that have ended.
-            live: The new trials that have not.
+            live: The new trials that have not ended.
         """
         model = Model(self._space, **self._options)
         if number < len(self._sources):
@@ -108,16 +109,16 @@ class Transfer:
 
 
 class _Source:
-    """An earlier run, in terms of the new space.
+    """An earlier run, as observations in the new space.
 
     Args:
         space: The search space of the new run.
         metric: The metric to optimise.
         sign: 1 if less is better, else -1.
-        run: The run.
+        run: The earlier run.
 
     Attributes:
-        observations: Its trials, the best first. The value of each is the share of its trials that are better.
+        observations: Trials of the run, the best first. A value is the share of the run's trials that are better.
     """
 
     def __init__(self, space: dict[str, Any], metric: str, sign: float, run: EarlierRun):
@@ -177,10 +178,10 @@ class _Source:
         self._encoded = [(self._encode(each.values), float(each.value)) for each in self.observations]
 
     def weight(self, own: Sequence[tuple[Values, float]]) -> float:
-        """The weight of this run, from 0 to 1, which follows from the order of the new trials.
+        """The weight of this run, from 0 to 1: the larger, the better it predicts the order of the new trials.
 
         Args:
-            own: The new trials: the values of the parameters, and of the objective. Less is better.
+            own: The values of each new trial's parameters, and of its objective. Smaller is better.
         """
         predicted = [self._predict(values) for values, _ in own]
         pairs = discordant = 0.0
@@ -206,7 +207,7 @@ class _Source:
         return shares
 
     def _encode(self, values: Values) -> dict[str, Any]:
-        """The places of numbers, and the indices of categories as text."""
+        """The positions of numbers, and the indices of categories as text."""
         return {
             name: str(values[name]) if axis is None else axis.encode(values[name])
             for name, axis in self._axes.items()
