@@ -33,16 +33,17 @@ from typing import Any
 
 from minitune.search.parzen import Grounds, Point
 
-MOST_POINTS, _MOST_FITTED = 100, 50
+MOST_POINTS, _MOST_FITTED = 90, 50
 """The maximum number of points of the model, and the number of points on which length scales are learned."""
 _FITS, _FIRST_FITS = 6, 30
 """How many length scales are tried for a suggestion, and for the first one."""
 _NOISE, _LEAST_NOISE = 1e-3, 1e-6
 """The share of the variance that is noise: the initial value and the minimum."""
-_RANDOM, _NEAR, _STARTS, _STEPS = 80, 5, 3, 6
+_RANDOM, _NEAR, _STARTS, _STEPS = 50, 5, 2, 3
 """Numbers: candidates from the region, candidates near each best point and scale, refined ones, and draws in a step."""
 _SCALES = (0.2, 0.05, 0.01)
-_REFINEMENTS = (0.1, 0.05, 0.02, 0.008, 0.003, 0.001)
+_REFINEMENTS = tuple(0.1 * 0.01 ** (step / 11) for step in range(12))
+"""The standard deviations of the draws, step by step: from 0.1 to 0.001. With more steps, each needs fewer draws."""
 _FIRST_SIZE, _LEAST_SIZE = 0.4, 0.04
 """The size of a new region, and the minimum."""
 _GROW_AFTER, _SHRINK_AFTER = 2, 6
@@ -252,7 +253,7 @@ class GaussianProcess:
         log_density = -0.5 * z * z - _LOG_SQRT_2PI
         if z < -30:  # the terms below would cancel out; these are the first two of the asymptotic series
             return log_density - 2 * math.log(-z) + math.log1p(-3 / (z * z)) + math.log(deviation)
-        return math.log(math.exp(log_density) + 0.5 * z * math.erfc(-z * _SQRT_HALF)) + math.log(deviation)
+        return math.log(deviation * (math.exp(log_density) + 0.5 * z * math.erfc(-z * _SQRT_HALF)))
 
     def _from_region(self, size: float, sizes: Sequence[float]) -> Point:
         """A draw from the space, contracted towards the best point."""
@@ -313,13 +314,13 @@ class Covariance:
         self._solved: list[float] = []
         self._rows: list[Vector] = []  # without the diagonal
         self._norms: list[float] = []  # their squared lengths
-        self._pivots: list[float] = []  # the diagonal
+        self._inverses: list[float] = []  # of the diagonal
         for number, each in enumerate(inputs):
             *_, (row, norm) = self._forward(_kernel(each, inputs[:number]))
             self._rows.append(row)
             self._norms.append(norm)
-            self._pivots.append(math.sqrt(1 + noise - norm))
-        self.log_determinant = sum(map(math.log, self._pivots))
+            self._inverses.append(1 / math.sqrt(1 + noise - norm))
+        self.log_determinant = -sum(map(math.log, self._inverses))
 
     def _forward(self, values: Sequence[float]) -> Iterator[tuple[Vector, float]]:
         """Solve the triangular system. Every `_BLOCK` values and at the end, yield the solution and its squared length.
@@ -329,11 +330,11 @@ class Covariance:
         dist = math.dist
         solved: Vector = ()
         norm = 0.0
-        steps = zip(values, self._rows, self._norms, self._pivots, strict=True)
+        steps = zip(values, self._rows, self._norms, self._inverses, strict=True)
         for _ in range(0, max(1, len(values)), _BLOCK):
-            for value, row, row_norm, pivot in islice(steps, _BLOCK):
+            for value, row, row_norm, inverse in islice(steps, _BLOCK):
                 apart = dist(solved, row)
-                found = (value - 0.5 * (norm + row_norm - apart * apart)) / pivot
+                found = (value - 0.5 * (norm + row_norm - apart * apart)) * inverse
                 solved += (found,)
                 norm += found * found
             yield solved, norm
@@ -342,8 +343,8 @@ class Covariance:
         """Set the observed values of the first points. Return the quadratic form of the values with the inverse."""
         self._solved = []
         squares = 0.0
-        for value, row, pivot in zip(values, self._rows, self._pivots, strict=False):
-            self._solved.append((value - sum(map(mul, row, self._solved))) / pivot)
+        for value, row, inverse in zip(values, self._rows, self._inverses, strict=False):
+            self._solved.append((value - sum(map(mul, row, self._solved))) * inverse)
             squares += self._solved[-1] ** 2
         return squares
 
@@ -352,7 +353,7 @@ class Covariance:
         """The inverse times the values."""
         rest, found = self._solved, []
         for number in range(len(rest) - 1, -1, -1):
-            weight = rest[number] / self._pivots[number]
+            weight = rest[number] * self._inverses[number]
             found.append(weight)
             rest = [value - each * weight for value, each in zip(rest[:number], self._rows[number], strict=True)]
         return found[::-1]
