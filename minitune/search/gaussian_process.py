@@ -33,17 +33,16 @@ from typing import Any
 
 from minitune.search.parzen import Grounds, Point
 
-MOST_POINTS, _MOST_FITTED = 90, 50
+MOST_POINTS, _MOST_FITTED = 100, 50
 """The maximum number of points of the model, and the number of points on which length scales are learned."""
 _FITS, _FIRST_FITS = 6, 30
 """How many length scales are tried for a suggestion, and for the first one."""
 _NOISE, _LEAST_NOISE = 1e-3, 1e-6
 """The share of the variance that is noise: the initial value and the minimum."""
-_RANDOM, _NEAR, _STARTS, _STEPS = 50, 5, 2, 3
+_RANDOM, _NEAR, _STARTS, _STEPS = 80, 5, 3, 6
 """Numbers: candidates from the region, candidates near each best point and scale, refined ones, and draws in a step."""
 _SCALES = (0.2, 0.05, 0.01)
-_REFINEMENTS = tuple(0.1 * 0.01 ** (step / 11) for step in range(12))
-"""The standard deviations of the draws, step by step: from 0.1 to 0.001. With more steps, each needs fewer draws."""
+_REFINEMENTS = (0.1, 0.05, 0.02, 0.008, 0.003, 0.001)
 _FIRST_SIZE, _LEAST_SIZE = 0.4, 0.04
 """The size of a new region, and the minimum."""
 _GROW_AFTER, _SHRINK_AFTER = 2, 6
