@@ -79,10 +79,13 @@ def _with_new_imports(source: str, tree: ast.Module) -> str:
                 new = f"{_NEW}{dot}{rest}" if alias.asname else f"{_NEW} as {_OLD}"
                 edits.append((alias.lineno, alias.col_offset, alias.col_offset + len(alias.name), new))
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] == _OLD:
-            number, start = node.lineno, node.col_offset + len("from")
-            while (begin := lines[number - 1].encode().find(_OLD.encode(), start)) < 0:
-                number, start = number + 1, 0  # the line ends in a backslash
-            edits.append((number, begin, begin + len(_OLD), _NEW))
+            start = node.col_offset + len("from")
+            for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                begin = lines[number - 1].encode().find(_OLD.encode(), start)
+                if begin >= 0:
+                    edits.append((number, begin, begin + len(_OLD), _NEW))
+                    break
+                start = 0  # this line ends in a backslash, or the name has letters that Python reads as these
     for number, begin, end, new in sorted(edits, reverse=True):
         line = lines[number - 1].encode()
         lines[number - 1] = (line[:begin] + new.encode() + line[end:]).decode()

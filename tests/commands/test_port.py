@@ -95,6 +95,8 @@ def test_what_is_no_script_of_ray_is_said(minitune: Minitune, tmp_path: Path) ->
     script = tmp_path / "script.py"
     script.write_text("print(1)\n")
     assert minitune("port", script) == (0, "", f"{script} imports nothing of Ray\n")
+    script.write_text("from \uff52ay import tune\n", encoding="utf-8")  # for Python, this letter is an r
+    assert minitune("port", script) == (0, "", f"{script} imports nothing of Ray\n")
     script.write_text("print(\n")
     status, _, err = minitune("port", script)
     assert (status, "it must be a Python script" in err) == (1, True)
