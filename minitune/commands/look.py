@@ -55,7 +55,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-_FILTER = re.compile(r"\s*(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>)\s*(?P<value>.+?)\s*")
+_FILTER = re.compile(r"\s*(?P<column>.+?)\s*(?P<sign>[<>=!]=|[<>](?!=))\s*(?P<value>.+?)\s*")
 
 _WORDS = {"true": True, "false": False}
 DAMAGED = "damaged"

@@ -120,6 +120,7 @@ def test_a_table_goes_to_a_csv_file(minitune: Minitune, tmp_path: Path) -> None:
         (["lsx", "nowhere"], "there is no directory"),
         (["ls", "run", "--sort", "lass"], "there is no column 'lass'; did you mean loss?"),
         (["ls", "run", "--filter", "x is 1"], "COLUMN OP VALUE"),
+        (["ls", "run", "--filter", "x>="], "COLUMN OP VALUE"),
         (["ls", "run", "--filter", "x > 0 and loss < 2"], "once for each condition"),
         (["show", "run", "7"], "there is no trial '7'; pass one of 0: "),
         (["best", "run", "--metric", "acc"], "no trial of 3 has reported 'acc'; reported were: loss"),
