@@ -361,11 +361,13 @@ class Trial:
 
     def should_stop(self, result: Mapping[str, Any]) -> bool:
         """Whether a flattened result is `done` or reaches a limit of `stopping_criterion`."""
+        if result.get(DONE):
+            return True
         for name, limit in self.stopping_criterion.items():
             sign, bound = limit if isinstance(limit, (tuple, list)) else (">=", limit)
             if name in result and LIMIT_OPERATORS[sign](result[name], bound):
                 return True
-        return bool(result.get(DONE))
+        return False
 
     @property
     def has_reported_at_least_once(self) -> bool:
