@@ -806,8 +806,10 @@ def non_dominated(scored: Sequence[tuple[Sequence[float], _T]]) -> list[_T]:
     # In this order only an earlier item can dominate an item, and then an item of the front dominates it, too.
     for index in sorted(range(len(scored)), key=lambda each: list(scored[each][0]), reverse=True):
         own = scored[index][0]
+        # Of two scores, the second never falls along the front: if any item of the front dominates, the last one does.
+        rivals = front[-1:] if len(own) == 2 else front
         if not any(
-            scored[each][0] != own and all(b >= a for a, b in zip(own, scored[each][0], strict=True)) for each in front
+            scored[each][0] != own and all(b >= a for a, b in zip(own, scored[each][0], strict=True)) for each in rivals
         ):
             front.append(index)
     return [scored[index][1] for index in sorted(front)]

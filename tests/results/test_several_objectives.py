@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from kit import fit, resume, run_path
 
 import minitune as tune
 from minitune.__main__ import main
+from minitune.experiment.trial import non_dominated
 from minitune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule, ResourceChangingScheduler
 from minitune.search.by_name import _BY_NAME
 from minitune.simulation import simulate
@@ -34,6 +36,29 @@ def points(**settings: Any) -> tune.ResultGrid:
 
 def test_the_front_has_what_no_other_trial_beats() -> None:
     assert [result.config["n"] for result in points().get_front()] == ON_FRONT
+
+
+@pytest.mark.parametrize("places", [list(product(range(3), repeat=2)), list(product(range(2), repeat=3))])
+def test_a_front_is_what_its_definition_says(places: list[tuple[int, ...]]) -> None:
+    def beats(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+        return a != b and all(x >= y for x, y in zip(a, b, strict=True))
+
+    for found in product(places, repeat=4):
+        expected = [n for n, own in enumerate(found) if not any(beats(other, own) for other in found)]
+        assert non_dominated(list(zip(found, range(4), strict=True))) == expected
+
+
+def test_a_long_front_of_two_objectives_takes_few_comparisons() -> None:
+    compared = 0
+
+    class Score(float):
+        def __ge__(self, other: float) -> bool:
+            nonlocal compared
+            compared += 1
+            return float(self) >= other
+
+    front = non_dominated([((Score(n), Score(-n)), n) for n in range(100)])
+    assert (front, compared <= 400) == (list(range(100)), True)
 
 
 def test_a_front_of_other_metrics_than_the_run_s() -> None:
