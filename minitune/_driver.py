@@ -192,7 +192,8 @@ class Driver:
         self.components = build_components(self.plan, seed)
         check_numbers()
         identifier_limit()
-        self.executor = runtime.watch(build_executor(self.plan, lambda: self._directory))
+        self.executor = build_executor(self.plan, lambda: self._directory)
+        self._closing.enter_context(runtime.counted(self.executor))
         self._closing.callback(self.executor.shutdown)
         check_requests(self.plan, self.executor)
 

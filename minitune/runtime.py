@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +65,7 @@ class _State:
 
 
 _state = _State()
-_executors: weakref.WeakSet[TrialExecutor] = weakref.WeakSet()
+_executors: set[TrialExecutor] = set()
 _numbers = itertools.count(1)
 
 
@@ -257,10 +257,18 @@ def machine() -> Machine:
     return _state.machine or machine_resources()
 
 
-def watch(executor: TrialExecutor) -> TrialExecutor:
-    """Let `available_resources` count the resources of this executor's trials, as long as the executor exists."""
+@contextmanager
+def counted(executor: TrialExecutor) -> Iterator[None]:
+    """Within the block, `available_resources` counts the resources of this executor's trials.
+
+    The end of a run is the end of the block. The executor may exist longer, because the traceback of an error refers to
+    it.
+    """
     _executors.add(executor)
-    return executor
+    try:
+        yield
+    finally:
+        _executors.discard(executor)
 
 
 def cluster_address() -> str | None:

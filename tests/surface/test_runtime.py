@@ -6,7 +6,7 @@ import logging
 import pickle
 
 import pytest
-from kit import fit
+from kit import fit, listening, raiser, report_n
 
 import minitune as ray
 from minitune import Callback, Trainable, Tuner, grid_search, report, with_parameters
@@ -88,6 +88,13 @@ def test_runs_have_the_totals_of_init_and_say_what_is_left(tmp_path):
     fit_here(ray.with_resources(lambda config: {"x": 1}, {"cpu": 2, "tokens": 4}), tmp_path, callbacks=[Watch()])
     assert [(left["CPU"], left["tokens"]) for left in seen] == [(1.0, 1.0)]
     assert ray.available_resources()["CPU"] == 3
+
+
+def test_a_run_that_was_left_by_an_exception_uses_no_resources(tmp_path):
+    with pytest.raises(SystemExit) as caught:
+        fit_here(report_n(2), tmp_path, executor="local", callbacks=[listening(on_trial_result=raiser(SystemExit(3)))])
+    assert caught.tb is not None, "the error is kept, and with it all objects of the run"
+    assert ray.available_resources() == ray.cluster_resources()
 
 
 def test_local_mode_runs_trials_in_this_process(tmp_path):
