@@ -197,4 +197,9 @@ def test_names_of_trainables() -> None:
 
 
 def test_a_name_that_is_a_path() -> None:
-    assert Experiment("a/b", count).name == "a/b"
+    experiment = Experiment("a/b", count)
+    assert experiment.name == "a/b"
+    experiment.name = "../b"
+    with pytest.raises(ValueError, match="the run's name must not lead to another directory"):
+        run_experiments(experiment)
+    assert not run_path().parent.exists()

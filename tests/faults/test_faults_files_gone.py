@@ -86,8 +86,8 @@ def check_resumed(trainable: Any, path: Path) -> None:
     assert not [record for record in records if record.get("status") == "ERROR"]
     grid = kit.resume(trainable, path=path, callbacks=())
     assert grid.num_terminated == 4, grid.errors
-    for reports in live_reports(journal.read(path / "journal")).values():
-        assert [metrics["n"] for metrics in reports] == list(range(1, REPORTS + 1))
+    live = live_reports(journal.read(path / "journal")).values()
+    assert [[metrics["n"] for metrics in reports] for reports in live] == [list(range(1, REPORTS + 1))] * 4
     for result in grid:
         assert result.metrics is not None
         assert result.metrics["large"] == Large(REPORTS)

@@ -172,7 +172,8 @@ def test_hostile_names_are_refused_and_lead_nowhere(tmp_path: Path, what: str, n
     else:
         with pytest.raises(ValueError, match=f"^{REFUSALS[what]} must "):
             fit(trainable, **settings)
-        assert [path for path in storage.glob("*/*") if path.is_dir()] == []
+        made = [path for path in storage.rglob("*") if path.is_dir()]
+        assert made == ([] if what == "run" else [storage / RUN])
     outside = {path for path in tmp_path.rglob("*") if storage not in path.parents}
     assert outside == {storage.parent, storage}
     assert what == "run" or {path.name for path in storage.iterdir()} == {"run"}

@@ -10,7 +10,7 @@ from kit import FakeContext, make_trial, run_trial
 
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
-from minitune.schedulers import HyperBandForBOHB, HyperBandScheduler
+from minitune.schedulers import FIFOScheduler, HyperBandForBOHB, HyperBandScheduler
 
 
 class Band:
@@ -408,6 +408,7 @@ def test_metric_and_mode_must_be_known_before_the_first_trial() -> None:
     with pytest.raises(ValueError, match="mode=None"):
         HyperBandScheduler().set_search_properties("loss", None)
     assert not HyperBandScheduler().supports_buffered_results
+    assert issubclass(HyperBandScheduler, FIFOScheduler), "as in Ray Tune"
 
 
 def test_bohb_tells_the_search_algorithm_which_level_was_reached() -> None:
