@@ -136,8 +136,8 @@ class CheckpointConfig(Config):
     """Which checkpoints a trial saves and keeps.
 
     Attributes:
-        num_to_keep: How many checkpoints each trial keeps; None keeps all. The latest one is always kept, even if the
-            score of others is better.
+        num_to_keep: How many checkpoints each trial keeps; None keeps all. The latest one is always kept: if its score
+            is not among the best, it is kept in addition.
         checkpoint_score_attribute: Keep the checkpoints with the best values of this metric, such as `"eval/loss"`;
             None keeps the newest ones.
         checkpoint_score_order: `"max"` or `"min"`.
