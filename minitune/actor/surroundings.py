@@ -46,6 +46,13 @@ def move_high(descriptor: int) -> int:
     return os.dup(descriptor)
 
 
+def stop_timers() -> None:
+    """Stop the timers of this process that send signals."""
+    if sys.platform != "win32":
+        for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+            signal.setitimer(timer, 0)
+
+
 def arm_stack_dump() -> None:
     """Dump the stack to standard error at a fatal signal, and those of all threads at SIGUSR2 where it exists.
 
@@ -141,9 +148,7 @@ class Surroundings:
             os.chdir(self._directory)
 
     def _restore_signals(self) -> None:
-        if sys.platform != "win32":
-            for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
-                signal.setitimer(timer, 0)
+        stop_timers()
         if threading.current_thread() is threading.main_thread():
             signal.set_wakeup_fd(-1)
         present = list(map(_signal.getsignal, _SIGNALS))

@@ -71,7 +71,14 @@ from minitune.actor.messages import (
     Returned,
     Show,
 )
-from minitune.actor.surroundings import Surroundings, arm_stack_dump, dump_stacks, line_buffer_c_output, move_high
+from minitune.actor.surroundings import (
+    Surroundings,
+    arm_stack_dump,
+    dump_stacks,
+    line_buffer_c_output,
+    move_high,
+    stop_timers,
+)
 from minitune.base.pickling import UserCodeNeededError, dump_value, load_plain, load_value
 from minitune.error import RemoteError
 
@@ -365,6 +372,7 @@ class Worker:
         if not process_tree.is_childless() and any(map(process_tree.life, process_tree.children(self._pid))):
             return True
         if not self._seat.reaper_pid:
+            stop_timers()  # the search takes so long that a handler which raises could interrupt each attempt
             if process_tree.marked([self._seat.marker]):
                 return True
             time.sleep(SWEEP_TICK_S)  # see `process_tree.marked`

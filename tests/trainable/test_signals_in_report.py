@@ -108,7 +108,9 @@ def _alarmed_and_reused(config: dict[str, Any]) -> None:
     _under_alarms({"interval_s": 0.005, "reports": 10, "size": 0})
 
 
-def test_a_worker_whose_timer_goes_on_is_used_again() -> None:
+@pytest.mark.parametrize("start_method", ["zygote", "interpreter"])
+def test_a_worker_whose_timer_goes_on_is_used_again(start_method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_START_METHOD", start_method)
     seen, _ = _fit(_alarmed_and_reused, num_samples=6, reuse_actors=True, max_concurrent_trials=1)
     assert seen.count(1) == 6
 
