@@ -70,6 +70,7 @@ from minitune.actor.messages import (
     Reported,
     Returned,
     Show,
+    go_on,
 )
 from minitune.actor.surroundings import (
     Surroundings,
@@ -579,11 +580,11 @@ class ReportPipe:
             self._open = None
         return self._goes_on
 
-    def exchange(self, report: Any, commit: Callable[[], object]) -> bool:
+    def exchange(self, report: tuple[Any, ...], commit: Callable[[], object]) -> bool:
         """Send a report and wait for the answer. Call `settle` first.
 
         Args:
-            report: Any object that can be pickled.
+            report: A tuple of objects that can be pickled. The driver gets it as a plain tuple, also if it has names.
             commit: Called once the report counts; any number of times.
 
         Returns:
@@ -594,7 +595,7 @@ class ReportPipe:
         """
         self._worker.check()
         try:
-            frame = Outgoing(Reported(self._number, dump_value(report)))
+            frame = Outgoing(Reported(self._number, dump_value(tuple(report))))
         except MemoryError as error:
             raise MemoryError("not enough memory to send this to the driver") from error
         self._open = exchange = _Exchange(frame, commit)
@@ -636,11 +637,9 @@ class ReportPipe:
             self._end.check()
             exchange.frame.send(self._end)
             exchange.commit()
-            answer = self._answer_in(exchange.received)
-            while answer is None:
+            while (answer := self._answer_in(exchange.received)) is None:
                 self._end.wait()
                 exchange.received.extend(map(self._end.receive, (CHUNK_BYTES,)))  # see `main_thread`
-                answer = self._answer_in(exchange.received)
         except (OSError, ChannelClosedError) as error:
             self._worker.on_channel_lost(ChannelClosedError.of(error))
         if isinstance(answer, GoOn):
@@ -651,11 +650,12 @@ class ReportPipe:
             raise ProtocolError(f"a report cannot be answered by {type(answer).__name__}")
         self._open = None
 
-    @staticmethod
-    def _answer_in(received: list[bytes]) -> Message | None:
+    def _answer_in(self, received: list[bytes]) -> Message | None:
         """Return the answer, if it is complete."""
         if not received:
             return None
+        if received[0] == go_on(self._number + 1):  # nearly always; a comparison takes a third of the time of reading
+            return GoOn(self._number + 1)
         if not received[-1]:
             raise ChannelClosedError("end of file")
         answers: list[Message] = []

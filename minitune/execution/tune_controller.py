@@ -420,23 +420,24 @@ class TuneController:
         trial, hooks = live.trial, self._hooks
         if self._deadlines.are_set:
             self._deadlines.end(live.actor_id, REPORT)
-        if report.metrics is None:
-            if report.checkpoint is None:
+        metrics, checkpoint, is_done, has_returned = report
+        if metrics is None:
+            if checkpoint is None:
                 self._on_return(live)
             else:  # a checkpoint without metrics; it belongs to the last result
-                self._on_saved(live, report.checkpoint)
+                self._on_saved(live, checkpoint)
             return
         if self._crash_loop.counts:
             self._crash_loop.reported(trial.trial_id)
-        result = trial.complete(report.metrics)
+        result = trial.complete(metrics)
         # Nearly all reports have the keys and types of the previous one, so no metric is missing. They take the fast
         # path to the files, and their trial's directory is checked only once a second.
-        path = live.path if report.checkpoint is None and live.path is not None and live.path.fits(result) else None
+        path = live.path if checkpoint is None and live.path is not None and live.path.fits(result) else None
         if (path is None or time.monotonic() >= live.look_s) and not self._is_sound(live, result):
             return
         decision = GO_ON
-        if hooks.hears_results or report.done or result.get(DONE) or trial.stopping_criterion:
-            decision = hooks.decide(trial, result, ends=report.done)
+        if hooks.hears_results or is_done or result.get(DONE) or trial.stopping_criterion:
+            decision = hooks.decide(trial, result, ends=is_done)
         live.ends_by_itself = decision == STOP
         if hooks.shows_results:
             hooks.result(trial, result)
@@ -448,13 +449,13 @@ class TuneController:
         if path is not None and (hooks.hears_results or hooks.shows_results) and not path.fits(result):
             path = None  # a plug-in has changed the result
         if path is None or not path.write(result, decision):
-            self._write(live, result, report.checkpoint)
+            self._write(live, result, checkpoint)
         settings = self._settings.experiments[trial.experiment_number]
         if settings.saves and self._save_is_due(trial, settings.checkpoints, result, decision):
             self._actions.save(live)
         elif decision != CONTINUE or decision.exploit is not None:
             self._actions.carry_out(live, decision)
-        elif report.has_returned:
+        elif has_returned:
             self._on_return(live)
         else:
             self._actions.pull(live)

@@ -95,8 +95,6 @@ class CSVLoggerCallback(LoggerCallback):
         flat = dict(result)
         flat.pop(CONFIG, None)
         is_plain = _PLAIN.issuperset(map(type, flat.values()))
-        if is_plain and self.append(trial, list(flat), list(flat.values())):
-            return
         key = trial.trial_id
         if key not in self._tables:
             self._start(trial)
@@ -107,8 +105,8 @@ class CSVLoggerCallback(LoggerCallback):
             except OSError as error:
                 self._lapse(key, table.path, error)
 
-    def append(self, trial: Trial, columns: list[str], values: list[Any]) -> bool:
-        """Append a row of plain values. An error of the file is logged.
+    def append(self, trial: Trial, columns: list[str], row: str) -> bool:
+        """Append the text of a row, which ends in its only newline. An error of the file is logged.
 
         Returns:
             False, and nothing is written, if the trial's file is not open or has other columns.
@@ -117,7 +115,7 @@ class CSVLoggerCallback(LoggerCallback):
         if table is None or not columns or table.columns != columns:
             return False
         try:
-            self._append(trial.trial_id, table, self._format(values))
+            self._append(trial.trial_id, table, row)
         except OSError as error:
             self._lapse(trial.trial_id, table.path, error)
         return True

@@ -394,7 +394,7 @@ class AutoFields:
         time_s = now.time()
         result = dict(metrics)
         own_s = now.monotonic() - self._began_s
-        spent_s = _number(result.get(TIME_THIS_ITER_S), own_s)
+        spent_s = _number(result[TIME_THIS_ITER_S], own_s) if TIME_THIS_ITER_S in result else own_s
         self.iteration += 1
         self.iterations_since_restore += 1
         self.time_total_s += spent_s
@@ -428,8 +428,8 @@ class AutoFields:
 
     def _count(self, result: dict[str, Any]) -> None:
         """Add the user's increments to the totals. A total that the user reports only stays in the result."""
-        steps = _number(result.get(TIMESTEPS_THIS_ITER), None)
-        episodes = _number(result.get(EPISODES_THIS_ITER), None)
+        steps = _number(result[TIMESTEPS_THIS_ITER], None) if TIMESTEPS_THIS_ITER in result else None
+        episodes = _number(result[EPISODES_THIS_ITER], None) if EPISODES_THIS_ITER in result else None
         if steps is not None:
             self.timesteps_total = (self.timesteps_total or 0) + steps
             self.timesteps_since_restore += steps
