@@ -278,11 +278,13 @@ def _with(environment: dict[Any, Any], variables: Mapping[str, str | None]) -> d
 
 
 def _restore_environment(saved: dict[Any, Any]) -> None:
-    if _environment() == saved:
+    present = _environment()
+    if present == saved:
         return
-    for key in {key for key, _ in _environment().items() ^ saved.items()}:
-        name = os.environ.decodekey(key)
-        if key in saved:
-            os.environ[name] = os.environ.decodevalue(saved[key])
+    for key in {key for key, _ in present.items() ^ saved.items()}:
+        if key in saved:  # what `os.environ` does, without ten calls to decode and encode
+            os.putenv(key, saved[key])
+            present[key] = saved[key]
         else:
-            del os.environ[name]
+            os.unsetenv(key)
+            present.pop(key, None)
