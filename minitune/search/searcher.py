@@ -407,8 +407,8 @@ def require_mode(searcher: Searcher) -> None:
 def cannot_learn(searcher: object) -> ValueError:
     """The error of a searcher that cannot learn from earlier runs."""
     return ValueError(
-        f"{type(searcher).__name__} cannot learn from earlier runs: use search_alg='auto' or 'tpe', or leave out "
-        "warm_start"
+        f"{type(searcher).__name__} cannot learn from earlier runs: use the searcher 'auto', 'tpe' or 'bohb', or leave "
+        "out warm_start"
     )
 
 
