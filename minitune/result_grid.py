@@ -370,7 +370,8 @@ class ResultGrid(Sequence[Result]):
             mode: `"min"` or `"max"` for each objective; `"obs"` leaves an objective out.
 
         Raises:
-            ValueError: If there are no objectives, or the lists differ in length.
+            ValueError: If there are no objectives, the lists differ in length, or trials have reported, but none of
+                them an objective.
         """
         front = {trial.trial_id for trial in self._analysis._front(metric, mode)}
         return [result for trial, result in zip(self._analysis.trials, self, strict=True) if trial.trial_id in front]
@@ -425,7 +426,8 @@ class ResultGrid(Sequence[Result]):
             filter_mode: `"min"` or `"max"`; without a mode, the last report is used.
 
         Raises:
-            ValueError: If the mode is unknown, or there is a mode without a metric.
+            ValueError: If the mode is unknown, there is a mode without a metric, or trials have reported, but none of
+                them the metric.
         """
         return self._analysis.get_rows(filter_metric, filter_mode)
 

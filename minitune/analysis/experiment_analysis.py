@@ -34,6 +34,8 @@ from minitune.experiment.trial import (
     check_mode,
     check_objectives,
     is_number,
+    is_unreported,
+    require_reported,
     why_no_best,
 )
 from minitune.record import journal
@@ -190,13 +192,16 @@ class ExperimentAnalysis:
             mode: `"min"` or `"max"`; without a mode, the last report is used.
 
         Raises:
-            ValueError: If the mode is unknown, or there is a mode without a metric.
+            ValueError: If the mode is unknown, there is a mode without a metric, or trials have reported, but none of
+                them the metric.
         """
         require_metric("metric", metric)
         if mode is not None:
             check_mode(mode)
             if metric is None:
                 raise ValueError(f"a mode needs a metric, but got mode={mode!r} and no metric; pass both or neither")
+        if metric is not None:
+            require_reported(self.trials, metric, self.experiment_path)
         found = []
         for trial in self.trials:
             rows = trial_rows(trial.local_path) if trial.last_result else []
@@ -289,8 +294,11 @@ class ExperimentAnalysis:
         require_flag("filter_nan_and_inf", filter_nan_and_inf)
         wanted = metric or self.default_metric
         is_known = mode or self._goal.one(wanted, None)[1]
-        if len(self.trials) == 1 and (wanted in (None, DEFAULT_METRIC) or not is_known):
-            return self.trials[0]
+        if len(self.trials) == 1:
+            if wanted in (None, DEFAULT_METRIC):
+                return self.trials[0]
+            if not is_known:
+                return None if is_unreported(self.trials, wanted) else self.trials[0]
         metric, mode = self._one_goal(metric, mode)
         return best_trial(self.trials, metric, mode, scope, filter_nan_and_inf)
 
@@ -304,7 +312,11 @@ class ExperimentAnalysis:
                 "pass them here, or set them for the run: TuneConfig(metric=[...], mode=[...])"
             )
         check_objectives(metric, mode)
-        return Goal.of(metric, mode).front(self.trials)
+        goal = Goal.of(metric, mode)
+        for name, kind in goal.objectives.items():
+            if kind != "obs":
+                require_reported(self.trials, name, self.experiment_path)
+        return goal.front(self.trials)
 
     def _why_no_best(self, metric: str | None) -> str:
         return why_no_best(self.trials, metric or self.default_metric or DEFAULT_METRIC)
@@ -334,7 +346,9 @@ class ExperimentAnalysis:
         scored = ((flatten(kept.metrics).get(metric), kept) for kept in trial.checkpoints)
         best = best_of(((value, kept) for value, kept in scored if is_number(value)), mode)
         if best is None:
-            logger.error("trial %s has no checkpoint with a value of %r", trial, metric)
+            names = sorted({name for kept in trial.checkpoints for name in flatten(kept.metrics)})
+            known = f"; their metrics are {', '.join(names)}" if names else ""
+            logger.error("trial %s has no checkpoint with a value of %r%s", trial, metric, known)
             return None
         return Checkpoint(os.path.join(trial.local_path, best.record.directory))
 

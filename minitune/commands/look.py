@@ -38,7 +38,16 @@ from minitune.commands.selecting import (
 from minitune.config import default_storage_path
 from minitune.error import TuneError
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
-from minitune.experiment.trial import SCOPES, KeptCheckpoint, Trial, best_of, best_trial, is_number, why_no_best
+from minitune.experiment.trial import (
+    SCOPES,
+    KeptCheckpoint,
+    Trial,
+    best_of,
+    best_trial,
+    is_number,
+    require_reported,
+    why_no_best,
+)
 from minitune.output.table import cut_short, ending, infer_metrics, look_up, metrics_of
 from minitune.record.layout import is_run, last_error_text
 from minitune.record.standing import FINISHED_RUN, STOPPED, RunState, read_standing, state_of
@@ -394,6 +403,8 @@ def compare(options: argparse.Namespace) -> int:
     metric, mode = goals.pop()
     if goals or metric is None or mode is None:
         raise ValueError("the runs have different metrics or modes; pass --metric and --mode")
+    if options.metric is not None:
+        require_reported([trial for run, _ in found for trial in run.trials], metric, ", ".join(options.runs))
     columns = [_compared(run, state, metric, mode) for run, state in found]
     if options.json:
         print(*map(json_text.dumps, columns), sep="\n")

@@ -879,6 +879,25 @@ def why_no_best(trials: Sequence[Trial], metric: str) -> str:
     return f"{beginning} {metric!r}; reported were: {names}" + (f". Did you mean {close[0]!r}?" if close else "")
 
 
+def is_unreported(trials: Sequence[Trial], metric: str) -> bool:
+    """Whether trials have reported, but none of them `metric`. So its name is probably misspelt."""
+    have_reported = [trial for trial in trials if trial.last_result]
+    return bool(have_reported) and not any(
+        metric in flatten(trial.last_result) or trial.analysis.get(metric, "last") is not None
+        for trial in have_reported
+    )
+
+
+def require_reported(trials: Sequence[Trial], metric: str, path: str) -> None:
+    """Refuse a metric that `is_unreported`.
+
+    Raises:
+        ValueError: With the metrics that were reported. `path` is the run's directory.
+    """
+    if is_unreported(trials, metric):
+        raise ValueError(f"{why_no_best(trials, metric)} ({path})")
+
+
 def _users_metrics(trial: Trial) -> dict[str, Any]:
     return flatten({key: value for key, value in trial.last_result.items() if key not in AUTO_RESULT_KEYS})
 

@@ -15,7 +15,7 @@ from itertools import combinations, count
 from typing import TYPE_CHECKING, Any
 
 from minitune.base.checks import require
-from minitune.experiment.trial import non_dominated
+from minitune.experiment.trial import non_dominated, require_reported
 from minitune.output.table import way_of
 from minitune.visualization.history import RunHistory, RunLike, TrialHistory, finite_number, history_of, shown_params
 from minitune.visualization.importances import Importances, get_param_importances
@@ -472,10 +472,12 @@ def plot_pareto_front(run: RunLike, metrics: Sequence[str], modes: Sequence[str]
     Raises:
         ImportError: If plotly is not installed.
         FileNotFoundError: If there is no run.
-        ValueError: If there are not two metrics with a mode each.
+        ValueError: If there are not two metrics with a mode each, or trials have reported, but none of them one of
+            the metrics.
     """
     require(len(metrics) == 2 and len(modes) == 2, "metrics, modes: two of each", (metrics, modes))
     history = history_of(run, metrics[0], modes[0])
+    require_reported([each.trial for each in history.trials], metrics[1], history.path)
     signs = []
     for mode in modes:
         require(mode in ("min", "max"), 'modes: "min" or "max"', mode)

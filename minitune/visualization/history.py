@@ -17,7 +17,7 @@ from minitune.base.checks import require, shown
 from minitune.base.files import local_path
 from minitune.base.table import short_repr
 from minitune.experiment.lifecycle import ERROR, Step
-from minitune.experiment.trial import Goal, Trial, best_of, check_mode, is_number
+from minitune.experiment.trial import Goal, Trial, best_of, check_mode, is_number, require_reported
 from minitune.output.table import cut_short, ending, last_line, look_up, metrics_of
 from minitune.record import journal, records
 from minitune.record.layout import RunDirectory
@@ -123,7 +123,8 @@ class RunHistory:
 
     Raises:
         FileNotFoundError: If there is no run.
-        ValueError: If there is no metric or no mode, or the mode is unknown.
+        ValueError: If there is no metric or no mode, the mode is unknown, or trials have reported, but none of them
+            the metric.
         TypeError: If the source has another type.
         TuneError: If the journal cannot be read.
     """
@@ -147,6 +148,8 @@ class RunHistory:
         if not story.trials and directory.has_trials():
             raise directory.lost_journal()
         self.metric, self.mode = self._objective(reader, story.goal.one(reader.metric, mode)[1], story.goal)
+        if self.metric != story.goal.metric:
+            require_reported(story.trials, self.metric, self.path)
         self.state = state_of(story)
         reader.end_spans(story.updated_s)
         if self.state.name != RUNNING:

@@ -179,6 +179,9 @@ def test_runs_are_put_side_by_side(minitune: Minitune, tmp_path: Path) -> None:
     assert (first["best loss"], second["best loss"], second["trials"]) == (3, 5, 2)
     assert first["run"] == str(paths[0])
 
+    status, _, err = minitune("compare", *paths, "--metric", "los", "--mode", "min")
+    assert (status, "no trial of 4 has reported 'los'; reported were: loss" in err) == (1, True)
+
     fit(lambda config: {"other": 1}, storage_path=str(tmp_path), name="third", metric="other", mode="max")
     status, _, err = minitune("compare", paths[0], tmp_path / "third")
     assert (status, "have different metrics or modes; pass --metric and --mode" in err) == (1, True)

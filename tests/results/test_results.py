@@ -126,6 +126,13 @@ def test_a_bare_number_has_no_name_of_its_own() -> None:
         grid.get_best_result("loss", "min")
 
 
+def test_the_only_trial_is_the_best_one_but_not_by_a_metric_that_it_lacks() -> None:
+    grid = fit(lambda config: {"loss": 1}, {})
+    assert grid.get_best_result() is grid.get_best_result("loss") is grid[0]
+    with pytest.raises(RuntimeError, match=r"no trial of 1 has reported 'los'; reported were: loss"):
+        grid.get_best_result("los")
+
+
 def test_failed_trials_and_earlier_values_are_pointed_to() -> None:
     def train(config: dict[str, Any]) -> None:
         report({"loss": 1.0})
@@ -170,7 +177,10 @@ def test_a_result_can_be_made_by_hand() -> None:
 def test_the_best_row_of_each_trial(grid: ResultGrid) -> None:
     assert [row["loss"] for row in grid.get_rows("loss", "max")] == [3.0, 5.0, 4.0]
     assert [row["loss"] for row in grid.get_rows("loss", "min")] == [1.0, 2.0, -math.inf]
-    assert [row["eval/step"] for row in grid.get_rows("nothing", "min")] == [2, 2, 1]
+    unknown = r"no trial of 3 has reported 'los'; reported were: loss, eval/step. Did you mean 'loss'\?"
+    for mode in ("min", None):
+        with pytest.raises(ValueError, match=unknown):
+            grid.get_rows("los", mode)
     assert [row["eval/step"] for row in grid.get_rows("loss")] == [2, 2, 1]
     with pytest.raises(ValueError, match="needs a metric"):
         grid.get_rows(filter_mode="min")

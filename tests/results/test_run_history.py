@@ -144,6 +144,8 @@ def test_a_run_without_a_metric_names_those_that_were_reported(tmp_path: Path) -
     with pytest.raises(ValueError, match='has no mode; pass mode="min" or mode="max"'):
         RunHistory(run_path(), metric="loss")
     assert RunHistory(run_path(), metric="loss", mode="min").trials[0].value == 1
+    with pytest.raises(ValueError, match=r"no trial of 1 has reported 'los'; reported were: .*Did you mean 'loss'"):
+        RunHistory(run_path(), metric="los", mode="min")
     with pytest.raises(FileNotFoundError, match="holds no run"):
         RunHistory(tmp_path)
     with pytest.raises(TypeError, match="run: a run's directory"):

@@ -65,6 +65,9 @@ def test_a_front_of_other_metrics_than_the_run_s() -> None:
     grid = points(metric="cost", mode="min")
     assert [r.config["n"] for r in grid.get_front(["cost", "gain"], ["min", "max"])] == ON_FRONT
     assert [r.config["n"] for r in grid.get_front(["cost", "gain"], ["min", "obs"])] == [4]
+    with pytest.raises(ValueError, match=r"no trial of 6 has reported 'costs'; reported were: cost, gain"):
+        grid.get_front(["gain", "costs"], ["max", "min"])
+    assert grid.get_front(["gain", "costs"], ["max", "obs"])
     with pytest.raises(ValueError, match=r"must be lists of one length for a front, but got metric=None"):
         grid.get_front()
 

@@ -109,6 +109,8 @@ def test_a_pareto_front_has_no_trial_that_another_one_dominates(grid: ResultGrid
         assert not [other for other in others if other[0] <= x and other[1] >= y and other != (x, y)]
     with pytest.raises(ValueError, match="two of each"):
         plots.plot_pareto_front(grid, ["loss"], ["min"])
+    with pytest.raises(ValueError, match=r"no trial of 60 has reported 'sizes'; reported were: loss, size"):
+        plots.plot_pareto_front(grid, ["loss", "sizes"], ["min", "max"])
 
 
 def test_trials_with_equal_values_are_on_the_front_together() -> None:
