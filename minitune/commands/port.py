@@ -35,7 +35,8 @@ def add_parser(commands: Commands) -> None:
         "port",
         description="Change the imports of a Ray Tune script to minitune: show the changes as a diff, and list the "
         "names that minitune does not have, with what to use instead. The script is not run.",
-        epilog="The exit status is 0 if every name was found, 1 if some are missing.",
+        epilog="The exit status is 0 if minitune has every name, 1 if some are missing. A package that a name needs and "
+        "that is not installed here is listed, too, but does not count as missing.",
     )
     parser.add_argument("script", metavar="SCRIPT.py")
     parser.add_argument("--write", action="store_true", help="change the file instead of showing the diff")
@@ -50,24 +51,25 @@ def port(options: argparse.Namespace) -> int:
         tree = ast.parse(source, options.script)
     except SyntaxError as error:
         raise ValueError(f"{options.script}, line {error.lineno}: {error.msg}; it must be a Python script") from None
-    changed = _with_new_imports(source, tree)
+    changed, count = _with_new_imports(source, tree)
     found = sorted(set(_missing(ast.parse(changed))))  # before the file is changed, because this checks its syntax
-    if options.write:
+    if options.write and count:
         with open(options.script, "rb") as raw:
             ends_lines_with = "\r\n" if b"\r\n" in raw.read() else "\n"
         atomic_write(os.path.realpath(options.script), changed.replace("\n", ends_lines_with).encode(encoding))
+        print(f"{options.script}: changed {count} import{'s' if count > 1 else ''}")
     else:
         before, after = (io.StringIO(text).readlines() for text in (source, changed))
         sys.stdout.writelines(difflib.unified_diff(before, after, options.script, options.script))
     for line, text in found:
         print(f"{options.script}:{line}: {text}", file=sys.stderr)
-    if changed == source:
-        print(f"{options.script} imports nothing of Ray", file=sys.stderr)
-    return 1 if found else 0
+    if not count:
+        print(f"{options.script} imports nothing of Ray: nothing to change", file=sys.stderr)
+    return 0 if all(isinstance(text, _Uninstalled) for _, text in found) else 1
 
 
-def _with_new_imports(source: str, tree: ast.Module) -> str:
-    """The script with `minitune` in place of `ray` in its import statements; everything else stays as it is."""
+def _with_new_imports(source: str, tree: ast.Module) -> tuple[str, int]:
+    """The script with `minitune` in place of `ray` in its import statements, and the number of changes."""
     lines = io.StringIO(source).readlines()  # as `ast` counts them: splitlines() also splits at form feeds
     edits: list[tuple[int, int, int, str]] = []  # line, begin and end in bytes, new text
     for node in ast.walk(tree):
@@ -89,7 +91,7 @@ def _with_new_imports(source: str, tree: ast.Module) -> str:
     for number, begin, end, new in sorted(edits, reverse=True):
         line = lines[number - 1].encode()
         lines[number - 1] = (line[:begin] + new.encode() + line[end:]).decode()
-    return "".join(lines)
+    return "".join(lines), len(edits)
 
 
 def _missing(tree: ast.Module) -> Iterator[Place]:
@@ -150,14 +152,26 @@ def _imported(path: str) -> tuple[Any, str]:
     try:
         return importlib.import_module(path), ""
     except ImportError as error:
-        return None, str(error)
+        return None, _reason(error)
 
 
 def _attribute(owner: Any, name: str) -> tuple[Any, str]:
     try:
         return getattr(owner, name), ""
     except (AttributeError, ImportError) as error:
-        return None, str(error)
+        return None, _reason(error)
+
+
+class _Uninstalled(str):
+    """The message about a package that minitune needs for a name. The name itself is not missing."""
+
+
+def _reason(error: AttributeError | ImportError) -> str:
+    """Why minitune does not have a name, or which package the name needs."""
+    package = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
+    if package in ("", _NEW):
+        return str(error)
+    return _Uninstalled(f"this needs the package {package}, which cannot be imported here: {error}")
 
 
 def _resolve(node: ast.expr, known: dict[str, Any]) -> tuple[Any, str]:

@@ -54,7 +54,7 @@ def test_a_script_is_changed_in_its_imports_alone_and_runs(minitune: Minitune, t
     assert "+import os, minitune as ray\n" in out
     assert script.read_text() == GOOD
 
-    assert minitune("port", script, "--write") == (0, "", "")
+    assert minitune("port", script, "--write") == (0, f"{script}: changed 5 imports\n", "")
     assert script.read_text().startswith(PORTED)
     env = {**os.environ, "MINITUNE_STORAGE_PATH": str(tmp_path / "runs"), "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=100)
@@ -91,12 +91,31 @@ def test_what_is_missing_is_listed_with_its_line(minitune: Minitune, tmp_path: P
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["from ray.tune.integration.xgboost import TuneReportCallback", "from ray.tune.integration import xgboost"],
+)
+def test_a_package_that_is_not_installed_is_no_missing_feature(
+    minitune: Minitune, tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    monkeypatch.delitem(sys.modules, "minitune.integration.xgboost", raising=False)
+    script = tmp_path / "script.py"
+    script.write_text(f"{line}\n")
+    status, _, err = minitune("port", script)
+    assert (status, err.count("\n")) == (0, 1)
+    assert err.startswith(f"{script}:1: this needs the package xgboost, which cannot be imported here: ")
+
+
 def test_what_is_no_script_of_ray_is_said(minitune: Minitune, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("print(1)\n")
-    assert minitune("port", script) == (0, "", f"{script} imports nothing of Ray\n")
+    assert minitune("port", script) == (0, "", f"{script} imports nothing of Ray: nothing to change\n")
     script.write_text("from \uff52ay import tune\n", encoding="utf-8")  # for Python, this letter is an r
-    assert minitune("port", script) == (0, "", f"{script} imports nothing of Ray\n")
+    assert minitune("port", script) == (0, "", f"{script} imports nothing of Ray: nothing to change\n")
+    before = script.stat().st_mtime_ns
+    assert minitune("port", script, "--write") == (0, "", f"{script} imports nothing of Ray: nothing to change\n")
+    assert script.stat().st_mtime_ns == before
     script.write_text("print(\n")
     status, _, err = minitune("port", script)
     assert (status, "it must be a Python script" in err) == (1, True)
