@@ -238,7 +238,7 @@ class ActorProcess(Listener):
             self._method = method
         self.phase = Phase.BUSY
 
-    def stop(self, grace_s: float, keep: bool = False, dump: bool = False) -> None:
+    def stop(self, grace_s: float, keep: bool = False, dump: bool = False) -> Exited | None:
         """Stop the actor: only Exited follows. A second stop may shorten the grace period.
 
         The object's `stop()` is called (`park()` with `keep`), if it has one. After the grace period, the worker's
@@ -250,17 +250,19 @@ class ActorProcess(Listener):
             keep: Park the process for another actor (see `take_over`), if its object's `stop()` ends in time and
                 without an exception, and no thread or process that it has started is left. Otherwise it exits.
             dump: Write the stacks of its threads at once: they are in the last lines that Exited holds.
+
+        Returns:
+            Exited if the process could be parked at once, because it is clean. Then no event follows.
         """
         if self.phase in (Phase.DYING, Phase.ENDED):
-            return
+            return None
         if self._is_dead:  # its last messages are not needed any more
             self._is_stopped = True
             self.phase = Phase.DYING
-            return
+            return None
         if keep and self._is_clean and self.phase in (Phase.IDLE, Phase.TAKEN):
             self.phase = Phase.PARKED
-            self._tell(Exited(self.actor_id, "parked"))
-            return
+            return Exited(self.actor_id, "parked")
         if dump:
             self._show()
         if self._open_method:
@@ -272,6 +274,7 @@ class ActorProcess(Listener):
         self.phase = Phase.STOPPING
         self._is_stopped = True
         self._set_timer(grace_s, lambda: self._show_and_terminate(grace_s))
+        return None
 
     def take_over(self, started: Started, place: Place, payload: bytes, timeout_s: float) -> None:
         """Hand a parked process over to another actor. Started follows; or NotReset, and the process is killed.

@@ -16,10 +16,11 @@ from typing import Any
 from minitune import clock
 from minitune.checkpoint import has_its_size
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
+from minitune.error import STOP_SWALLOWED
 from minitune.execution.failure import REPORT
 from minitune.execution.hooks import TRAINABLE_ENDED, Hooks
 from minitune.execution.state import Donation, Live, Request, RunState
-from minitune.execution.trial_executor import TrialExecutor
+from minitune.execution.trial_executor import Exited, TrialExecutor
 from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Step
 from minitune.experiment.trial import Trial
 from minitune.record.recorder import Recorder
@@ -202,8 +203,22 @@ class TrialActions:
         self._state.let_go(live)
         if self._deadlines.are_set:
             self._deadlines.forget(live.actor_id)
-        keeps = keep and self._settings.reuse_actors
-        self._unsent.append((self._executor.stop, (live.actor_id, self._settings.grace_s, keeps)))
+        self._unsent.append((self._stop, (live, keep and self._settings.reuse_actors)))
+
+    def _stop(self, live: Live, keeps: bool) -> None:
+        exited = self._executor.stop(live.actor_id, self._settings.grace_s, keeps)
+        if exited is not None:
+            self.has_left(live.trial.trial_id, exited)
+
+    def has_left(self, trial_id: str, event: Exited) -> None:
+        """An actor that was stopped has exited."""
+        if event.kind == "stopped" and STOP_SWALLOWED in event.cause:
+            logger.warning("trial %s: %s", trial_id, event.cause)
+            self._recorder.note(trial_id, event.cause)
+        stopped = self._state.cut_short.pop(event.actor_id, None)
+        if stopped is not None:
+            self._recorder.worker_is_gone(stopped)
+        self._state.has_left(trial_id)
 
     def move(self, trial: Trial, step: Step, reason: str) -> None:
         """Move a trial to its next phase. Record each retry and each change of the public status."""

@@ -238,14 +238,16 @@ class ProcessExecutor:
             raise RuntimeError(f"actor {actor_id!r} is not there") from None
         process.call(method, dumps(args, f"an argument of {method}()") if args else b"")
 
-    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> Exited | None:
         """See `TrialExecutor.stop`."""
         actor = self._actors.get(actor_id)
-        if actor is not None:
-            parks = keep and actor.reuse_key is not None and sum(map(len, self._parked.values())) < self._parked_limit
-            actor.process.stop(grace_s, parks, dump)
-            if actor.process.phase is Phase.PARKED:
-                self._park(actor_id)  # now, because its resources are free
+        if actor is None:
+            return None
+        parks = keep and actor.reuse_key is not None and sum(map(len, self._parked.values())) < self._parked_limit
+        exited = actor.process.stop(grace_s, parks, dump)
+        if exited is not None:
+            self._park(actor_id)
+        return exited
 
     def wait(self, timeout_s: float | None) -> list[Event]:
         """See `TrialExecutor.wait`."""
@@ -413,12 +415,11 @@ class ProcessExecutor:
         return event
 
     def _park(self, actor_id: str) -> None:
-        """Keep the process of an actor that has ended, unless it is parked already."""
-        actor = self._actors.pop(actor_id, None)
-        if actor is not None:
-            self._ledger.release(actor_id)
-            actor.remove_file()
-            self._put_back(actor)
+        """Keep the process of an actor that has ended."""
+        actor = self._actors.pop(actor_id)
+        self._ledger.release(actor_id)
+        actor.remove_file()
+        self._put_back(actor)
 
     def _on_exited(self, actor: Actor, event: Exited) -> None:
         """An actor and its process have ended."""

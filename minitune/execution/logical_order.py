@@ -156,9 +156,9 @@ class OrderedExecutor:
         actor = self._actors.get(actor_id)
         if actor is None:
             return
-        actor.answer = actor.end
         if actor.end is None:
-            self._executor.stop(actor_id, grace_s, keep, dump)
+            actor.end = self._executor.stop(actor_id, grace_s, keep, dump)
+        actor.answer = actor.end
         if not dump or actor.due is None:
             self._expect(actor)
 

@@ -731,15 +731,15 @@ class RayTrialExecutor(ProcessExecutor):
         else:
             super().call(actor_id, method, *args)
 
-    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> Exited | None:
         """See `TrialExecutor.stop`."""
         if actor_id not in self._waiting:
-            super().stop(actor_id, grace_s, keep, dump)
-            return
+            return super().stop(actor_id, grace_s, keep, dump)
         del self._waiting[actor_id]
         self._packed.pop(actor_id, None)
         self._cluster.drop(_place_of(self._actors[actor_id]))
         self._told.append(Exited(actor_id, "stopped", "stopped before it had a place in the cluster"))
+        return None
 
     # -- processes -----------------------------------------------------------------------------------------------
 

@@ -107,7 +107,7 @@ class TrialExecutor(Protocol):
         """
         ...
 
-    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> Exited | None:
         """Stop an actor. Does not block; only `Exited` follows.
 
         Args:
@@ -115,6 +115,9 @@ class TrialExecutor(Protocol):
             grace_s: Seconds for its `stop()`. After that, it is terminated, then killed with all its descendants.
             keep: Park the actor for reuse, if it stops in time, has no child process left, and was started with a key.
             dump: If possible, first write the stacks of its threads, at the end of `Exited.last_lines`.
+
+        Returns:
+            `Exited` if the actor has exited already, and its resources are free. Then no event follows.
         """
         ...
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.config import CheckpointConfig
 from minitune.decision import CONTINUE, PAUSE, STOP, Decision
-from minitune.error import STOP_SWALLOWED, TrialError, TuneError, WorkerStartError
+from minitune.error import TrialError, TuneError, WorkerStartError
 from minitune.execution.actions import TrialActions, stronger
 from minitune.execution.failure import (
     BY_SIGNAL,
@@ -555,13 +555,7 @@ class TuneController:
                 self._on_lost(live, event)
             self._recorder.worker_is_gone(trial)
         elif self._state.leaving.get(trial_id) == event.actor_id:
-            if event.kind == "stopped" and STOP_SWALLOWED in event.cause:
-                logger.warning("trial %s: %s", trial_id, event.cause)
-                self._recorder.note(trial_id, event.cause)
-            stopped = self._state.cut_short.pop(event.actor_id, None)
-            if stopped is not None:
-                self._recorder.worker_is_gone(stopped)
-            self._state.has_left(trial_id)
+            self._actions.has_left(trial_id, event)
 
     def _on_lost(self, live: Live, event: Exited) -> None:
         """A worker was lost or could not start. The trial is not to blame, unless it has lost too many workers."""

@@ -237,9 +237,12 @@ def test_a_stop_before_the_first_call(driver: Driver, tmp_path: Path, keep: bool
     pid = _park_clean(driver)
     driver.group.move("b", place_in(tmp_path / "b"))
     assert driver.next("b").reused
-    driver.group.stop("b", BOUND_S, keep=keep)
-    assert driver.next("b").kind == ("parked" if keep else "stopped")
-    if keep:
+    exited = driver.group.stop("b", BOUND_S, keep=keep)
+    if not keep:
+        assert exited is None
+        assert driver.next("b").kind == "stopped"
+    else:
+        assert exited == Exited("b", "parked")
         driver.group.move("c", place_in(tmp_path / "c"))
         assert driver.next("c").pid == pid
         assert driver.call("c", "add", 1) == 8
