@@ -841,6 +841,8 @@ class TrialDecision:
         verb, reason = _VERBS[self.action], self.reason
         if self.action == STOP and reason.startswith(f"{STOP_CRITERION}: "):
             return f"{when}: {verb} because {reason.removeprefix(f'{STOP_CRITERION}: ')}"
+        if self.action == STOP and reason.startswith((HAS_RETURNED, TRAINABLE_ENDED)):
+            verb = "finished"  # nothing has stopped it
         if not reason:
             reason = ", ".join(f"{name}={value}" for name, value in self.facts.items())
         if reason.startswith(verb):

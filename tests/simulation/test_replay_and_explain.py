@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import fit
 
 from minitune import (
     ASHAScheduler,
@@ -210,6 +211,21 @@ def test_explain_prints_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[
 
     assert cli.main(["explain", path, "unknown"]) == 1
     assert "there is no trial 'unknown'" in capsys.readouterr().err
+
+
+def test_an_end_of_the_trainable_s_own_is_no_stop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def train(config: dict[str, Any]) -> Any:
+        if config["n"] == 2:
+            return {"loss": 2}
+        report({"loss": 1, "done": config["n"] == 1})
+        return None
+
+    grid = fit(train, {"n": grid_search([0, 1, 2])}, storage_path=str(tmp_path))
+    returned = "after iteration 1: finished: the trainable has returned"
+    ended = "after iteration 1: finished: the trainable has ended"
+    assert [[str(one) for one in result.decisions] for result in grid] == [[returned], [ended], [returned]]
+    assert cli.main(["explain", grid.experiment_path]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith(f"TERMINATED {returned}")
 
 
 def test_failures_are_explained_too(tmp_path: Path) -> None:
