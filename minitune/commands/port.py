@@ -35,8 +35,8 @@ def add_parser(commands: Commands) -> None:
         "port",
         description="Change the imports of a Ray Tune script to minitune: show the changes as a diff, and list the "
         "names that minitune does not have, with what to use instead. The script is not run.",
-        epilog="The exit status is 0 if minitune has every name, 1 if some are missing. A package that a name needs and "
-        "that is not installed here is listed, too, but does not count as missing.",
+        epilog="The exit status is 0 if minitune has every name, 1 if some are missing. A package that a name needs "
+        "and that is not installed here is listed, too, but does not count as missing.",
     )
     parser.add_argument("script", metavar="SCRIPT.py")
     parser.add_argument("--write", action="store_true", help="change the file instead of showing the diff")
