@@ -430,7 +430,7 @@ def _problems(status: int | None, records: list[dict[str, Any]], target: Target 
         counts.update(record["counts"])
     if counts[summary.FAILED]:
         yield f"{counts[summary.FAILED]} of {counts.total()} trials failed"
-    elif not counts[summary.WELL] + counts[summary.CUT]:
+    elif not counts[summary.WELL] + counts[summary.STOPPED] + counts[summary.CUT]:
         yield "no trial has reported anything"
     if any(record["is_interrupted"] for record in records):
         yield "a run was interrupted"

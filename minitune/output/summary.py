@@ -24,8 +24,9 @@ from minitune.trainable.session import current_session
 
 logger = logging.getLogger("minitune")
 
-WELL, CUT, FAILED, UNFINISHED, SILENT = "finished", "cut short", "failed", "not finished", "without a result"
-_ENDS = (WELL, CUT, FAILED, UNFINISHED, SILENT, NOT_STARTED)
+WELL, STOPPED, CUT, FAILED, UNFINISHED = "finished", "stopped", "cut short", "failed", "not finished"
+SILENT = "without a result"
+_ENDS = (WELL, STOPPED, CUT, FAILED, UNFINISHED, SILENT, NOT_STARTED)
 """How trials end."""
 _ROWS, _CELL = 30, 200
 """The maximum numbers of parameters and kinds of errors, and of characters of each."""
@@ -218,6 +219,8 @@ class Summary:
 
 
 def _how_it_ended(trial: Trial, is_cut: bool) -> str:
+    from minitune.output.table import ending, way_of
+
     if trial.status == ERROR:
         return FAILED
     if not trial.has_started:
@@ -226,7 +229,7 @@ def _how_it_ended(trial: Trial, is_cut: bool) -> str:
         return UNFINISHED
     if not trial.report_count:
         return SILENT
-    return CUT if is_cut else WELL
+    return way_of(ending(trial, is_cut))
 
 
 def escaped(text: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 from kit import fit
 
 from minitune import grid_search, report, run, simulate
+from minitune.schedulers import ASHAScheduler
 from minitune.testing import smoke
 
 
@@ -42,6 +43,20 @@ def test_a_run_adds_counts_the_best_trial_and_each_error_once(tmp_path: Path, pa
     assert [line for line in lines if line.startswith("- ")] == [
         r"- 2 x ValueError: lr &#124; is &lt;too&gt; \`large\`"
     ]
+
+
+def test_trials_that_a_scheduler_has_stopped_count_as_such_as_in_the_final_table(
+    tmp_path: Path, page: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def curve(config: dict[str, Any]) -> None:
+        for _ in range(4):
+            report({"loss": config["lr"]})
+
+    scheduler = ASHAScheduler(grace_period=2, max_t=8, reduction_factor=2)
+    goal = {"metric": "loss", "mode": "min"}
+    fit(curve, {"lr": grid_search([1, 2, 3])}, scheduler=scheduler, storage_path=tmp_path, verbose=1, **goal)
+    assert "1 finished, 2 stopped" in capsys.readouterr().out
+    assert "1 finished, 2 stopped." in page.read_text()
 
 
 def test_older_ways_into_a_run_tell_too_and_smoke_tests_and_simulations_do_not(tmp_path: Path, page: Path) -> None:
