@@ -16,7 +16,7 @@ _PARTS = ("batch", "epoch", "train", "train_batch", "test", "test_batch", "predi
 _EVENTS = frozenset(f"{part}_{moment}" for part in _PARTS for moment in ("begin", "end"))
 
 
-class TuneReportCheckpointCallback(keras.callbacks.Callback):  # type: ignore[misc]  # the library has no types
+class TuneReportCheckpointCallback(keras.callbacks.Callback):
     """Reports the logged metrics and saves the model; pass it in `callbacks` of `model.fit`.
 
     The model is the file `model.keras` of a checkpoint. A checkpoint always comes with metrics.

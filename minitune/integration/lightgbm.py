@@ -44,7 +44,7 @@ class TuneReportCheckpointCallback(Boosting):
 
     def __call__(self, env: CallbackEnv) -> None:
         """Report a round; called by the library."""
-        logged = {}
+        logged: dict[str, float | None] = {}
         for part, name, value, *more in env.evaluation_result_list or ():
             is_mean = len(more) > 1  # an entry of a cross-validation, which ends with the standard deviation
             logged[f"{part}-{name}{'-mean' if is_mean else ''}"] = value

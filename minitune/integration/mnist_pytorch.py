@@ -17,7 +17,7 @@ TEST_SIZE = 256
 """The number of pictures that `test_func` uses."""
 
 
-class ConvNet(nn.Module):  # type: ignore[misc]  # without PyTorch installed, its base has no type
+class ConvNet(nn.Module):
     """One convolution of three filters and one linear layer, for pictures of 28 by 28 in ten classes."""
 
     def __init__(self) -> None:

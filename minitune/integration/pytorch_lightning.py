@@ -15,7 +15,7 @@ except ModuleNotFoundError:  # its older name
     from pytorch_lightning import Callback
 
 
-class TuneCallback(Callback):  # type: ignore[misc]  # the library has no types
+class TuneCallback(Callback):
     """Base class of callbacks for some of Lightning's hooks. Override `handle`.
 
     Args:

@@ -15,7 +15,7 @@ from minitune.integration._metrics import Boosting, PostProcessing, Wanted, repo
 
 
 @dataclass(eq=False)
-class TuneReportCheckpointCallback(Boosting, TrainingCallback):  # type: ignore[misc]  # without xgboost, it has no type
+class TuneReportCheckpointCallback(Boosting, TrainingCallback):
     """Reports the metrics of each round, named `<evaluation set>-<metric>`; pass it in `callbacks` of `xgboost.train`.
 
     At the end of the training, it reports the last model with the last metrics again, unless it has saved the model of
