@@ -187,7 +187,8 @@ def _open_sized(path: str, flags: int, mode: int, within: str, directory: int | 
     finally:
         if found is not None:
             os.close(found)
-    return descriptor, _size_of_regular(descriptor, path)
+    is_new = flags & os.O_EXCL  # so it is a regular file, and empty
+    return descriptor, 0 if is_new else _size_of_regular(descriptor, path)
 
 
 def open_to_read(path: str | os.PathLike[str], *, follow: bool = True) -> io.BufferedReader:

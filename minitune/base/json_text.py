@@ -7,7 +7,6 @@ values become short texts. Errors of an object's own methods are caught.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import json.encoder
 import math
@@ -97,9 +96,11 @@ def dumps(value: Any) -> str:
 def dumps_pretty(value: Any) -> str:
     """`value` as strict JSON for people, with indentation and sorted keys."""
     if type(value) is dict and _TEXT.issuperset(map(type, value)) and _PLAIN.issuperset(map(type, value.values())):
-        with contextlib.suppress(ValueError):  # NaN, an infinity, or an int that Python does not print
+        try:
             line = "".join(_indented_items(dict(sorted(value.items())), 0))
             return f"{{\n  {line[1:-1]}\n}}" if value else line
+        except ValueError:  # NaN, an infinity, or an int that Python does not print
+            pass
     return json.dumps(clean(value), indent=2, sort_keys=True, allow_nan=False)
 
 

@@ -237,7 +237,7 @@ class Launcher:
         )
         self._actions.commit()  # the start is in the journal before the trial starts
         try:
-            self._executor.start(trial.actor_id, factory, trial.resources, directory, reuse_key, (info,))
+            self._executor.start(trial.actor_id, factory, trial.resources, directory, reuse_key, (info.for_reset(),))
         except TypeError as error:
             trial.num_failures += 1
             self._refusal = Refusal(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error)))

@@ -185,7 +185,7 @@ class SimulatedExecutor:
         """See `TrialExecutor.start`. The factory is not called; `reset_args` has the trial."""
         if actor_id in self._actors:
             raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
-        info: TrialInfo = reset_args[0]
+        info = TrialInfo(*reset_args[0])
         allocation = self._ledger.acquire(actor_id, request)
         rng = random.Random(f"{self.costs.seed}/{actor_id}") if self.costs.failure_rate else None
         actor = _Actor(actor_id, info, request, reuse_key, self.clock.now_s, rng, next_checkpoint=info.next_checkpoint)

@@ -578,6 +578,20 @@ class TrialInfo(NamedTuple):
     next_checkpoint: int = 0
     failures: int = 0
 
+    def for_reset(self) -> tuple[Any, ...]:
+        """The fields for an actor that had another trial, as plain values, which are pickled and loaded quickly.
+
+        They lack the resources: such an actor has the same ones.
+        """
+        return *self[:_RESOURCES], None, *self[_RESOURCES + 1 :]
+
+    def reset(self, fields: tuple[Any, ...]) -> TrialInfo:
+        """The data of the next trial, from its `for_reset`."""
+        return TrialInfo(*fields)._replace(resources=self.resources)
+
+
+_RESOURCES = TrialInfo._fields.index("resources")
+
 
 @dataclass
 class TrialIds:

@@ -20,7 +20,6 @@ only after checking who wrote the run.
 from __future__ import annotations
 
 import base64
-import contextlib
 import datetime
 import importlib
 import json
@@ -810,10 +809,12 @@ def encode(record: dict[str, Any], objects: ObjectStore | None = None) -> bytes:
     if _is_plain(record):
         # NaN, infinities and ints of thousands of digits raise a ValueError. JSON escapes a surrogate as \ud..., but
         # two in a row would be read as one character. Other texts with \ud, such as emojis, only take the slow path.
-        with contextlib.suppress(ValueError):
+        try:
             text = "".join(_plain_chunks(record, 0))
             if "\\ud" in text:
                 text = None
+        except ValueError:
+            pass
     if text is None or (len(text) > LARGE_BYTES and objects is not None):
         lighter = record if objects is None else objects.by_reference(record)
         text = json.dumps(_Tagger(objects).record(lighter), separators=(",", ":"), allow_nan=False)

@@ -113,11 +113,11 @@ class FunctionActor:
         self._session.fields.restore(metrics)
         self._session.checkpoint = Checkpoint(path)
 
-    def reset(self, info: TrialInfo, allocation: Allocation | None) -> bool:
+    def reset(self, fields: tuple[Any, ...], allocation: Allocation | None) -> bool:
         """Become the actor of another trial of the same function.
 
         Args:
-            info: The other trial.
+            fields: The other trial's `TrialInfo.for_reset`.
             allocation: Its resources; None if they are those of the trial before.
 
         Returns:
@@ -125,7 +125,7 @@ class FunctionActor:
         """
         if not self._runner.has_ended:
             return False
-        self._prepare(info, allocation or self._session.allocation)
+        self._prepare(self._session.info.reset(fields), allocation or self._session.allocation)
         return True
 
     def stop(self) -> Any:
@@ -177,16 +177,17 @@ class ClassActor:
         """
         return self._on_user_thread(lambda: self._restore(path, metrics))
 
-    def reset(self, info: TrialInfo, allocation: Allocation | None) -> Future[bool]:
+    def reset(self, fields: tuple[Any, ...], allocation: Allocation | None) -> Future[bool]:
         """Become the actor of another trial of the same class, through its `reset_config`.
 
         Args:
-            info: The other trial.
+            fields: The other trial's `TrialInfo.for_reset`.
             allocation: Its resources; None if they are those of the trial before.
 
         Returns:
             Whether the class allows it.
         """
+        info = self._session.info.reset(fields)
         self._enter(info, allocation or self._session.allocation)
         return self._on_user_thread(lambda: self._reset(info))
 
