@@ -32,7 +32,7 @@ from script_server import ForkedScript, ScriptServer
 
 ROOT = Path(__file__).resolve().parent.parent
 MANUAL = ROOT / "minitune" / "docs"
-_NOT_OF_A_HOME = ("MINITUNE_", "GITHUB_")
+_NOT_OF_A_HOME = ("MINITUNE_", "GITHUB_", "PYTEST_XDIST_")
 HOME_SHOWN = "/home/me"
 """The home directory that the pages show."""
 

@@ -7,7 +7,6 @@ import errno
 import gc
 import os
 import pickle
-import socket
 import stat
 import sys
 import zlib
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import Injured, SavedCounter, fit
+from kit import Injured, SavedCounter, fit, make_socket
 
 from minitune import Callback, Trial, report
 from minitune.checkpoint import (
@@ -189,8 +188,7 @@ def special_file(kind: str, path: Path) -> None:
     if kind == "a FIFO":
         os.mkfifo(path)
     elif kind == "a socket":
-        with socket.socket(socket.AF_UNIX) as server:
-            server.bind(os.path.relpath(path))  # the whole path may be too long
+        make_socket(path)
     else:
         try:
             os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 5))  # /dev/zero, which has no end
