@@ -93,8 +93,8 @@ def machine_resources(
     custom = _read_resources_variable(environ)
     if resources is not None:
         custom.update(_check_custom(resources, "resources"))
-    cpus = _given(num_cpus, "num_cpus", environ, "MINITUNE_NUM_CPUS")
-    gpus = _given(num_gpus, "num_gpus", environ, "MINITUNE_NUM_GPUS")
+    cpus = _given(num_cpus, "num_cpus", environ)
+    gpus = _given(num_gpus, "num_gpus", environ)
     shares, share = _shares(environ)
     cpu_limit = usable_cpus(host) if cpus is None else 0
     totals: dict[str, float] = {CPU: max(1, cpu_limit // shares) if cpus is None else cpus}
@@ -117,14 +117,14 @@ def machine_resources(
 
 
 # -- numbers from the user ---------------------------------------------------------------------------------------------
-def _given(argument: float | None, name: str, environ: Mapping[str, str], variable: str) -> float | None:
-    """The checked value of the argument, else of the variable; None if there is neither."""
+def _given(argument: float | None, name: str, environ: Mapping[str, str]) -> float | None:
+    """The checked value of the argument, else of the setting of this name; None if there is neither."""
     value: Any = argument
     if argument is None:
-        text = environ.get(variable, "").strip()
+        text = setting(name.upper(), environ)
         if not text:
             return None
-        name = variable
+        name = f"MINITUNE_{name.upper()}"
         try:
             value = json.loads(text)
         except ValueError:
@@ -144,7 +144,7 @@ def _check_number(value: Any, name: str) -> float:
 
 
 def _read_resources_variable(environ: Mapping[str, str]) -> dict[str, float]:
-    text = environ.get("MINITUNE_RESOURCES", "").strip()
+    text = setting("RESOURCES", environ)
     if not text:
         return {}
     try:
