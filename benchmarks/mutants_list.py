@@ -705,8 +705,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/execution/launcher.py",
-        'f"{seed}/trial/{number}"',
-        'f"{seed}/trial/{number // 2}"',
+        'f"trial/{trial.number}"',
+        'f"trial/{trial.number // 2}"',
         "tests/runs/test_seeds_on_record.py::test_each_trial_has_a_seed_of_its_own",
     ),
     (

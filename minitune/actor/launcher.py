@@ -149,19 +149,23 @@ def interpreter_command(module: str, *args: int | str | list[str]) -> list[str]:
 
     The interpreter gets the driver's flags. It removes the working directory from its path before it imports anything,
     and loads our package from its known location. So it cannot import a file such as `signal.py` of the working
-    directory by mistake.
+    directory by mistake. Until its modules are loaded, it does not look for garbage, since they all stay.
     """
     package = __name__.partition(".")[0]
     root = os.path.dirname(os.path.abspath(sys.modules[package].__file__ or ""))
     code = (
-        "import sys\n"
+        "import gc, sys\n"
+        "gc.disable()\n"
         "if sys.path[:1] == ['']: del sys.path[0]\n"
         "import importlib.util as util\n"
         f"spec = util.spec_from_file_location({package!r}, {os.path.join(root, '__init__.py')!r},\n"
         f"    submodule_search_locations=[{root!r}])\n"
         f"package = sys.modules[{package!r}] = util.module_from_spec(spec)\n"
         "spec.loader.exec_module(package)\n"
-        "del util, spec, package\n"
+        f"__import__({module!r})\n"
+        "gc.freeze()\n"
+        "gc.enable()\n"
+        "del gc, util, spec, package\n"
         f"__import__({module!r}, fromlist=['main']).main({', '.join(map(repr, args))})\n"
     )
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does

@@ -177,9 +177,11 @@ class Zygote:
         """Take over the driver's path, which may be the only one with cloudpickle, and import what all workers need."""
         self._keep_descendants = keep_descendants == "keep"
         sys.path[:] = path
+        gc.disable()
         for module in ("cloudpickle", *needed.split()):
             importlib.import_module(module)
         gc.freeze()
+        gc.enable()
 
     def _tell(self, fields: list[str], descriptors: Sequence[int] = ()) -> None:
         """Send a packet to the driver, now or later. Waiting for the driver would hide its death."""

@@ -6,6 +6,7 @@ A driver starts its first zygote before it imports most of minitune, so this mod
 from __future__ import annotations
 
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -109,9 +110,10 @@ class ZygoteProcess:
             return
         self.dismiss()
         self.end.close()
-        try:
-            self.popen.wait(CLOSE_S + 1.0)
-        except subprocess.TimeoutExpired:
+        # `popen.wait` with a limit would look only every few milliseconds.
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        if not poll.poll((CLOSE_S + 1.0) * 1000):
             self.popen.kill()
-            self.popen.wait()
+        self.popen.wait()
         os.close(self.pidfd)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import logging
 import math
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from minitune.record.recorder import Recorder
 from minitune.registry import get_env_creator, has_env_creator
 from minitune.resources import CPU, Resources
 from minitune.search.search_algorithm import SearchGenerator
+from minitune.space.domains import component_seed
 from minitune.trainable.trial_actor import make_trial_actor
 
 logger = logging.getLogger("minitune")
@@ -152,7 +152,7 @@ class Launcher:
             self._state.supply = ENDED if self._hooks.search_alg.is_finished() else WAITING
             return False
         self._state.supply = OPEN
-        trial.seed = trial_seed(self._settings.seed, trial.number)
+        trial.seed = component_seed(self._settings.seed, f"trial/{trial.number}")
         self._recorder.trial_added(trial)
         self._state.add(trial)
         self._hooks.added(trial)
@@ -297,8 +297,3 @@ def _why_not_sent(trial: Trial, error: TypeError) -> str:
     except TypeError as named:
         return str(named)
     return f"trial {trial.name} cannot be sent to a worker: {error}"
-
-
-def trial_seed(seed: int, number: int) -> int:
-    """The seed of trial `number`: a function of the run's base seed alone, between 0 and 2**32 - 1."""
-    return int.from_bytes(hashlib.sha256(f"{seed}/trial/{number}".encode()).digest()[:4], "big")
