@@ -20,9 +20,8 @@ import weakref
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from minitune.base import files
 from minitune.base.checks import shown
@@ -271,8 +270,7 @@ def read_dict(directory: str) -> dict[str, Any] | None:
     return state
 
 
-@dataclass(frozen=True)
-class CheckpointRecord:
+class CheckpointRecord(NamedTuple):
     """One committed checkpoint of a trial, as the journal records it.
 
     Attributes:

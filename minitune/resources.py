@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 from minitune._alias import submodules
 from minitune.base.checks import shown
@@ -167,8 +167,7 @@ def _check_amount(name: str, amount: Any) -> float:
     return int(amount) if isinstance(amount, Integral) else plain
 
 
-@dataclass(frozen=True)
-class GpuShare:
+class GpuShare(NamedTuple):
     """A device, or a fraction of one, that a bundle holds.
 
     Attributes:
@@ -180,8 +179,7 @@ class GpuShare:
     fraction: float
 
 
-@dataclass(frozen=True)
-class BundleAllocation:
+class BundleAllocation(NamedTuple):
     """The resources that one bundle of a trial has.
 
     Attributes:
@@ -192,7 +190,7 @@ class BundleAllocation:
 
     resources: Mapping[str, float]
     gpus: tuple[GpuShare, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = {}
 
     @property
     def cpus(self) -> float:

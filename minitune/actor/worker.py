@@ -34,10 +34,9 @@ import time
 import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass
 from functools import partial
 from types import FrameType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from minitune.actor import process_tree
 from minitune.actor.channel import (
@@ -89,8 +88,7 @@ _ATTEMPTS = 3
 
 
 # -- the start ---------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Seat:
+class Seat(NamedTuple):
     """The descriptors and marks of a new worker.
 
     Attributes:

@@ -26,7 +26,6 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO, NamedTuple, TypeVar
 
@@ -547,8 +546,7 @@ def search_path() -> list[str]:
     return [os.path.join(here, entry) if entry else here for entry in sys.path if isinstance(entry, str)]
 
 
-@dataclass(frozen=True)
-class StorageContext:
+class StorageContext(NamedTuple):
     """The directories of a run and of one of its trials.
 
     Attributes:

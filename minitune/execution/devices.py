@@ -18,7 +18,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from minitune.resources import CPU, GPU, MEMORY
 from minitune.settings import setting
@@ -46,8 +46,7 @@ class Host:
     dev: str | os.PathLike[str] = "/dev"
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(NamedTuple):
     """The resources that trials may use.
 
     Attributes:

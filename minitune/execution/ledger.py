@@ -16,6 +16,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from minitune.error import TuneError
 from minitune.resources import CPU, GPU, Allocation, BundleAllocation, GpuShare, Resources
@@ -275,8 +276,7 @@ class _Demand:
     threads: str | None = None
 
 
-@dataclass(frozen=True)
-class _Holding:
+class _Holding(NamedTuple):
     demand: _Demand
     placement: Placement
 

@@ -11,7 +11,7 @@ import math
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minitune.checkpoint import CheckpointRecord
@@ -34,8 +34,7 @@ GRACE_S = 10.0
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class TrialSettings:
+class TrialSettings(NamedTuple):
     """The settings of all trials of one experiment.
 
     Attributes:
@@ -45,12 +44,11 @@ class TrialSettings:
     """
 
     trainable: Shared
-    checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
+    checkpoints: CheckpointConfig = CheckpointConfig()
     saves: bool = False
 
 
-@dataclass(frozen=True)
-class RunSettings:
+class RunSettings(NamedTuple):
     """The settings of a run that the controller needs.
 
     Attributes:
@@ -77,7 +75,7 @@ class RunSettings:
     experiments: Sequence[TrialSettings] = ()
     metric: Metric = None
     seed: int = 0
-    failure: FailureConfig = field(default_factory=FailureConfig)
+    failure: FailureConfig = FailureConfig()
     max_concurrent_trials: int | None = None
     max_ahead: int | None = None
     reuse_actors: bool = False

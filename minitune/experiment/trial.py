@@ -78,8 +78,7 @@ Metric = str | list[str] | None
 """The name of a metric, or a list of names for several objectives; None if it is unknown."""
 
 
-@dataclass(frozen=True)
-class KeptCheckpoint:
+class KeptCheckpoint(NamedTuple):
     """A committed checkpoint together with the state of its trial at that time.
 
     Attributes:
@@ -746,8 +745,7 @@ def check_several(metric: Sequence[Any], mode: Any) -> None:
         raise ValueError(f"mode must have 'min' or 'max' for each of the objectives {list(metric)}, but got {mode!r}")
 
 
-@dataclass(frozen=True)
-class Goal:
+class Goal(NamedTuple):
     """The objectives of a run.
 
     Attributes:
@@ -759,7 +757,7 @@ class Goal:
 
     metric: str | None = None
     mode: str | None = None
-    objectives: Mapping[str, str] = field(default_factory=dict)
+    objectives: Mapping[str, str] = {}
 
     @classmethod
     def of(cls, metric: Metric, mode: Metric) -> Goal:

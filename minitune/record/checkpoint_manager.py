@@ -26,7 +26,6 @@ import os
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from minitune.base import files
@@ -54,12 +53,11 @@ class Surplus(NamedTuple):
     record: CheckpointRecord
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """A checkpoint that exists.
+class _Entry(NamedTuple):
+    """A checkpoint that exists. Entries are ordered by `age`.
 
     Attributes:
-        age: Its place in the order of commits, over all trials. A smaller number is older.
+        age: Its unique place in the order of commits, over all trials. A smaller number is older.
         trial: The trial that it belongs to.
         kept: The checkpoint with its metrics.
     """
@@ -71,9 +69,6 @@ class _Entry:
     @property
     def key(self) -> _Key:
         return self.trial.trial_id, self.kept.record.number
-
-    def __lt__(self, other: _Entry) -> bool:
-        return self.age < other.age
 
 
 class CheckpointManager:

@@ -13,9 +13,9 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Container
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 from minitune import clock
 from minitune.base import files
@@ -39,8 +39,7 @@ _CHECKPOINT_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"\d{6,}-\d+")
 _CHECKPOINT = re.compile(r"checkpoint_(\d{6,})")
 
 
-@dataclass(frozen=True)
-class RunDirectory:
+class RunDirectory(NamedTuple):
     """The paths of the files of a run.
 
     Attributes:

@@ -15,8 +15,8 @@ import pickle
 import sys
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
 
 from minitune.base.files import BLOB_MODE, atomic_write, new_file, remove_file, search_path
 from minitune.base.pickling import dumps_for_later, load, loads_referring, require_picklable
@@ -56,8 +56,7 @@ _wanted: Callable[[Any], bool] | None = None
 # -- tuner.pkl ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class RecordedTuner:
+class RecordedTuner(NamedTuple):
     """The content of `tuner.pkl`.
 
     Attributes:
@@ -79,8 +78,7 @@ class RecordedTuner:
     objects: ObjectStore | None = None
 
 
-@dataclass(frozen=True)
-class TunerContent:
+class TunerContent(NamedTuple):
     """The content of a `tuner.pkl`: pickles by name. They refer to large values by their indices in `large`."""
 
     parts: dict[str, bytes]

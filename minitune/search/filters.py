@@ -14,9 +14,8 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from minitune.base.checks import is_real, require, shown
 from minitune.error import ConstraintError
@@ -64,8 +63,7 @@ class Verdict(Enum):
     VIOLATES = "violates"
 
 
-@dataclass(frozen=True)
-class Rules:
+class Rules(NamedTuple):
     """The user's rules for configurations.
 
     Attributes:

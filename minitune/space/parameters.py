@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn, TypeGuard
 
@@ -51,8 +50,7 @@ _SDS = 8.0
 
 
 # -- parameters --------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(NamedTuple):
     """One searched value.
 
     Attributes:
@@ -126,8 +124,7 @@ def is_searchable(domain: Domain) -> TypeGuard[Searchable]:
     return has_bounds or isinstance(sampler, Normal)
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     """The root of a space or of a category."""
 
     path: Path = ()
