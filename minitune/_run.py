@@ -215,10 +215,10 @@ def run(
     )
     choice = parse_resume(resume, resume_config)
     with plan.start_ahead():
-        outcome = _driver(plan, choice, resume is True).run()
-    from minitune.analysis.experiment_analysis import ExperimentAnalysis
-    from minitune.output.summary import log_failures, tell_run_ended
+        from minitune.analysis.experiment_analysis import ExperimentAnalysis
+        from minitune.output.summary import log_failures, tell_run_ended  # here: the process for workers starts
 
+        outcome = _driver(plan, choice, resume is True).run()
     analysis = ExperimentAnalysis(outcome.run.path, trials=outcome.trials, default_metric=metric, default_mode=mode)
     tell_run_ended(analysis, outcome.took_s, outcome.interrupted)
     outcome.raise_failure()

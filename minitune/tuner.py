@@ -97,10 +97,10 @@ class Tuner:
         require_flag("raise_on_failed_trial", raise_on_failed_trial)
         self._plan.raises = is_on("RAISE") if raise_on_failed_trial is None else bool(raise_on_failed_trial)
         with self._plan.start_ahead():
+            from minitune.output.summary import log_failures, tell_run_ended  # here: the process for workers starts
+
             outcome = self._driver().run()
         self._resumption = None
-        from minitune.output.summary import log_failures, tell_run_ended
-
         self._grid = self._make_grid(outcome)
         tell_run_ended(self._grid._analysis, outcome.took_s, outcome.interrupted)
         outcome.raise_failure()

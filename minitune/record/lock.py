@@ -17,7 +17,7 @@ import json
 import logging
 import math
 import os
-import platform
+import socket
 import stat
 import sys
 import threading
@@ -65,11 +65,11 @@ class Holder(NamedTuple):
     @classmethod
     def here(cls) -> Holder:
         """The present process, as a holder from now on."""
-        return cls(os.getpid(), _start_time(os.getpid()) or math.nan, platform.node(), time.time())
+        return cls(os.getpid(), _start_time(os.getpid()) or math.nan, socket.gethostname(), time.time())
 
     def is_alive(self) -> bool:
         """Whether the process still runs. True for a process of another machine, since that cannot be checked."""
-        if self.host != platform.node():
+        if self.host != socket.gethostname():
             return True
         started = _start_time(self.pid)
         # Start times are computed from the time of day, which may have been set since. NaN (unknown) counts as equal.
