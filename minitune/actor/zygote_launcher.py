@@ -79,15 +79,6 @@ class _Worker:
     pid: int = 0
     pidfd: int = -1
 
-    @property
-    def is_dead(self) -> bool:
-        """Whether it was forked and has died, reported or not."""
-        if self.pidfd < 0:
-            return self.pid != 0
-        poll = select.poll()
-        poll.register(self.pidfd, select.POLLIN)
-        return bool(poll.poll(0))
-
 
 class ZygoteLauncher(Launcher):
     """A `Launcher` with zygotes.
@@ -357,7 +348,7 @@ class ZygoteLauncher(Launcher):
         spare, ours = self._spare, self._spare_ends
         if spare is None or spare.zygote is not self._ready_zygote(preload):
             return None
-        if spare.is_dead:
+        if _is_left(ours[0]):
             self._drop_spare()
             return None
         self._spare, self._spare_ends = None, ()
@@ -558,6 +549,13 @@ class _Unused(Listener):
     def on_dead(self) -> None:
         """See `Listener.on_dead`."""
         self._drop()
+
+
+def _is_left(end: socket.socket) -> bool:
+    """Whether the process at the other end is dead. The kernel shows that before the zygote reports it, or the fork."""
+    poll = select.poll()
+    poll.register(end, 0)  # the end of the other side is shown without being asked for
+    return bool(poll.poll(0))
 
 
 def _kill_by_descriptor(pidfd: int) -> None:

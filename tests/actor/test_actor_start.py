@@ -31,6 +31,9 @@ from minitune.actor.launcher import START_METHOD_VARIABLE
 from minitune.actor.launcher import start_method as chosen_start_method
 from minitune.actor.messages import Exited, Started
 
+if sys.platform == "linux":
+    from minitune.actor.zygote_launcher import ZygoteLauncher
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote needs Linux")
 
 
@@ -79,6 +82,32 @@ def test_a_dead_spare_worker_is_not_used(zygote: Driver) -> None:
     wait_until(lambda: zygote.group.wait(0) == [] and len(spares_of(zygote)) == 1, "there is a spare worker")
     [spare] = spares_of(zygote)
     zygote.stop("b")  # its end comes after the zygote's word that it has forked the spare
+    os.kill(spare, signal.SIGKILL)
+    wait_until(lambda: is_gone(spare), "it is dead")
+    assert zygote.start("c") != spare
+    assert zygote.call("c", "add", 2) == 2
+    assert zygote.stop("c").cause == "stopped"
+
+
+def test_a_spare_worker_that_died_before_its_fork_was_reported_is_not_used(
+    zygote: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unheard: list[int] = []
+    on_forked = ZygoteLauncher._on_forked
+
+    def do_not_hear_of_a_spare(self: ZygoteLauncher, worker: Any, pid: int, pidfd: int) -> None:
+        if worker is self._spare:
+            os.close(pidfd)
+            unheard.append(pid)
+        else:
+            on_forked(self, worker, pid, pidfd)
+
+    monkeypatch.setattr(ZygoteLauncher, "_on_forked", do_not_hear_of_a_spare)
+    zygote.start("a")
+    zygote.stop("a")
+    zygote.start("b")
+    wait_until(lambda: zygote.group.wait(0) == [] and unheard, "a spare worker was forked")
+    [spare] = unheard
     os.kill(spare, signal.SIGKILL)
     wait_until(lambda: is_gone(spare), "it is dead")
     assert zygote.start("c") != spare
