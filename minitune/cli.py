@@ -82,7 +82,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = ALIASES.get(name, name)
     if name not in COMMANDS:
         parser = build_parser()
-        parser.parse_args([name, *rest] if name else [])  # exits for --help, --version and unknown names
+        if name and not name.startswith("-"):
+            from minitune.base.checks import did_you_mean
+
+            parser.error(f"there is no command {name!r}{did_you_mean(name, COMMANDS)}; `minitune` lists them")
+        parser.parse_args([name, *rest] if name else [])  # exits for --help, --version and unknown options
         parser.print_help(sys.stderr)
         return 2
     commands = argparse.ArgumentParser(prog="minitune").add_subparsers()

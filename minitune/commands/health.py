@@ -34,6 +34,7 @@ import psutil
 from minitune._version import __version__
 from minitune.actor.launcher import start_method
 from minitune.base import json_text
+from minitune.base.checks import did_you_mean
 from minitune.commands import Commands, behind_dashes
 from minitune.commands.selecting import count_from
 from minitune.config import default_storage_path
@@ -45,6 +46,7 @@ from minitune.output.summary import Summary, Target, append_to, escaped
 from minitune.record.layout import RunDirectory
 from minitune.record.standing import state_of
 from minitune.record.story import find_runs, read_overview
+from minitune.result import AUTO_RESULT_KEYS
 from minitune.settings import SETTINGS, is_on, setting, variable_of
 
 _NEEDED = ("cloudpickle", "psutil")
@@ -407,10 +409,11 @@ def _missed(target: Target, records: list[dict[str, Any]]) -> str | None:
     """The reason why the best value of all runs misses the target; None if it does not."""
     found = [record["extremes"][target.metric] for record in records if target.metric in record["extremes"]]
     if not found:
-        known = ", ".join(sorted({name for record in records for name in record["extremes"]})[:20])
+        names = {name for record in records for name in record["extremes"]}
+        known = ", ".join(sorted(names, key=lambda name: (name in AUTO_RESULT_KEYS, name))[:20])
         return (
-            f"expected {target}, but no trial has reported a finite number as {target.metric!r}; trials have reported "
-            f"numbers for: {known or 'nothing'}"
+            f"expected {target}, but no trial has reported a finite number as {target.metric!r}"
+            f"{did_you_mean(target.metric, names)}; trials have reported numbers for: {known or 'nothing'}"
         )
     value = max(high for _, high in found) if target.mode == "max" else min(low for low, _ in found)
     return None if target.is_met(value) else f"expected {target}, got {value:.6g}"

@@ -18,6 +18,7 @@ import json
 from typing import Any
 
 from minitune.base import json_text
+from minitune.base.checks import did_you_mean
 from minitune.base.text import counted
 from minitune.commands import Commands
 from minitune.commands.selecting import (
@@ -108,16 +109,16 @@ def explain(options: argparse.Namespace) -> int:
     run, _ = read_standing(existing_run(options.run), known)
     for trial in run.trials if options.trial is None else [find_trial(run.trials, options.trial)]:
         decisions = known.by_trial.get(trial.trial_id, [])
+        nothing = f"nothing was decided{'' if trial.status in (TERMINATED, ERROR) else ' so far'}"
         if options.json:
             for one in decisions:
                 fields = {"iteration": one.iteration, "action": one.action, "reason": one.reason}
                 print(json.dumps({"trial": trial.trial_id, **fields, "facts": dict(one.facts)}, default=str))
         elif options.trial is None:
-            print(f"{trial.trial_id} {trial.shown_status} {decisions[-1] if decisions else 'nothing was decided'}")
+            print(f"{trial.trial_id} {trial.shown_status} {decisions[-1] if decisions else nothing}")
         else:
             print(f"{trial.trial_id} {trial.shown_status} {trial.experiment_tag}")
-            so_far = "" if trial.status in (TERMINATED, ERROR) else " so far"
-            for text in [*map(str, decisions)] or [f"nothing was decided{so_far}"]:
+            for text in [*map(str, decisions)] or [nothing]:
                 print(f"  {text}")
     return 0
 
@@ -131,8 +132,11 @@ def replay(options: argparse.Namespace) -> int:
         raise ValueError("the run does not say what was optimised; pass --metric and --mode")
     known = dict.fromkeys(name for curve in run.curves.values() for metrics, _ in curve for name in flatten(metrics))
     if metric not in known:
-        names = ", ".join(name for name in known if name not in AUTO_RESULT_KEYS)
-        raise ValueError(f"no result of {run.path} has the metric {metric!r}; reported were: {names}")
+        names = [name for name in known if name not in AUTO_RESULT_KEYS]
+        raise ValueError(
+            f"no result of {run.path} has the metric {metric!r}{did_you_mean(metric, names)}; reported were: "
+            f"{', '.join(names)}"
+        )
     options.workers = run.num_workers if options.workers is None else options.workers
     scheduler = _make_scheduler(options, run)
     fifo = _replayed(run, metric, mode, None, options)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import fit
+from kit import cut, fit
 
 from minitune import (
     ASHAScheduler,
@@ -160,6 +160,7 @@ def test_replay_refuses_what_it_cannot_do(tmp_path: Path, capsys: pytest.Capture
         ([path, "--scheduler", "fifo", "--max-t", "9"], "FIFOScheduler does not take max_t"),
         ([path, "--scheduler", "sooner"], "scheduler must be one of"),
         ([path, "--metric", "accuracy"], "reported were: loss"),
+        ([path, "--metric", "los"], "has the metric 'los' (did you mean 'loss'?)"),
         ([path, "--set", "brackets"], "NAME=VALUE"),
     ):
         status = cli.main(["replay", *arguments])
@@ -226,6 +227,16 @@ def test_an_end_of_the_trainable_s_own_is_no_stop(tmp_path: Path, capsys: pytest
     assert [[str(one) for one in result.decisions] for result in grid] == [[returned], [ended], [returned]]
     assert cli.main(["explain", grid.experiment_path]) == 0
     assert capsys.readouterr().out.splitlines()[0].endswith(f"TERMINATED {returned}")
+
+
+def test_of_a_trial_that_can_continue_nothing_was_decided_so_far(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut(train, {"x": 1}, results=2, how="SIGINT", storage_path=str(tmp_path), name="cut")
+    capsys.readouterr()
+    for arguments in ([], ["0"]):
+        assert cli.main(["explain", str(tmp_path / "cut"), *arguments]) == 0
+        assert "nothing was decided so far\n" in capsys.readouterr().out
 
 
 def test_failures_are_explained_too(tmp_path: Path) -> None:
