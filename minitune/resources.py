@@ -228,3 +228,8 @@ class Allocation:
 
 PlacementGroupFactory = Resources
 """Ray Tune's name for a resource request."""
+
+
+def amount_text(name: str, amount: float) -> str:
+    """An amount of a resource for an error text. Memory is a number of bytes, which is hard to read."""
+    return f"{amount / 2**30:.4g} GiB" if name == MEMORY else f"{amount:g}"

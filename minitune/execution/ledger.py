@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from minitune.error import TuneError
-from minitune.resources import CPU, GPU, Allocation, BundleAllocation, GpuShare, Resources
+from minitune.resources import CPU, GPU, Allocation, BundleAllocation, GpuShare, Resources, amount_text
 
 UNIT = 10_000
 """The ledger's resolution: one unit is 1/10,000 of a CPU, a GPU or a byte."""
@@ -502,11 +502,12 @@ class Ledger:
         totals = self.totals()
         required = request.required_resources
         lacks = [
-            f"{name}: {amount:g} requested, {totals.get(name, 0):g} in total{_meant(name, totals)}"
+            f"{name}: {amount_text(name, amount)} requested, {amount_text(name, totals.get(name, 0))} in total"
+            f"{_meant(name, totals)}"
             for name, amount in required.items()
             if amount > totals.get(name, 0)
         ]
-        shown = ", ".join(f"{name}: {amount:g}" for name, amount in totals.items())
+        shown = ", ".join(f"{name}: {amount_text(name, amount)}" for name, amount in totals.items())
         bundles = request.bundles[0] if len(request.bundles) == 1 else request.bundles
         return (
             f"the request {bundles} can never be met ({'; '.join(lacks) or 'its bundles do not fit on the GPUs'}); the "

@@ -27,7 +27,7 @@ from minitune.base.text import warn_once
 from minitune.error import TuneError
 from minitune.execution.ledger import Ledger
 from minitune.execution.trial_executor import ActorFactory, Event, Exited, Shared, TrialExecutor
-from minitune.resources import GPU, Resources
+from minitune.resources import GPU, Resources, amount_text
 
 _STEP = "train"
 """The method that takes one unit of logical time."""
@@ -237,4 +237,4 @@ class OrderedExecutor:
 
 
 def _text(amounts: Mapping[str, float]) -> str:
-    return "{" + ", ".join(f"{name}: {amount:g}" for name, amount in amounts.items()) + "}"
+    return "{" + ", ".join(f"{name}: {amount_text(name, amount)}" for name, amount in amounts.items()) + "}"
