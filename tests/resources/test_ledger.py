@@ -104,7 +104,10 @@ def test_names_hold_once_and_are_released_once() -> None:
         (Resources.of({"gpu": 3}), ["'GPU': 3", "GPU: 3 requested, 2 in total"]),
         (Resources.of({"tokens": 1}), ["(tokens: 1 requested, 0 in total)"]),
         (Resources.of({"cpus": 1}), ["(cpus: 1 requested, 0 in total; did you mean 'CPU'?)"]),
-        (Resources.of({"memory": 3 << 40}), ["(memory: 3072 GiB requested, 1.5 GiB in total)", "totals are {CPU: 4, memory: 1.5 GiB"]),
+        (
+            Resources.of({"memory": 3 << 40}),
+            ["(memory: 3072 GiB requested, 1.5 GiB in total)", "totals are {CPU: 4, memory: 1.5 GiB"],
+        ),
         (Resources([{"GPU": 0.6}] * 3), ["'GPU': 0.6", "do not fit on the GPUs", "GPU: 2"]),
         (Resources([{"CPU": 3}, {"CPU": 2}]), ["CPU: 5 requested, 4 in total"]),
     ],
