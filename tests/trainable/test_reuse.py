@@ -99,3 +99,40 @@ def test_a_worker_whose_trial_has_failed_is_not_handed_on(trainable: Any, ways: 
     first, second, third, fourth = (result.metrics["pid_now"] for result in grid)
     assert second == third, "the worker of a finished trial is handed on"
     assert len({first, second, fourth}) == 3, "one whose trial has failed is not"
+
+
+class Choosy(Trainable):
+    """Cannot be used again. It notes whether an object takes a step after it has said so."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.has_refused = False
+
+    def step(self) -> dict[str, Any]:
+        with open(Path(self.logdir, "steps"), "a") as steps:
+            steps.write(f"{self.has_refused}\n")
+        return {"metric": 1, "pid_now": os.getpid(), "done": True}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """There is nothing to save."""
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self.has_refused = True
+        if new_config["how"] == "raises":
+            raise ValueError("not again")
+        return False
+
+
+@IN_TURN
+def test_an_object_that_refuses_the_next_trial_takes_no_step_of_it() -> None:
+    """Its worker is parked by the save, and gets the first call of the next trial together with the reset."""
+    grid = fit(
+        Choosy,
+        {"how": grid_search(["", "refuses", "raises"])},
+        executor="local",
+        reuse_actors=True,
+        max_concurrent_trials=1,
+        checkpoint_frequency=1,
+    )
+    assert not grid.errors
+    assert [Path(result.path, "steps").read_text() for result in grid] == ["False\n"] * 3
+    assert len({result.metrics["pid_now"] for result in grid}) == 3
