@@ -167,7 +167,7 @@ def _trial_ids(plan: Plan, seed: int) -> TrialIds:
     prefix = plan.id_prefix
     if prefix is None and plan.tune_config.deterministic and not setting("TRIAL_ID_PREFIX"):
         prefix = f"{component_seed(seed, 'ids'):08x}"[:5]
-    return TrialIds() if prefix is None else TrialIds(prefix)
+    return TrialIds(prefix or "")
 
 
 def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:

@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import MemberDescriptorType, TracebackType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from minitune.settings import is_on
 
@@ -391,8 +391,7 @@ _Link = tuple[str, bytes]
 """The attribute of the previous exception that refers to this one (empty for the first), and the pickled exception."""
 
 
-@dataclass(frozen=True)
-class _Bare:
+class _Bare(NamedTuple):
     """An exception without its own `__reduce__` and `__init__`: many classes cannot be loaded from their own pickles.
 
     Attributes:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -203,8 +201,7 @@ class BundleAllocation(NamedTuple):
         return tuple(share.id for share in self.gpus)
 
 
-@dataclass(frozen=True)
-class Allocation:
+class Allocation(NamedTuple):
     """The resources that a trial has.
 
     Attributes:
@@ -214,9 +211,9 @@ class Allocation:
     """
 
     bundles: tuple[BundleAllocation, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = {}
 
-    @cached_property
+    @property
     def gpu_ids(self) -> tuple[str, ...]:
         """The ids of all devices of the trial, without duplicates."""
         found: dict[str, None] = {}

@@ -325,7 +325,6 @@ class Shared(Protocol):
         ...
 
 
-@dataclass(frozen=True)
 class SharedFile(Spot):
     """A small picklable handle to a value in a file.
 

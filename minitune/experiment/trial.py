@@ -13,7 +13,6 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from sys import intern
 from typing import Any, NamedTuple, TypeVar
 
@@ -592,17 +591,20 @@ class TrialInfo(NamedTuple):
 _RESOURCES = TrialInfo._fields.index("resources")
 
 
-@dataclass
 class TrialIds:
     """The ids of a run's trials, `<prefix>_%05d`: one scheme for all search algorithms and experiments.
 
-    Attributes:
+    Args:
         prefix: The beginning of every id: by default `MINITUNE_TRIAL_ID_PREFIX`, or else five random hex digits.
+
+    Attributes:
+        prefix: The beginning of every id.
         count: Number of the next trial.
     """
 
-    prefix: str = field(default_factory=lambda: setting("TRIAL_ID_PREFIX") or os.urandom(3).hex()[:5])
-    count: int = 0
+    def __init__(self, prefix: str = ""):
+        self.prefix = prefix or setting("TRIAL_ID_PREFIX") or os.urandom(3).hex()[:5]
+        self.count = 0
 
 
 class TrialMaker:
@@ -685,8 +687,7 @@ def check_mode(mode: str) -> None:
         raise ValueError(f"mode must be 'min' or 'max', but got {mode!r}")
 
 
-@dataclass(frozen=True)
-class EarlierRun:
+class EarlierRun(NamedTuple):
     """The trials of a run from which another run can learn. It is plain data, independent of the run's directory.
 
     Attributes:
