@@ -347,7 +347,7 @@ class ExperimentAnalysis:
         best = best_of(((value, kept) for value, kept in scored if is_number(value)), mode)
         if best is None:
             names = sorted({name for kept in trial.checkpoints for name in flatten(kept.metrics)})
-            known = f"; their metrics are {', '.join(names)}" if names else ""
+            known = f"; its checkpoints have {', '.join(names)}" if names else ""
             logger.error("trial %s has no checkpoint with a value of %r%s", trial, metric, known)
             return None
         return Checkpoint(os.path.join(trial.local_path, best.record.directory))

@@ -70,7 +70,7 @@ def test_paths_as_users_write_them(grid: ResultGrid, monkeypatch: pytest.MonkeyP
     assert len(ExperimentAnalysis(written).trials) == 3
 
 
-def test_checkpoints_of_a_trial(grid: ResultGrid) -> None:
+def test_checkpoints_of_a_trial(grid: ResultGrid, caplog: pytest.LogCaptureFixture) -> None:
     analysis = ExperimentAnalysis(grid.experiment_path)
     first, second, _ = analysis.trials
 
@@ -81,6 +81,8 @@ def test_checkpoints_of_a_trial(grid: ResultGrid) -> None:
     assert step(analysis.get_best_checkpoint(second, "loss", "max")) == "1"  # the last one's is NaN
     assert step(analysis.get_best_checkpoint(first, mode="min")) == "0"
     assert analysis.get_best_checkpoint(first, "nothing", "min") is None
+    assert "has no checkpoint with a value of 'nothing'; its checkpoints have " in caplog.text
+    assert "eval/step" in caplog.text
     assert step(analysis.get_last_checkpoint(first)) == "2"
     assert step(analysis.get_last_checkpoint()) == "2"
     assert step(analysis.get_last_checkpoint(metric="eval/step", mode="min")) == "1"
