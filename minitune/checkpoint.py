@@ -310,13 +310,19 @@ def temporary_directory(trial_directory: str | os.PathLike[str], number: int, at
     """
     path = os.path.join(trial_directory, f"{TEMPORARY_PREFIX}{number:06d}-{attempt}")
     within = os.path.dirname(trial_directory)
+    try:
+        _make_new(path, within)
+    except FileExistsError:
+        files.remove_tree(path, within)
+        _make_new(path, within)
+    return path
+
+
+def _make_new(path: str, within: str) -> None:
     with files.entry_of(path, within) as entry:
         files.refuse_link(entry, path)
-    files.remove_tree(path, within)
-    with files.entry_of(path, within) as entry:
         # without its parents: if someone has removed the trial's directory, do not create it again
         os.mkdir(entry.name, dir_fd=entry.directory)
-    return path
 
 
 def commit_copy(
@@ -501,7 +507,7 @@ def _link_entry(name: str, to: str) -> _Entry:
 
 def _read_entry(reader: io.FileIO, name: str, chunk: bytearray, writer: io.FileIO | None = None) -> _Entry:
     """Read a file in chunks and return its entry. Copy it if there is a `writer`. Holes are skipped."""
-    size = crc = 0
+    size = crc = filled = 0
     with memoryview(chunk) as whole:
         for begin, end in _data(reader.fileno()):
             crc, size = _crc_after_zeros(crc, begin - size), begin
@@ -514,8 +520,9 @@ def _read_entry(reader: io.FileIO, name: str, chunk: bytearray, writer: io.FileI
                 written = 0
                 while writer is not None and written < count:
                     written += writer.write(whole[written:count])
-    if writer is not None:
-        writer.truncate(size)  # the file may end in a hole
+                filled = size
+    if writer is not None and filled < size:
+        writer.truncate(size)  # it ends in a hole
     return name, size, crc
 
 
