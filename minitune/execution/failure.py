@@ -174,12 +174,9 @@ class Setbacks:
         self.lives()
         return True
 
-    def ended_otherwise(self, trial_id: str) -> None:
-        """An attempt of a trial has ended in any other way."""
+    def left(self, trial_id: str) -> None:
+        """An attempt of a trial has ended in any other way. There may be room for another worker at once."""
         self._losses.pop(trial_id, None)
-
-    def left(self) -> None:
-        """A worker has left, so there may be room for another one at once."""
         self._not_before_s = -math.inf
         self._num_in_vain = min(self._num_in_vain, _IN_VAIN - 1)
 

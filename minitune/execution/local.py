@@ -245,8 +245,12 @@ class ProcessExecutor:
             return None
         parks = keep and actor.reuse_key is not None and sum(map(len, self._parked.values())) < self._parked_limit
         exited = actor.process.stop(grace_s, parks, dump)
-        if exited is not None:
-            self._park(actor_id)
+        if exited is None:
+            return None
+        self._park(actor_id)
+        if self._told:  # such as its Started: the caller still waits for an event, so the end is one, too
+            self._told.append(exited)
+            return None
         return exited
 
     def wait(self, timeout_s: float | None) -> list[Event]:
@@ -396,7 +400,8 @@ class ProcessExecutor:
     def _complete(self, event: Event | NotReset) -> Event | None:
         """Handle an event of a process. Returns the event for the caller, or None."""
         if isinstance(event, Exited) and event.kind == "parked":
-            self._park(event.actor_id)
+            if event.actor_id in self._actors:  # otherwise `stop` has parked it
+                self._park(event.actor_id)
             return event
         actor = self._actors.get(event.actor_id)
         if actor is None:  # a process without an actor has ended

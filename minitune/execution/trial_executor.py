@@ -117,7 +117,8 @@ class TrialExecutor(Protocol):
             dump: If possible, first write the stacks of its threads, at the end of `Exited.last_lines`.
 
         Returns:
-            `Exited` if the actor has exited already, and its resources are free. Then no event follows.
+            `Exited` if the actor has exited already, its resources are free, and the caller has taken all events. Then
+            no event follows.
         """
         ...
 

@@ -541,8 +541,7 @@ class TuneController:
         trial_id, _, _ = event.actor_id.rpartition("#")
         self._state.may_start = True
         if event.counts and self._setbacks.are_there:
-            self._setbacks.left()
-            self._setbacks.ended_otherwise(trial_id)
+            self._setbacks.left(trial_id)
         if live is not None:
             trial = live.trial
             self._state.live.pop(event.actor_id)

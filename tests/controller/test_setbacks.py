@@ -28,7 +28,7 @@ def test_pauses_grow_with_losses_in_a_row_and_begin_anew_with_a_start():
 def test_a_worker_that_leaves_makes_room_at_once():
     setbacks = Setbacks()
     setbacks.lost("no processes", 5.0)
-    setbacks.left()
+    setbacks.left("a")
     assert setbacks.pause_s(5.0) == 0
 
 
@@ -69,7 +69,7 @@ def test_the_third_loss_in_a_row_is_held_against_a_trial():
             assert setbacks.carrier_died("a") is (number == 2)
             assert not setbacks.carrier_died(f"other {attempts} {number}")
             setbacks.lives()
-        setbacks.ended_otherwise("a")
+        setbacks.left("a")
 
 
 def test_losses_of_several_trials_in_vain_are_held_against_the_system_for_a_while():

@@ -6,13 +6,14 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import fit, report_state
+from kit import PRELUDE, fit, report_state
 
 from minitune import get_context, grid_search, report
 
@@ -122,3 +123,74 @@ def test_what_a_function_leaves_behind_ends_before_the_next_trial() -> None:
     pids = [result.metrics["pid"] for result in fit(leaves_something, space, executor="local", reuse_actors=True)]
     assert pids[0] == pids[1]
     assert len(set(pids)) == 3
+
+
+@pytest.mark.parametrize("verb", ["stop_trial", "pause_trial"])
+def test_a_trial_that_must_end_before_it_begins_leaves_its_worker_to_the_next_one(verb: str, script: Any) -> None:
+    """Its worker is there at once. The run waits for no other event, because no other trial has a worker."""
+    stdout = script.run(
+        PRELUDE
+        + f"""
+    from minitune.schedulers import FIFOScheduler
+
+    class Hasty(FIFOScheduler):
+        met = None
+
+        def on_trial_add(self, controller, trial):
+            for other in controller.get_live_trials():
+                if other.phase.name == "STARTING" and other.number > 0 and not self.met:
+                    self.met = other
+                    controller.{verb}(other)
+
+    def trainable(config):
+        return {{"y": 1}}
+
+    hasty = Hasty()
+    results = fit(trainable, range(6), scheduler=hasty, reuse_actors=True)
+    print([result.metrics.get("y") for result in results], hasty.met.number)
+    """,
+        MINITUNE_MAX_PENDING_TRIALS="2",
+    )
+    ends, _, met = stdout.strip().rpartition(" ")
+    assert ends == str([None if verb == "stop_trial" and n == int(met) else 1 for n in range(6)])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a worker's parent is the driver itself")
+def test_a_trial_that_pauses_well_has_not_lost_its_worker_again_and_again(script: Any) -> None:
+    """Three losses in a row are held against a trial. Its worker is parked by the save, without an event."""
+    stdout = script.run(
+        PRELUDE
+        + """
+    from minitune import Trainable
+    from minitune.schedulers import FIFOScheduler
+
+    class Pausing(FIFOScheduler):
+        def on_trial_result(self, controller, trial, result):
+            return self.PAUSE if result["attempt"] == 2 else self.CONTINUE
+
+    class Killing(Trainable):
+        def setup(self, config):
+            pass
+
+        def step(self):
+            attempt = get_context().get_attempt()
+            if attempt in (1, 3, 4):
+                os.kill(os.getppid(), signal.SIGKILL)
+                time.sleep(600)
+            return {"attempt": attempt, "done": attempt > 2}
+
+        def save_checkpoint(self, directory):
+            open(os.path.join(directory, "i"), "w").close()
+
+        def load_checkpoint(self, directory):
+            pass
+
+        def reset_config(self, config):
+            return True
+
+    [result] = fit(Killing, scheduler=Pausing(), reuse_actors=True)
+    print(result.metrics["attempt"], result.error)
+    """,
+        MINITUNE_START_METHOD="zygote",
+    )
+    assert stdout == "5 None\n"
