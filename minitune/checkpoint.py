@@ -20,8 +20,9 @@ import weakref
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from minitune.base import files
 from minitune.base.checks import shown
@@ -270,7 +271,8 @@ def read_dict(directory: str) -> dict[str, Any] | None:
     return state
 
 
-class CheckpointRecord(NamedTuple):
+@dataclass(frozen=True)  # no named tuple: users have it in pickles of a `ResultGrid`
+class CheckpointRecord:
     """One committed checkpoint of a trial, as the journal records it.
 
     Attributes:

@@ -13,6 +13,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from sys import intern
 from typing import Any, NamedTuple, TypeVar
 
@@ -77,7 +78,8 @@ Metric = str | list[str] | None
 """The name of a metric, or a list of names for several objectives; None if it is unknown."""
 
 
-class KeptCheckpoint(NamedTuple):
+@dataclass(frozen=True)  # no named tuple: users have it in pickles of a `ResultGrid`
+class KeptCheckpoint:
     """A committed checkpoint together with the state of its trial at that time.
 
     Attributes:
@@ -687,7 +689,8 @@ def check_mode(mode: str) -> None:
         raise ValueError(f"mode must be 'min' or 'max', but got {mode!r}")
 
 
-class EarlierRun(NamedTuple):
+@dataclass(frozen=True)  # no named tuple: interrupted runs have it in their pickles
+class EarlierRun:
     """The trials of a run from which another run can learn. It is plain data, independent of the run's directory.
 
     Attributes:
@@ -746,7 +749,8 @@ def check_several(metric: Sequence[Any], mode: Any) -> None:
         raise ValueError(f"mode must have 'min' or 'max' for each of the objectives {list(metric)}, but got {mode!r}")
 
 
-class Goal(NamedTuple):
+@dataclass(frozen=True)  # no named tuple: users have it in pickles of a `ResultGrid`
+class Goal:
     """The objectives of a run.
 
     Attributes:
@@ -758,7 +762,7 @@ class Goal(NamedTuple):
 
     metric: str | None = None
     mode: str | None = None
-    objectives: Mapping[str, str] = {}
+    objectives: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, metric: Metric, mode: Metric) -> Goal:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from minitune import (
     report,
     with_resources,
 )
+from minitune.checkpoint import CheckpointRecord
+from minitune.experiment.trial import EarlierRun, Goal, KeptCheckpoint
 
 
 def test_a_grid_is_a_sequence_in_order_of_submission(grid: ResultGrid) -> None:
@@ -382,3 +385,29 @@ def test_the_directory_of_a_trial_alone_tells_its_configuration(tmp_path: Path) 
     shutil.copytree(result.path, tmp_path / "alone")
     (tmp_path / "alone" / "result.json").unlink()
     assert Result.from_path(tmp_path / "alone").config == {"x": 1}
+
+
+class Pickled:
+    """Is loaded as an object with these attributes, as the versions so far have pickled them."""
+
+    def __init__(self, kind: type, **attributes: Any):
+        self.kind, self.attributes = kind, attributes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return object.__new__, (self.kind,), self.attributes
+
+
+def test_grids_and_interrupted_runs_of_earlier_versions_can_be_loaded() -> None:
+    record = CheckpointRecord(1, 2, 3, 4)
+    older = [
+        Pickled(CheckpointRecord, number=1, file_count=2, total_bytes=3, listing_crc=4),
+        Pickled(KeptCheckpoint, record=record, report_number=1, metrics={"loss": 1}, analysis=None),
+        Pickled(Goal, metric="loss", mode="min", objectives={}),
+        Pickled(EarlierRun, path="run", tried=[({"x": 1}, {"loss": 1.0})]),
+    ]
+    assert pickle.loads(pickle.dumps(older)) == [
+        record,
+        KeptCheckpoint(record, 1, {"loss": 1}, None),  # type: ignore[arg-type]  # the trial's statistics
+        Goal("loss", "min"),
+        EarlierRun("run", [({"x": 1}, {"loss": 1.0})]),
+    ]
