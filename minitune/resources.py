@@ -229,4 +229,6 @@ PlacementGroupFactory = Resources
 
 def amount_text(name: str, amount: float) -> str:
     """An amount of a resource for an error text. Memory is a number of bytes, which is hard to read."""
-    return f"{amount / 2**30:.4g} GiB" if name == MEMORY else f"{amount:g}"
+    if name != MEMORY:
+        return f"{amount:g}"
+    return f"{amount / 2**30:.7g} GiB" if amount >= 2**20 else f"{amount:g} bytes"

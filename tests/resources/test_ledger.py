@@ -108,6 +108,7 @@ def test_names_hold_once_and_are_released_once() -> None:
             Resources.of({"memory": 3 << 40}),
             ["(memory: 3072 GiB requested, 1.5 GiB in total)", "totals are {CPU: 4, memory: 1.5 GiB"],
         ),
+        (Resources.of({"memory": 10**15}), ["(memory: 931322.6 GiB requested"]),
         (Resources([{"GPU": 0.6}] * 3), ["'GPU': 0.6", "do not fit on the GPUs", "GPU: 2"]),
         (Resources([{"CPU": 3}, {"CPU": 2}]), ["CPU: 5 requested, 4 in total"]),
     ],
@@ -119,6 +120,11 @@ def test_a_request_that_can_never_fit_is_refused_at_once(request_: Resources, wo
             ask(request_)
         for word in words:
             assert word in str(caught.value)
+
+
+def test_an_amount_of_memory_that_was_meant_in_another_unit_is_shown_in_bytes() -> None:
+    with pytest.raises(TuneError, match=r"\(memory: 1 GiB requested, 512 bytes in total\)"):
+        ledger(4, 2, memory=512).check(Resources.of({"memory": 2**30}))
 
 
 def test_a_correct_name_gets_no_suggestion() -> None:
