@@ -200,16 +200,17 @@ class ExperimentAnalysis:
             check_mode(mode)
             if metric is None:
                 raise ValueError(f"a mode needs a metric, but got mode={mode!r} and no metric; pass both or neither")
-        if metric is not None:
-            require_reported(self.trials, metric, self.experiment_path)
-        found = []
+        found, is_known = [], metric is None
         for trial in self.trials:
             rows = trial_rows(trial.local_path) if trial.last_result else []
+            is_known = is_known or any(metric in row for row in rows)
             row = rows[-1] if rows else flat_row(last_result_of(trial))
             if metric is not None and mode is not None:
                 row = best_of(((each[metric], each) for each in rows if is_number(each.get(metric))), mode) or row
             metrics = {key: value for key, value in row.items() if key != CONFIG and not key.startswith(f"{CONFIG}/")}
             found.append(metrics | flat_row({CONFIG: trial.config}) | {"logdir": trial.local_path})
+        if metric is not None and not is_known:  # an early report may have had a flag or a text of this name
+            require_reported(self.trials, metric, self.experiment_path)
         return found
 
     def dataframe(self, metric: str | None = None, mode: str | None = None) -> pandas.DataFrame:

@@ -191,6 +191,16 @@ def test_the_best_row_of_each_trial(grid: ResultGrid) -> None:
         grid.get_rows("loss", "best")
 
 
+def test_a_flag_of_an_early_report_has_a_best_row() -> None:
+    def train(config: dict[str, Any]) -> None:
+        report({"loss": 2, "is_new": True})
+        report({"loss": 1})
+
+    grid = fit(train, {})
+    assert [row["loss"] for row in grid.get_rows("is_new", "max")] == [2]
+    assert [row["loss"] for row in grid.get_rows("is_new")] == [1]
+
+
 def test_rows_need_no_loggers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
     grid = fit(report_n(3, a={"b": 1}), {"x": 5})
