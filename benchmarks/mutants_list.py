@@ -386,12 +386,6 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/actor/worker.py",
-        "        if number == self._moving and value:",
-        "        if number == self._moving:",
-        "tests/actor/test_actor_places.py::test_a_worker_makes_no_call_of_an_object_that_was_not_reset",
-    ),
-    (
-        "minitune/actor/worker.py",
         "        return self._is_reusable and not self._has_leftovers()\n",
         "        return self._is_reusable\n",
         "tests/runs/test_reused_workers.py::test_what_a_function_leaves_behind_ends_before_the_next_trial",

@@ -19,7 +19,7 @@
       |
       | Quit(n, keep=True) -->                                    obj.park(), or obj.stop() if it has none
       | <-- Returned(n) | Finished(n)                             parked; or it leaves, if it cannot be kept
-      | <-- or <== Finished(n, payload)                           instead of Returned(n, payload): parked without Quit
+      | <== Finished(n, payload)                                  instead of Returned(n, payload): parked without Quit
       | Move(n, place, payload) -->                               everything as it was at the start, then the new place,
       |                                                           then obj.reset(*args), on the main thread
       | Call(n + 1, method, payload) -->                          sent with it if the worker was parked by Finished

@@ -173,7 +173,7 @@ class Worker:
         self._surroundings: Surroundings | None = None
         self._is_asked_to_stop = False  # by Quit; from then on, SIGTERM ends user code by an exception
         self._is_reusable = False
-        self._moving: int | None = None  # the number of a Move, until the object is reset; stays if the move fails
+        self._is_moving = False  # from a Move to the reset of the object; stays True if the move fails
         self._mask: Iterable[int] = ()  # the blocked signals before a fork
         self._control_thread = 0
         self._strangers: dict[int, int] = {}  # inodes of processes of other workers, by pid; reading a marker is slow
@@ -194,7 +194,7 @@ class Worker:
         first, *others = arrived
         if not isinstance(first, Boot):
             raise ProtocolError(f"the first message must be Boot, but got {type(first).__name__}")
-        self.executor.post(self._answer, Call(0, ""), self.executor.submit(self._make, first))
+        self.executor.post(self._answer, 0, self.executor.submit(self._make, first))
         try:
             _thread.start_new_thread(self._control, (others,))  # half a millisecond faster than with `threading`
         except RuntimeError:  # the system cannot start a thread
@@ -284,14 +284,14 @@ class Worker:
         elif isinstance(message, Show):
             dump_stacks()
         elif isinstance(message, Move):
-            self._moving = message.number
+            self._is_moving = True
             self.executor.post(self._move, message)
         else:
             raise ProtocolError(f"a worker does not expect {type(message).__name__}")
 
     def _on_call(self, call: Call) -> None:
         self.last_call = call.number
-        if self._moving is not None:
+        if self._is_moving:
             self.executor.post(self._after_move, call)
         else:
             self._invoke(call, load_plain)
@@ -312,11 +312,11 @@ class Worker:
             self._send(Raised(call.number, RemoteError.of(error)))
             return
         if isinstance(value, Task):
-            self.executor.post(self._answer, call, value)
+            self.executor.post(self._answer, call.number, value)
         elif isinstance(value, Future):
-            value.add_done_callback(partial(self._answer, call))
+            value.add_done_callback(partial(self._answer, call.number))
         elif not isinstance(value, ReportPipe):  # the report pipe sends the answer itself
-            self._answer_value(call, value)
+            self._answer_value(call.number, value)
 
     def _on_quit(self, message: Quit) -> None:
         """Stop or park the actor's object, however that ends, and then exit or stay."""
@@ -400,31 +400,24 @@ class Worker:
             self._send(Raised(message.number, RemoteError.of(error)))
             return
         self._invoke(Call(message.number, "reset", message.payload), load_value)
+        self._is_moving = False  # not earlier: the control thread may have a call for the object that `reset` makes
 
-    def _after_move(self, call: Call, is_reset: bool = False) -> None:
-        """Make the call that was sent with a move; if the move has failed, there is no object to call.
-
-        If user code resets the object, this is queued behind this step, which then has to come again.
-        """
-        if self._moving is None:
+    def _after_move(self, call: Call) -> None:
+        """Make the call that was sent with a move; if the move has failed, there is no object to call."""
+        if not self._is_moving:
             self._invoke(call, load_value)
-        elif not is_reset:
-            self.executor.post(self._after_move, call, True)
 
     # -- answers -----------------------------------------------------------------------------------------------
 
-    def _answer(self, call: Call, future: Future[Any]) -> None:
+    def _answer(self, number: int, future: Future[Any]) -> None:
         """Answer a call with the outcome of a Future that is done."""
         error = CancelledError() if future.cancelled() else future.exception()
         if error is not None:
-            self._send(Raised(call.number, RemoteError.of(error)))
+            self._send(Raised(number, RemoteError.of(error)))
         else:
-            self._answer_value(call, future.result())
+            self._answer_value(number, future.result())
 
-    def _answer_value(self, call: Call, value: Any) -> None:
-        number = call.number
-        if number == self._moving and value:  # the object is reset
-            self._moving = None
+    def _answer_value(self, number: int, value: Any) -> None:
         payload = b"" if value is None else _outcome_of(lambda: dump_value(value))
         if isinstance(payload, MemoryError):
             self._send_no_memory(number)
@@ -435,21 +428,12 @@ class Worker:
             broken.__cause__ = payload
             self._send(Raised(number, RemoteError.of(broken)))
             return
-        answer = Finished if self._parks_after(call.method) else Returned
         try:
-            self._send(answer(number, payload))
+            self._send(Returned(number, payload))
         except MemoryError:
             self._send_no_memory(number)
         except ValueError as error:  # the message is too long
             self._send(Raised(number, RemoteError.of(error)))
-
-    def _parks_after(self, method: str) -> bool:
-        """Whether the driver may park the object after a call without another message.
-
-        Only with a parent that adopts orphans: without one, the search for leftovers takes long.
-        """
-        is_last = method == getattr(self._object, "parks_after", None)
-        return is_last and self._seat.reaper_pid != 0 and self.may_be_kept()
 
     def _send_no_memory(self, number: int) -> None:
         """Report that memory is full. Nothing was sent before, because a message is complete before it is sent."""

@@ -72,7 +72,7 @@ class FunctionActor:
         allocation: The trial's resources.
 
     Attributes:
-        resets_at_once: `reset` succeeds once the function has ended.
+        resets_at_once: `reset` runs no user code, and succeeds once the function has ended.
     """
 
     resets_at_once = True
@@ -141,15 +141,9 @@ class ClassActor:
         info: The trial.
         user_thread: An executor with one thread, on which all methods of the class run.
         allocation: The trial's resources.
-
-    Attributes:
-        resets_at_once: Whether `reset` probably succeeds: the class defines `reset_config`.
-        parks_after: The call after which a trial is paused, if the object can then be used for another trial.
     """
 
     def __init__(self, kind: type[Trainable], info: TrialInfo, user_thread: Executor, allocation: Allocation):
-        self.resets_at_once = kind.reset_config is not Trainable.reset_config
-        self.parks_after = "save" if self.resets_at_once else None
         self._user_thread = user_thread
         self._can_save = kind.save_checkpoint is not Trainable.save_checkpoint
         self._enter(info, allocation)

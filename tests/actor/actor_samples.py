@@ -237,12 +237,5 @@ class Clean(Hosted):
     resets_at_once = True
 
 
-class Refuses(Hosted):
-    """One whose object cannot be used again, as user code finds out."""
-
-    def reset(self, allocation: Any) -> Any:
-        return self._executor.submit(bool)
-
-
 def counter(user_thread: Executor, *, allocation: Any = None) -> Hosted:
     return Hosted(user_thread, Counter)

@@ -5,36 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from actor_driver import PYTHONPATH, Driver, however_it_started
-from actor_samples import FOREVER_S, Clean, Counter, Family, Hosted, Refuses, Sleeper
+from actor_driver import Driver, however_it_started
+from actor_samples import FOREVER_S, Clean, Counter, Family, Hosted, Sleeper
 from kit import BOUND_S, is_gone, read_pids, wait_until
 
-from minitune.actor.messages import (
-    Boot,
-    Call,
-    CallRaised,
-    CallReturned,
-    Exited,
-    FrameReader,
-    Hello,
-    Move,
-    Place,
-    Quit,
-    Started,
-    encode,
-)
-from minitune.base.files import search_path
-from minitune.base.pickling import dumps
+from minitune.actor.messages import CallRaised, CallReturned, Exited, Place, Started
 
 
 def place_in(directory: Path, **env: str | None) -> Place:
@@ -226,36 +209,6 @@ def test_a_reset_that_cannot_fail_is_sent_with_the_first_call(driver: Driver, tm
     assert driver.call("b", "add", 1) == 8
     assert driver.call("b", "directory") == str(tmp_path / "b")
     assert driver.stop("b").cause == "stopped"
-
-
-def test_a_worker_makes_no_call_of_an_object_that_was_not_reset() -> None:
-    code = (
-        "import socket, sys\n"
-        "from minitune.actor.channel import SocketEnd\n"
-        "from minitune.actor.worker import Seat, serve\n"
-        "end = SocketEnd(socket.socket(fileno=int(sys.argv[1])))\n"
-        "serve(Seat(end, SocketEnd(socket.socketpair()[1]), 'marker'))\n"
-    )
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        command, number = [sys.executable, "-c", code, str(theirs.fileno())], theirs.fileno()
-        with subprocess.Popen(command, pass_fds=[number], env={**os.environ, "PYTHONPATH": PYTHONPATH}) as process:
-            theirs.close()
-            ours.settimeout(BOUND_S)
-            answers: list[Any] = []
-            reader = FrameReader()
-            factory = dumps(partial(Refuses, factory=Counter), "the factory")
-            calls = [Move(1, Place(), dumps((None,), "arguments")), Call(2, "add", dumps((1,), "arguments"))]
-            for message in (Boot(Place(), factory, tuple(search_path()), tuple(sys.argv)), *calls):
-                ours.sendall(b"".join(encode(message)))
-            while not answers or answers[-1].number < 1:
-                reader.feed(ours.recv(4096), answers.append)
-                answers = [answer for answer in answers if not isinstance(answer, Hello)]
-            ours.sendall(b"".join(encode(Quit(3))))
-            while data := ours.recv(4096):
-                reader.feed(data, answers.append)
-            assert process.wait(BOUND_S) == 0
-    assert [answer.number for answer in answers] == [0, 1]
 
 
 @however_it_started

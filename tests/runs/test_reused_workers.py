@@ -157,7 +157,7 @@ def test_a_trial_that_must_end_before_it_begins_leaves_its_worker_to_the_next_on
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a worker's parent is the driver itself")
 def test_a_trial_that_pauses_well_has_not_lost_its_worker_again_and_again(script: Any) -> None:
-    """Three losses in a row are held against a trial. Its worker is parked by the save, without an event."""
+    """Three losses in a row are held against a trial. A pause between them ends the row."""
     stdout = script.run(
         PRELUDE
         + """
