@@ -215,8 +215,9 @@ def run(
     )
     choice = parse_resume(resume, resume_config)
     with plan.start_ahead():
+        # imported now, while the parent process of the workers starts
         from minitune.analysis.experiment_analysis import ExperimentAnalysis
-        from minitune.output.summary import log_failures, tell_run_ended  # here: the process for workers starts
+        from minitune.output.summary import log_failures, tell_run_ended
 
         outcome = _driver(plan, choice, resume is True).run()
     analysis = ExperimentAnalysis(outcome.run.path, trials=outcome.trials, default_metric=metric, default_mode=mode)

@@ -97,7 +97,8 @@ class Tuner:
         require_flag("raise_on_failed_trial", raise_on_failed_trial)
         self._plan.raises = is_on("RAISE") if raise_on_failed_trial is None else bool(raise_on_failed_trial)
         with self._plan.start_ahead():
-            from minitune.output.summary import log_failures, tell_run_ended  # here: the process for workers starts
+            # imported now, while the parent process of the workers starts
+            from minitune.output.summary import log_failures, tell_run_ended
 
             outcome = self._driver().run()
         self._resumption = None

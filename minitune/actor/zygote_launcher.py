@@ -554,7 +554,7 @@ class _Unused(Listener):
 def _is_left(end: socket.socket) -> bool:
     """Whether the process at the other end is dead. The kernel shows that before the zygote reports it, or the fork."""
     poll = select.poll()
-    poll.register(end, 0)  # the end of the other side is shown without being asked for
+    poll.register(end, 0)  # a hang-up is reported although no event is asked for
     return bool(poll.poll(0))
 
 

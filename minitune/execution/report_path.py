@@ -72,9 +72,9 @@ class _Shape:
 
 
 def _row_of(texts: list[str]) -> str | None:
-    """A row of `progress.csv`, from values as JSON. None if CSV needs quotes, which the csv writer sets.
+    """A row of `progress.csv`, from values as JSON. None if it may need quotes: then the csv writer has to make it.
 
-    This takes a third of the time of that writer. JSON and CSV write numbers in the same way.
+    This takes a third of the time of the csv writer. JSON and CSV write numbers in the same way.
     """
     row = "," + ",".join(texts)
     if "\\" in row or row.count(",") != len(texts) or len(texts) == 1:  # JSON has escaped quotes and line breaks
