@@ -36,7 +36,7 @@ MOVED = {
     "air.result": "minitune.result_grid",
     "async_hyperband": "minitune.schedulers.async_hyperband",
     "cloudpickle": "cloudpickle",
-    "examples.mnist_pytorch": "minitune.integration.mnist_pytorch",
+    "examples.mnist_pytorch": "minitune.legacy.mnist_pytorch",
     "exceptions": "minitune.error",
     "execution.placement_groups": "minitune.resources",
     "experimental": "minitune.legacy",

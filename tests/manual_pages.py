@@ -43,6 +43,8 @@ OPTIONAL = {
     "optuna": "manual",
     "tensorboardX": "manual",
     "matplotlib": "manual",
+    "xgboost": "manual",
+    "lightgbm": "manual",
     "torch": "manual_torch",
     "lightning": "manual_torch",
     "ray": "ray",

@@ -1,4 +1,4 @@
-"""The examples that need no other package; the quickstart has tests of its own."""
+"""The examples of the package; the quickstart has tests of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from minitune import examples
-from minitune.examples import ci_smoke, pbt, resume, tpe_asha
+from minitune.examples import pbt, resume
 
 
 def test_the_package_names_every_example() -> None:
@@ -27,27 +27,8 @@ def test_a_population_finds_a_better_schedule_than_any_constant_rate(
     assert found < constant
 
 
-def test_what_tpe_and_asha_print_agrees_with_the_table_and_with_what_is_said_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
-    assert tpe_asha.main(["--samples", "13", "--storage", str(tmp_path)]) == 0
-    told = capsys.readouterr().out
-    (in_table,) = set(re.findall(r"Current best trial: \w+ with loss=([\d.]+) ", told.rpartition("== Status ==")[2]))
-    assert f"Best loss:                 {float(in_table):.4f}\n" in told
-    ((drawn, proposed),) = re.findall(
-        r"Median after 3 epochs: +([\d.]+) of the first 10 trials, ([\d.]+) of the ", told
-    )
-    assert float(proposed) < float(drawn)
-
-
 def test_a_killed_tuning_goes_on_at_its_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert resume.main(["--storage", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     assert told.count(" 10 epochs, ") == 4
     assert max(map(int, re.findall(r"from epoch (\d+) on", told))) > 0
-
-
-def test_a_training_as_a_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minitune.testing.smoke_runs._own_directory", lambda: str(tmp_path))
-    ci_smoke.test_the_training_runs()

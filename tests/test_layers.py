@@ -73,7 +73,7 @@ ALSO: dict[str, set[str]] = {
 makes the worker's factory, and what it is sent by name; how output of a trial is caught; the zygote of a run."""
 
 NEEDED_AT_RUN_TIME = {"cloudpickle", "psutil"}
-MAY_NEED_MORE = ("integration.", "sklearn.", "testing.")
+MAY_NEED_MORE = ("integration.", "legacy.mnist_pytorch", "sklearn.", "testing.")
 """Packages that exist for another library and are only imported by those who have it."""
 
 
