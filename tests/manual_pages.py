@@ -45,6 +45,7 @@ OPTIONAL = {
     "matplotlib": "manual",
     "xgboost": "manual",
     "lightgbm": "manual",
+    "hydra-core": "manual",
     "torch": "manual_torch",
     "lightning": "manual_torch",
     "ray": "ray",

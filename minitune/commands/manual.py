@@ -73,9 +73,10 @@ def _page_named(words: str, names: list[str]) -> str | None:
 def _places(words: str, pages: dict[str, str]) -> list[tuple[str, str]]:
     """The page and heading of each section that contains all words. Matching headings come first.
 
-    A word matches only the beginning of a word: "ci" must not find "scikit-learn".
+    A word matches only the beginning of a word: "ci" must not find "scikit-learn". A name such as `get_dataframe` has
+    several words.
     """
-    wanted = [re.compile(rf"(?<!\w){re.escape(word)}", re.IGNORECASE) for word in words.split()]
+    wanted = [re.compile(rf"(?<![^\W_]){re.escape(word)}", re.IGNORECASE) for word in words.split()]
     found = []
     for page in sorted(pages):
         for heading, body in _sections(pages[page]):

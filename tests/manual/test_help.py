@@ -42,6 +42,29 @@ def test_a_word_is_found_only_where_a_word_begins(capsys: pytest.CaptureFixture[
     assert ["scikit-learn", "scikit-learn"] not in places
 
 
+@pytest.mark.parametrize(
+    ("word", "place"),
+    [
+        ("multi-objective", "search Several objectives"),
+        ("pareto", "search Several objectives"),
+        ("pruner", "schedulers Schedulers"),
+        ("jupyter", "recipes A notebook"),
+        ("dataframe", "results Attributes of a `ResultGrid`"),
+        ("concurrent", "resources Limit what a run uses"),
+        ("parallelism", "resources Limit what a run uses"),
+        ("cancel", "stopping The run"),
+        ("hydra", "recipes Hydra"),
+        ("OOM", "debugging What goes wrong, and what you see"),
+        ("unpicklable", "mistakes A variable cannot be pickled"),
+        ("nested", "spaces The domains"),
+        ("xgboost", "recipes XGBoost"),
+        ("lightgbm", "recipes LightGBM"),
+    ],
+)
+def test_the_words_of_other_libraries_are_found(word: str, place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert place in [" ".join(line.split()) for line in printed(capsys, word).splitlines()]
+
+
 def test_words_need_not_stand_beside_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     assert "  resources  GPUs" in printed(capsys, "memory", "quarter").splitlines()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from manual_pages import Block, Home, needing, where
 
-PACKAGES = ("scikit-learn", "pandas", "optuna", "tensorboardX", "matplotlib", "xgboost", "lightgbm")
+PACKAGES = ("scikit-learn", "pandas", "optuna", "tensorboardX", "matplotlib", "xgboost", "lightgbm", "hydra-core")
 
 
 @pytest.mark.parametrize(("block", "shown"), needing(*PACKAGES), ids=lambda block: where(block) if block else "")
