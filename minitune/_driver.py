@@ -67,7 +67,7 @@ _FAILED = "error"
 """The close reason in the record when an exception ends the driver."""
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
-"""Signals that end a run. Windows lacks some of them."""
+"""Signals that end a run."""
 
 _DELIVERED_AGAIN = ("SIGTERM", "SIGHUP")
 """Signals that also end the process, after the run has ended."""
@@ -396,8 +396,8 @@ class Interrupts:
         if threading.current_thread() is not threading.main_thread():
             return self
         for name in _SIGNALS:
-            number = getattr(signal, name, None)
-            if number is None or signal.getsignal(number) in (signal.SIG_IGN, None):
+            number = getattr(signal, name)
+            if signal.getsignal(number) in (signal.SIG_IGN, None):
                 continue
             if name == "SIGINT" and is_on("DISABLE_SIGINT_HANDLER"):
                 continue

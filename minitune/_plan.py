@@ -25,6 +25,7 @@ from minitune.actor.launcher import new_run_id, start_method
 from minitune.base.checks import require_texts
 from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
+from minitune.error import TuneError
 from minitune.experiment.experiment import Experiment
 from minitune.experiment.trial import Goal
 from minitune.resources import Resources
@@ -150,9 +151,15 @@ class Plan:
         Inside the `with` block, `zygote` is that process, or None if the plan does not need it.
 
         Raises:
+            TuneError: If this is Windows.
             TypeError: If `sys.path` or `sys.argv` holds an object that workers cannot receive.
             ValueError: See `minitune.actor.launcher.start_method`.
         """
+        if sys.platform == "win32":
+            raise TuneError(
+                "minitune cannot run trials on Windows: it needs Linux or macOS. "
+                "WSL is a Linux on your machine: run `wsl --install`, then install minitune and start the script there"
+            )
         if self.executor == "local":
             # Python ignores objects of `pathlib` in `sys.path`, and so do workers.
             require_texts("sys.path", [entry for entry in sys.path if not isinstance(entry, os.PathLike)])

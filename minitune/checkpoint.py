@@ -481,11 +481,7 @@ def _copy_entry(source: str, target: str, name: str, chunk: bytearray, within: s
         open(files.open_own(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, within=within), "wb", buffering=0) as writer,
     ):
         copied = _read_entry(reader, name, chunk, writer)
-        mode = stat.S_IMODE(os.fstat(reader.fileno()).st_mode)
-        if sys.platform == "win32":
-            os.chmod(target, mode)
-        else:
-            os.fchmod(writer.fileno(), mode)
+        os.fchmod(writer.fileno(), stat.S_IMODE(os.fstat(reader.fileno()).st_mode))
     return copied
 
 
@@ -532,7 +528,7 @@ def _data(descriptor: int) -> Iterator[tuple[int, int]]:
     """The (begin, end) positions of each data range between two holes of a file, in bytes."""
     found = os.fstat(descriptor)
     end = 0
-    if sys.platform != "win32" and found.st_blocks * _BLOCK_BYTES < found.st_size:
+    if found.st_blocks * _BLOCK_BYTES < found.st_size:
         while end < found.st_size:
             try:
                 begin = os.lseek(descriptor, end, os.SEEK_DATA)

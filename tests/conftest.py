@@ -49,16 +49,13 @@ def pytest_configure() -> None:
     would wait in vain. A handler is not inherited: with one that does nothing, pytest itself goes on ignoring the
     signal, as its starter wants, and each program that a test starts has the default.
     """
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    for name in ("SIGHUP", "SIGTERM", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTSTP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP):
+        if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda number, frame: None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in this process press Ctrl-C, too
-    if hasattr(signal, "SIGCHLD"):
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, no one hears how a child has ended
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, no one hears how a child has ended
     os.umask(0o022)
     memory = Path("/dev/shm")  # a run syncs its files; on a disk the suite would wait for that a third of its time
     if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > TEMPORARY_BYTES:

@@ -1255,7 +1255,7 @@ class Trace:
 
 @contextlib.contextmanager
 def file_size_limit(limit_bytes: int) -> Iterator[None]:
-    """Inside of the block no file can become larger than this; Windows has no such limit."""
+    """Inside of the block no file can become larger than this."""
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

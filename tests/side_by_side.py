@@ -27,7 +27,7 @@ _Seen = tuple[list[dict[str, Any]], list[tuple[Any, ...]]]
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Run the tests in several processes; None leaves it to pytest."""
-    if PROCESSES < 2 or len(session.items) < MANY or not hasattr(os, "fork") or _must_stay_in_one(session):
+    if PROCESSES < 2 or len(session.items) < MANY or _must_stay_in_one(session):
         return None
     files = [list(items) for _, items in groupby(session.items, key=lambda item: item.path)]
     queue, queue_end = os.pipe()  # several processes may read from a pipe, and each number is read once

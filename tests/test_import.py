@@ -24,16 +24,54 @@ def test_import_loads_neither_dependencies_nor_processes():
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("platform", ["darwin", "win32"])
-def test_a_run_can_be_imported_where_there_is_no_zygote(platform):
+def test_a_run_can_be_imported_where_there_is_no_zygote():
     """Modules that need Linux refuse to be imported elsewhere, so no other module may import them at its top."""
     load = "import minitune.execution.local, minitune.trainable.trial_actor"
     # Python's own modules are loaded before, as those of the platform that they are on
     code = (
         f"{load}, sys\nfor name in list(sys.modules):\n    if name.split('.')[0] == 'minitune': del sys.modules[name]\n"
-        f"sys.platform = {platform!r}\n{load}"
+        f"sys.platform = 'darwin'\n{load}"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+WINDOWS = """
+import os, select, signal, socket, subprocess, sys, tempfile, threading
+for module, names in {
+    os: "fork register_at_fork getuid geteuid uname killpg getpgrp getsid setsid wait4 waitid WNOHANG pidfd_open "
+        "fdatasync memfd_create sched_getaffinity O_DIRECTORY O_NOFOLLOW O_NONBLOCK O_PATH",
+    signal: "SIGKILL SIGHUP SIGUSR1 SIGUSR2 SIGSTOP SIGCONT SIGALRM SIGCHLD setitimer pthread_sigmask",
+    socket: "AF_UNIX MSG_NOSIGNAL send_fds recv_fds",
+    select: "poll epoll",
+}.items():
+    for name in names.split():
+        if hasattr(module, name):
+            delattr(module, name)
+for name in ("fcntl", "resource", "termios", "grp", "pwd"):
+    sys.modules[name] = None
+sys.platform = "win32"
+
+import minitune
+for name in minitune.__all__:
+    getattr(minitune, name)
+for executor in ("local", "inline"):
+    tuner = minitune.Tuner(lambda config: {"score": 1}, tune_config=minitune.TuneConfig(executor=executor))
+    try:
+        tuner.fit()
+    except minitune.TuneError as error:
+        print(error)
+"""
+
+
+def test_windows_can_import_and_a_run_names_wsl_at_once(tmp_path):
+    """The script removes what Windows does not have."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MINITUNE_STORAGE_PATH": str(tmp_path / "results")}
+    command = [sys.executable, "-c", WINDOWS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+    local, inline = done.stdout.splitlines()
+    assert local.startswith("minitune cannot run trials on Windows: it needs Linux or macOS. WSL is")
+    assert inline == local
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

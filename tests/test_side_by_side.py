@@ -13,7 +13,6 @@ import pytest
 
 TESTS = Path(__file__).resolve().parent
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is nothing to copy a process with")
 
 FILES = {
     "conftest.py": f"""

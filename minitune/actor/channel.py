@@ -3,9 +3,6 @@
 The driver's end never blocks, neither when it reads nor when it writes. So a worker that is stopped in the middle of a
 message delays no other worker. The worker's end blocks. Its control thread always reads, so the two ends cannot
 deadlock when both write at once. Each worker has two channels, the control channel and the report pipe (see `worker`).
-
-Where the driver cannot select on a pipe (Windows), two threads per channel read and write for it. They block on a
-`Connection`; the frames are the same.
 """
 
 from __future__ import annotations
@@ -19,14 +16,9 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
-from typing import Protocol
 
 from minitune.actor.loop import READ, WRITE, Loop
 from minitune.actor.messages import (
-    DRIVER_CHECK_S,
-    HEADER_BYTES,
-    MESSAGE_BYTES,
     FrameReader,
     Message,
     ProtocolError,
@@ -40,7 +32,6 @@ SIGPIPE's default.
 """
 
 
-# -- over a socket -----------------------------------------------------------------------------------------------------
 class ChannelClosedError(Exception):
     """The other end is closed, or other code of this process has closed ours.
 
@@ -222,14 +213,12 @@ class Channel(DriverEnd):
 
 
 class End:
-    """One end of a byte connection, as a worker uses it. Its methods block, and raise OSError if the connection is
-    broken.
+    """One end of a connection, as a worker uses it. Its methods block, and raise OSError if the connection is broken.
 
-    On systems with signals, `receive` and `send` are C functions, whose results `list.extend` over `map` can store; see
-    `main_thread`.
+    `receive` and `send` are C functions, whose results `list.extend` over `map` can store; see `main_thread`.
 
     Args:
-        fileno: Returns the descriptor or handle; raises OSError if the connection was closed.
+        end: A connected socket.
 
     Attributes:
         receive: Returns the next bytes, at most so many; empty at the end of file.
@@ -237,17 +226,21 @@ class End:
         wait: Waits until there are bytes to receive.
     """
 
-    receive: Callable[[int], bytes]
-    send: Callable[[bytes | memoryview, int], int]
-    wait: Callable[[], object]
+    def __init__(self, end: socket.socket):
+        end.setblocking(True)
+        self.receive: Callable[[int], bytes] = end.recv
+        self.send: Callable[[bytes | memoryview, int], int] = end.send
+        self.wait: Callable[[], object] = lambda: None
+        if sys.platform == "linux":  # `recv` would wake up whenever the driver reads bytes that we have sent
+            poll = select.poll()
+            poll.register(end.fileno(), select.POLLIN)
+            self.wait = poll.poll
+        self._fileno = end.fileno
+        self._inode = self._read_inode()
 
-    def __init__(self, fileno: Callable[[], int]):
-        self._fileno = fileno
-        self._identity = self._look()
-
-    def _look(self) -> int:
-        """Return a number that distinguishes this connection from another file that gets its descriptor later."""
-        return self._fileno() if os.name == "nt" else os.fstat(self._fileno()).st_ino
+    def _read_inode(self) -> int:
+        """Return the number that distinguishes this connection from another file that gets its descriptor later."""
+        return os.fstat(self._fileno()).st_ino
 
     def check(self) -> None:
         """Check that user code has not closed the descriptor; otherwise its number may belong to another file now.
@@ -256,30 +249,11 @@ class End:
             ChannelClosedError: If user code has closed it.
         """
         try:
-            found = self._look()
+            found = self._read_inode()
         except OSError as error:
             raise ChannelClosedError.of(error) from error
-        if found != self._identity:
+        if found != self._inode:
             raise ChannelClosedError("its descriptor number now belongs to another file", is_ours=True)
-
-
-class SocketEnd(End):
-    """A socket as an `End`.
-
-    Args:
-        end: A connected socket.
-    """
-
-    def __init__(self, end: socket.socket):
-        super().__init__(end.fileno)
-        end.setblocking(True)
-        self.receive = end.recv
-        self.send = end.send
-        self.wait = lambda: None
-        if sys.platform == "linux":  # `recv` would wake up whenever the driver reads bytes that we have sent
-            poll = select.poll()
-            poll.register(end.fileno(), select.POLLIN)
-            self.wait = poll.poll
 
 
 class Outgoing:
@@ -365,133 +339,3 @@ class WorkerChannel:
         with suppress(RuntimeError):  # this thread does not hold it
             while True:
                 self._lock.release()
-
-
-# -- over a connection -------------------------------------------------------------------------------------------------
-class Connection(Protocol):
-    """The methods that `multiprocessing` connections have on all systems."""
-
-    def fileno(self) -> int:
-        """The descriptor or handle."""
-        ...
-
-    def poll(self, timeout: float | None = 0.0) -> bool:
-        """Wait for data."""
-        ...
-
-    def recv_bytes(self, maxlength: int | None = None) -> bytes:
-        """Receive one message that was sent in one piece."""
-        ...
-
-    def send_bytes(self, buf: bytes | memoryview) -> None:
-        """Send one piece."""
-        ...
-
-    def close(self) -> None:
-        """Close it."""
-        ...
-
-
-class PumpedChannel(DriverEnd):
-    """The driver's end over a `multiprocessing` connection: one thread reads, one writes. No method blocks.
-
-    Args:
-        end: The connection; this object closes it.
-    """
-
-    def __init__(self, end: Connection):
-        super().__init__()
-        self._connection = end
-        self._inbox: deque[bytes | None] = deque()
-        self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
-        self._loop: Loop | None = None
-        self._handle: Handle | None = None
-        self._on_broken: OnBroken  # given by `watch`
-        self._is_closed = False
-        self.threads = [threading.Thread(target=work, daemon=True) for work in (self._pump_in, self._pump_out)]
-
-    def watch(self, loop: Loop, handle: Handle, on_broken: OnBroken) -> None:
-        """See `DriverEnd.watch`."""
-        self._loop, self._handle, self._on_broken = loop, handle, on_broken
-        for thread in self.threads:
-            thread.start()
-
-    def send(self, *frames: bytes | memoryview) -> None:
-        """See `DriverEnd.send`."""
-        self._outbox.put(b"".join(frames))
-
-    def read(self) -> bool:
-        """See `DriverEnd.read`: one piece."""
-        if not self._inbox or self._handle is None:
-            return False
-        data = self._inbox[0]
-        broken: ChannelClosedError | ProtocolError = ChannelClosedError("end of file")
-        if data is not None:
-            self._inbox.popleft()
-            try:
-                self._feed(data, self._handle)
-                return True
-            except ProtocolError as error:
-                broken = error
-        self._handle = None
-        self._on_broken(broken)
-        return False
-
-    def close(self) -> None:
-        """See `DriverEnd.close`. The threads end within `DRIVER_CHECK_S` seconds if the other end is closed, too."""
-        self._loop = self._handle = None
-        self._is_closed = True
-        self._outbox.put(None)
-
-    def _pump_in(self) -> None:
-        """Read until the end, or until `close`. Waits in short intervals, because closing a pipe does not wake its
-        reader.
-        """
-        try:
-            while not self._is_closed:
-                if self._connection.poll(DRIVER_CHECK_S):
-                    self._hand_over(self._connection.recv_bytes(MESSAGE_BYTES + HEADER_BYTES))
-        except (EOFError, OSError):
-            self._hand_over(None)
-
-    def _hand_over(self, data: bytes | None) -> None:
-        self._inbox.append(data)
-        loop = self._loop
-        if loop is not None:
-            loop.post(self.read)
-
-    def _pump_out(self) -> None:
-        """Write until `close`, or until the other end is closed; the launcher reports the worker's death."""
-        try:
-            while (data := self._outbox.get()) is not None:
-                self._connection.send_bytes(data)
-        except OSError:
-            pass
-        self.threads[0].join()
-        self._connection.close()
-
-
-class ConnectionEnd(End):
-    """A `multiprocessing` connection as an `End`, for systems where no signal interrupts the main thread.
-
-    Args:
-        end: The connection.
-    """
-
-    def __init__(self, end: Connection):
-        super().__init__(end.fileno)
-        self.wait = lambda: None  # `receive` waits
-        self.receive = self._receive
-        self.send = self._send
-        self._connection = end
-
-    def _receive(self, limit_bytes: int) -> bytes:
-        """Receive a message, always as a whole."""
-        try:
-            return self._connection.recv_bytes()
-        except EOFError:
-            return b""
-
-    def _send(self, data: bytes | memoryview, flags: int) -> int:
-        self._connection.send_bytes(data)
-        return len(data)

@@ -25,9 +25,8 @@ def main(driver_pid: int, path: list[str]) -> NoReturn:
         path: Additional directories for imports.
     """
     sys.path += path
-    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     if not _wait_for_end(driver_pid):
         process_tree.sweep([os.environ[process_tree.RUN_VARIABLE]], CLOSE_S)
     os._exit(0)
@@ -39,8 +38,6 @@ def _wait_for_end(driver_pid: int) -> bool:
     Returns:
         Whether it has dismissed us, after it has cleaned up itself.
     """
-    if sys.platform == "win32":
-        return bool(os.read(0, 1))
     while not select.select([0], [], [], DRIVER_CHECK_S)[0]:
         # A process that the user forked from the driver holds the pipe, too. Then there is no end-of-file.
         if os.getppid() != driver_pid:

@@ -1,4 +1,4 @@
-"""InterpreterLauncher: starts a new interpreter for each worker, on any system.
+"""InterpreterLauncher: starts a new interpreter for each worker.
 
 The driver is the parent of the workers. It learns of a death from the process descriptor, or, where there is none, from
 a thread that waits for the process. Then it reaps the worker, and sweeps the processes that carry the worker's marker.
@@ -18,10 +18,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from minitune.actor import process_tree
-from minitune.actor.channel import Channel, DriverEnd, PumpedChannel, worker_sockets
+from minitune.actor.channel import Channel, worker_sockets
 from minitune.actor.launcher import (
     Launcher,
     Listener,
@@ -33,9 +32,6 @@ from minitune.actor.launcher import (
 from minitune.actor.loop import Loop
 from minitune.actor.messages import CLOSE_S, INTERPRETER_HELLO_S
 from minitune.actor.process_tree import Sweep
-
-CHANNEL_VARIABLE = "MINITUNE_CHANNEL"
-"""Environment variable for tests: `pump` uses the channel of Windows on any system."""
 
 
 @dataclass
@@ -95,22 +91,12 @@ class InterpreterLauncher(Launcher):
         self._survivors: list[_Worker] = []
         self._guard: subprocess.Popen[bytes] | None = None
         self._threads: list[threading.Thread] = []
-        self._is_pumped = sys.platform == "win32" or os.environ.get(CHANNEL_VARIABLE) == "pump"
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
-    def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd, DriverEnd]:
+    def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, Channel, Channel]:
         """See `Launcher.launch`. No process stands between the driver and a worker, so each worker is alone."""
         token = next(self._tokens)
-        if self._is_pumped:
-            from multiprocessing import Pipe
-
-            (first, theirs), (second, their_reports) = Pipe(), Pipe()
-            pumped, reports = PumpedChannel(first), PumpedChannel(second)
-            self._threads = [thread for thread in self._threads if thread.ident is None or thread.is_alive()]
-            self._threads += pumped.threads + reports.threads
-            self._loop.call_later(0.0, partial(self._start, token, listener, (theirs, their_reports)))
-            return token, pumped, reports
         ours, worker_ends = worker_sockets()
         self._loop.call_later(0.0, partial(self._start, token, listener, worker_ends))
         return token, Channel(ours[0]), Channel(ours[1])
@@ -128,11 +114,10 @@ class InterpreterLauncher(Launcher):
     def signal(self, token: str, number: int, whole_group: bool) -> None:
         """See `Launcher.signal`."""
         worker = self._workers.get(token)
-        if worker is not None and worker.popen.returncode is None:
-            if sys.platform == "win32":
-                worker.popen.send_signal(number)
-            elif not (whole_group and process_tree.kill_group(worker.popen.pid, number)):
-                process_tree.send_signal(worker.popen.pid, number)
+        if worker is None or worker.popen.returncode is not None:
+            return
+        if not (whole_group and process_tree.kill_group(worker.popen.pid, number)):
+            process_tree.send_signal(worker.popen.pid, number)
 
     def kill(self, token: str) -> None:
         """See `Launcher.kill`."""
@@ -154,7 +139,7 @@ class InterpreterLauncher(Launcher):
 
         def roots() -> list[int]:
             for worker in victims:
-                self._reap(worker, getattr(os, "WNOHANG", 0))
+                self._reap(worker, os.WNOHANG)
             return [pid for worker in victims for pid in worker.roots]
 
         if victims:
@@ -162,13 +147,12 @@ class InterpreterLauncher(Launcher):
         for worker in list(self._workers.values()):
             self._forget(worker)
         for thread in self._threads:
-            if thread.ident is not None:
-                thread.join(max(0.0, until - time.monotonic()))
+            thread.join(max(0.0, until - time.monotonic()))
         self._dismiss_guard()
 
     # -- start -------------------------------------------------------------------------------------------------
 
-    def _start(self, token: str, listener: Listener, ends: Sequence[Any]) -> None:
+    def _start(self, token: str, listener: Listener, ends: Sequence[socket.socket]) -> None:
         """Start a worker; `ends` are its ends of the control channel and the report pipe, which are closed here."""
         marker = marker_of(self._run_id, token)
         with ends[0], ends[1]:
@@ -182,22 +166,12 @@ class InterpreterLauncher(Launcher):
         listener.on_started(popen.pid)
         self._watch(worker)
 
-    def _open_process(self, token: str, handles: list[int]) -> subprocess.Popen[bytes]:
-        command = interpreter_command("minitune.actor.worker", *handles, self._is_pumped)
-        env = worker_environment(self._run_id, token)
-        if sys.platform == "win32":
-            for handle in handles:
-                os.set_handle_inheritable(handle, True)
-            info = subprocess.STARTUPINFO(lpAttributeList={"handle_list": handles})
-            flags = subprocess.CREATE_NEW_PROCESS_GROUP  # the driver handles Ctrl-C
-            return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, env=env, startupinfo=info, creationflags=flags, close_fds=True
-            )
+    def _open_process(self, token: str, descriptors: list[int]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            command,
+            interpreter_command("minitune.actor.worker", *descriptors),
             stdin=subprocess.DEVNULL,
-            env=env,
-            pass_fds=handles,
+            env=worker_environment(self._run_id, token),
+            pass_fds=descriptors,
             start_new_session=True,
             cwd=starting_directory(),
         )
@@ -252,9 +226,6 @@ class InterpreterLauncher(Launcher):
         """Read the exit status and the peak memory of a dead process."""
         popen = worker.popen
         if popen.returncode is not None:
-            return
-        if sys.platform == "win32" or not hasattr(os, "wait4"):
-            popen.poll()
             return
         try:
             pid, status, usage = os.wait4(popen.pid, options)
@@ -311,7 +282,7 @@ class InterpreterLauncher(Launcher):
             interpreter_command("minitune.actor.guard", os.getpid(), [path for path in sys.path if path]),
             stdin=subprocess.PIPE,
             env=worker_environment(self._run_id),
-            start_new_session=sys.platform != "win32",
+            start_new_session=True,
             cwd=starting_directory(),
         )
 

@@ -184,13 +184,13 @@ def start_method() -> str:
     if wanted not in (None, "", "zygote", "interpreter"):
         raise ValueError(f"{START_METHOD_VARIABLE} must be 'zygote' or 'interpreter', but got {wanted!r}")
     if wanted == "zygote" and not able:
-        raise ValueError(f"{START_METHOD_VARIABLE}=zygote needs Linux with fork and pidfd_open; use 'interpreter'")
+        raise ValueError(f"{START_METHOD_VARIABLE}=zygote needs Linux with pidfd_open; use 'interpreter'")
     return wanted or ("zygote" if able else "interpreter")
 
 
 def _can_use_zygote() -> bool:
     """Whether this system supports the zygote. A sandbox may forbid a call that exists, so one is tried."""
-    if sys.platform != "linux" or not hasattr(os, "fork") or not hasattr(os, "pidfd_open"):
+    if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         return False
     try:
         os.close(os.pidfd_open(os.getpid()))

@@ -366,8 +366,7 @@ class ActorProcess(Listener):
         A worker that holds the interpreter's lock has not read the message. A worker that has read it ignores this
         signal.
         """
-        if hasattr(signal, "SIGUSR2"):
-            self.launcher.signal(self.token, signal.SIGUSR2, whole_group=False)
+        self.launcher.signal(self.token, signal.SIGUSR2, whole_group=False)
         self._set_timer(DUMP_TO_TERM_S, lambda: self._terminate(grace_s))
 
     def _terminate(self, grace_s: float) -> None:

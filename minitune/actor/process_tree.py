@@ -25,8 +25,6 @@ TRIAL_VARIABLE = "MINITUNE_TRIAL"
 """Environment variable with the marker of one worker; all its descendants inherit it."""
 WITHIN_VARIABLE = "MINITUNE_WITHIN"
 """The markers of the workers in which this group itself runs, outermost first."""
-_SIGSTOP: int | None = getattr(signal, "SIGSTOP", None)
-_SIGKILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
 _READ_BYTES = 16 * 1024
 _EXITING = 0x4
 """Linux's `PF_EXITING`, one of the flags that `/proc/<pid>/stat` shows."""
@@ -113,13 +111,13 @@ def send_signal(pid: int, signum: int) -> bool:
     return True
 
 
-def kill_group(pid: int, signum: int = _SIGKILL) -> bool:
+def kill_group(pid: int, signum: int) -> bool:
     """Send a signal to the process group that `pid` leads.
 
     Returns:
         Whether the group exists.
     """
-    if sys.platform == "win32" or pid <= 1:
+    if pid <= 1:
         return False
     try:
         os.killpg(pid, signum)
@@ -143,8 +141,7 @@ def freeze(roots: Iterable[int]) -> list[int]:
     found = list(roots)
     seen = set(found)
     for pid in found:  # the list grows during the loop
-        if _SIGSTOP is not None:
-            send_signal(pid, _SIGSTOP)
+        send_signal(pid, signal.SIGSTOP)
         for child in children(pid):
             if child not in seen:
                 seen.add(child)
@@ -175,7 +172,7 @@ class Hunt:
             started = life(pid)
             if started:
                 self._hit[pid] = started
-                send_signal(pid, _SIGKILL)
+                send_signal(pid, signal.SIGKILL)
         self._hit = {pid: started for pid, started in self._hit.items() if life(pid) == started}
         return len(self._hit)
 
@@ -251,8 +248,6 @@ def environment(pid: int) -> bytes:
 
 def session(pid: int) -> int:
     """Return the session of a process; 0 if there is none."""
-    if sys.platform == "win32":
-        return 0
     try:
         return os.getsid(pid)
     except OSError:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # the C module of `signal`, without its slow enums
 import contextlib
 import faulthandler
+import fcntl
 import os
+import resource
 import signal
 import sys
 import threading
@@ -21,12 +23,7 @@ from typing import Any
 from minitune.actor.messages import HIGH_DESCRIPTOR, Place
 from minitune.base import files
 
-if sys.platform != "win32":
-    import fcntl
-    import resource
-
-    _LIMITS = tuple({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
-
+_LIMITS = tuple({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 _SIGNALS = range(1, signal.NSIG)
 
 
@@ -39,30 +36,26 @@ def move_high(descriptor: int) -> int:
     Returns:
         The new descriptor, which child programs do not inherit.
     """
-    if sys.platform != "win32":
-        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        lowest = HIGH_DESCRIPTOR if soft < 0 else max(0, min(HIGH_DESCRIPTOR, soft - 64))
-        return int(fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest))
-    return os.dup(descriptor)
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    lowest = HIGH_DESCRIPTOR if soft < 0 else max(0, min(HIGH_DESCRIPTOR, soft - 64))
+    return int(fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest))
 
 
 def stop_timers() -> None:
     """Stop the timers of this process that send signals."""
-    if sys.platform != "win32":
-        for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
-            signal.setitimer(timer, 0)
+    for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+        signal.setitimer(timer, 0)
 
 
 def arm_stack_dump() -> None:
-    """Dump the stack to standard error at a fatal signal, and those of all threads at SIGUSR2 where it exists.
+    """Dump the stack to standard error at a fatal signal, and those of all threads at SIGUSR2.
 
     Call it on the main thread. After `dump_stacks` was called, SIGUSR2 is ignored.
     """
     faulthandler.enable(2, all_threads=False)
-    if sys.platform != "win32" and hasattr(signal, "SIGUSR2"):
-        faulthandler.unregister(signal.SIGUSR2)
-        _signal.signal(_signal.SIGUSR2, _signal.SIG_IGN)  # the handler that `unregister` restores
-        faulthandler.register(signal.SIGUSR2, 2, all_threads=True, chain=False)
+    faulthandler.unregister(signal.SIGUSR2)
+    _signal.signal(_signal.SIGUSR2, _signal.SIG_IGN)  # the handler that `unregister` restores
+    faulthandler.register(signal.SIGUSR2, 2, all_threads=True, chain=False)
 
 
 def dump_stacks() -> None:
@@ -72,8 +65,7 @@ def dump_stacks() -> None:
     may read a stack while another thread changes it, and crash. So the driver sends SIGUSR2 only if this call does not
     come, because user code does not release the lock.
     """
-    if sys.platform != "win32" and hasattr(signal, "SIGUSR2"):
-        faulthandler.unregister(signal.SIGUSR2)
+    faulthandler.unregister(signal.SIGUSR2)
     faulthandler.dump_traceback(2, all_threads=True)
 
 
@@ -83,11 +75,9 @@ def line_buffer_c_output() -> None:
     Otherwise C keeps the output in a buffer that is flushed only when a process exits in C's own way, which a worker
     never does.
     """
-    if sys.platform == "win32":
-        return
     import ctypes
 
-    libc, line_buffered = ctypes.CDLL(None), 1  # _IOLBF of all C libraries but Microsoft's
+    libc, line_buffered = ctypes.CDLL(None), 1  # _IOLBF of the C libraries of Linux and macOS
     for name in ("stdout", "__stdoutp"):  # the latter on macOS and the BSDs
         with contextlib.suppress(ValueError):  # it has no such symbol
             libc.setvbuf(ctypes.c_void_p.in_dll(libc, name), None, line_buffered, 0)
@@ -156,8 +146,7 @@ class Surroundings:
             for number, handler, found in zip(_SIGNALS, self._signals, present, strict=True):
                 if found is not handler and handler is not None:
                     _signal.signal(number, handler)
-        if sys.platform != "win32":
-            _signal.pthread_sigmask(_signal.SIG_SETMASK, self._mask)
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, self._mask)
         arm_stack_dump()
 
     def _redirect(self, descriptor: int, path: str, own: str | None) -> None:
@@ -223,19 +212,16 @@ def _read_umask() -> int:
 
 
 def _read_mask() -> set[int]:
-    if sys.platform == "win32":
-        return set()
     return set(_signal.pthread_sigmask(_signal.SIG_BLOCK, ()))
 
 
 def _read_limits() -> dict[int, tuple[int, int]]:
-    if sys.platform != "win32":
-        return {number: resource.getrlimit(number) for number in _LIMITS}
-    return {}
+    return {number: resource.getrlimit(number) for number in _LIMITS}
 
 
 def _restore_limits(saved: dict[int, tuple[int, int]]) -> None:
-    if sys.platform != "win32" and saved != (present := _read_limits()):
+    present = _read_limits()
+    if saved != present:
         for number, limits in saved.items():
             if present[number] != limits:
                 resource.setrlimit(number, limits)

@@ -42,10 +42,8 @@ from minitune.actor import process_tree
 from minitune.actor.channel import (
     CHUNK_BYTES,
     ChannelClosedError,
-    ConnectionEnd,
     End,
     Outgoing,
-    SocketEnd,
     WorkerChannel,
 )
 from minitune.actor.main_thread import MainThreadExecutor, Step, Task
@@ -104,31 +102,22 @@ class Seat(NamedTuple):
     reaper_pid: int = 0
 
 
-def main(control: int, reports: int, is_pumped: bool) -> NoReturn:
+def main(control: int, reports: int) -> NoReturn:
     """Run a worker in a new interpreter. Never returns.
 
     Args:
-        control: The inherited end of the control channel: a descriptor, on Windows a handle.
-        reports: The inherited end of the report pipe.
-        is_pumped: Whether the driver uses a `PumpedChannel` for each.
+        control: The inherited descriptor of the control channel.
+        reports: The inherited descriptor of the report pipe.
     """
     line_buffer_c_output()
-    seat = Seat(_open(control, is_pumped), _open(reports, is_pumped), os.environ[process_tree.TRIAL_VARIABLE])
+    seat = Seat(_open(control), _open(reports), os.environ[process_tree.TRIAL_VARIABLE])
     serve(seat)
 
 
-def _open(handle: int, is_pumped: bool) -> End:
-    if sys.platform == "win32":
-        from multiprocessing.connection import PipeConnection
-
-        return ConnectionEnd(PipeConnection(handle))
-    descriptor = move_high(handle)
-    os.close(handle)
-    if not is_pumped:
-        return SocketEnd(socket.socket(fileno=descriptor))
-    from multiprocessing.connection import Connection
-
-    return ConnectionEnd(Connection(descriptor))
+def _open(inherited: int) -> End:
+    descriptor = move_high(inherited)
+    os.close(inherited)
+    return End(socket.socket(fileno=descriptor))
 
 
 def serve(seat: Seat) -> NoReturn:
@@ -219,20 +208,17 @@ class Worker:
         fork, so that a signal to the child that comes at once does not run our handler.
         """
         _signal.signal(_signal.SIGTERM, self._on_terminate)
-        if sys.platform != "win32" and hasattr(os, "register_at_fork"):
-            os.register_at_fork(
-                before=self._block_termination,
-                after_in_parent=self._unblock_termination,
-                after_in_child=self._disarm_termination,
-            )
+        os.register_at_fork(
+            before=self._block_termination,
+            after_in_parent=self._unblock_termination,
+            after_in_child=self._disarm_termination,
+        )
 
     def _block_termination(self) -> None:
-        if sys.platform != "win32":
-            self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 
     def _unblock_termination(self) -> None:
-        if sys.platform != "win32":
-            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
     def _disarm_termination(self) -> None:
         if signal.getsignal(signal.SIGTERM) == self._on_terminate:
@@ -263,8 +249,7 @@ class Worker:
         self._control_thread = threading.get_ident()
         # The main thread has to handle these signals. The system must not send them to this thread: that would not wake
         # the main thread.
-        if sys.platform != "win32":
-            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
         try:
             for message in messages:
                 self._on_message(message)
@@ -473,7 +458,7 @@ class Worker:
                 pass
             os._exit(CHANNEL_LOST_EXIT)
         process_tree.Hunt().strike(process_tree.children(self._pid))
-        process_tree.kill_group(self._pid)
+        process_tree.kill_group(self._pid, signal.SIGKILL)
         os._exit(1)
 
 

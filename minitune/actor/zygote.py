@@ -52,7 +52,7 @@ if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
 from minitune.actor import process_tree, worker
-from minitune.actor.channel import SocketEnd
+from minitune.actor.channel import End
 from minitune.actor.messages import (
     CLOSE_S,
     DRIVER_CHECK_S,
@@ -249,7 +249,7 @@ class Zygote:
         for number in (_signal.SIGHUP, _signal.SIGTERM, _signal.SIGCHLD):
             _signal.signal(number, _signal.SIG_DFL)
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
-        end, reports = (SocketEnd(socket.socket(fileno=move_high(channel))) for channel in channels)
+        end, reports = (End(socket.socket(fileno=move_high(channel))) for channel in channels)
         # Close only files that the zygote opened itself: a file that a preloaded import has opened must stay open.
         unsent = [descriptor for _, descriptors in self._unsent for descriptor in descriptors]
         for descriptor in (*channels, self._driver, self._wakeup, self._wakeup_in, *unsent):
@@ -306,7 +306,7 @@ class Zygote:
         orphans, unknown = self._orphans(tracked)
         left = tracked.hunt.strike([tracked.pid, *orphans] if is_alive else orphans)
         if is_alive:
-            process_tree.kill_group(tracked.pid)
+            process_tree.kill_group(tracked.pid, signal.SIGKILL)
         elif left == 0 and unknown and tracked.unknown_passes < UNKNOWN_PASSES:
             tracked.unknown_passes += 1
         elif left == 0:

@@ -37,8 +37,6 @@ _sure = _Sure()
 
 def limit() -> int | None:
     """How many files this process may have open; None if the limit is unknown."""
-    if sys.platform == "win32":
-        return None
     import resource
 
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

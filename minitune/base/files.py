@@ -10,8 +10,6 @@ Trials and other programs read and write a run's directory at the same time. So 
 In all functions, `within` is the directory below which links are refused (see `entry_of`), and a `mode` is that of a
 new file or directory, before the umask. The functions raise `LinkError` for a link, `SpecialFileError` for a file that
 is not regular, and `OSError` if the system refuses an operation.
-
-Windows has no descriptors of directories. There, this module checks for links by name before each step.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ import os
 import re
 import stat
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import BinaryIO, NamedTuple, TypeVar
@@ -36,8 +33,6 @@ logger = logging.getLogger("minitune")
 
 TEMPORARY_PREFIX = ".tmp-"
 """The prefix of files and directories that are not complete yet."""
-REPLACE_PATIENCE_S = 2.5
-"""How long a rename is retried on Windows, where a virus scanner may have opened the file."""
 BLOB_MODE = 0o600
 """The mode of pickles: only their owner may read them, because they may contain any data of the user."""
 WRITE_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"w-[0-9a-f]{32}")
@@ -47,7 +42,6 @@ _HAS_DIRECTORY_DESCRIPTORS = {os.open, os.rename, os.unlink, os.mkdir, os.stat} 
 _AS_DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
-_BINARY = getattr(os, "O_BINARY", 0)
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
@@ -178,7 +172,7 @@ def _open_sized(path: str, flags: int, mode: int, within: str, directory: int | 
         if not _NO_FOLLOW and os.path.islink(path):
             raise LinkError(path)
         try:
-            descriptor = os.open(name, flags | _NO_FOLLOW | _NO_WAIT | _BINARY, mode, dir_fd=directory)
+            descriptor = os.open(name, flags | _NO_FOLLOW | _NO_WAIT, mode, dir_fd=directory)
         except OSError as error:
             _explain(error, name, directory, path)
             error.filename = path  # users need the whole path
@@ -201,7 +195,7 @@ def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> int:
     `follow` is whether the path may be a link.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | _NO_WAIT | _BINARY | (0 if follow else _NO_FOLLOW))
+        descriptor = os.open(path, os.O_RDONLY | _NO_WAIT | (0 if follow else _NO_FOLLOW))
     except OSError as error:
         _explain(error, os.fspath(path), None, path, follow=follow)
         raise
@@ -254,7 +248,7 @@ def new_file(path: str, mode: int = 0o666, sync: bool = False, within: str | Non
     path = os.path.abspath(path)
     with entry_of(path, os.path.dirname(path) if within is None else within) as (name, directory):
         temporary = temporary_name() if directory is not None else os.path.join(os.path.dirname(path), temporary_name())
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | _BINARY
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW
         descriptor = os.open(temporary, flags, mode, dir_fd=directory)
         try:
             with open(descriptor, "w+b") as file:
@@ -263,7 +257,7 @@ def new_file(path: str, mode: int = 0o666, sync: bool = False, within: str | Non
                 if sync:
                     sync_descriptor(descriptor)
             refuse_link(Entry(name, directory), path)
-            replace(temporary, name, directory)
+            os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=directory)
@@ -276,7 +270,8 @@ def put_in_place(temporary: str, path: str, within: str) -> None:
     """Rename a temporary file, from `temporary_name`, to `path` in the same directory. An existing file is replaced."""
     with entry_of(path, within) as entry:
         refuse_link(entry, path)
-        replace(temporary if entry.directory is None else os.path.basename(temporary), entry.name, entry.directory)
+        source = temporary if entry.directory is None else os.path.basename(temporary)
+        os.replace(source, entry.name, src_dir_fd=entry.directory, dst_dir_fd=entry.directory)
 
 
 def atomic_write(
@@ -334,22 +329,6 @@ def refuse_link(entry: Entry, path: str) -> None:
             raise LinkError(path)
 
 
-def replace(source: str, target: str, directory: int | None = None) -> None:
-    """`os.replace`, with retries on Windows, where another program may have opened the file.
-
-    With a descriptor of their `directory`, `source` and `target` are names in it; otherwise they are paths.
-    """
-    deadline = time.monotonic() + REPLACE_PATIENCE_S
-    while True:
-        try:
-            os.replace(source, target, src_dir_fd=directory, dst_dir_fd=directory)
-            return
-        except PermissionError:
-            if os.name != "nt" or time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-
-
 # -- syncing to disk ---------------------------------------------------------------------------------------------------
 def sync_descriptor(descriptor: int) -> None:
     """Sync a file's content to disk. Blocks. After an error, everything since the last sync may be lost."""
@@ -364,10 +343,8 @@ def sync_descriptor(descriptor: int) -> None:
 
 
 def sync_directory(path: str) -> None:
-    """Sync the names in a directory to disk. Blocks. Does nothing on Windows, which has no such operation."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    """Sync the names in a directory to disk. Blocks."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:
@@ -382,13 +359,12 @@ def settle(directory: str) -> None:
 
 def settle_steps(directory: str) -> Iterator[None]:
     """`settle` in small steps, so that a thread can do more urgent work between them."""
-    access = os.O_RDWR if os.name == "nt" else os.O_RDONLY  # a sync needs write access on Windows
     for top, _, files in os.walk(directory, topdown=False, onerror=_raise):
         for name in files:
             path = os.path.join(top, name)
             if not stat.S_ISREG(os.lstat(path).st_mode):
                 continue
-            descriptor = os.open(path, access | _NO_FOLLOW | _NO_WAIT)
+            descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW | _NO_WAIT)
             try:
                 sync_descriptor(descriptor)
             finally:
@@ -476,7 +452,7 @@ def _remove_directory(name: str, parent: int, path: str) -> Iterator[None]:
 
 def _open_to_empty(name: str, parent: int, path: str) -> int:
     """Open a directory to remove its entries. If permissions are missing, set them."""
-    flags = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_FOLLOW
+    flags = os.O_RDONLY | os.O_DIRECTORY | _NO_FOLLOW
     try:
         try:
             descriptor = os.open(name, flags, dir_fd=parent)
@@ -486,7 +462,7 @@ def _open_to_empty(name: str, parent: int, path: str) -> int:
     except OSError as error:
         _explain(error, name, parent, path)
         raise
-    if sys.platform != "win32" and os.fstat(descriptor).st_mode & stat.S_IRWXU != stat.S_IRWXU:
+    if os.fstat(descriptor).st_mode & stat.S_IRWXU != stat.S_IRWXU:
         with contextlib.suppress(PermissionError):  # another user's directory: the removal reports the error
             os.fchmod(descriptor, stat.S_IRWXU)
     return descriptor

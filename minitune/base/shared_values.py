@@ -288,7 +288,7 @@ def _open_in(directory: str, has_name: bool) -> tuple[int, str]:
     """Create a file in `directory`. Return its descriptor, and a path by which this user's processes can open it."""
     files.make_directory(directory, 0o700, within=os.path.dirname(directory))
     path = os.path.join(directory, f"values-{os.urandom(8).hex()}")
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
     descriptor = os.open(path, flags, files.BLOB_MODE)
     if sys.platform != "linux" or has_name:
         return descriptor, path

@@ -15,7 +15,6 @@ import contextlib
 import faulthandler
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -23,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from minitune import runtime
 from minitune.base.shared_values import SharedObject
@@ -360,13 +359,13 @@ def _tell_end(trial: Trial, origin: Origin, again: _Rerun, limit_text: str) -> i
 def resume(options: argparse.Namespace) -> int:
     """Run `minitune resume`. Blocks until the run ends, unless a script replaces this process."""
     if options.target.endswith(".py"):
-        return _run_script(options)
+        _run_script(options)
     with _command_line(options.own):
         return _resume_run(existing_run(options.target), options)
 
 
-def _run_script(options: argparse.Namespace) -> int:
-    """Replace this process by the script, which resumes its runs. On Windows, wait for the script.
+def _run_script(options: argparse.Namespace) -> NoReturn:
+    """Replace this process by the script, which resumes its runs.
 
     Raises:
         OSError: If there is no such script.
@@ -381,9 +380,7 @@ def _run_script(options: argparse.Namespace) -> int:
         env["MINITUNE_RESUME_FORCE"] = "1"
     command = [sys.executable, options.target, *options.own]
     sys.stdout.flush()
-    if sys.platform != "win32":  # there, the shell would think that the command has ended
-        os.execve(sys.executable, command, env)
-    return subprocess.call(command, env=env)
+    os.execve(sys.executable, command, env)
 
 
 def _resume_run(path: str, options: argparse.Namespace) -> int:

@@ -209,8 +209,6 @@ def _gpus(found: _Findings) -> None:
 
 
 def _limits(found: _Findings) -> None:
-    if sys.platform == "win32":
-        return
     import resource
 
     files, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

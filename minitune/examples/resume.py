@@ -65,7 +65,7 @@ def crash(storage: str) -> None:
         while driver.poll() is None and len(list(Path(storage).glob("resumed/*/checkpoint_*"))) < 4:
             time.sleep(0.01)
     finally:
-        driver.send_signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+        driver.send_signal(signal.SIGKILL)
         driver.wait()
 
 

@@ -407,10 +407,7 @@ def run_bounded(command: str, *args: str) -> str:
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     try:
-        if sys.platform != "win32":
-            os.killpg(process.pid, signal.SIGKILL)  # it leads its own session
-        else:
-            process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # it leads its own session
         process.wait(1.0)
     except (OSError, subprocess.TimeoutExpired) as error:
         logger.debug("nvidia-smi (pid %d) could not be killed: %s", process.pid, error)

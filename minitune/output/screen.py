@@ -158,8 +158,6 @@ class Screen:
 
     def _is_in_foreground(self) -> bool | None:
         """Whether the terminal belongs to this process; None if it has no job control for this process."""
-        if sys.platform == "win32":
-            return None
         try:
             return bool(os.tcgetpgrp(self._stream.fileno()) == os.getpgrp())
         except (OSError, ValueError, AttributeError):
@@ -203,8 +201,6 @@ class Screen:
     def _watch_sigcont(self) -> None:
         """Note when a shell stops and continues this process, because it prints below the block in between."""
         self._sigcont: Callable[[int, FrameType | None], None] | None = None
-        if sys.platform == "win32":
-            return
         is_main = threading.current_thread() is threading.main_thread()
         is_job = self._is_in_foreground() is not None and os.getpgrp() != os.getsid(0)  # of a shell with job control
         if is_main and is_job and signal.getsignal(signal.SIGCONT) == signal.SIG_DFL:
@@ -216,7 +212,7 @@ class Screen:
             self._sigcont = note
 
     def _unwatch_sigcont(self) -> None:
-        if sys.platform != "win32" and self._sigcont is not None and signal.getsignal(signal.SIGCONT) is self._sigcont:
+        if self._sigcont is not None and signal.getsignal(signal.SIGCONT) is self._sigcont:
             signal.signal(signal.SIGCONT, signal.SIG_DFL)
         self._sigcont = None
 
@@ -229,7 +225,7 @@ def open_screen() -> Screen | None:
     """
     global _owner
     stream = sys.stdout
-    if os.name == "nt" or not is_terminal(stream) or shared_variable("TERM") in ("dumb", "unknown"):
+    if not is_terminal(stream) or shared_variable("TERM") in ("dumb", "unknown"):
         return None
     with _owner_lock:
         if _owner is not None and _owner[0] == os.getpid():

@@ -22,7 +22,6 @@ import functools
 import logging
 import os
 import shutil
-import sys
 import threading
 import time
 from collections import deque
@@ -300,8 +299,7 @@ class Disk:
             OSError: If there is too little space.
         """
         self._reserve()
-        if sys.platform != "win32":  # there a directory in which a file is open can be neither renamed nor removed
-            self._descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
+        self._descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
 
     def free(self) -> None:
         """Free the reserved space at the end of the run."""
@@ -437,7 +435,7 @@ class Disk:
         """Reserve the full space in a new file that replaces the old one. If there is too little, the old one stays."""
         spare = os.path.join(self._directory, files.temporary_name())
         self._write(spare)
-        files.replace(spare, self._path)
+        os.replace(spare, self._path)
         self._held_bytes = RESERVE_BYTES
 
     def _write(self, path: str) -> None:

@@ -166,8 +166,6 @@ def _broken_rule(name: str) -> str | None:
         return "not end in a dot or a space"
     if name.partition(".")[0].rstrip().upper() in _DEVICE_NAMES:
         return "not be a reserved device name"
-    if os.name == "nt" and _UNFIT_FOR_DIRECTORY.search(name):
-        return 'hold none of <>:"|?* on Windows'
     try:
         length_bytes = len(os.fsencode(name))
     except UnicodeEncodeError:
@@ -442,7 +440,7 @@ def retire_checkpoint(trial_directory: str, number: int) -> str | None:
         with files.entry_of(path, os.path.dirname(trial_directory)) as entry:
             files.refuse_link(entry, path)
             in_place = target if entry.directory is not None else os.path.join(trial_directory, target)
-            files.replace(entry.name, in_place, entry.directory)
+            os.replace(entry.name, in_place, src_dir_fd=entry.directory, dst_dir_fd=entry.directory)
     except FileNotFoundError:
         return None
     except OSError as error:

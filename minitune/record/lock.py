@@ -4,7 +4,7 @@
 record lock: the kernel releases it when the process ends, and a fork does not inherit it, so no worker can keep it.
 Such a lock has two weaknesses. It does not exclude the process that holds it, and that process loses it as soon as it
 closes *any* descriptor of the file. So the process also keeps a registry of its locks, and consults it before it opens
-the file. On Windows `msvcrt` locks the file. Some network file systems have no locks. There the lock is free unless the
+the file. Some network file systems have no locks. There the lock is free unless the
 process that the file names is alive. This lets in two drivers that start at the same moment.
 
 `check_trusted` checks who could have written a file before it is unpickled.
@@ -32,8 +32,6 @@ from minitune.settings import is_on
 _UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 _BUSY = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 _CLOCK_STEP_S = 5.0
-
-_WINDOWS_LOCK_POSITION = 1 << 30  # locks are mandatory on Windows: lock a byte that no reader reads
 
 logger = logging.getLogger("minitune")
 
@@ -197,16 +195,10 @@ def read_holder(path: str | os.PathLike[str]) -> Holder | None:
 
 def _lock(descriptor: int, path: str, holder: Holder) -> bool:
     """Lock the file for this process, the holder, without waiting. Return False if another process has the lock."""
+    import fcntl
+
     try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            os.lseek(descriptor, _WINDOWS_LOCK_POSITION, os.SEEK_SET)
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in _BUSY:
             return False
@@ -285,7 +277,7 @@ def check_trusted(path: str | os.PathLike[str]) -> None:
     Unpickling runs code that the pickle's author chose. So `path` must belong to the current user or to root, and no
     other user may be able to write to it. If `path` is a file, the same holds for its directory. If it is a directory,
     it holds for the files that are read from it: the pickles, the journal, the objects and the trials' directories.
-    `MINITUNE_TRUST=1` turns the check off. There is no check on Windows.
+    `MINITUNE_TRUST=1` turns the check off.
 
     Args:
         path: A run's directory, or a file.
@@ -294,7 +286,7 @@ def check_trusted(path: str | os.PathLike[str]) -> None:
         UntrustedStateError: If the check fails. The text names the path, its owner and its mode.
         FileNotFoundError: If `path` does not exist.
     """
-    if is_on("TRUST") or not hasattr(os, "getuid"):
+    if is_on("TRUST"):
         return
     real = os.path.realpath(path)
     if not stat.S_ISDIR(os.stat(real).st_mode):
@@ -314,8 +306,6 @@ def check_trusted(path: str | os.PathLike[str]) -> None:
 
 
 def _check_owner(path: str) -> None:
-    if sys.platform == "win32":  # file modes do not show there who may write; access lists do
-        return
     found = os.lstat(path)
     mode = stat.S_IMODE(found.st_mode)
     if stat.S_ISLNK(found.st_mode):
@@ -337,24 +327,20 @@ def _check_owner(path: str) -> None:
 
 def _is_private_group(group_id: int) -> bool:
     """Whether the current user is the only member of a group. Some systems give each user a group, and umask 002."""
-    if sys.platform == "win32":
-        return False
-    try:
-        import grp
-        import pwd
+    import grp
+    import pwd
 
+    try:
         user, group = pwd.getpwuid(os.getuid()), grp.getgrgid(group_id)
-    except (ImportError, KeyError):
+    except KeyError:
         return False
     return user.pw_gid == group_id and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
 
 
 def _user_name(user_id: int) -> str:
-    if sys.platform == "win32":
-        return str(user_id)
-    try:
-        import pwd
+    import pwd
 
+    try:
         return f"{pwd.getpwuid(user_id).pw_name} ({user_id})"
-    except (ImportError, KeyError):
+    except KeyError:
         return str(user_id)

@@ -143,7 +143,7 @@ class StateKeeper:
                     path = os.path.join(directory, name)
                     if not os.path.islink(path):
                         os.chmod(path, files.BLOB_MODE)  # the plug-in may have made it readable for all
-                    files.replace(path, os.path.join(self._run.path, name))
+                    os.replace(path, os.path.join(self._run.path, name))
         except Exception as error:
             is_disk = isinstance(error, OSError) and self._recorder.disk.is_to_blame(error)
             if is_disk or descriptors.is_lack(error):  # a temporary fault: the next save tries again

@@ -261,7 +261,7 @@ def _forget_sessions() -> None:
     _of_thread.session = _of_process = None
 
 
-if sys.platform != "win32":
+if hasattr(os, "register_at_fork"):  # on Windows, this module can only be imported
     os.register_at_fork(after_in_child=_forget_sessions)
 
 
@@ -499,8 +499,6 @@ class _MachineUsage:
 @lru_cache(maxsize=1)
 def hostname() -> str:
     """Return the name of this machine from the kernel, without a name service."""
-    if sys.platform == "win32":
-        return os.environ.get("COMPUTERNAME", "localhost")
     return os.uname().nodename
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -13,10 +12,6 @@ START_METHODS = {
     "zygote": {"MINITUNE_START_METHOD": "zygote"},
     "interpreter": {"MINITUNE_START_METHOD": "interpreter"},
 }
-PUMP = {"MINITUNE_START_METHOD": "interpreter", "MINITUNE_CHANNEL": "pump"}
-"""The channel that Windows needs; `MINITUNE_TEST_PUMP=1` runs everything over it, else one file does."""
-if os.environ.get("MINITUNE_TEST_PUMP"):
-    START_METHODS["pump"] = PUMP
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import sys
 from types import FrameType
 from typing import Any
 
-from minitune.actor.channel import CHUNK_BYTES, SocketEnd
+from minitune.actor.channel import CHUNK_BYTES, End
 from minitune.actor.messages import Finished, FrameReader, Message
 from minitune.actor.worker import ReportPipe
 
@@ -59,7 +59,7 @@ def test_an_alarm_while_the_outcome_is_sent_never_replaces_it() -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs:
             worker: Any = _Worker()
-            is_hit = _end_with_alarm(ReportPipe(worker, SocketEnd(theirs)), line)
+            is_hit = _end_with_alarm(ReportPipe(worker, End(theirs)), line)
             found: list[Message] = []
             FrameReader().feed(ours.recv(CHUNK_BYTES), found.append)
         assert [type(message) for message in found] == [Finished], f"an alarm at line {line}"

@@ -183,7 +183,7 @@ def test_the_script_of_a_rerun_has_its_own_arguments(
     assert totals == [2, 8]
 
 
-@pytest.mark.skipif(sys.platform == "win32" or os.getuid() != 0, reason="only root can give a file away")
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
 def test_nothing_of_another_user_is_loaded(minitune: Minitune, storage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = storage / "run" / "trainable.pkl"
     os.chown(kept, 12345, -1)

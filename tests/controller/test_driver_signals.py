@@ -18,8 +18,6 @@ from minitune import ResultGrid, Trial, grid_search, report
 WAIT = "minitune.execution.tune_controller.VERDICT_S"
 FOR_EVER_S = 3600.0
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals as these are of POSIX")
-
 
 def _kill(number: int) -> None:
     os.kill(os.getpid(), number)

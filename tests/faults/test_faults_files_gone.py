@@ -19,7 +19,6 @@ from minitune import ResultGrid, TuneError, Tuner, grid_search, report
 from minitune.error import RunLockedError
 from minitune.record import disk, journal
 
-needs_posix = pytest.mark.skipif(os.name == "nt", reason="Windows does not let a directory go in which a file is open")
 REPORTS = 6
 CULPRIT = 1
 """The value of `x` of the trial in which it happens, at its second report."""
@@ -94,7 +93,6 @@ def check_resumed(trainable: Any, path: Path) -> None:
         assert sorted({row["n"] for row in result.get_rows() or []}) == list(range(1, REPORTS + 1))
 
 
-@needs_posix
 @pytest.mark.parametrize(
     ("trainable", "what", "durability"),
     [
@@ -123,7 +121,6 @@ def test_a_run_that_was_moved_ends_with_an_error_and_can_be_resumed(
     check_resumed(trainable, here)
 
 
-@needs_posix
 @pytest.mark.parametrize("trainable", [plain, saving, Class])
 def test_a_run_whose_directory_comes_back_in_time_goes_on(
     trainable: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, bound_s: Any
@@ -156,7 +153,6 @@ def test_a_run_whose_directory_comes_back_in_time_goes_on(
     check_resumed(trainable, run_path())
 
 
-@needs_posix
 @pytest.mark.parametrize("trainable", [plain, saving, Class])
 def test_a_run_that_was_removed_ends_without_blaming_its_trials(trainable: Any) -> None:
     with pytest.raises(TuneError, match=rf"the run's directory {run_path()} is gone \(it was removed\)"):
@@ -164,7 +160,6 @@ def test_a_run_that_was_removed_ends_without_blaming_its_trials(trainable: Any) 
     assert not run_path().exists(), "nothing of it was made again"
 
 
-@needs_posix
 def test_another_directory_is_not_taken_for_the_runs(tmp_path: Path) -> None:
     def swap() -> None:
         run_path().rename(tmp_path / "moved")
@@ -224,7 +219,6 @@ def test_a_run_whose_journal_and_lock_were_removed_goes_on_and_can_be_resumed(
     check_resumed(trainable, run_path())
 
 
-@needs_posix
 def test_workers_that_cannot_write_are_not_to_blame(tmp_path: Path) -> None:
     moved = tmp_path / "moved"
 

@@ -211,7 +211,6 @@ def test_a_resume_mends_no_file_through_a_link(name: str, outside: Path, caplog:
         assert f"{other / name} is a symbolic link" in caplog.text
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs")
 @pytest.mark.parametrize(("name", "kind"), [("stdout", "a symbolic link"), ("stderr", "a FIFO")])
 def test_a_workers_output_goes_through_no_link_and_waits_for_no_one(outside: Path, name: str, kind: str) -> None:
     def trainable(config: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -138,7 +137,6 @@ def test_a_full_disk_at_the_start_is_an_error_before_any_trial(small_disk: Path)
     assert "free some space, or choose another storage_path" in str(caught.value)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no limit on the size of files")
 def test_a_limit_on_the_size_of_files_ends_the_run_with_its_name_and_loses_nothing() -> None:
     text = r"journal could not be written: File too large \(EFBIG\)"
     with file_size_limit(80_000), pytest.raises(TuneError, match=text):

@@ -8,7 +8,6 @@ import importlib
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,9 +36,7 @@ by_page = pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 
 
 @by_page
-@pytest.mark.skipif(
-    sys.platform == "win32" or shutil.which("bash") is None, reason="the manual shows commands for bash on Unix"
-)
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the manual shows commands for bash")
 def test_examples_print_what_the_page_shows(
     page: Path, tmp_path: Path, bound_s: Callable[[float], float], script_server: ScriptServer | None
 ) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import pkgutil
 import re
-import signal
 import subprocess
 import sys
 import textwrap
@@ -38,7 +37,6 @@ def shape(line: str) -> str:
     return " ".join(line.split())
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the test needs a pseudo-terminal")
 def test_the_picture_of_the_live_view_has_the_lines_that_its_example_draws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,7 +90,6 @@ def line_of(record: dict[str, Any]) -> str | None:
     return None
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_the_story_of_a_killed_trial_is_that_of_a_journal(tmp_path: Path, bound_s: Callable[[float], float]) -> None:
     script = tmp_path / "story.py"
     script.write_text(textwrap.dedent(STORY), encoding="utf-8")

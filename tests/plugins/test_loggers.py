@@ -186,8 +186,7 @@ def test_params_are_written_at_each_start(trial: Trial) -> None:
     assert text.startswith('{\n  "a": "<built-in function print>",\n  "b": null,\n  "c": {\n    "y": [')
     pickled = Path(trial.local_path, "params.pkl")
     assert pickle.loads(pickled.read_bytes())["a"] is print
-    if os.name == "posix":
-        assert stat.S_IMODE(pickled.stat().st_mode) == 0o600
+    assert stat.S_IMODE(pickled.stat().st_mode) == 0o600
     trial.config = {"lr": 1}
     start(logger, trial)
     end(logger, trial)
@@ -209,8 +208,7 @@ def test_parameter_files_that_a_kill_has_torn_are_made_again_at_the_next_start(t
 
     assert json.loads(paths[0].read_text()) == trial.config
     assert pickle.loads(paths[1].read_bytes()) == trial.config
-    if os.name != "nt":
-        assert stat.S_IMODE(paths[1].stat().st_mode) == 0o600  # even if others could write the old file
+    assert stat.S_IMODE(paths[1].stat().st_mode) == 0o600  # even if others could write the old file
 
 
 def test_a_config_that_cannot_be_pickled_has_no_params_pkl(trial: Trial) -> None:

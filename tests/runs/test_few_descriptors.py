@@ -31,8 +31,6 @@ from minitune.record.recorder import Recorder
 from minitune.resources import Resources
 from minitune.search import BasicVariantGenerator
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="there is no such limit")
-
 RUN = """
     import csv, json, os, resource, sys, time
     from minitune import RunConfig, TuneConfig, Tuner, grid_search, report

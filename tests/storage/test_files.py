@@ -15,8 +15,6 @@ from minitune.base.files import LinkError, SpecialFileError
 
 CONTENT = b"precious\n"
 
-posix_only = pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
-
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
@@ -118,7 +116,6 @@ def test_what_is_missing_is_named_by_its_whole_path(tmp_path: Path) -> None:
             files.open_own(str(path), os.O_RDONLY, within=str(tmp_path))
 
 
-@posix_only
 @pytest.mark.parametrize("kind", ["FIFO", "socket", "device"])
 def test_only_regular_files_are_opened_and_others_named(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "x"
@@ -136,7 +133,6 @@ def test_only_regular_files_are_opened_and_others_named(tmp_path: Path, kind: st
         files.open_to_read(path)
 
 
-@posix_only
 def test_directories_that_cannot_be_read_or_written_are_removed_too(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
 

@@ -144,7 +144,6 @@ def test_looking_at_the_holder_does_not_release_the_lock(tmp_path: Path, kind: s
         assert "RunLockedError" in process.stderr
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path, kind: str) -> None:
     script = TAKE + textwrap.dedent(
         """

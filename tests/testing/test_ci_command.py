@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -161,7 +160,6 @@ def test_a_run_that_the_budget_cuts_short_passes_and_says_so(
     assert page.endswith("; run long ended early, after 0 of 3 trials\n\n")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM to pass on")
 def test_a_signal_ends_the_script_and_the_command_follows(ci: Run) -> None:
     script = "import os, signal, threading; os.kill(os.getppid(), signal.SIGTERM); threading.Event().wait()"
     before = signal.getsignal(signal.SIGTERM)

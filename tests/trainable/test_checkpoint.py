@@ -196,7 +196,6 @@ def special_file(kind: str, path: Path) -> None:
             pytest.skip("only an administrator can make a device")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
 @pytest.mark.parametrize("kind", ["a FIFO", "a socket", "a device"])
 def test_anything_but_files_directories_and_links_is_refused_by_name(source: Path, tmp_path: Path, kind: str) -> None:
     record, trial = commit(source, tmp_path)
@@ -219,7 +218,6 @@ def test_anything_but_files_directories_and_links_is_refused_by_name(source: Pat
     assert not has_its_size(record, trial)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs")
 def test_a_fifo_in_the_place_of_our_own_files_is_not_waited_for(source: Path) -> None:
     for name in (METADATA_FILE, DICT_CHECKPOINT_FILE):
         os.mkfifo(source / name)

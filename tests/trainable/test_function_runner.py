@@ -369,8 +369,6 @@ def strike(until: threading.Event) -> None:
 @pytest.fixture
 def handle() -> Iterator[Callable[[Callable[..., None]], object]]:
     """Sets the handler of the signal of `strike`."""
-    if not hasattr(signal, "pthread_kill"):
-        pytest.skip("needs signals")
     before = signal.getsignal(signal.SIGUSR1)
     yield lambda handler: signal.signal(signal.SIGUSR1, handler)
     signal.signal(signal.SIGUSR1, before)

@@ -171,8 +171,7 @@ def test_a_shared_file_is_loaded_once_per_process(tmp_path: Path) -> None:
 def test_the_file_is_private_and_whole(tmp_path: Path) -> None:
     store([1], tmp_path / "v.pkl")
     assert os.listdir(tmp_path) == ["v.pkl"]
-    if os.name == "posix":
-        assert os.stat(tmp_path / "v.pkl").st_mode & 0o777 == 0o600
+    assert os.stat(tmp_path / "v.pkl").st_mode & 0o777 == 0o600
 
 
 def test_storing_again_replaces_the_value(tmp_path: Path) -> None:

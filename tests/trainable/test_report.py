@@ -425,7 +425,6 @@ def test_reporting_loads_no_heavy_module() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_of_the_trial_does_not_report(script: Script) -> None:
     source = """
         import os

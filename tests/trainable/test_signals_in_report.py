@@ -16,8 +16,6 @@ from kit import Spy, fit
 from minitune import ResultGrid, Trial, grid_search, report
 from minitune.cli import main
 
-pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs signals")
-
 REPORTS, HIT = 12, (1, 2, 7)
 
 
