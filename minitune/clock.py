@@ -33,8 +33,15 @@ class Clock(Protocol):
 class RealClock:
     """The clock of the machine."""
 
-    monotonic = staticmethod(time.monotonic)
-    time = staticmethod(time.time)
+    # Each call looks up the function of the module: tests of users replace it, as freezegun does.
+
+    def time(self) -> float:
+        """See `Clock.time`."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """See `Clock.monotonic`."""
+        return time.monotonic()
 
     def sleep(self, duration_s: float) -> None:
         """See `Clock.sleep`."""

@@ -4,13 +4,14 @@ The surroundings are: a storage path of its own, a machine of four CPUs, the usu
 suite passes under `nohup`, in cron, without a terminal and on a machine of any size.
 
 `MINITUNE_TEST_TIMEFACTOR` (default 1) multiplies every bound of the suite: set it to 10 on a crowded machine or under a
-debugger. A passing test never waits for a bound, which only ends a test that hangs. The whole suite runs in two
-processes, see `side_by_side`.
+debugger. A passing test never waits for a bound, which only ends a test that hangs. Each test has a limit besides, see
+`time_limit`. The whole suite runs in two processes, see `side_by_side`.
 """
 
 from __future__ import annotations
 
 import compileall
+import importlib.util
 import os
 import shutil
 import signal
@@ -24,6 +25,9 @@ import psutil
 import pytest
 from script_server import ForkedInterpreter, ScriptServer, fork_interpreters
 from side_by_side import pytest_runtestloop as pytest_runtestloop
+from time_limit import pytest_runtest_call as pytest_runtest_call
+from time_limit import pytest_runtest_setup as pytest_runtest_setup
+from time_limit import pytest_runtest_teardown as pytest_runtest_teardown
 
 pytest.register_assert_rewrite("kit", "adapter_suite")
 
@@ -32,7 +36,10 @@ from kit import SHORT_WAITS, Script, scaled_s, variables_of_scripts  # noqa: E40
 
 import minitune  # noqa: E402
 from minitune.logger import default_loggers  # noqa: E402
-from minitune.testing.smoke_runs import FILES, KINDS, STRAGGLER_BOUND_S, Snapshot, is_helper, kill  # noqa: E402
+from minitune.testing.smoke_runs import STRAGGLER_BOUND_S, Snapshot, is_helper, kill  # noqa: E402
+
+HAS_HYPOTHESIS = importlib.util.find_spec("hypothesis") is not None
+collect_ignore_glob = [] if HAS_HYPOTHESIS else ["*_properties.py"]
 
 MARKER = "MINITUNE_TEST_SESSION"
 TEMPORARY_BYTES = 2 << 30
@@ -60,18 +67,20 @@ def pytest_configure() -> None:
     memory = Path("/dev/shm")  # a run syncs its files; on a disk the suite would wait for that a third of its time
     if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > TEMPORARY_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
-    try:
+    if HAS_HYPOTHESIS:
         from hypothesis import settings
-    except ImportError:  # then property tests are skipped
-        return
-    # no timing assertions, no files in the checkout, half of the examples that are the default
-    settings.register_profile("minitune", deadline=None, database=None, max_examples=50)
-    settings.load_profile("minitune")
+
+        # no timing assertions, no files in the checkout, half of the examples that are the default
+        settings.register_profile("minitune", deadline=None, database=None, max_examples=50)
+        settings.load_profile("minitune")
 
 
-def pytest_report_header() -> str:
-    """Say how long the suite takes, before it does."""
-    return "minitune: the whole suite takes about 4 minutes on two free cores; one folder, or -k, takes seconds"
+def pytest_report_header() -> list[str]:
+    """Say how long the suite takes, before it does, and what it leaves out."""
+    lines = ["minitune: the whole suite takes about 4 minutes on two free cores; one folder, or -k, takes seconds"]
+    if not HAS_HYPOTHESIS:
+        lines.append("minitune: the property tests are left out, since hypothesis is not installed")
+    return lines
 
 
 def pytest_sessionstart() -> None:
@@ -148,8 +157,11 @@ def new_interpreters(script_server: ScriptServer | None, monkeypatch: pytest.Mon
 
 @pytest.fixture(autouse=True)
 def nothing_left(session_temporary: Path, script_server: ScriptServer | None) -> Iterator[None]:
-    """Fails a test that leaves a process, thread, descriptor, changed setting or temporary file of ours behind."""
-    before = Snapshot(tuple(kind for kind in KINDS if kind != FILES))
+    """Fails a test that leaves a process, thread, descriptor, changed setting or file behind.
+
+    Files are looked for in the working directory, which is the checkout, and among the temporary ones of minitune.
+    """
+    before = Snapshot()
     yield
     problems = before.leftovers(scaled_s(STRAGGLER_BOUND_S)) + _left_entries(session_temporary)
     if problems:

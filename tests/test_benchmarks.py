@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -116,22 +115,3 @@ def test_a_function_on_which_a_searcher_is_worse_is_named_unless_it_is_one_of_ma
     assert alone == ["f"]
     assert among_many == ["g"]
     assert worse_on({"g": clear[::-1], "h": (level, level)}) == []
-
-
-# -- faults ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def mutants(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module that puts faults into the code."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module("mutants")
-
-
-def test_every_fault_of_the_list_has_its_place(mutants: Any) -> None:
-    """Change the list together with the code that it is about: `python benchmarks/mutants.py --check --move` helps."""
-    faults = mutants.all_faults()
-    assert [f"{fault}: {problem}" for fault, problem, _ in mutants.misplaced(faults)] == []
-    assert len({(fault.file, fault.old, fault.new) for fault in faults}) == len(faults) >= 200
-    folders = {path.parent.name for path in (BENCHMARKS.parent / "minitune").glob("*/__init__.py")}
-    assert {fault.folder for fault in faults} == folders | {"(root)"}

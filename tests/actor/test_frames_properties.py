@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from unittest import mock
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from minitune.actor.messages import (
     HEADER_BYTES,
@@ -27,9 +29,6 @@ from minitune.actor.messages import (
     go_on,
 )
 from minitune.error import RemoteError
-
-hypothesis = pytest.importorskip("hypothesis")
-st = hypothesis.strategies
 
 NUMBERS = st.integers(0, 2**32 - 1)
 TEXTS = st.text(st.characters(codec=None), max_size=20)

@@ -6,7 +6,8 @@ import math
 import random
 from typing import Any
 
-import pytest
+import hypothesis
+from hypothesis import strategies as st
 
 from minitune import ConcurrencyLimiter, FailureConfig, RunConfig, Searcher, TuneConfig, uniform
 from minitune.schedulers import (
@@ -17,9 +18,6 @@ from minitune.schedulers import (
     PopulationBasedTraining,
 )
 from minitune.simulation import simulate
-
-hypothesis = pytest.importorskip("hypothesis")
-st = hypothesis.strategies
 
 
 class Uniform(Searcher):

@@ -7,16 +7,13 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from minitune.clock import VirtualClock
 from minitune.execution.logical_order import OrderedExecutor
 from minitune.execution.trial_executor import CallReturned, Event, Exited, Started
 from minitune.resources import Allocation, Resources
-
-hypothesis = pytest.importorskip("hypothesis")
-from hypothesis import given, settings  # noqa: E402 - it may not be there
-from hypothesis import strategies as st  # noqa: E402
 
 ONE_CPU = Resources.of({"cpu": 1})
 SLOTS, ACTORS = 3, 8

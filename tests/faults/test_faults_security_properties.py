@@ -8,15 +8,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kit import fit
 
-hypothesis = pytest.importorskip("hypothesis")
-
-from hypothesis import given, settings  # noqa: E402  # only where it is there
-from hypothesis import strategies as st  # noqa: E402
-from kit import fit  # noqa: E402
-
-from minitune import choice, report  # noqa: E402
+from minitune import choice, report
 
 _PIECES = [
     *("..", ".", "/", "\\", "~", "$HOME", "CON", "nul", "\0", "\n", "\r", " ", "-", "a", "ü", "\ud800", "\u2028", ":")

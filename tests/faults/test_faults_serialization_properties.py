@@ -6,17 +6,13 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any
 
-import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-hypothesis = pytest.importorskip("hypothesis")
-
-from hypothesis import given, settings  # noqa: E402  # only where it is there
-from hypothesis import strategies as st  # noqa: E402
-
-from minitune.execution.devices import Machine  # noqa: E402
-from minitune.execution.local import LocalTrialExecutor  # noqa: E402
-from minitune.execution.trial_executor import CallReturned  # noqa: E402
-from minitune.resources import Resources  # noqa: E402
+from minitune.execution.devices import Machine
+from minitune.execution.local import LocalTrialExecutor
+from minitune.execution.trial_executor import CallReturned
+from minitune.resources import Resources
 
 _sizes = st.one_of(st.integers(0, 8_000_000), st.sampled_from([0, 1, 2**16 - 1, 2**16, 2**16 + 1, 180_000, 250_000]))
 

@@ -72,7 +72,6 @@ class Steps(tune.Trainable):
 
 def saving(config: dict[str, Any]) -> None:
     for i in range(3):
-        Path("mine").mkdir(exist_ok=True) if i == 0 else None
         tune.report({"i": i}, checkpoint=tune.Checkpoint(config["directory"]) if i != 1 else None)
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import pytest
+import hypothesis
+from hypothesis import strategies as st
 from kit import FakeContext, make_trial
 
 from minitune.schedulers import ASHAScheduler
-
-hypothesis = pytest.importorskip("hypothesis")
-st = hypothesis.strategies
 
 values = st.one_of(
     st.integers(-3, 3),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import pickle
+import time
 from fractions import Fraction
 from typing import Any
 
@@ -199,6 +200,15 @@ def test_timeout_runs_from_the_first_question_and_survives_a_resume() -> None:
         assert resumed.stop_all()
         assert resumed.seconds_left() == 0
         assert not resumed("t", {})
+
+
+def test_timeout_hears_the_clock_that_a_test_has_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    stopper = TimeoutStopper(10)
+    assert not stopper.stop_all()
+    now_s += 10
+    assert stopper.stop_all()
 
 
 def test_an_infinite_budget_never_ends() -> None:

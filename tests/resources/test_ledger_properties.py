@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from minitune.error import TuneError
 from minitune.execution.ledger import Ledger
 from minitune.resources import Allocation, Resources
-
-hypothesis = pytest.importorskip("hypothesis")
-from hypothesis import strategies as st  # noqa: E402 - only where hypothesis is there
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule  # noqa: E402
 
 TINY = 2e-4
 """The ledger counts in 1/10,000; thirds and the like may stand a little over."""

@@ -6,7 +6,9 @@ import random
 from collections import Counter
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 from kit import FakeExperiment, spaces
 
 from minitune.search import BasicVariantGenerator, ConcurrencyLimiter, SearchAlgorithm, Searcher, SearchGenerator
@@ -15,9 +17,6 @@ from minitune.search.tpe import TPESearch
 from minitune.space import domains
 from minitune.space.domains import fits
 from minitune.space.parameters import config_key, space_size
-
-hypothesis = pytest.importorskip("hypothesis")
-st = pytest.importorskip("hypothesis.strategies")
 
 SETTINGS = hypothesis.settings(max_examples=12)
 

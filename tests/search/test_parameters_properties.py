@@ -5,15 +5,13 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
+import hypothesis
+from hypothesis import strategies as st
 from test_space_properties import SETTINGS, numbers
 
 from minitune.space import domains
 from minitune.space.domains import fits
 from minitune.space.parameters import Parameter, draw, parameters, values_of
-
-hypothesis = pytest.importorskip("hypothesis")
-st = pytest.importorskip("hypothesis.strategies")
 
 
 def _members(inner: Any) -> Any:

@@ -6,7 +6,8 @@ import math
 import random
 from typing import Any
 
-import pytest
+import hypothesis
+from hypothesis import strategies as st
 from kit import all_trials, basic, configs
 
 from minitune.search import BasicVariantGenerator
@@ -14,9 +15,6 @@ from minitune.space import domains
 from minitune.space.domains import fits
 from minitune.space.tree import find_unresolved, get_value, has_unresolved_values
 from minitune.space.variants import VariantTable, count_variants
-
-hypothesis = pytest.importorskip("hypothesis")
-st = pytest.importorskip("hypothesis.strategies")
 
 hypothesis.settings.register_profile("search", max_examples=60)
 SETTINGS = hypothesis.settings.get_profile("search")

@@ -5,15 +5,13 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
+import hypothesis
+from hypothesis import strategies as st
 from test_parameters_properties import SPACES
 from test_space_properties import SETTINGS
 
 from minitune.search import TPESearch
 from minitune.space.domains import fits
-
-hypothesis = pytest.importorskip("hypothesis")
-st = pytest.importorskip("hypothesis.strategies")
 
 VALUES = st.one_of(st.floats(), st.none(), st.text(max_size=1), st.integers(-5, 5))
 

@@ -3,13 +3,12 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 from test_journal_codec import same
 
 from minitune.record.codec import decode, encode
-
-hypothesis = pytest.importorskip("hypothesis")
-st = pytest.importorskip("hypothesis.strategies")
 
 texts = st.text(st.characters(), max_size=8) | st.sampled_from(["$", "v", "\ud800", "\ud83d\ude00", '{"$":'])
 hashables = (

@@ -1,0 +1,132 @@
+"""Random lives of trials: status, queue and counters stay true."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+from test_driver_lifecycle import REQUESTS, make
+
+from minitune.error import TuneError
+from minitune.execution.state import Live, RunState, TrialQueue
+from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, TRANSITIONS, Phase, Step
+from minitune.experiment.trial import Trial
+from minitune.resources import Resources
+
+
+@hypothesis.given(st.lists(st.sampled_from(list(Step)), max_size=40))
+def test_status_follows_the_table_and_an_illegal_step_changes_nothing(steps: list[Step]) -> None:
+    trial, phase, story = make(0), Phase.QUEUED, []
+    for step in steps:
+        following = TRANSITIONS[phase].get(step)
+        if following is None:
+            with pytest.raises(TuneError) as caught:
+                trial.move(step, "no")
+            for _, reason in story[-20:]:
+                assert reason in str(caught.value)
+        else:
+            story.append((following, f"step {len(story)}"))
+            trial.move(step, story[-1][1])
+            phase = following
+        assert trial.phase is phase
+        assert trial.status == STATUS[phase]
+        assert trial.is_finished() == (phase in FINISHED)
+        assert [(phase, reason) for _, phase, reason in trial.story] == story[-20:]
+
+
+class ListModel:
+    """The queue as a plain list."""
+
+    def __init__(self) -> None:
+        self.trials: list[tuple[Trial, Resources]] = []
+
+    def remove(self, trial: Trial) -> None:
+        self.trials = [entry for entry in self.trials if entry[0] is not trial]
+
+    def heads(self) -> list[Trial]:
+        seen: set[Resources] = set()
+        return [trial for trial, request in self.trials if not (request in seen or seen.add(request))]  # type: ignore[func-returns-value]  # add returns None
+
+
+@hypothesis.given(
+    st.lists(st.integers(0, 2), min_size=1, max_size=12),
+    st.lists(st.tuples(st.booleans(), st.integers(0, 11)), max_size=60),
+)
+def test_the_queue_is_a_list_in_order_of_arrival(requests: list[int], steps: list[tuple[bool, int]]) -> None:
+    trials = [make(number, request) for number, request in enumerate(requests)]
+    queue, model = TrialQueue(), ListModel()
+    for pushes, which in steps:
+        trial = trials[which % len(trials)]
+        if pushes and trial not in queue:
+            queue.push(trial)
+            model.trials.append((trial, trial.resources))
+        elif not pushes:
+            queue.remove(trial)
+            model.remove(trial)
+        assert list(queue) == [trial for trial, _ in model.trials]
+        assert len(queue) == len(model.trials)
+        assert queue.heads() == model.heads()
+        assert queue.first() is (model.trials[0][0] if model.trials else None)
+        assert [trial in queue for trial in trials] == [trial in list(queue) for trial in trials]
+
+
+@hypothesis.given(st.data())
+def test_the_indices_of_a_run_stay_true(data: Any) -> None:
+    state, trials = RunState(), []
+    gone: list[Live] = []
+    for _ in range(data.draw(st.integers(1, 60))):
+        action = data.draw(st.sampled_from(["add", "step", "step", "step", "exit", "resources"]))
+        if action == "add" and len(trials) < 6:
+            trials.append(make(len(trials), data.draw(st.integers(0, 2))))
+            state.add(trials[-1])
+        elif action == "exit" and gone:
+            state.has_left(gone.pop(data.draw(st.integers(0, len(gone) - 1))).trial.trial_id)
+        elif action == "resources" and trials:
+            trial = data.draw(st.sampled_from(trials))
+            if trial.phase in (Phase.QUEUED, Phase.PAUSED):
+                state.change_resources(trial, data.draw(st.sampled_from(REQUESTS)))
+        elif action == "step" and trials:
+            walk(state, data.draw(st.sampled_from(trials)), data.draw(st.sampled_from(list(Step))), gone)
+        check(state, trials)
+
+
+def walk(state: RunState, trial: Trial, step: Step, gone: list[Live]) -> None:
+    """One step as the driver takes it: an actor comes with START, and is let go before the trial leaves it."""
+    following = TRANSITIONS[trial.phase].get(step)
+    before = trial.phase
+    if following is None:
+        with pytest.raises(TuneError):
+            state.move(trial, step)
+        return
+    if step is Step.START:
+        if not state.is_startable(trial):
+            return
+        trial.attempt += 1
+        state.move(trial, step)
+        state.live[trial.actor_id] = Live(trial, trial.actor_id)
+        return
+    if before in OWNS_ACTOR and following not in OWNS_ACTOR:
+        live = state.live[trial.actor_id]
+        state.let_go(live)
+        gone.append(live)
+    changed = state.move(trial, step)
+    assert changed == (STATUS[before] != STATUS[following])
+
+
+def check(state: RunState, trials: list[Trial]) -> None:
+    statuses = Counter(trial.status for trial in trials)
+    assert {status: count for status, count in state.counts.items() if count} == dict(statuses)
+    assert state.num_pending == sum(trial.phase is Phase.QUEUED for trial in trials)
+    assert set(state.unfinished) == {trial.trial_id for trial in trials if not trial.is_finished()}
+    assert {live.trial.trial_id for live in state.live.values()} == {
+        trial.trial_id for trial in trials if trial.phase in OWNS_ACTOR
+    }
+    waiting = [trial for trial in trials if trial.trial_id not in state.leaving]
+    assert set(state.queue) == {trial for trial in waiting if trial.phase is Phase.QUEUED}
+    assert set(state.paused.values()) == {trial for trial in waiting if trial.phase is Phase.PAUSED}
+    assert all(state.is_startable(trial) == (trial.phase in (Phase.QUEUED, Phase.PAUSED)) for trial in waiting)
+    first = state.queue.first()
+    assert (first is None) == (not list(state.queue))

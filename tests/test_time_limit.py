@@ -1,0 +1,73 @@
+"""A test that hangs fails with the stacks of its threads; the tests after it run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+
+FILES = {
+    "conftest.py": f"""
+import sys
+sys.path.append({str(TESTS)!r})
+import time_limit
+time_limit.LIMIT_S = 0.3
+time_limit.AGAIN_S = 0.1
+from time_limit import pytest_runtest_call, pytest_runtest_setup, pytest_runtest_teardown
+""",
+    "test_hanging.py": """
+import threading
+import pytest
+
+never = threading.Event()
+
+def test_that_waits_for_a_thread_that_waits():
+    waiting = threading.Thread(target=never.wait, name="the one that waits", daemon=True)
+    waiting.start()
+    waiting.join()
+
+def test_that_catches_everything_once():
+    try:
+        never.wait()
+    except BaseException:
+        never.wait()
+
+@pytest.fixture
+def endless():
+    yield
+    never.wait()
+
+def test_whose_fixture_does_not_end(endless):
+    pass
+
+def test_after_them():
+    pass
+""",
+}
+
+
+def test_a_test_that_hangs_fails_alone_with_the_stacks_of_its_threads(
+    tmp_path: Path, bound_s: Callable[[float], float]
+) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-ra"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=bound_s(60),
+    )
+
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "2 failed, 2 passed, 1 error" in done.stdout
+    assert "the test took longer than 0.3 s" in done.stdout
+    assert "in the thread the one that waits:" in done.stdout
+    for line in (">       waiting.join()", ">           never.wait()", ">       never.wait()"):
+        assert f"\n{line}\n" in done.stdout
