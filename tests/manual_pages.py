@@ -3,6 +3,7 @@
 | block | what happens to it |
 |---|---|
 | `python` | the blocks of a page make one script, which runs in a fresh home directory |
+| `python` in README.md | it is a script of its own, since readers copy it alone |
 | `text` directly below | what that block printed; a line `...` stands for any number of lines |
 | `python` that begins with `# train.py` | it is written to that file, for the commands of the page |
 | `python` that begins with `# needs PACKAGE` | a script of its own; see `OPTIONAL` |
@@ -32,6 +33,7 @@ from script_server import ForkedScript, ScriptServer
 
 ROOT = Path(__file__).resolve().parent.parent
 MANUAL = ROOT / "minitune" / "docs"
+README = ROOT / "README.md"
 _NOT_OF_A_HOME = ("MINITUNE_", "GITHUB_", "PYTEST_XDIST_")
 HOME_SHOWN = "/home/me"
 """The home directory that the pages show."""
@@ -134,7 +136,7 @@ class Printed:
 
 def pages() -> list[Path]:
     """The README and every page of the manual."""
-    return [ROOT / "README.md", *sorted(MANUAL.glob("*.md"))]
+    return [README, *sorted(MANUAL.glob("*.md"))]
 
 
 def blocks(page: Path) -> list[Block]:
@@ -146,9 +148,12 @@ def blocks(page: Path) -> list[Block]:
     ]
 
 
-def script_of(page: Path) -> list[tuple[Block, Block | None]]:
-    """The blocks of a page's script, each with the text block that shows its output, if there is one."""
-    return [pair for pair in _with_outputs(page) if pair[0].is_script]
+def scripts_of(page: Path) -> list[list[tuple[Block, Block | None]]]:
+    """The blocks of each script of a page, each block with the text block that shows its output, if there is one."""
+    parts = [pair for pair in _with_outputs(page) if pair[0].is_script]
+    if page == README:
+        return [[pair] for pair in parts]
+    return [parts] if parts else []
 
 
 def alone(page: Path) -> list[tuple[Block, Block | None]]:
@@ -249,11 +254,10 @@ class Home:
         for block in blocks(page):
             if block.file_name is not None:
                 (self._directory / block.file_name).write_text(block.body, encoding="utf-8")
-        parts = script_of(page)
         printed = []
-        if parts:
+        for number, parts in enumerate(scripts_of(page)):
             text = "print('-- next --')\n".join(f"{block.body}\n" for block, _ in parts)
-            sections = self._run_script(f"{page.stem}_example.py", text).split("-- next --\n")
+            sections = self._run_script(f"{page.stem}_example_{number}.py", text).split("-- next --\n")
             for (block, shown), section in zip(parts, sections, strict=True):
                 if shown is not None:
                     printed.append(Printed(block.body, shown.body, section))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import statistics
 from pathlib import Path
@@ -77,6 +78,18 @@ def test_the_demo_shows_what_its_files_say_and_another_seed_is_another_run(scrip
 
     assert figures[1] != figures[2]
     assert all(float(best) > float(median) for best, median, _ in figures.values())
+
+
+def test_the_last_lines_of_the_demo_are_commands_that_work_where_the_shell_has_no_minitune(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.defpath)
+    output = script.run_minitune("demo", "--samples", "2").stdout
+    commands = output.partition("\nNext: ")[2].splitlines()[1:]
+    assert len(commands) == 3, output
+    for command in commands:
+        done = script.run_command(["sh", "-c", command])
+        assert (done.returncode, done.stderr) == (0, ""), command
 
 
 def test_the_demo_refuses_a_number_of_samples_that_makes_no_sense(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ import json
 import math
 import random
 import shlex
+import shutil
 import statistics
 import subprocess
 import sys
@@ -188,8 +189,17 @@ def show(grid: ResultGrid, seed: int) -> None:
     run = shlex.quote(grid.experiment_path)
     print()
     print("Next: list the trials, read why each one was stopped, or read the manual:")
-    for command in (f"ls {run}", f"explain {run}", "help"):
-        print(f"  minitune {command}")
+    minitune = command_of_this_installation()
+    for arguments in (f"ls {run}", f"explain {run}", "help"):
+        print(f"  {minitune} {arguments}")
+
+
+def command_of_this_installation() -> str:
+    """What to type for `minitune`. If its environment is not activated, the shell does not find that name."""
+    found = shutil.which("minitune")
+    if found is not None and Path(found).parent == Path(sys.executable).parent:
+        return "minitune"
+    return f"{shlex.quote(sys.executable)} -m minitune"
 
 
 def add_parser(commands: Any) -> None:

@@ -16,6 +16,7 @@ from manual_pages import (
     MANUAL,
     OPTIONAL,
     PICTURES,
+    README,
     ROOT,
     Block,
     Home,
@@ -26,11 +27,11 @@ from manual_pages import (
     masked,
     outputs,
     pages,
+    scripts_of,
     where,
 )
 from script_server import ScriptServer
 
-README = ROOT / "README.md"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 by_page = pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 
@@ -136,10 +137,10 @@ def test_every_environment_variable_is_in_the_manual() -> None:
     assert named == set(settings)
 
 
-def test_every_command_is_in_the_manual() -> None:
-    text = (MANUAL / "command-line.md").read_text(encoding="utf-8")
-    known = set(importlib.import_module("minitune.cli").COMMANDS)
-    assert known <= set(re.findall(r"`minitune (\w+)", text))
+@pytest.mark.parametrize(("page", "besides"), [(MANUAL / "command-line.md", set()), (README, {"demo", "lsx"})])
+def test_every_command_is_in_the_table_of_commands(page: Path, besides: set[str]) -> None:
+    named = re.findall(r"^\| `minitune (\w+)", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert set(named) >= set(importlib.import_module("minitune.cli").COMMANDS) - besides
 
 
 def test_every_example_of_the_package_is_in_the_manual() -> None:
@@ -174,6 +175,11 @@ def test_shown_output_is_all_of_it_or_its_end_and_dots_stand_for_lines() -> None
     assert not agree("one\ntwo", printed)
     assert not agree("one\n...\nthree", printed)
     assert not agree("four\n...\none", printed)
+
+
+def test_each_block_of_the_readme_is_a_script_of_its_own() -> None:
+    assert [len(parts) for parts in scripts_of(README)] == [1, 1]
+    assert [len(parts) for parts in scripts_of(MANUAL / "results.md")] == [6]
 
 
 def test_a_block_knows_what_it_is(tmp_path: Path) -> None:

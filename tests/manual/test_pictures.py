@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from manual_pages import MANUAL, PICTURES, ROOT, blocks, script_of
+from manual_pages import MANUAL, PICTURES, README, ROOT, blocks, scripts_of
 
 import minitune
 
-README = ROOT / "README.md"
 HOW_IT_WORKS = MANUAL / "how-it-works.md"
 
 
@@ -44,9 +43,9 @@ def test_the_picture_of_the_live_view_has_the_lines_that_its_example_draws(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
-    example = script_of(README)[0][0].body
+    ((example, _),) = scripts_of(README)[0]
     with Terminal(columns=100) as terminal:
-        exec(compile(example, "example.py", "exec"), {"__name__": "example"})
+        exec(compile(example.body, "example.py", "exec"), {"__name__": "example"})
 
     drawn = {shape(line) for frame in terminal.frames for line in frame}
     for line in picture(README, "live view").splitlines():
