@@ -29,7 +29,7 @@ from time_limit import pytest_runtest_call as pytest_runtest_call
 from time_limit import pytest_runtest_setup as pytest_runtest_setup
 from time_limit import pytest_runtest_teardown as pytest_runtest_teardown
 
-pytest.register_assert_rewrite("kit", "adapter_suite")
+pytest.register_assert_rewrite("kit", "adapter_suite", "executor_contract")
 
 # pytest rewrites the asserts of what is imported from here on
 from kit import SHORT_WAITS, Script, scaled_s, variables_of_scripts  # noqa: E402

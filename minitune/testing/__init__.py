@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from minitune._alias import submodules
 
 if TYPE_CHECKING:
-    from minitune.testing.executor_contract import TrialExecutorContract as TrialExecutorContract
     from minitune.testing.scheduler_contract import SchedulerContract as SchedulerContract
     from minitune.testing.searcher_contract import SearcherContract as SearcherContract
     from minitune.testing.smoke_runs import SmokeFailure as SmokeFailure
@@ -22,7 +21,6 @@ _MODULE_OF = {
     "SchedulerContract": "scheduler_contract",
     "SearcherContract": "searcher_contract",
     "SmokeFailure": "smoke_runs",
-    "TrialExecutorContract": "executor_contract",
     "assert_best": "smoke_runs",
     "smoke": "smoke_runs",
 }

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from executor_contract import TrialExecutorContract
 from kit import scaled_s
 
 from minitune.clock import VirtualClock
@@ -11,10 +12,6 @@ from minitune.execution.inline import InlineTrialExecutor
 from minitune.execution.local import LocalTrialExecutor
 from minitune.execution.logical_order import OrderedExecutor
 from minitune.execution.trial_executor import TrialExecutor
-
-pytest.register_assert_rewrite("minitune.testing.executor_contract")
-
-from minitune.testing.executor_contract import TrialExecutorContract  # noqa: E402 - its asserts are rewritten first
 
 OF_WORKERS = {
     "test_functions_and_classes_of_the_caller_travel",

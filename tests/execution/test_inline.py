@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from executor_contract import Account, Watch, Worker
 from kit import Script, fit, virtual_executor
 
 import minitune
@@ -21,7 +22,6 @@ from minitune.clock import VirtualClock
 from minitune.execution.devices import Machine
 from minitune.execution.inline import InlineTrialExecutor
 from minitune.execution.trial_executor import CallReturned, Exited
-from minitune.testing.executor_contract import Account, Watch, Worker
 
 MACHINE = Machine({"CPU": 3.0}, ())
 

@@ -1,17 +1,14 @@
-"""The shipped contract of executors, on a real cluster."""
+"""The contract of executors, on a real cluster."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from executor_contract import TrialExecutorContract
 
 from minitune.execution.ray import RayTrialExecutor
 from minitune.execution.trial_executor import TrialExecutor
-
-pytest.register_assert_rewrite("minitune.testing.executor_contract")
-
-from minitune.testing.executor_contract import TrialExecutorContract  # noqa: E402 - its asserts are rewritten first
 
 
 @pytest.mark.usefixtures("connection")

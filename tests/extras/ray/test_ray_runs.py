@@ -16,13 +16,13 @@ import numpy
 import psutil
 import pytest
 import ray
+from executor_contract import ONE_CPU, Account
 
 import minitune as tune
 from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, RunConfig, TuneConfig, Tuner, cli
 from minitune.error import TuneError
 from minitune.execution.ray import RayTrialExecutor, _connect
 from minitune.execution.trial_executor import Exited, Started
-from minitune.testing.executor_contract import ONE_CPU, Account
 
 pytestmark = pytest.mark.usefixtures("connection")
 

@@ -1,17 +1,7 @@
 """TrialExecutorContract: what every executor must do, with the actors that it runs and a driver for the executor.
 
-Example:
-    A file `test_my_executor.py`, for pytest:
-
-    ```
-    class TestMyExecutor(TrialExecutorContract):
-        def make_executor(self, totals, gpu_ids, directory):
-            return MyExecutor(Machine(totals, gpu_ids))
-    ```
-
-Tests about processes (`isolates`) are skipped for an executor that has none: there, no actor can die alone. Worker
-processes import this module for the actors, so it imports pytest only inside the tests. To see values where an assert
-fails, call `pytest.register_assert_rewrite("minitune.testing.executor_contract")` before the import.
+Tests about processes (`isolates`) are skipped for an executor that has none: there, no actor can die alone. Workers
+import this module for the actors, so it imports pytest only inside the tests: each worker would take longer to start.
 """
 
 from __future__ import annotations
@@ -57,9 +47,6 @@ PATIENCE_S = 20.0
 
 GRACE_S = 10.0
 """The grace period of a stop, in seconds. No actor here needs that long."""
-
-KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
-"""The signal that kills a process. Windows has no SIGKILL; there, SIGTERM ends a process at once."""
 
 _EventKind = TypeVar("_EventKind", Started, CallReturned, CallRaised, Exited)
 _Self = TypeVar("_Self", bound="Actor")
@@ -209,7 +196,7 @@ class Mortal(Actor):
     @on_user_thread
     def kill_itself(self) -> None:
         """Die of SIGKILL, without an answer."""
-        os.kill(os.getpid(), KILL)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def hang(self) -> Future[None]:
         """Never answer."""
@@ -641,7 +628,7 @@ class TrialExecutorContract:
             watch.executor.call("a#1", "kill_itself")
             ends = [watch.expect(Exited, "a#1")]
             watch.executor.call("b#1", "hang")
-            os.kill(pid, KILL)
+            os.kill(pid, signal.SIGKILL)
             ends.append(watch.expect(Exited, "b#1"))
 
             for end in ends:
@@ -847,7 +834,7 @@ class TrialExecutorContract:
             _needs_processes(watch)
             for number in range(2):
                 pid = self._park(watch, f"a{number}#1").pid
-                os.kill(pid, KILL)
+                os.kill(pid, signal.SIGKILL)
                 until_s = time.monotonic() + self.bound_s
                 while number == 0 and _is_alive(pid):
                     assert time.monotonic() < until_s
@@ -912,7 +899,7 @@ class TrialExecutorContract:
 
 
 def _raises(kind: type[BaseException], match: str | None = None) -> Any:
-    """`pytest.raises`. Workers import this module, and they have no pytest."""
+    """`pytest.raises`, imported here for the sake of the workers."""
     import pytest
 
     return pytest.raises(kind, match=match)
