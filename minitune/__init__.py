@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from minitune.runtime import get as get
     from minitune.runtime import init as init
     from minitune.runtime import is_initialized as is_initialized
+    from minitune.runtime import nodes as nodes
     from minitune.runtime import put as put
     from minitune.runtime import shutdown as shutdown
     from minitune.schedulers import ASHAScheduler as ASHAScheduler
@@ -108,7 +109,7 @@ _HOME = {
     "registry": "register_env register_trainable",
     "resources": "PlacementGroupFactory Resources",
     "result_grid": "Result ResultGrid",
-    "runtime": "available_resources cluster_resources get init is_initialized put shutdown",
+    "runtime": "available_resources cluster_resources get init is_initialized nodes put shutdown",
     "schedulers": "ASHAScheduler AsyncHyperBandScheduler FIFOScheduler TrialScheduler create_scheduler",
     "search": "BasicVariantGenerator ConcurrencyLimiter Repeater Searcher Study TPESearch create_searcher",
     "simulation": "simulate",

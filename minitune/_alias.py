@@ -29,6 +29,9 @@ _PREFIX = f"{PACKAGE}."
 NAMESPACES = ("tune", "train", "air")
 """Ray's sub-packages. Here, each of these names is this package."""
 
+RAY = "ray"
+"""The module that stands in for `ray` itself. The modules below it are those below this package."""
+
 MOVED = {
     "air.constants": "minitune.result",
     "air.integrations": "minitune.integration",
@@ -99,6 +102,7 @@ star on the right, `a` is a package in Ray and one file here, and all modules be
 _FILES_FOR_PACKAGES = {real for path, real in MOVED.items() if path.endswith(".*") and not real.endswith(".*")} | {
     "minitune.integration.wandb",
     "minitune.legacy.torch_checkpoint",
+    "minitune.ray",
     "minitune.registry",
 }
 """Files here that must look like packages.
@@ -165,7 +169,6 @@ NOT_HERE = {
     "lightning": "use minitune.integration.pytorch_lightning",
     "logger.MLFLowLogger": "pass MLflowLoggerCallback(...) in callbacks",
     "method": f"{_NO_TASKS}: use threads or processes inside a trial",
-    "nodes": f"{_NO_CLUSTER}: see cluster_resources()",
     "registry.register_input": "minitune has no reinforcement learning: read the input in the trainable",
     "remote": f"{_NO_TASKS}: use concurrent.futures, or make it a trial of Tuner",
     "rllib": "minitune has no reinforcement learning: make the training loop a trainable",
@@ -205,6 +208,8 @@ def real_name(name: str) -> str | None:
     """
     path = name.removeprefix(_PREFIX)
     head, _, rest = path.partition(".")
+    if head == RAY and rest:
+        return real_name(f"{_PREFIX}{rest}") or f"{_PREFIX}{rest}"
     if head not in NAMESPACES:
         return _moved(path)
     return _moved(path) or _moved(rest) or (f"{PACKAGE}.{rest}" if rest else PACKAGE)
@@ -286,7 +291,7 @@ def left_out(name: str) -> str | None:
     """
     path = name.removeprefix(_PREFIX)
     head, _, rest = path.partition(".")
-    path = rest if head in NAMESPACES else path
+    path = rest if head in (*NAMESPACES, RAY) else path
     while path:
         if path in NOT_HERE:
             return NOT_HERE[path]

@@ -270,12 +270,8 @@ def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
     changes_directory = tune.chdir_to_trial_dir
     if changes_directory is None:
         changes_directory = is_on("CHDIR_TO_TRIAL_DIR")
-    address = runtime.cluster_address()
-    if address is not None and name != "ray":
-        raise ValueError(
-            f"init(address={address!r}) names a Ray cluster, which only runs with TuneConfig(executor='ray') use, but "
-            f"executor is {shown(name)}"
-        )
+    if runtime.cluster_address() is not None and isinstance(name, str) and name != "ray":
+        warn_once(runtime.ON_THIS_MACHINE)
     if not isinstance(name, str):
         executor = name
     elif name == "local":
@@ -300,7 +296,7 @@ def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
 
         executor = RayTrialExecutor(
             directory=directory,
-            address=address,
+            address=runtime.cluster_address(),
             machine=runtime.machine(),
             output_names=plan.experiment.output_names,
             changes_directory=changes_directory,

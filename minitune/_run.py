@@ -107,7 +107,7 @@ def run(
         trial_name_creator: Names trials.
         trial_dirname_creator: Names their directories.
         sync_config: Accepted for Ray Tune's signature. It has no effect; a warning says so once.
-        export_formats: Accepted for Ray Tune's signature; only None or an empty list is possible.
+        export_formats: Accepted for Ray Tune's signature. It has no effect, which is logged once.
         max_failures: How many times a failed trial is retried; -1 means no limit.
         fail_fast: Whether a failure ends the run; `"raise"` raises it.
         restore: The checkpoint from which every trial starts: its directory, or a `Checkpoint`.

@@ -25,14 +25,15 @@ def refuse_out_of_scope(storage_filesystem: object, sync_config: object = None, 
     """Refuse arguments of Ray Tune that have no meaning on one machine. Warn if ignoring them loses nothing.
 
     Raises:
-        ValueError: If `storage_filesystem` or `export_formats` is set.
+        ValueError: If `storage_filesystem` is set.
     """
     require(
         storage_filesystem is None,
         "storage_filesystem: None (mount the storage and pass the path)",
         storage_filesystem,
     )
-    require(not export_formats, "export_formats: None (write what you need into a checkpoint)", export_formats)
+    if export_formats:
+        warn_once("export_formats is ignored: no trial exports a model; write what you need into a checkpoint")
     if sync_config is not None:
         warn_once("sync_config is ignored: everything is written in place, there is nothing to synchronise")
 

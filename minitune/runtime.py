@@ -36,6 +36,12 @@ _OF_A_CLUSTER = """
 """
 """Arguments of Ray's `init`, and below the blank line those of its earlier versions, that have no effect here."""
 
+ON_THIS_MACHINE = (
+    'init(address=...) names a Ray cluster, but the run uses this machine: TuneConfig(executor="ray") uses the cluster'
+)
+
+_THIS_MACHINE = "127.0.0.1"
+
 _OF_A_NODE = """
     dashboard_agent_listen_port gcs_address metrics_export_port node_id object_store_address raylet_socket_name
     redis_address session_dir
@@ -81,7 +87,7 @@ class RuntimeContext:
 
     def __init__(self) -> None:
         self.address_info: dict[str, str | None] = {
-            "node_ip_address": "127.0.0.1",
+            "node_ip_address": _THIS_MACHINE,
             "address": "local",
             "webui_url": self.dashboard_url,
             **dict.fromkeys(_OF_A_NODE.split()),
@@ -114,7 +120,8 @@ def init(
 
     Args:
         address: None, `"local"` or `"auto"` for this machine. Host and port of a Ray cluster, such as
-            `"10.0.0.1:6379"`, for runs with `TuneConfig(executor="ray")`; the cluster has its own totals.
+            `"10.0.0.1:6379"`, for runs with `TuneConfig(executor="ray")`; the cluster has its own totals. Other runs
+            use this machine, and the log has one warning.
         num_cpus: The number of CPUs; by default the CPUs that this process may use.
         num_gpus: The number of GPUs; by default the visible ones.
         resources: Other resources by name, and `memory` in bytes.
@@ -132,7 +139,7 @@ def init(
     from minitune.execution.devices import machine_resources
 
     address = other.pop("redis_address", None) or address
-    cluster = _cluster_address(address)
+    cluster = check_address(address)
     if cluster is not None and not (num_cpus is None and num_gpus is None and resources is None):
         raise ValueError(
             f"num_cpus, num_gpus and resources must be None with address={address!r}: the nodes of a cluster have what "
@@ -177,6 +184,25 @@ def cluster_resources() -> dict[str, float]:
     In the worker process of a trial: the resources that this process can see.
     """
     return {name: float(amount) for name, amount in machine().totals.items()}
+
+
+def nodes() -> list[dict[str, Any]]:
+    """This machine as a list of one node, with those keys of Ray's `nodes()` that have a value here.
+
+    `Resources` are the totals of `cluster_resources()`.
+    """
+    host = os.uname().nodename
+    node = {
+        "NodeID": host,
+        "Alive": True,
+        "alive": True,
+        "NodeManagerAddress": _THIS_MACHINE,
+        "NodeManagerHostname": host,
+        "NodeName": host,
+        "Resources": cluster_resources(),
+        "Labels": {},
+    }
+    return [node]
 
 
 def available_resources() -> dict[str, float]:
@@ -276,16 +302,15 @@ def cluster_address() -> str | None:
     return _state.address
 
 
-def default_executor() -> str | None:
-    """`"inline"` after `init(local_mode=True)`, else None."""
-    return "inline" if _state.local_mode else None
+def check_address(address: Any) -> str | None:
+    """Check the argument `address` of `init`.
 
+    Returns:
+        The address if it names a cluster, else None.
 
-# -- details ---------------------------------------------------------------------------------------------------------
-
-
-def _cluster_address(address: Any) -> str | None:
-    """Check `address`; return it if it names a cluster, else None."""
+    Raises:
+        ValueError: If it is neither of this machine nor host and port of a cluster.
+    """
     if address in (None, "", "local", "auto"):
         return None
     host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
@@ -296,6 +321,14 @@ def _cluster_address(address: Any) -> str | None:
             "amounts are given by name, as in init(num_cpus=4)"
         )
     return str(address)
+
+
+def default_executor() -> str | None:
+    """`"inline"` after `init(local_mode=True)`, else None."""
+    return "inline" if _state.local_mode else None
+
+
+# -- details ---------------------------------------------------------------------------------------------------------
 
 
 def _values() -> ValueFile:

@@ -1,8 +1,9 @@
-"""`minitune port` changes the imports of a script that uses Ray Tune, and lists the names that minitune lacks.
+"""`minitune port` changes the imports of a script or notebook that uses Ray Tune, and lists what minitune lacks.
 
-The command reads the script and does not run it. It looks up each name of Ray that the script imports or reaches by
+The command reads the code and does not run it. It looks up each name of Ray that the code imports or reaches by
 attributes. It uses Python's own import system, so the list agrees with a run of the script. It compares the keywords of
-calls with signatures. It does not see names that the script creates while it runs.
+calls with signatures, and checks addresses and paths that the code has as texts. It does not see names that the script
+creates while it runs.
 """
 
 from __future__ import annotations
@@ -12,65 +13,71 @@ import ast
 import difflib
 import importlib
 import inspect
-import io
-import os
+import re
 import sys
-import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from minitune.base.files import atomic_write
+from minitune.base.files import local_path
+from minitune.base.text import one_line
 from minitune.commands import Commands
+from minitune.commands.cells import Place, read_document
+from minitune.config import refuse_out_of_scope
+from minitune.runtime import ON_THIS_MACHINE, check_address
 
-_OLD, _NEW = "ray", "minitune"
+_OLD = "ray"
+_NEW = "minitune"
+_NEW_RAY = "minitune.ray"
 
-Place = tuple[int, str]
-"""A line number of the script, and the message about it."""
+_IMPORT = re.compile(rf"\b(import|from)\s+{_OLD}\b")
+
+_PATHS = frozenset({"experiment_checkpoint_path", "experiment_dir", "local_dir", "path", "restore", "storage_path"})
+"""Parameters that are paths on this machine."""
 
 
 def add_parser(commands: Commands) -> None:
     """Add the parser of `minitune port`."""
     parser = commands.add_parser(
         "port",
-        description="Change the imports of a Ray Tune script to minitune: show the changes as a diff, and list the "
-        "names that minitune does not have, with what to use instead. The script is not run.",
-        epilog="The exit status is 0 if minitune has every name, 1 if some are missing. A package that a name needs "
-        "and that is not installed here is listed, too, but does not count as missing.",
+        description="Change the imports of a Ray Tune script or Jupyter notebook to minitune: show the changes as a "
+        "diff, and list the names that minitune does not have, with what to use instead, and the calls that would "
+        "fail. The script is not run. Lines for IPython, such as !pip and %matplotlib, stay as they are.",
+        epilog="The exit status is 0 if minitune has every name, 1 if some are missing. These are listed, too, but do "
+        "not count as missing: a package that a name needs and that cannot be imported here, and an argument that has "
+        "no effect. A position in a notebook is the number of the code cell and of the line in it.",
     )
-    parser.add_argument("script", metavar="SCRIPT.py")
+    parser.add_argument("script", metavar="SCRIPT", help="a file that ends with .py or .ipynb")
     parser.add_argument("--write", action="store_true", help="change the file instead of showing the diff")
     parser.set_defaults(command=port)
 
 
 def port(options: argparse.Namespace) -> int:
     """Run `minitune port`: the diff goes to stdout, the list to stderr."""
-    with tokenize.open(options.script) as file:
-        source, encoding = file.read(), file.encoding
-    try:
-        tree = ast.parse(source, options.script)
-    except SyntaxError as error:
-        raise ValueError(f"{options.script}, line {error.lineno}: {error.msg}; it must be a Python script") from None
-    changed, count = _with_new_imports(source, tree)
-    found = sorted(set(_missing(ast.parse(changed))))  # before the file is changed, because this checks its syntax
+    document = read_document(options.script)
+    tree, left_out, found = document.parse()
+    lines, count = _with_new_imports(document.lines, tree)
+    changed = document.with_lines(lines)
+    for number, line in left_out:
+        if _IMPORT.search(line):
+            found.append((number, "this is not Python code, so the import of ray stays: change it yourself"))
+    found += _missing(changed.parse()[0])  # before the file is changed, because this checks its syntax
     if options.write and count:
-        with open(options.script, "rb") as raw:
-            ends_lines_with = "\r\n" if b"\r\n" in raw.read() else "\n"
-        atomic_write(os.path.realpath(options.script), changed.replace("\n", ends_lines_with).encode(encoding))
+        changed.write()
         print(f"{options.script}: changed {count} import{'s' if count > 1 else ''}")
     else:
-        before, after = (io.StringIO(text).readlines() for text in (source, changed))
-        sys.stdout.writelines(difflib.unified_diff(before, after, options.script, options.script))
-    for line, text in found:
-        print(f"{options.script}:{line}: {text}", file=sys.stderr)
+        for before, after in zip(document.cells, changed.cells, strict=True):
+            for line in difflib.unified_diff(before.lines, after.lines, before.name, after.name):
+                print(line.removesuffix("\n"))
+    for number, text in sorted(set(found)):
+        print(f"{document.position(number)}: {text}", file=sys.stderr)
     if not count:
         print(f"{options.script} imports nothing of Ray: nothing to change", file=sys.stderr)
-    return 0 if all(isinstance(text, _Uninstalled) for _, text in found) else 1
+    return 0 if all(isinstance(text, _Remark) for _, text in found) else 1
 
 
-def _with_new_imports(source: str, tree: ast.Module) -> tuple[str, int]:
-    """The script with `minitune` in place of `ray` in its import statements, and the number of changes."""
-    lines = io.StringIO(source).readlines()  # as `ast` counts them: splitlines() also splits at form feeds
+def _with_new_imports(lines: Sequence[str], tree: ast.Module) -> tuple[list[str], int]:
+    """The lines with `minitune` in place of `ray` in their import statements, and the number of changes."""
     edits: list[tuple[int, int, int, str]] = []  # line, begin and end in bytes, new text
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -78,20 +85,28 @@ def _with_new_imports(source: str, tree: ast.Module) -> tuple[str, int]:
                 head, dot, rest = alias.name.partition(".")
                 if head != _OLD:
                     continue
-                new = f"{_NEW}{dot}{rest}" if alias.asname else f"{_NEW} as {_OLD}"
+                if not alias.asname:
+                    new = f"{_NEW_RAY} as {_OLD}"
+                elif rest:
+                    new = f"{_NEW}{dot}{rest}"
+                else:
+                    new = _NEW_RAY
                 edits.append((alias.lineno, alias.col_offset, alias.col_offset + len(alias.name), new))
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] == _OLD:
+            asks_version = any(alias.name == "__version__" for alias in node.names)
+            new = _NEW_RAY if node.module == _OLD and asks_version else _NEW
             start = node.col_offset + len("from")
             for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
                 begin = lines[number - 1].encode().find(_OLD.encode(), start)
                 if begin >= 0:
-                    edits.append((number, begin, begin + len(_OLD), _NEW))
+                    edits.append((number, begin, begin + len(_OLD), new))
                     break
                 start = 0  # this line ends in a backslash, or the name has letters that Python reads as these
+    changed = list(lines)
     for number, begin, end, new in sorted(edits, reverse=True):
-        line = lines[number - 1].encode()
-        lines[number - 1] = (line[:begin] + new.encode() + line[end:]).decode()
-    return "".join(lines), len(edits)
+        line = changed[number - 1].encode()
+        changed[number - 1] = (line[:begin] + new.encode() + line[end:]).decode()
+    return changed, len(edits)
 
 
 def _missing(tree: ast.Module) -> Iterator[Place]:
@@ -138,6 +153,7 @@ def _missing(tree: ast.Module) -> Iterator[Place]:
         elif isinstance(node, ast.Call):
             value, _ = _resolve(node.func, known)
             yield from _bad_keywords(node, value)
+            yield from _bad_values(node, value)
             name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
             if isinstance(name, str) and name not in registered and _last_name(node.func) in ("run", "Tuner") and value:
                 yield node.lineno, f"no trainable is registered as {name!r}; minitune does not have RLlib"
@@ -151,27 +167,30 @@ def _imported(path: str) -> tuple[Any, str]:
     """The module, or the reason why it does not exist."""
     try:
         return importlib.import_module(path), ""
-    except ImportError as error:
+    except Exception as error:
         return None, _reason(error)
 
 
 def _attribute(owner: Any, name: str) -> tuple[Any, str]:
     try:
         return getattr(owner, name), ""
-    except (AttributeError, ImportError) as error:
+    except Exception as error:
         return None, _reason(error)
 
 
-class _Uninstalled(str):
-    """The message about a package that minitune needs for a name. The name itself is not missing."""
+class _Remark(str):
+    """A message about something that minitune does have, or that it can do without."""
 
 
-def _reason(error: AttributeError | ImportError) -> str:
-    """Why minitune does not have a name, or which package the name needs."""
+def _reason(error: Exception) -> str:
+    """Why minitune does not have a name, or why the package that the name needs cannot be imported."""
+    if not isinstance(error, (AttributeError, ImportError)):
+        what = one_line(f"{type(error).__name__}: {error}")
+        return _Remark(f"this needs a package that is installed but cannot be imported here: {what}")
     package = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
     if package in ("", _NEW):
         return str(error)
-    return _Uninstalled(f"this needs the package {package}, which cannot be imported here: {error}")
+    return _Remark(f"this needs the package {package}, which cannot be imported here: {one_line(str(error))}")
 
 
 def _resolve(node: ast.expr, known: dict[str, Any]) -> tuple[Any, str]:
@@ -209,3 +228,43 @@ def _bad_keywords(call: ast.Call, function: Any) -> Iterator[Place]:
 
             if name not in getattr(function, "OLD_KEYWORDS", OLD_KEYWORDS):
                 yield keyword.value.lineno, f"{function.__name__}() takes no {name}"
+
+
+def _bad_values(call: ast.Call, function: Any) -> Iterator[Place]:
+    """The texts and lists in a call of minitune that will raise an error when the call runs, or have no effect."""
+    if not (inspect.isroutine(function) or inspect.isclass(function)):
+        return
+    if not str(getattr(function, "__module__", "")).startswith(_NEW):
+        return
+    for name, node in _arguments(call, function):
+        try:
+            value = ast.literal_eval(node)
+        except ValueError:  # it is known only at run time
+            continue
+        try:
+            if name == "address" or name == "redis_address":
+                if check_address(value) is not None:
+                    yield node.lineno, _Remark(ON_THIS_MACHINE)
+            elif name in _PATHS and isinstance(value, str):
+                local_path(value)
+            elif name == "storage_filesystem":
+                refuse_out_of_scope(value)
+            elif name == "export_formats" and value:
+                yield node.lineno, _Remark("export_formats has no effect: write what you need into a checkpoint")
+        except ValueError as error:
+            yield node.lineno, f"{function.__name__}() will fail: {one_line(str(error))}"
+
+
+def _arguments(call: ast.Call, function: Any) -> Iterator[tuple[str, ast.expr]]:
+    """The arguments of a call, each with the name of its parameter."""
+    try:
+        positional = [name for name in inspect.signature(function).parameters if name != "self"]
+    except (TypeError, ValueError):
+        positional = []
+    for name, node in zip(positional, call.args, strict=False):
+        if isinstance(node, ast.Starred):
+            break
+        yield name, node
+    for keyword in call.keywords:
+        if keyword.arg is not None:
+            yield keyword.arg, keyword.value

@@ -62,7 +62,7 @@ class Experiment:
         trial_name_creator: Makes a trial's name from the trial.
         trial_dirname_creator: Makes the name of a trial's directory from the trial.
         log_to_file: Names of the files of a trial's output: True, one name, or a pair (stdout, stderr).
-        export_formats: Accepted for Ray Tune's signature. It must be None or empty.
+        export_formats: Accepted for Ray Tune's signature. It has no effect, which is logged once.
         max_failures: How often a failed trial is tried again; -1 for no limit.
         restore: The checkpoint from which every trial starts: its directory, or a `Checkpoint`.
         local_dir: Old name of `storage_path`.

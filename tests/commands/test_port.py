@@ -1,7 +1,8 @@
-"""`minitune port` changes a script's imports, and lists the names that minitune lacks."""
+"""`minitune port` changes the imports of scripts and notebooks, and lists the names that minitune lacks."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -30,10 +31,10 @@ print(trials[0].status, BasicVariantGenerator.__name__)
 """
 
 PORTED = """\
-import os, minitune as ray
+import os, minitune.ray as ray
 \f
 UNUSUAL = "\u2028"
-import minitune as ray
+import minitune.ray as ray
 from minitune import (
     train,
     tune as t,
@@ -51,7 +52,7 @@ def test_a_script_is_changed_in_its_imports_alone_and_runs(minitune: Minitune, t
     script.write_text(GOOD)
     status, out, err = minitune("port", script)
     assert (status, err) == (0, "")
-    assert "+import os, minitune as ray\n" in out
+    assert "+import os, minitune.ray as ray\n" in out
     assert script.read_text() == GOOD
 
     assert minitune("port", script, "--write") == (0, f"{script}: changed 5 imports\n", "")
@@ -79,6 +80,12 @@ def test_a_script_is_changed_in_its_imports_alone_and_runs(minitune: Minitune, t
         ("from ray import tune\ntune.run(print, samples=3)", "2: run() takes no samples"),
         ("from ray import tune\ntune.TuneConfig(samples=3)", "2: TuneConfig() takes no samples; it takes mode, metric"),
         ("from ray import tune\ntune.run('PPO')", "2: no trainable is registered as 'PPO'"),
+        ("import ray\nray.init('ray://head:10001')", "2: init() will fail: address must be None, 'local', 'auto' or"),
+        (
+            "from ray import tune\ntune.run(\n    print,\n    storage_path='s3://bucket')",
+            "4: run() will fail: a path must be local, but got 's3://bucket'",
+        ),
+        ("from ray import tune\ntune.Tuner.restore('s3://bucket', print)", "2: restore() will fail: a path must be"),
     ],
 )
 def test_what_is_missing_is_listed_with_its_line(minitune: Minitune, tmp_path: Path, lines: str, text: str) -> None:
@@ -89,6 +96,23 @@ def test_what_is_missing_is_listed_with_its_line(minitune: Minitune, tmp_path: P
     assert err.startswith(f"{script}:")
     assert text in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        ("import ray\nray.init(address='10.0.0.1:6379')", "2: init(address=...) names a Ray cluster, but the run uses"),
+        ("from ray import tune\ntune.run(print, export_formats=['onnx'])", "2: export_formats has no effect: write"),
+    ],
+)
+def test_an_argument_without_effect_is_no_missing_feature(
+    minitune: Minitune, tmp_path: Path, lines: str, text: str
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(lines)
+    status, _, err = minitune("port", script)
+    assert (status, err.count("\n")) == (0, 1)
+    assert err.startswith(f"{script}:{text}")
 
 
 @pytest.mark.parametrize(
@@ -105,6 +129,140 @@ def test_a_package_that_is_not_installed_is_no_missing_feature(
     status, _, err = minitune("port", script)
     assert (status, err.count("\n")) == (0, 1)
     assert err.startswith(f"{script}:1: this needs the package xgboost, which cannot be imported here: ")
+
+
+def test_a_package_that_is_broken_does_not_end_the_command(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "packages" / "xgboost"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise OSError('libxgb.so: cannot open\\n shared object file')\n")
+    monkeypatch.syspath_prepend(package.parent)
+    for name in ("xgboost", "minitune.integration.xgboost"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from ray import tune\nfrom ray.tune.integration.xgboost import TuneReportCallback\ntune.nothing\n"
+    )
+    status, out, err = minitune("port", script)
+    assert (status, "+from minitune.tune.integration.xgboost import" in out) == (1, True)
+    first, second = err.splitlines()
+    assert first == (
+        f"{script}:2: this needs a package that is installed but cannot be imported here: "
+        "OSError: libxgb.so: cannot open shared object file"
+    )
+    assert second.startswith(f"{script}:3: module 'minitune' has no attribute 'nothing'")
+
+
+def test_the_module_for_ray_has_the_version_of_ray(minitune: Minitune, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import ray as r, ray.tune as t\nfrom ray import __version__, tune\nimport ray\n"
+        "assert ray.__version__ == r.__version__ == __version__\n"
+        "assert tuple(map(int, __version__.split('.'))) >= (2, 40)\n"
+        "assert ray.tune is tune is t\nprint(ray.tune.schedulers.ASHAScheduler.__module__)\n"
+    )
+    assert minitune("port", script, "--write")[::2] == (0, "")
+    assert script.read_text().startswith(
+        "import minitune.ray as r, minitune.tune as t\nfrom minitune.ray import __version__, tune\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout) == (0, "minitune.schedulers.async_hyperband\n"), done.stderr
+
+
+MAGICS = """\
+%%capture
+!pip install -q "ray[tune]" \\
+    optuna
+%matplotlib inline
+?tune.run
+files = !ls *.csv
+if files:
+    %cd data
+from ray import tune
+left = (100
+        % 3)
+text = \'\'\'
+!from ray import tune
+\'\'\'
+tune.nothing
+%%time
+from ray.tune import grid_search
+%%bash
+echo "it's" | from ray import this
+# %%
+import ray
+"""
+
+
+def test_lines_for_ipython_stay_in_a_script(minitune: Minitune, tmp_path: Path) -> None:
+    script = tmp_path / "exported.py"
+    script.write_text(MAGICS)
+    status, out, err = minitune("port", script, "--write")
+    assert (status, out) == (1, f"{script}: changed 3 imports\n")
+    ported = MAGICS.replace("\nfrom ray", "\nfrom minitune").replace("\nimport ray", "\nimport minitune.ray as ray")
+    assert script.read_text() == ported
+    first, second = err.splitlines()
+    assert first.startswith(f"{script}:15: module 'minitune' has no attribute 'nothing'")
+    assert second == f"{script}:19: this is not Python code, so the import of ray stays: change it yourself"
+
+
+def test_a_script_whose_magics_hide_an_error_is_refused(minitune: Minitune, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("!ls\nfrom ray import tune\nprint(\n")
+    status, out, err = minitune("port", script)
+    assert (status, out) == (1, "")
+    assert f"{script}, line 3: '(' was never closed; it must be a Python script or a notebook" in err
+
+
+def notebook(*cells: str | list[str], **more: object) -> dict[str, object]:
+    found: list[object] = [{"cell_type": "markdown", "metadata": {}, "source": ["from ray import tune: é"]}]
+    for source in cells:
+        found.append({"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": source})
+    return {"cells": found, "metadata": {}, "nbformat": 4, "nbformat_minor": 5, **more}
+
+
+def test_a_notebook_is_changed_in_its_cells(minitune: Minitune, tmp_path: Path) -> None:
+    file = tmp_path / "tune.ipynb"
+    before = notebook(
+        ["%%capture\n", "!pip install ray[tune]\n", "import ray"],
+        "from ray import tune\ntune.Tuner(print)",
+        [],
+        ["%%bash\n", "ls -l\n"],
+        ["tune.nothing\n", "ray.get_actor('x')"],
+        ["print 'Python 2'\n"],
+    )
+    file.write_text(json.dumps(before, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = file.read_text(encoding="utf-8")
+    status, out, err = minitune("port", file)
+    assert status == 1
+    assert f"--- {file}:cell 2\n" in out
+    assert "\n-from ray import tune\n+from minitune import tune\n tune.Tuner(print)\n" in out
+    lines = err.splitlines()
+    assert lines[0].startswith(f"{file}:cell 5:1: module 'minitune' has no attribute 'nothing'")
+    assert lines[1].startswith(f"{file}:cell 5:2: module 'minitune' has no attribute 'get_actor': minitune has no")
+    assert lines[2].startswith(f"{file}:cell 6:1: ")
+    assert lines[2].endswith(": the cell is not Python, and is left as it is")
+    assert len(lines) == 3
+    assert file.read_text(encoding="utf-8") == text
+
+    assert minitune("port", file, "--write")[1] == f"{file}: changed 2 imports\n"
+    ported = text.replace('"import ray"', '"import minitune.ray as ray"').replace(
+        '"from ray import', '"from minitune import'
+    )
+    assert file.read_text(encoding="utf-8") == ported.replace("from minitune import tune: é", "from ray import tune: é")
+
+
+def test_what_is_no_notebook_is_said(minitune: Minitune, tmp_path: Path) -> None:
+    file = tmp_path / "tune.ipynb"
+    file.write_text(json.dumps(notebook("print(1)")))
+    assert minitune("port", file) == (0, "", f"{file} imports nothing of Ray: nothing to change\n")
+    file.write_text("import ray")
+    status, _, err = minitune("port", file)
+    assert (status, "a notebook must be JSON" in err) == (1, True)
+    file.write_text('{"worksheets": [], "nbformat": 3}')
+    status, _, err = minitune("port", file)
+    assert (status, "must be a notebook of format 4" in err) == (1, True)
 
 
 def test_what_is_no_script_of_ray_is_said(minitune: Minitune, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from kit import fit, run_path
 
 import minitune as tune
+from minitune.base import text
 from minitune.logger import DEFAULT_LOGGERS, Logger
 from minitune.trainable import wrap_function
 
@@ -321,3 +322,14 @@ def test_resources_as_text() -> None:
     assert tune.resources.json_to_resources(text) == tune.Resources([{"CPU": 2}])
     assert tune.resources.json_to_resources('{"cpu": 1}') == tune.Resources([{"CPU": 1}])
     assert tune.resources.resources_to_json(None) is None is tune.resources.json_to_resources(None)
+
+
+def test_formats_for_the_export_of_a_model_have_no_effect(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text, "_said", set())
+    for _ in range(2):
+        assert run(lambda config: {"n": 1}, export_formats=["onnx"]).trials[0].status == "TERMINATED"
+    assert [message.partition(":")[0] for message in caplog.messages if "export_formats" in message] == [
+        "export_formats is ignored"
+    ]

@@ -17,7 +17,7 @@ NAMES = sorted(path.stem for path in SCRIPTS.glob("*.py"))
 
 _IMPORTS = (
     # before               after
-    (r"import ray(?=$|\s*#)", "import minitune as ray"),
+    (r"import ray(?=$|\s*#)", "import minitune.ray as ray"),
     (r"import ray\.(?=[\w.]+ as )", "import minitune."),
     (r"from ray(?=[. ])", "from minitune"),
 )

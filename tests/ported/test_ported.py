@@ -163,6 +163,6 @@ def test_nothing_but_import_lines_change() -> None:
         "import raymond\nray.init()\n"
     )
     assert ported(source) == (
-        "import minitune as ray\nimport minitune.tune as t  # x\nfrom minitune import tune\n"
+        "import minitune.ray as ray\nimport minitune.tune as t  # x\nfrom minitune import tune\n"
         "    from minitune.tune import Tuner\nimport raymond\nray.init()\n"
     )

@@ -8,6 +8,7 @@ import pytest
 
 import minitune as tune
 from minitune import Resources, TuneConfig, Tuner
+from minitune.base import text
 from minitune.error import TuneError
 from minitune.execution.ray import ClusterLedger
 
@@ -98,13 +99,22 @@ def test_without_ray_the_extra_is_named(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_address_of_a_cluster_is_for_its_runs_alone():
+def test_a_run_without_the_executor_of_a_cluster_uses_this_machine(caplog, monkeypatch):
+    monkeypatch.setattr(text, "_said", set())
     tune.shutdown()  # what an earlier test has used
     tune.init(address="10.0.0.1:6379")
     try:
-        with pytest.raises(ValueError, match=r"10\.0\.0\.1:6379.*executor='ray'.*'local'"):
-            Tuner(lambda config: {"loss": 1}).fit()
+        for _ in range(2):
+            assert Tuner(lambda config: {"loss": 1}).fit()[0].metrics["loss"] == 1
+        (node,) = tune.nodes()
+        assert node["Alive"]
+        assert node["Resources"] == tune.cluster_resources()
     finally:
         tune.shutdown()
+    said = [message for message in caplog.messages if "cluster" in message]
+    assert said == [
+        "init(address=...) names a Ray cluster, but the run uses this machine: "
+        'TuneConfig(executor="ray") uses the cluster'
+    ]
     with pytest.raises(ValueError, match="num_cpus"):
         tune.init(address="10.0.0.1:6379", num_cpus=4)

@@ -64,6 +64,7 @@ PATHS = """
     tune:DurableTrainable,durable,function
     tune.suggest.ax:AxSearch tune.util:pin_in_object_store,get_pinned_object tune.search.ax.ax_search:AxSearch
     tune.suggest.variant_generator:generate_variants train.torch:TorchCheckpoint runtime_env:RuntimeEnv
+    ray:init,nodes,tune,train ray.tune:run,Tuner ray.tune.schedulers:ASHAScheduler ray.air:session
 """
 
 LEFT_OUT = """
