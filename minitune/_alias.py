@@ -348,6 +348,11 @@ def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable
     return load
 
 
+def listing(names: Sequence[str]) -> Callable[[], list[str]]:
+    """A `__dir__` for a package: its public names, also those that are not loaded yet. Editors complete from it."""
+    return lambda: sorted(names)
+
+
 def install() -> None:
     """Install this finder as the first one of the import system. A second call does nothing."""
     if not any(isinstance(finder, AliasFinder) for finder in sys.meta_path):

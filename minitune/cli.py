@@ -12,6 +12,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from minitune._version import __version__
 
@@ -55,7 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
     for name, (_, description) in COMMANDS.items():
         lines += ["", f"{_GROUPS[name]}:"] if name in _GROUPS else []
         lines.append(f"  {name:<10} {description}")
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="minitune",
         description="Hyperparameter tuning on one machine.",
         epilog="\n".join([*lines[1:], "", "`minitune COMMAND --help` shows the arguments of a command.", _STATUSES]),
@@ -67,6 +68,16 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the command's own arguments")
     return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are safe to print. An argument may be the name of another user's file."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the error, and exit with status 2."""
+        from minitune.base.text import printable
+
+        super().error(printable(message))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -89,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.parse_args([name, *rest] if name else [])  # exits for --help, --version and unknown options
         parser.print_help(sys.stderr)
         return 2
-    commands = argparse.ArgumentParser(prog="minitune").add_subparsers()
+    commands = _Parser(prog="minitune").add_subparsers()
     importlib.import_module(f"minitune.{COMMANDS[name][0]}").add_parser(commands)
     parser = commands.choices[name]
     try:
@@ -107,10 +118,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130  # the usual status after Ctrl-C
     except Exception as error:
+        from minitune.base.text import echo
         from minitune.commands.selecting import CANNOT, ERRORS
 
         if not isinstance(error, ERRORS):
             raise
-        print(error, file=sys.stderr)
+        echo(error, file=sys.stderr)
         return CANNOT
     return status

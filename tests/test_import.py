@@ -149,3 +149,33 @@ def test_type_checkers_see_the_same_names_as_users():
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = minitune.nonsense
+
+
+PACKAGES = (
+    "analysis experiment integration logger schedulers search space stopper testing trainable utils visualization"
+)
+
+
+@pytest.mark.parametrize("name", PACKAGES.split())
+def test_a_package_lists_its_public_names_only_and_has_them_all(name: str) -> None:
+    """Editors and IPython complete from `dir`, before any of the lazy names is loaded."""
+    code = (
+        "import sys, types, minitune\n"
+        f"package = __import__('minitune.{name}', fromlist=['_'])\n"
+        "assert dir(package) == sorted(package.__all__), dir(package)\n"
+        "for name in dir(package):\n"
+        "    try:\n"
+        "        value = getattr(package, name)\n"
+        "    except ModuleNotFoundError:\n"  # of the library that it is named after
+        "        assert package.__name__ == 'minitune.integration'\n"
+        "        continue\n"
+        "    is_module = isinstance(value, types.ModuleType)\n"
+        "    home = value.__name__ if is_module else getattr(value, '__module__', 'minitune')\n"
+        "    assert home.startswith('minitune'), (name, home)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_completion_shows_schedulers() -> None:
+    assert {"ASHAScheduler", "PopulationBasedTraining"} <= set(dir(minitune.schedulers))
+    assert {"Any", "importlib", "made_with"}.isdisjoint(dir(minitune.schedulers))

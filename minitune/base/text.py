@@ -16,7 +16,7 @@ import time
 import unicodedata
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any
+from typing import Any, TextIO
 
 logger = logging.getLogger("minitune")
 
@@ -25,10 +25,12 @@ _LONG = 10_000
 _MANY = 1_000
 """The same for containers: their number of members."""
 _CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-_MOVES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-ln-~]"  # control sequences but for those that end in m, which set colours
-    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[^\[\]]"  # titles and the like, other escapes
-    r"|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]"
+_CONTROLS = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences, such as colours and moves of the cursor
+    r"|\x1b\][^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\)"  # commands to the terminal, such as its title
+    r"|\x1b[ -/]*[0-~]"  # other escape sequences, and the beginning of an incomplete one of those above
+    r"|\r\n?"
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]"  # single control characters, and halves of surrogates
 )
 _NO_COLUMN = frozenset(("Mn", "Me", "Cf"))  # accents, joiners, variation selectors: they join the previous character
 _said: set[str] = set()
@@ -105,22 +107,34 @@ def _width_of_character(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
+def printable(text: str) -> str:
+    """`text` without anything that controls a terminal.
+
+    Names, values and errors come from users' code and from files that other programs can write. A terminal would obey
+    the control characters in them: they move the cursor, forge lines or set the title. All output of this package
+    passes through here, in `Console`, `echo` or the filter of the logger.
+
+    Tabs and line ends stay, and a carriage return becomes a line end. An escape sequence, such as a colour, is removed.
+    Each other control character becomes `?`.
+    """
+    return _CONTROLS.sub(_replacement, text)
+
+
+def _replacement(found: re.Match[str]) -> str:
+    code = found[0]
+    if code[0] == "\r":
+        return "\n"
+    return "" if len(code) > 1 else "?"
+
+
 def one_line(text: str) -> str:
-    """`text` as one line that is safe to print: single spaces, and `?` for each control character."""
-    text = " ".join(text.split())
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join("?" if unicodedata.category(character) in ("Cc", "Cs") else character for character in text)
+    """`text` as one line that is safe to print, with single spaces. See `printable`."""
+    return printable(" ".join(text.split()))
 
 
 def without_codes(text: str) -> str:
     """`text` without the escape sequences of terminals."""
     return _CODES.sub("", text)
-
-
-def without_moves(text: str) -> str:
-    """`text` without codes that move a terminal's cursor or ring its bell. Colours, tabs and line ends stay."""
-    return _MOVES.sub("", text)
 
 
 def cut(text: str, columns: int) -> str:
@@ -183,6 +197,8 @@ def counted(count: int, noun: str) -> str:
 class Console:
     """Writes to standard output. After a failed write (closed stream, broken pipe, full disk), it writes nothing more.
 
+    It cleans texts (see `printable`).
+
     Args:
         stream: Another stream to write to. By default, the `sys.stdout` of the moment.
     """
@@ -206,6 +222,10 @@ class Console:
 
     def write(self, text: str) -> None:
         """Write `text`. The first failure is logged and ends all output. May block, as printing does."""
+        self.write_codes(printable(text))
+
+    def write_codes(self, text: str) -> None:
+        """The same for a text with our own codes for the terminal, in which other texts are clean already."""
         if self.is_off:
             return
         try:
@@ -243,6 +263,27 @@ def _write(stream: Any, text: str, to_file: bool) -> None:
     except UnicodeEncodeError:
         stream.write(text.encode("ascii", "replace").decode("ascii"))
     stream.flush()
+
+
+def echo(*texts: object, sep: str = " ", end: str = "\n", file: TextIO | None = None, flush: bool = False) -> None:
+    """Print texts as `print` does, but clean (see `printable`). Commands print everything with this function."""
+    print(*(printable(str(text)) for text in texts), sep=sep, end=end, file=file, flush=flush)
+
+
+def _clean_record(record: logging.LogRecord) -> bool:
+    """The filter of the logger `minitune`. It cleans messages (see `printable`), which usually go to a terminal."""
+    try:
+        message = record.getMessage()
+    except Exception:  # an argument's own `__str__`; the handler reports it
+        return True
+    clean = printable(message)
+    if clean != message:
+        record.msg = clean
+        record.args = ()
+    return True
+
+
+logger.addFilter(_clean_record)
 
 
 def warn_once(text: str, about: str | None = None) -> None:

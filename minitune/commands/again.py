@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 from minitune import runtime
 from minitune.base.shared_values import SharedObject
 from minitune.base.table import format_cell, short_repr
-from minitune.base.text import counted
+from minitune.base.text import counted, echo
 from minitune.commands import Commands, behind_dashes
 from minitune.commands.selecting import (
     ENDED_EARLY,
@@ -298,7 +298,7 @@ class _Rerun:
             self.reports += 1
             values = ", ".join(f"{name}={format_cell(value, 40)}" for name, value in metrics_of(report.metrics).items())
             with contextlib.suppress(BrokenPipeError):  # the reader has left; the main thread will notice that
-                print(f"iteration {report.metrics.get(TRAINING_ITERATION)}: {values}", flush=True)
+                echo(f"iteration {report.metrics.get(TRAINING_ITERATION)}: {values}", flush=True)
         return not (report.done or report.has_returned)
 
     def _tell_failure(self, error: BaseException) -> None:
@@ -307,13 +307,13 @@ class _Rerun:
 
         if isinstance(error, bdb.BdbQuit) or (isinstance(error, KeyboardInterrupt) and not self.opens_debugger):
             return
-        print(format_traceback(error), end="", file=sys.stderr, flush=True)
+        echo(format_traceback(error), end="", file=sys.stderr, flush=True)
         trace = user_traceback(error)
         if self.opens_debugger and trace is not None:
             import pdb
 
             keys = "`up` and `down` move, `p NAME` prints, `q` quits"
-            print(f"the debugger has stopped where the trial failed: {keys}", flush=True)
+            echo(f"the debugger has stopped where the trial failed: {keys}", flush=True)
             self._main.submit(pdb.post_mortem, trace).result()
 
 
@@ -325,11 +325,11 @@ def _settled(value: Any) -> Any:
 def _tell_begin(run: Story, trial: Trial, origin: Origin, kept: str | None) -> None:
     what = f"{trial.status} after {counted(trial.report_count, 'report')}"
     failure = getattr(trial.error, "summary", lambda: str(trial.error))() if trial.error is not None else ""
-    print(f"trial {trial.number} ({trial.trial_id}) of {run.path}: {what}{f': {failure}' if failure else ''}")
-    print(f"  config  {short_repr(trial.config)}")
-    print(f"  start   {'from scratch' if origin.path is None else f'at {origin.path}'}, seed {trial.seed}")
+    echo(f"trial {trial.number} ({trial.trial_id}) of {run.path}: {what}{f': {failure}' if failure else ''}")
+    echo(f"  config  {short_repr(trial.config)}")
+    echo(f"  start   {'from scratch' if origin.path is None else f'at {origin.path}'}, seed {trial.seed}")
     if kept:
-        print(f"  files   {kept}")
+        echo(f"  files   {kept}")
     sys.stdout.flush()
 
 
@@ -339,19 +339,19 @@ def _tell_end(trial: Trial, origin: Origin, again: _Rerun, limit_text: str) -> i
 
     reports = counted(again.reports, "report")
     if isinstance(again.error, (bdb.BdbQuit, KeyboardInterrupt)):
-        print(f"quit after {reports}")
+        echo(f"quit after {reports}")
         return INTERRUPTED
     if again.error is not None:
         hint = "" if again.opens_debugger else "; --pdb opens the debugger there"
-        print(f"failed {'again ' if trial.status == ERROR else ''}after {reports}{hint}")
+        echo(f"failed {'again ' if trial.status == ERROR else ''}after {reports}{hint}")
         return TRIALS_FAILED
     if trial.status == ERROR:
         before = trial.report_count - origin.report_number
-        print(f"did not fail this time: {reports}; the last time it failed after {before}")
+        echo(f"did not fail this time: {reports}; the last time it failed after {before}")
     elif again.is_stopped:
-        print(f"stopped after {reports}{limit_text}")
+        echo(f"stopped after {reports}{limit_text}")
     else:
-        print(f"ended after {reports}")
+        echo(f"ended after {reports}")
     return 0
 
 
@@ -427,4 +427,4 @@ def _tell_plan(run: Story, state: str, options: argparse.Namespace) -> None:
     parts += [f"{counts[NOT_STARTED]} not started, and not to start"] if counts[NOT_STARTED] else []
     parts += [f"{counts[ERROR]} failed{again}"] if counts[ERROR] else []
     parts += [f"{options.add_samples} new samples"] if options.add_samples else []
-    print(f"{run.path}: {state}; of its {len(run.trials)} trials: {'; '.join(parts)}", flush=True)
+    echo(f"{run.path}: {state}; of its {len(run.trials)} trials: {'; '.join(parts)}", flush=True)

@@ -35,6 +35,7 @@ from minitune._version import __version__
 from minitune.actor.launcher import start_method
 from minitune.base import json_text
 from minitune.base.checks import did_you_mean
+from minitune.base.text import echo
 from minitune.commands import Commands, behind_dashes
 from minitune.commands.selecting import count_from
 from minitune.config import default_storage_path
@@ -135,16 +136,16 @@ def doctor(options: argparse.Namespace) -> int:
     if not options.no_trial and not found.problems:
         _try_trial(found)
     if options.json:
-        print(json_text.dumps_pretty({**found.facts, "problems": found.problems, "warnings": found.warnings}))
+        echo(json_text.dumps_pretty({**found.facts, "problems": found.problems, "warnings": found.warnings}))
     else:
         for name, text in found.texts.items():
-            print(f"{name:<{_WIDTH}} {text or 'none'}")
+            echo(f"{name:<{_WIDTH}} {text or 'none'}")
         for warning in found.warnings:
-            print(f"warning: {warning}")
+            echo(f"warning: {warning}")
         for problem in found.problems:
-            print(f"broken: {problem}")
+            echo(f"broken: {problem}")
         if not found.problems:
-            print("trials have everything that they need")
+            echo("trials have everything that they need")
     return 1 if found.problems else 0
 
 
@@ -441,9 +442,9 @@ def _problems(status: int | None, records: list[dict[str, Any]], target: Target 
 
 def _tell(summaries: list[Summary], problems: list[str], target: Target | None) -> None:
     """Print the summaries and the verdict, and add the verdict to the page of the job."""
-    print()
+    echo()
     for one in summaries:
-        print(*one.lines(), sep="\n")
+        echo(*one.lines(), sep="\n")
     verdict = "failed: " + "; ".join(problems) if problems else "passed" + (f": {target}" if target else "")
     for one in summaries:
         if one.cut:  # not a failure, because the user has asked for the limit
@@ -451,6 +452,6 @@ def _tell(summaries: list[Summary], problems: list[str], target: Target | None) 
             verdict += f"; run {one.name} ended early, after {total - one.cut} of {total} trials"
             waiting = one.counts.get(NOT_STARTED)
             verdict += f" ({waiting} not started)" if waiting else ""
-    print(f"minitune ci {verdict}")
+    echo(f"minitune ci {verdict}")
     if is_on("STEP_SUMMARY"):
         append_to(setting("STEP_SUMMARY"), f"**minitune ci** {escaped(verdict)}\n\n", "STEP_SUMMARY")

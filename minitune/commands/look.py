@@ -22,7 +22,7 @@ from typing import Any
 from minitune.base import json_text
 from minitune.base.files import local_path
 from minitune.base.table import Column, Table, short_repr
-from minitune.base.text import counted, date
+from minitune.base.text import counted, date, echo
 from minitune.commands import Commands
 from minitune.commands.selecting import (
     RUN_HELP,
@@ -205,15 +205,15 @@ def _list(listing: _Listing, options: argparse.Namespace) -> int:
             writer.writerows(rows)
     if options.json:
         for row in rows:
-            print(json_text.dumps({name: row.get(name) for name in columns} if columns else row))
+            echo(json_text.dumps({name: row.get(name) for name in columns} if columns else row))
     elif options.output:
-        print(f"{len(rows)} rows are in {options.output}")
+        echo(f"{len(rows)} rows are in {options.output}")
     else:
-        print(listing.heading if len(rows) == len(listing.rows) else f"{listing.heading}; shown: {len(rows)}")
+        echo(listing.heading if len(rows) == len(listing.rows) else f"{listing.heading}; shown: {len(rows)}")
         _print_table(rows, columns or listing.shown, listing.vital)
         for row in rows:
             if row.get("state") == DAMAGED:
-                print(f"{row['name']} is damaged: {row['why']}")
+                echo(f"{row['name']} is damaged: {row['why']}")
     return 0
 
 
@@ -357,9 +357,9 @@ def _print_table(rows: Sequence[Row], names: Sequence[str], vital: Sequence[str]
     columns = [Column(name, [row.get(name) for row in rows], _CELL) for name in names]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     table, left_out = Table(columns, [names.index(name) for name in ranked]).narrowed(width)
-    print("\n".join(table.lines()))
+    echo("\n".join(table.lines()))
     if left_out:
-        print(f"columns left out for lack of space: {', '.join(left_out)}; choose with --columns")
+        echo(f"columns left out for lack of space: {', '.join(left_out)}; choose with --columns")
 
 
 # -- show, best --------------------------------------------------------------------------------------------------------
@@ -407,7 +407,7 @@ def compare(options: argparse.Namespace) -> int:
         require_reported([trial for run, _ in found for trial in run.trials], metric, ", ".join(options.runs))
     columns = [_compared(run, state, metric, mode) for run, state in found]
     if options.json:
-        print(*map(json_text.dumps, columns), sep="\n")
+        echo(*map(json_text.dumps, columns), sep="\n")
         return 0
     names = list(dict.fromkeys(name for column in columns for name in column if name != "run"))
     heads = [os.path.basename(run.path) for run, _ in found]
@@ -416,7 +416,7 @@ def compare(options: argparse.Namespace) -> int:
     cells = [
         Column(head, [column.get(name) for name in names], _CELL) for head, column in zip(heads, columns, strict=True)
     ]
-    print("\n".join(Table([Column("", names, 10_000), *cells]).lines()))
+    echo("\n".join(Table([Column("", names, 10_000), *cells]).lines()))
     return 0
 
 
@@ -563,11 +563,11 @@ def _short(value: Any) -> str:
 # -- telling -----------------------------------------------------------------------------------------------------------
 def _tell(facts: Facts, as_json: bool) -> None:
     if as_json:
-        print(json_text.dumps_pretty({name.replace(" ", "_"): _data(value) for name, value in facts.items()}))
+        echo(json_text.dumps_pretty({name.replace(" ", "_"): _data(value) for name, value in facts.items()}))
         return
     for name, value in facts.items():
         for line in _lines(name, value):
-            print(line)
+            echo(line)
 
 
 def _data(value: Any) -> Any:

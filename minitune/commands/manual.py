@@ -34,6 +34,8 @@ def add_parser(commands: Commands) -> None:
 
 def show_manual(options: argparse.Namespace) -> int:
     """Run `minitune help`: show the page with this name, or the sections that contain the words."""
+    from minitune.base.text import echo  # it loads logging
+
     words = " ".join(options.subject)
     directory = files("minitune") / "docs"
     pages = {
@@ -48,18 +50,18 @@ def show_manual(options: argparse.Namespace) -> int:
 
             pydoc.pager(laid_out(pages[name], min(shutil.get_terminal_size().columns, _MAX_COLUMNS)))
         else:
-            sys.stdout.write(pages[name])
+            echo(pages[name], end="")
         return 0
     places = _places(words, pages)
     if not places:
-        print(f"no page of the manual has {words!r}; the pages are {', '.join(sorted(pages))}", file=sys.stderr)
+        echo(f"no page of the manual has {words!r}; the pages are {', '.join(sorted(pages))}", file=sys.stderr)
         return 1
-    print(f"{words!r} is in these sections; `minitune help PAGE` shows a page:")
+    echo(f"{words!r} is in these sections; `minitune help PAGE` shows a page:")
     width = max(len(page) for page, _ in places)
     for page, heading in places[:_PLACES_SHOWN]:
-        print(f"  {page:<{width}}  {heading}")
+        echo(f"  {page:<{width}}  {heading}")
     if len(places) > _PLACES_SHOWN:
-        print(f"  and {len(places) - _PLACES_SHOWN} more")
+        echo(f"  and {len(places) - _PLACES_SHOWN} more")
     return 0
 
 

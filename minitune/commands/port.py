@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from minitune.base.files import local_path
-from minitune.base.text import one_line
+from minitune.base.text import echo, is_terminal, one_line, printable
 from minitune.commands import Commands
 from minitune.commands.cells import Place, read_document
 from minitune.config import refuse_out_of_scope
@@ -64,15 +64,17 @@ def port(options: argparse.Namespace) -> int:
     found += _missing(changed.parse()[0])  # before the file is changed, because this checks its syntax
     if options.write and count:
         changed.write()
-        print(f"{options.script}: changed {count} import{'s' if count > 1 else ''}")
+        echo(f"{options.script}: changed {count} import{'s' if count > 1 else ''}")
     else:
+        has_terminal = is_terminal(sys.stdout)  # elsewhere `patch` may read it, so it stays as it is
         for before, after in zip(document.cells, changed.cells, strict=True):
             for line in difflib.unified_diff(before.lines, after.lines, before.name, after.name):
-                print(line.removesuffix("\n"))
+                shown = printable(line) if has_terminal else line
+                sys.stdout.write(shown.removesuffix("\n") + "\n")
     for number, text in sorted(set(found)):
-        print(f"{document.position(number)}: {text}", file=sys.stderr)
+        echo(f"{document.position(number)}: {text}", file=sys.stderr)
     if not count:
-        print(f"{options.script} imports nothing of Ray: nothing to change", file=sys.stderr)
+        echo(f"{options.script} imports nothing of Ray: nothing to change", file=sys.stderr)
     return 0 if all(isinstance(text, _Remark) for _, text in found) else 1
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from minitune.base import files
+from minitune.base.text import echo
 from minitune.commands import Commands
 from minitune.commands.selecting import (
     RUN_HELP,
@@ -88,9 +89,9 @@ def watch(options: argparse.Namespace) -> int:
         watched = _Watched(existing_run(options.run))
         state = _show_until_end(watched)
     except KeyboardInterrupt:
-        print(f"the run continues; `minitune watch {shlex.quote(options.run)}` shows it again", file=sys.stderr)
+        echo(f"the run continues; `minitune watch {shlex.quote(options.run)}` shows it again", file=sys.stderr)
         raise
-    print(f"{watched.follower.run.path}: {state.text}")
+    echo(f"{watched.follower.run.path}: {state.text}")
     return exit_status(watched.follower.run, state)
 
 
@@ -153,7 +154,7 @@ def logs(options: argparse.Namespace) -> int:
         hint = ""
         if not options.file and os.path.exists(other) and os.path.getsize(other):
             hint = "; without --stderr you see its stdout" if options.stderr else "; --stderr shows its stderr"
-        print(f"(trial {trial.number} has printed nothing to {name}{hint})", file=sys.stderr)
+        echo(f"(trial {trial.number} has printed nothing to {name}{hint})", file=sys.stderr)
     return 0
 
 
@@ -176,7 +177,7 @@ def _show_file(watched: _Watched, trial: Trial, name: str, *, follows: bool) -> 
                 file.seek(position_bytes)
                 while data := file.read(_CHUNK_BYTES):
                     position_bytes += len(data)
-                    sys.stdout.write(decoder.decode(data))
+                    echo(decoder.decode(data), end="")
             sys.stdout.flush()
         if is_over:
             return position_bytes > 0

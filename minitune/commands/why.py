@@ -19,7 +19,7 @@ from typing import Any
 
 from minitune.base import json_text
 from minitune.base.checks import did_you_mean
-from minitune.base.text import counted
+from minitune.base.text import counted, echo
 from minitune.commands import Commands
 from minitune.commands.selecting import (
     LAST,
@@ -113,13 +113,13 @@ def explain(options: argparse.Namespace) -> int:
         if options.json:
             for one in decisions:
                 fields = {"iteration": one.iteration, "action": one.action, "reason": one.reason}
-                print(json.dumps({"trial": trial.trial_id, **fields, "facts": dict(one.facts)}, default=str))
+                echo(json.dumps({"trial": trial.trial_id, **fields, "facts": dict(one.facts)}, default=str))
         elif options.trial is None:
-            print(f"{trial.trial_id} {trial.shown_status} {decisions[-1] if decisions else nothing}")
+            echo(f"{trial.trial_id} {trial.shown_status} {decisions[-1] if decisions else nothing}")
         else:
-            print(f"{trial.trial_id} {trial.shown_status} {trial.experiment_tag}")
+            echo(f"{trial.trial_id} {trial.shown_status} {trial.experiment_tag}")
             for text in [*map(str, decisions)] or [nothing]:
-                print(f"  {text}")
+                echo(f"  {text}")
     return 0
 
 
@@ -188,12 +188,12 @@ def _replayed(
 
 
 def _print_run(run: PastRun, metric: str, mode: str, fifo: Simulation) -> None:
-    print(
+    echo(
         f"{run.path}: {len(run.curves)} trials, {run.num_results} results, {run.training_s:.3g} s of training; best "
         f"{metric} ({mode}) {_text(_best(fifo))}"
     )
     if run.cut:
-        print(
+        echo(
             f"{len(run.cut)} of its {len(run.curves)} curves are cut: those trials were stopped, paused or "
             "interrupted, or they failed. The run does not show how they would have continued."
         )
@@ -201,24 +201,24 @@ def _print_run(run: PastRun, metric: str, mode: str, fifo: Simulation) -> None:
 
 def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, scheduler: str, workers: int) -> None:
     used, all_steps = other.num_steps, fifo.num_steps
-    print(f"{scheduler} on {counted(workers, 'worker')} would have used")
-    print(f"  results   {used} of {all_steps} ({used / all_steps:.0%} of the run's)")
+    echo(f"{scheduler} on {counted(workers, 'worker')} would have used")
+    echo(f"  results   {used} of {all_steps} ({used / all_steps:.0%} of the run's)")
     share = f" ({other.training_s / fifo.training_s:.0%})" if fifo.training_s else ""
-    print(f"  training  {other.training_s:.3g} s of {fifo.training_s:.3g} s{share}")
+    echo(f"  training  {other.training_s:.3g} s of {fifo.training_s:.3g} s{share}")
     instead = f"{run.took_s:.3g} s, which the run took"  # it can be compared if it had as many workers
     if workers != run.num_workers:
         instead = f"{fifo.makespan_s:.3g} s (the run took {run.took_s:.3g} s on {counted(run.num_workers, 'worker')})"
-    print(f"  time      {other.makespan_s:.3g} s instead of {instead}")
+    echo(f"  time      {other.makespan_s:.3g} s instead of {instead}")
     found, best = _best(other), _best(fifo)
     verdict = "" if found is None or best is None else ", the best" if found.value == best.value else ", not the best"
-    print(f"and found {other.metric} {_text(found)}{verdict}", end="")
+    echo(f"and found {other.metric} {_text(found)}{verdict}", end="")
     if found is not None:
-        print(f", after {counted(found.num_results, 'result')} ({found.num_results / all_steps:.0%} of all)", end="")
-    print()
+        echo(f", after {counted(found.num_results, 'result')} ({found.num_results / all_steps:.0%} of all)", end="")
+    echo()
     returned = [int(entry.trial_id.rpartition("_")[2]) for entry in other.log if entry.text == HAS_RETURNED]
     ends = sum(other.results[number].config[CURVE] in run.cut for number in returned)
     if ends:
-        print(
+        echo(
             f"The replay reached the end of {ends} of the cut curves, and ended those trials there. The scheduler may "
             "have used more, and found something better."
         )
@@ -238,7 +238,7 @@ def report(options: argparse.Namespace) -> int:
     from minitune.visualization.page import write_report
 
     runs = [existing_run(name) for name in options.runs or [LAST]]
-    print(write_report(runs, options.output, metric=options.metric, mode=options.mode))
+    echo(write_report(runs, options.output, metric=options.metric, mode=options.mode))
     return 0
 
 
@@ -249,7 +249,7 @@ def importance(options: argparse.Namespace) -> int:
     found = get_param_importances(existing_run(options.run), metric=options.metric, mode=options.mode)
     if options.json:
         facts = {"importances": found.mean, "std": found.std, "r2": found.r2, "trials": found.num_trials}
-        print(json_text.dumps({**facts, "confidence": found.confidence}))
+        echo(json_text.dumps({**facts, "confidence": found.confidence}))
     else:
-        print(found)
+        echo(found)
     return 0

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from minitune._alias import PACKAGE, submodules
+from minitune._alias import PACKAGE, listing, submodules
 from minitune.base.text import warn_once
 from minitune.callback import Callback
 from minitune.logger.csv import CSVLoggerCallback
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CSVLoggerCallback", "JsonLoggerCallback", "LoggerCallback", "TBXLoggerCallback", "pretty_print"]
 
+__dir__ = listing(__all__)
 _load = submodules(__name__, {"TBXLoggerCallback": "tensorboardx"})
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from minitune.base.table import Column, Table, as_html, bar, curve, format_cell, line_as_html
-from minitune.base.text import counted, cut, cut_front, duration, one_line, width_of
+from minitune.base.text import counted, cut, cut_front, duration, one_line, printable, width_of
 from minitune.experiment.lifecycle import ERROR, RUNNING, TERMINATED
 from minitune.output.table import STATUS_ORDER, status_column
 
@@ -197,7 +197,7 @@ def render(snapshot: Snapshot, width: int, height: int, *, color: bool = False, 
     if len(lines) > height:  # very little space: the bar, the best trial, then the errors
         best = [("best", f"best {best_text(row)}") for row in snapshot.best[:1]]
         lines = [("", _bar_line(snapshot, width, ascii_only)), *best, *errors][: max(0, height)]
-    shown = [(style, cut(line, width)) for style, line in lines]
+    shown = [(style, cut(printable(line), width)) for style, line in lines]
     return [f"\x1b[{_STYLES[style]}m{line}{_RESET}" if color and style else line for style, line in shown]
 
 

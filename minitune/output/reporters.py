@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 from minitune import clock
 from minitune.base.checks import is_real, require, require_flag, require_metric, shown
 from minitune.base.table import Part, as_html, as_text, format_cell, left_out_line, short_repr
-from minitune.base.text import Console, broken, counted, duration, without_moves
+from minitune.base.text import Console, broken, counted, duration, printable
 from minitune.error import MissingMetricError
 from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED, Phase
 from minitune.experiment.trial import Goal, Metric, Trial, best_trial, check_mode
@@ -352,7 +352,7 @@ class TuneReporterBase(ProgressReporter):
 
     def _progress_str(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> str:
         """A status block as text, with a newline at the end. Users' subclasses print it in their own way."""
-        return as_text(self._parts(trials, done, sys_info), self._console.columns()) + "\n"
+        return printable(as_text(self._parts(trials, done, sys_info), self._console.columns()) + "\n")
 
     def _shown_metrics(self, trials: Sequence[Trial]) -> dict[str, str]:
         """The headers of the metric columns, by metric."""
@@ -506,7 +506,7 @@ class CLIReporter(ScreenReporter):
             self._console.write(f"{text}\n")
             return
         width, height = self._screen.size()
-        lines = [part for line in text.splitlines() for part in broken(without_moves(line), width)]
+        lines = [part for line in text.splitlines() for part in broken(line, width)]
         self._screen.draw(lines if len(lines) <= height else [*lines[: height - 1], "..."])
         self._drawn_s = time.monotonic()
 

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any
 
 from minitune.base.table import Part, as_html, as_text
-from minitune.base.text import Console, is_terminal, width_of, without_codes
+from minitune.base.text import Console, is_terminal, printable, width_of, without_codes
 from minitune.settings import shared_variable
 
 _FALLBACK_SIZE = (80, 24)
@@ -73,7 +73,7 @@ class Screen:
         A background process draws nothing, because the terminal belongs to another program.
 
         Args:
-            lines: Lines within the `size`.
+            lines: Lines within the `size`. Except for our own colours, they must be clean (see `printable`).
         """
         with self._lock:
             if self._is_in_foreground() is False:
@@ -95,6 +95,7 @@ class Screen:
 
     def write(self, text: str) -> None:
         """Print `text` above the block. Blocks as printing does."""
+        text = printable(text)
         with self._lock:
             self._give_way()
             self._write(text)
@@ -152,7 +153,7 @@ class Screen:
     def _write(self, text: str) -> None:
         self._is_ours = True
         try:
-            self._console.write(text)
+            self._console.write_codes(text)
         finally:
             self._is_ours = False
 
@@ -268,7 +269,7 @@ class Cell:
         """
         from IPython.display import clear_output, display
 
-        data = {"text/html": html, "text/plain": text}
+        data = {"text/html": html, "text/plain": printable(text)}
         if self._handle is not None:
             self._handle.update(data, raw=True)
             return

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minitune.base import files
-from minitune.base.text import Console, without_moves
+from minitune.base.text import Console, printable
 from minitune.callback import Callback
 from minitune.execution.hooks import call_plugin
 from minitune.experiment.trial import Trial
@@ -124,7 +124,8 @@ class TrialOutput(_OutputFiles):
         for path in self._paths(trial):
             lines += self._new_lines(path, at_end)
         if lines:
-            call_plugin(self._say, trial, "\n".join(f"({trial}) {line}" for line in lines))
+            text = "\n".join(f"({trial}) {line}" for line in lines)
+            call_plugin(self._say, trial, printable(text))  # a reporter of the user's may print it by itself
         return bool(lines)
 
     def _new_lines(self, path: str, at_end: bool) -> list[str]:
@@ -143,7 +144,7 @@ class TrialOutput(_OutputFiles):
         self._shown_bytes = shown
         lines = data.decode("utf-8", "replace").removesuffix("\n").split("\n") if data else []
         # Of a line that is written again and again, such as a progress bar, only the last state is shown.
-        return [without_moves(line.rstrip("\r").rpartition("\r")[2]) for line in lines]
+        return [line.rstrip("\r").rpartition("\r")[2] for line in lines]
 
 
 # -- limited -----------------------------------------------------------------------------------------------------------

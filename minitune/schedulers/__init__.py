@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from minitune._alias import submodules
+from minitune._alias import listing, submodules
 from minitune.base.checks import did_you_mean, made_with, shown
 from minitune.schedulers.trial_scheduler import FIFOScheduler, SchedulerContext, TrialScheduler
 
@@ -52,6 +52,7 @@ _BY_NAME = {
 }
 """The module of this package and the class of each name. They are loaded when they are first used."""
 
+__dir__ = listing(__all__)
 __getattr__ = submodules(
     __name__, {kind: module for module, _, kind in (one.partition(":") for one in _BY_NAME.values())}
 )

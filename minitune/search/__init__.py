@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from minitune._alias import submodules
+from minitune._alias import listing, submodules
 from minitune.search.basic_variant import BasicVariantGenerator
 from minitune.search.by_name import HOMES, create_searcher
 from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
@@ -36,6 +36,7 @@ __all__ = [
     "grid_search",
 ]
 
+__dir__ = listing(__all__)
 __getattr__ = submodules(__name__, {"Evaluation": "study", "Study": "study", **HOMES})
 
 UNRESOLVED_SEARCH_SPACE = (

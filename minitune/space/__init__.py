@@ -4,5 +4,8 @@
 as a searcher sees it: a list of parameters.
 """
 
+from minitune._alias import listing
 from minitune.space.domains import *  # noqa: F403 - these names are those of `__all__`
 from minitune.space.domains import __all__ as __all__
+
+__dir__ = listing(__all__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from minitune._alias import listing
 from minitune.stopper.stopper import (
     CombinedStopper,
     DictStopper,
@@ -27,3 +28,5 @@ __all__ = [
     "TrialPlateauStopper",
     "make_stopper",
 ]
+
+__dir__ = listing(__all__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from minitune._alias import submodules
+from minitune._alias import listing, submodules
 
 if TYPE_CHECKING:
     from minitune.testing.scheduler_contract import SchedulerContract as SchedulerContract
@@ -27,4 +27,5 @@ _MODULE_OF = {
 
 __all__ = list(_MODULE_OF)
 
+__dir__ = listing(__all__)
 __getattr__ = submodules(__name__, _MODULE_OF)

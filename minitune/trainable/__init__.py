@@ -1,6 +1,6 @@
 """The code that runs in a worker: trainables, and the functions that they can call."""
 
-from minitune._alias import submodules
+from minitune._alias import listing, submodules
 from minitune.trainable.function_runner import FunctionRunner, FunctionTrainable, wrap_function
 from minitune.trainable.session import get_checkpoint, report
 from minitune.trainable.trainable import Trainable, TrainingResult
@@ -18,4 +18,5 @@ __all__ = [
     "wrap_function",
 ]
 
+__dir__ = listing(__all__)
 __getattr__ = submodules(__name__)

@@ -1,6 +1,6 @@
 """The small helpers that users know from Ray Tune."""
 
-from minitune._alias import submodules
+from minitune._alias import listing, submodules
 from minitune.record.layout import date_text as date_str
 from minitune.utils.diagnosis import diagnose_serialization, validate_save_restore, wait_for_gpu, warn_if_slow
 from minitune.utils.nested import deep_update, flatten_dict, merge_dicts, unflatten_dict, unflattened_lookup
@@ -18,4 +18,5 @@ __all__ = [
     "warn_if_slow",
 ]
 
+__dir__ = listing(__all__)
 __getattr__ = submodules(__name__)

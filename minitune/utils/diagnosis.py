@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from types import FunctionType
@@ -13,6 +12,7 @@ from typing import Any
 
 from minitune import clock
 from minitune.base.pickling import find_unpicklable, unpicklable_variables
+from minitune.base.text import echo
 from minitune.context import get_gpu_ids
 from minitune.error import TuneError
 from minitune.execution.devices import machine_resources, run_bounded
@@ -135,10 +135,10 @@ def diagnose_serialization(trainable: Callable[..., Any]) -> bool | set[str]:
     path = find_unpicklable(trainable)
     if path is None:
         return True
-    sys.stdout.write(f"{trainable!r} cannot be sent to workers: {path}\n")
+    echo(f"{trainable!r} cannot be sent to workers: {path}")
     found = unpicklable_variables(trainable) if isinstance(trainable, FunctionType) else {}
     for name, part in found.items():
-        sys.stdout.write(f"  {name!r} cannot be pickled: {part}; make it inside the function\n")
+        echo(f"  {name!r} cannot be pickled: {part}; make it inside the function")
     return set(found)
 
 

@@ -11,6 +11,7 @@ Example:
 
 from __future__ import annotations
 
+from minitune._alias import listing
 from minitune.visualization.figures import (
     plot_contour,
     plot_edf,
@@ -45,3 +46,5 @@ __all__ = [
     "plot_timeline",
     "write_report",
 ]
+
+__dir__ = listing(__all__)

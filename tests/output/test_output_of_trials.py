@@ -108,4 +108,4 @@ def draws(config: dict[str, Any]) -> None:
 def test_it_does_not_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
     fit(draws, executor="local", show_output=True)
     lines = [line.partition(") ")[2] for line in capsys.readouterr().out.splitlines()]
-    assert lines == ["\x1b[31mred\x1b[0m", "30 %"]
+    assert lines == ["red", "30 %"]
