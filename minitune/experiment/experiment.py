@@ -319,7 +319,7 @@ class Experiment:
             )
         arguments = {key: copy.deepcopy(value) for key, value in spec.items() if key not in ("run", "env")}
         if "env" in spec:
-            arguments["config"] = {**(arguments.get("config") or {}), "env": spec["env"]}
+            arguments["config"] = {**as_space(arguments.get("config")), "env": spec["env"]}
         unknown = sorted(set(arguments) - set(cls.__init__.__kwdefaults__ or ()))
         if unknown:
             from minitune.legacy.keywords import OLD_KEYWORDS

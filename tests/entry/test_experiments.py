@@ -179,6 +179,12 @@ def test_members(tmp_path: Path) -> None:
     assert Experiment("exp", count, stop=stopper).stopper is stopper
 
 
+@pytest.mark.parametrize("more", [{}, {"env": "CartPole"}])
+def test_a_space_that_is_a_text_is_refused(more: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="param_space must be a dict"):
+        Experiment.from_json("exp", {"run": count, "config": "text", **more})
+
+
 def test_from_json() -> None:
     spec = {"run": count, "env": "CartPole", "config": {"a": 1}, "checkpoint_config": {"num_to_keep": 2}}
     experiment = Experiment.from_json("exp", spec)
