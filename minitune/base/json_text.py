@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from minitune.base.text import ShortRepr, is_long
+from minitune.base.text import ShortRepr, is_long, plain_numbers
 
 MAX_DEPTH = 100
 """Deeper values become text, because each reader of JSON has a recursion limit."""
@@ -116,7 +116,8 @@ def short_text(value: Any) -> str:
         if isinstance(value, (bytes, bytearray)):
             text = repr(value[:MAX_TEXT])
         else:
-            text = _LONG.repr(value) if is_long(value) and not isinstance(value, str) else str(value)
+            is_shortened = is_long(value) and not isinstance(value, str)
+            text = _LONG.repr(value) if is_shortened else str(plain_numbers(value))
     except Exception:
         return f"<{type(value).__name__}>"
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."

@@ -14,7 +14,7 @@ from functools import cached_property
 from numbers import Real
 from typing import Any, TypeAlias
 
-from minitune.base.text import ShortRepr, is_long, one_line, width_of
+from minitune.base.text import ShortRepr, is_long, one_line, plain_numbers, width_of
 
 _MAX_CELL = 100_000
 """A cell looks at only so many characters, at the end of a text."""
@@ -65,7 +65,7 @@ def format_cell(value: Any, max_length: int) -> str:
         if isinstance(value, str):
             text = value[-_MAX_CELL:]
         else:
-            text = _CELL.repr(value) if is_long(value) else str(value)
+            text = _CELL.repr(value) if is_long(value) else str(plain_numbers(value))
         text = " ".join(text.split())
     except Exception:  # an object of the user's
         text = f"<{type(value).__name__}>"

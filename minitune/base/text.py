@@ -24,6 +24,8 @@ _LONG = 10_000
 """Longer texts and bytes take noticeable time to format if there are many of them."""
 _MANY = 1_000
 """The same for containers: their number of members."""
+_OWN_TYPES = frozenset((bool, int, float, complex, str))
+"""Python's types of numbers and of texts."""
 _CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _CONTROLS = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences, such as colours and moves of the cursor
@@ -37,6 +39,30 @@ _said: set[str] = set()
 
 
 # -- short texts of values ---------------------------------------------------------------------------------------------
+def plain_number(value: Any) -> Any:
+    """A single number or text of another library, such as `np.float64(0.27)`, as Python's own; other values as given.
+
+    Python and NumPy would otherwise show the name of its type in lists, in dicts and wherever `repr` is used.
+    """
+    if type(value) in _OWN_TYPES:
+        return value
+    try:
+        item = value.item() if value.shape == () else value
+    except Exception:  # the attributes are missing, or a user's object raises any error
+        return value
+    return item if type(item) in _OWN_TYPES else value
+
+
+def plain_numbers(value: Any) -> Any:
+    """A value whose numbers are Python's own, also those in its lists, tuples and dicts. `is_long` must be false."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return kind(map(plain_numbers, value))
+    if kind is dict:
+        return {plain_number(key): plain_numbers(member) for key, member in value.items()}
+    return plain_number(value)
+
+
 class ShortRepr(reprlib.Repr):
     """Shows the beginning of large values, and survives a failing `__repr__`.
 
@@ -53,6 +79,10 @@ class ShortRepr(reprlib.Repr):
             self.maxdict = self.maxlist = self.maxtuple = members
         if level is not None:
             self.maxlevel = level
+
+    def repr1(self, value: Any, level: int) -> str:
+        """Called by `reprlib` for each value."""
+        return super().repr1(plain_number(value), level)
 
     def repr_bytes(self, value: bytes, level: int) -> str:
         """Called by `reprlib` for bytes. Its own version would first make the whole text."""

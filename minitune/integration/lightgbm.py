@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lightgbm import Booster
 
+from minitune.base.text import plain_number
 from minitune.checkpoint import Checkpoint
 from minitune.integration._metrics import Boosting, PostProcessing, Wanted, report_saved
 
@@ -44,12 +45,12 @@ class TuneReportCheckpointCallback(Boosting):
 
     def __call__(self, env: CallbackEnv) -> None:
         """Report a round; called by the library."""
-        logged: dict[str, float | None] = {}
+        logged: dict[str, float | None] = {}  # the library's values are numbers of NumPy
         for part, name, value, *more in env.evaluation_result_list or ():
             is_mean = len(more) > 1  # an entry of a cross-validation, which ends with the standard deviation
-            logged[f"{part}-{name}{'-mean' if is_mean else ''}"] = value
+            logged[f"{part}-{name}{'-mean' if is_mean else ''}"] = plain_number(value)
             if is_mean:
-                logged[f"{part}-{name}-stdv"] = more[1]
+                logged[f"{part}-{name}-stdv"] = plain_number(more[1])
         is_last = env.iteration == env.end_iteration - 1
         is_saved = self._is_due(env.iteration) or (is_last and self.checkpoint_at_end)
         report_saved(self._reported(logged), self.filename, env.model.save_model if is_saved else None)

@@ -18,8 +18,9 @@ from minitune.integration._metrics import Boosting, PostProcessing, Wanted, repo
 class TuneReportCheckpointCallback(Boosting, TrainingCallback):
     """Reports the metrics of each round, named `<evaluation set>-<metric>`; pass it in `callbacks` of `xgboost.train`.
 
-    At the end of the training, it reports the last model with the last metrics again, unless it has saved the model of
-    this round. `xgboost.cv` has no model to save, and its metrics are pairs of mean and standard deviation.
+    It reports a round when the library begins the next one or ends the training. Only then is it known whether the
+    round was the last one, whose report has the last model. `xgboost.cv` has no model to save, and its metrics are
+    pairs of mean and standard deviation.
 
     Args:
         metrics: The metrics to report, or a dict from the reported name to the library's name; by default all.
@@ -38,8 +39,8 @@ class TuneReportCheckpointCallback(Boosting, TrainingCallback):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._metrics: dict[str, Any] = {}
-        self._saved_round = -1
+        self._waiting: tuple[int, dict[str, Any]] | None = None
+        """The number and the metrics of the round that is not reported yet."""
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint, filename: str = CHECKPOINT_NAME) -> Booster:
@@ -49,22 +50,30 @@ class TuneReportCheckpointCallback(Boosting, TrainingCallback):
             booster.load_model(os.path.join(directory, filename))
             return booster
 
+    def before_iteration(self, model: Any, epoch: int, evals_log: Mapping[str, Mapping[str, list[Any]]]) -> bool:
+        """Report the round before; called by the library."""
+        self._report_waiting(model, is_last=False)
+        return False
+
     def after_iteration(self, model: Any, epoch: int, evals_log: Mapping[str, Mapping[str, list[Any]]]) -> bool:
-        """Report a round; called by the library."""
+        """Note the metrics of a round; called by the library."""
         logged = {f"{part}-{name}": values[-1] for part, found in evals_log.items() for name, values in found.items()}
-        self._metrics = self._reported(logged)
-        is_saved = self._is_due(epoch) and isinstance(model, Booster)
-        if is_saved:
-            self._saved_round = epoch
-        report_saved(self._metrics, self.filename, model.save_model if is_saved else None)
+        self._waiting = epoch, self._reported(logged)
         return False
 
     def after_training(self, model: Any) -> Any:
-        """Report the last model if it is not saved yet; called by the library."""
-        is_saved = not isinstance(model, Booster) or model.num_boosted_rounds() - 1 == self._saved_round
-        if self.checkpoint_at_end and not is_saved:
-            report_saved(self._metrics, self.filename, model.save_model)
+        """Report the last round, with the model; called by the library."""
+        self._report_waiting(model, is_last=True)
         return model
+
+    def _report_waiting(self, model: Any, *, is_last: bool) -> None:
+        if self._waiting is None:
+            return
+        epoch, metrics = self._waiting
+        self._waiting = None
+        is_due = self._is_due(epoch) or (is_last and self.checkpoint_at_end)
+        is_saved = is_due and isinstance(model, Booster)
+        report_saved(metrics, self.filename, model.save_model if is_saved else None)
 
 
 class TuneReportCallback(TuneReportCheckpointCallback):

@@ -14,7 +14,7 @@ from typing import Any
 
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.base.checks import is_real, require
-from minitune.base.text import ShortRepr, counted, cut, is_long, one_line, warn_once
+from minitune.base.text import ShortRepr, counted, cut, is_long, one_line, plain_numbers, warn_once
 from minitune.error import TrialError
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import SCOPES, Trial, best_trial, check_mode
@@ -242,7 +242,10 @@ def escaped(text: str) -> str:
 def _shown(value: Any) -> str:
     """A value of a configuration, shortened."""
     try:
-        text = f"{value:.6g}" if isinstance(value, float) else _LONG.repr(value) if is_long(value) else repr(value)
+        if isinstance(value, float):
+            text = f"{value:.6g}"
+        else:
+            text = _LONG.repr(value) if is_long(value) else repr(plain_numbers(value))
     except Exception as error:  # a user's object may raise anything
         text = f"<repr() raised {type(error).__name__}>"
     return cut(text, _CELL)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from minitune import Result
 from minitune.base import json_text
 from minitune.base.checks import shown
 from minitune.base.table import format_cell, short_repr
@@ -49,6 +50,30 @@ def test_to_show_a_large_value_takes_little(make: Callable[[Any], str], value: A
         tracemalloc.stop()
     assert 0 < len(text) < 3_000
     assert peak < MB
+
+
+class Float64(float):
+    """Like NumPy's number, which shows the name of its type."""
+
+    shape = ()
+
+    def item(self) -> float:
+        return float(self)
+
+    def __repr__(self) -> str:
+        return f"np.float64({float(self)})"
+
+
+def _repr_of_a_result(value: Any) -> str:
+    return repr(Result({"loss": value}, None, None, "/run/trial"))
+
+
+@pytest.mark.parametrize("make", [*TEXTS.values(), _repr_of_a_result], ids=[*TEXTS, "a result's repr"])
+@pytest.mark.parametrize("wrap", [lambda number: number, lambda number: [number], lambda number: {"a": (number,)}])
+def test_numbers_of_other_libraries_are_shown_as_numbers(
+    make: Callable[[Any], str], wrap: Callable[[Any], Any]
+) -> None:
+    assert make(wrap(Float64(0.27))) == make(wrap(0.27))
 
 
 def test_only_what_is_long_is_shortened() -> None:

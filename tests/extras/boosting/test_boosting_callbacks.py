@@ -79,10 +79,10 @@ both = pytest.mark.parametrize("library", [LIGHTGBM, XGBOOST], ids=["lightgbm", 
         (LIGHTGBM, {"checkpoint_at_end": False}, 5, 0),
         (LIGHTGBM, {"frequency": 2}, 5, 3),
         (LIGHTGBM, {"frequency": 5}, 5, 1),
-        (XGBOOST, {}, 6, 1),  # the last model comes with the last metrics once more
+        (XGBOOST, {}, 5, 1),
         (XGBOOST, {"checkpoint_at_end": False}, 5, 0),
-        (XGBOOST, {"frequency": 2}, 6, 3),
-        (XGBOOST, {"frequency": 5}, 5, 1),  # the last round was saved
+        (XGBOOST, {"frequency": 2}, 5, 3),
+        (XGBOOST, {"frequency": 5}, 5, 1),
     ],
 )
 def test_rounds_are_reported_and_models_saved(
@@ -93,6 +93,10 @@ def test_rounds_are_reported_and_models_saved(
     assert result.metrics["training_iteration"] == iterations
     assert {f"eval-{library.loss}", f"eval-{library.error}"} <= set(result.metrics)
     assert len(result.best_checkpoints) == checkpoints
+    assert all(type(result.metrics[f"eval-{name}"]) is float for name in (library.loss, library.error))
+    for checkpoint, metrics in result.best_checkpoints:
+        model = library.callbacks.TuneReportCheckpointCallback.get_model(checkpoint)
+        assert library.rounds(model) == metrics["training_iteration"]
 
 
 @both
