@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from minitune.base import files, json_text
 from minitune.base.checks import require, require_flag, require_metric
 from minitune.base.files import local_path
+from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint
 from minitune.config import refuse_out_of_scope
 from minitune.error import TuneError
@@ -294,7 +295,7 @@ class ExperimentAnalysis:
         require_metric("metric", metric)
         require_flag("filter_nan_and_inf", filter_nan_and_inf)
         wanted = metric or self.default_metric
-        is_known = mode or self._goal.one(wanted, None)[1]
+        is_known = mode or self.default_mode or self._goal.one(wanted, None)[1]
         if len(self.trials) == 1:
             if wanted in (None, DEFAULT_METRIC):
                 return self.trials[0]
@@ -386,6 +387,9 @@ class ExperimentAnalysis:
     def _one_goal(self, metric: str | None, mode: str | None) -> tuple[str, str]:
         require_metric("metric", metric)
         metric, mode = self._goal.one(metric or None, mode)
+        if metric is not None and mode is None and self.default_mode is not None:
+            mode = self.default_mode  # as in Ray Tune
+            warn_once(f"the mode of metric={metric!r} is not given; {mode!r} is used, which is that of {self._goal}")
         if metric is None and self._goal.objectives:
             raise ValueError(
                 f"metric must be one of the run's objectives, {self._goal}: with several there is no best trial; pass "

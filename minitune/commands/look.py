@@ -45,6 +45,7 @@ from minitune.experiment.trial import (
     best_of,
     best_trial,
     is_number,
+    once_better,
     require_reported,
     why_no_best,
 )
@@ -387,11 +388,7 @@ def show(options: argparse.Namespace) -> int:
 def best(options: argparse.Namespace) -> int:
     """Run `minitune best`."""
     run, state = read_standing(existing_run(options.run))
-    metric, mode = run.goal.one(options.metric, options.mode)
-    if metric is None and run.goal.objectives:
-        raise ValueError(f"{run.path} has several objectives ({run.goal}), so no trial is the best; pass --metric")
-    if metric is None or mode is None:
-        raise ValueError(f"{run.path} has no metric and mode; pass --metric and --mode")
+    metric, mode = run.goal.require_one(options.metric, options.mode, run.path, run.trials)
     _tell(_about_best(run, state, metric, mode, options.scope), options.json)
     return 0
 
@@ -399,22 +396,24 @@ def best(options: argparse.Namespace) -> int:
 def compare(options: argparse.Namespace) -> int:
     """Run `minitune compare`."""
     found = [read_standing(existing_run(name)) for name in options.runs]
-    goals = {run.goal.one(options.metric, options.mode) for run, _ in found}
+    goals = {run.goal.require_one(options.metric, options.mode, run.path, run.trials) for run, _ in found}
     metric, mode = goals.pop()
-    if goals or metric is None or mode is None:
+    if goals:
         raise ValueError("the runs have different metrics or modes; pass --metric and --mode")
     if options.metric is not None:
         require_reported([trial for run, _ in found for trial in run.trials], metric, ", ".join(options.runs))
     columns = [_compared(run, state, metric, mode) for run, state in found]
     if options.json:
-        echo(*map(json_text.dumps, columns), sep="\n")
+        for column in columns:
+            echo(json_text.dumps({name: _data(value) for name, value in column.items()}))
         return 0
     names = list(dict.fromkeys(name for column in columns for name in column if name != "run"))
     heads = [os.path.basename(run.path) for run, _ in found]
     if len(set(heads)) < len(heads):
         heads = [run.path for run, _ in found]
     cells = [
-        Column(head, [column.get(name) for name in names], _CELL) for head, column in zip(heads, columns, strict=True)
+        Column(head, [_cell(column.get(name)) for name in names], _CELL)
+        for head, column in zip(heads, columns, strict=True)
     ]
     echo("\n".join(Table([Column("", names, 10_000), *cells]).lines()))
     return 0
@@ -422,7 +421,7 @@ def compare(options: argparse.Namespace) -> int:
 
 def _compared(run: Story, state: RunState, metric: str, mode: str) -> Row:
     """The column of a run."""
-    best = best_trial(run.trials, metric, mode, "all")
+    best = best_trial(run.trials, metric, mode)
     row: Row = {
         "run": run.path,
         "state": state.name,
@@ -433,8 +432,9 @@ def _compared(run: Story, state: RunState, metric: str, mode: str) -> Row:
         "not started": sum(trial.shown_status == NOT_STARTED for trial in run.trials),
         "reports": sum(trial.report_count for trial in run.trials),
         "seconds of training": sum(float(trial.last_result.get(TIME_TOTAL_S) or 0) for trial in run.trials),
-        f"best {metric}": best and best.analysis.get(metric, mode),
+        f"best {metric}": best and best.analysis.get(metric, "last"),
         "best trial": best and _named(best),
+        "once better": best and _once_better(run.trials, best, metric, mode),
     }
     if best is not None:
         row |= {f"{CONFIG}/{name}": value for name, value in flatten(best.config).items()}
@@ -459,10 +459,11 @@ def _about_run(run: Story, state: RunState) -> Facts:
     }
     metric, mode = run.goal.metric, run.goal.mode
     found = best_trial(run.trials, metric, mode) if metric and mode else None
-    if found is not None and metric:
+    if found is not None and metric and mode:
         facts["best"] = _Said(
             found.trial_id, f"trial {_named(found)}: {metric}={_short(look_up(found.last_result, metric))}"
         )
+        facts["once better"] = _once_better(run.trials, found, metric, mode)
     if run.goal.objectives:
         front = run.goal.front(run.trials)
         numbers = ", ".join(str(trial.number) for trial in front)
@@ -518,6 +519,7 @@ def _about_best(run: Story, state: RunState, metric: str, mode: str, scope: str)
             {"metric": metric, "mode": mode, "scope": scope, "trials": len(run.trials), "run": state.name},
             f"{mode} of {metric}, scope {scope}, of {len(run.trials)} trials{so_far}{of_which}",
         ),
+        "once better": _once_better(run.trials, trial, metric, mode) if scope == "last" else None,
         "trial": _Said(trial.trial_id, _named(trial)),
         "status": trial.shown_status,
         "iteration": _iteration_of(trial, metric, value) if scope in ("all", "last") else None,
@@ -531,6 +533,18 @@ def _about_best(run: Story, state: RunState, metric: str, mode: str, scope: str)
     if trial.checkpoints and trial.checkpoints[-1] is not kept:
         facts["last checkpoint"] = _about_checkpoint(trial, trial.checkpoints[-1], metric)
     return facts
+
+
+def _once_better(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -> _Said | None:
+    """The trial that was once better than the best one, with its value and iteration; None if there is none."""
+    trial = once_better(trials, best, metric, mode)
+    if trial is None:
+        return None
+    value = trial.analysis.get(metric, mode)
+    iteration = _iteration_of(trial, metric, value)
+    step = "" if iteration is None else f" in step {iteration}"
+    data = {"trial": trial.trial_id, "value": value, "iteration": iteration}
+    return _Said(data, f"trial {trial.number} was at {_short(value)}{step}")
 
 
 def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
@@ -572,6 +586,10 @@ def _tell(facts: Facts, as_json: bool) -> None:
 
 def _data(value: Any) -> Any:
     return [_data(part) for part in value] if isinstance(value, list) else value.data if type(value) is _Said else value
+
+
+def _cell(value: Any) -> Any:
+    return value.text if type(value) is _Said else value
 
 
 def _text(value: Any) -> str:

@@ -45,7 +45,9 @@ def add_run(parser: argparse.ArgumentParser, more: str = "") -> None:
 def add_objective(parser: argparse.ArgumentParser) -> None:
     """Add the options `--metric` and `--mode`."""
     parser.add_argument("--metric", help="the metric to optimise (default: as in the run)")
-    parser.add_argument("--mode", choices=("min", "max"), help="default: as in the run")
+    parser.add_argument(
+        "--mode", choices=("min", "max"), help="its mode (default: as in the run, if --metric is the run's)"
+    )
 
 
 def count_from(least: int) -> Callable[[str], int]:

@@ -32,7 +32,7 @@ from minitune.commands.selecting import (
     find_trial,
 )
 from minitune.experiment.lifecycle import ERROR, TERMINATED
-from minitune.experiment.trial import HAS_RETURNED
+from minitune.experiment.trial import HAS_RETURNED, Goal
 from minitune.record.standing import read_standing
 from minitune.record.story import Decisions, PastRun
 from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION, flatten
@@ -127,16 +127,15 @@ def explain(options: argparse.Namespace) -> int:
 def replay(options: argparse.Namespace) -> int:
     """Run `minitune replay`."""
     run = PastRun.read(existing_run(options.run))
-    metric, mode = options.metric or run.metric, options.mode or run.mode
-    if metric is None or mode is None:
-        raise ValueError("the run does not say what was optimised; pass --metric and --mode")
     known = dict.fromkeys(name for curve in run.curves.values() for metrics, _ in curve for name in flatten(metrics))
-    if metric not in known:
+    metric = options.metric or run.metric
+    if metric is not None and metric not in known:
         names = [name for name in known if name not in AUTO_RESULT_KEYS]
         raise ValueError(
             f"no result of {run.path} has the metric {metric!r}{did_you_mean(metric, names)}; reported were: "
             f"{', '.join(names)}"
         )
+    metric, mode = Goal(run.metric, run.mode).require_one(metric, options.mode, run.path)
     options.workers = run.num_workers if options.workers is None else options.workers
     scheduler = _make_scheduler(options, run)
     fifo = _replayed(run, metric, mode, None, options)
@@ -189,8 +188,8 @@ def _replayed(
 
 def _print_run(run: PastRun, metric: str, mode: str, fifo: Simulation) -> None:
     echo(
-        f"{run.path}: {len(run.curves)} trials, {run.num_results} results, {run.training_s:.3g} s of training; best "
-        f"{metric} ({mode}) {_text(_best(fifo))}"
+        f"{run.path}: {len(run.curves)} trials, {run.num_results} results, {run.training_s:.3g} s of training; the "
+        f"best report has {metric}={_text(_best(fifo))} ({mode})"
     )
     if run.cut:
         echo(

@@ -784,10 +784,50 @@ class Goal:
         return list(self.objectives) or ([self.metric] if self.metric else [])
 
     def one(self, metric: str | None, mode: str | None) -> tuple[str | None, str | None]:
-        """Complete a metric and a mode, each of which may be None, from the goal; None if the goal does not have it."""
-        metric = self.metric if metric is None else metric
-        known = self.mode or (None if metric is None else self.objectives.get(metric))
+        """Complete a metric and a mode, each of which may be None, from the goal; None if the goal does not have it.
+
+        The goal's mode is that of its own metric, and of any metric if it has only a mode.
+        """
+        if metric is None:
+            metric = self.metric
+        known = None
+        if metric is not None and metric in self.objectives:
+            known = self.objectives[metric]
+        elif self.metric in (None, metric):
+            known = self.mode
         return metric, mode or (None if known == "obs" else known)
+
+    def require_one(
+        self, metric: str | None, mode: str | None, path: str, trials: Sequence[Trial] = ()
+    ) -> tuple[str, str]:
+        """Complete a metric and a mode as `one`.
+
+        Args:
+            metric: The metric that the user has named, or None.
+            mode: Its mode, or None.
+            path: The directory of the run, for errors.
+            trials: The trials of the run. An error lists the metrics that they have reported.
+
+        Raises:
+            ValueError: If there is no metric or no mode, or the mode is unknown.
+        """
+        metric, mode = self.one(metric, mode)
+        if metric is None and self.objectives:
+            raise ValueError(
+                f"{path} has several objectives ({self}), so no trial is the best; pass --metric, in Python metric="
+            )
+        if metric is None:
+            names = ", ".join(reported_metrics(trials))
+            raise ValueError(
+                f"{path} has no metric; pass --metric, in Python metric={f': one of {names}' if names else ''}"
+            )
+        if mode is None:
+            require_reported(trials, metric, path)
+            has_other = self.objectives or self.mode is not None
+            why = f"optimises {self}, which gives {metric!r} no mode" if has_other else "has no mode"
+            raise ValueError(f"{path} {why}; pass --mode min or --mode max, in Python mode=")
+        check_mode(mode)
+        return metric, mode
 
     def __str__(self) -> str:
         """A text such as `loss (min)` or `loss (min), seconds (min)`; empty if there is no goal."""
@@ -866,6 +906,18 @@ def best_trial(
     )
 
 
+def once_better(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -> Trial | None:
+    """The trial that was better in an earlier report than `best`, the best trial by last reports, ever was.
+
+    Returns:
+        The best one of such trials; None if there is none.
+    """
+    other = best_trial(trials, metric, mode, "all")
+    if other is None or other is best or other.analysis.get(metric, mode) == best.analysis.get(metric, mode):
+        return None
+    return other
+
+
 def why_no_best(trials: Sequence[Trial], metric: str) -> str:
     """The reason why `best_trial` has returned None, and what to do about it.
 
@@ -875,7 +927,7 @@ def why_no_best(trials: Sequence[Trial], metric: str) -> str:
     values = [flat[metric] for flat in (flatten(trial.last_result) for trial in trials) if metric in flat]
     if values:
         return f"{beginning} a finite number as {metric!r}: {_what_it_was(values)}{_earlier(trials, metric)}"
-    known = list(dict.fromkeys(name for trial in trials for name in _users_metrics(trial)))
+    known = reported_metrics(trials)
     if not known and trials and all(trial.status == ERROR for trial in trials):
         return f"{beginning} anything: all of them have failed"
     if not known:
@@ -915,8 +967,10 @@ def require_reported(trials: Sequence[Trial], metric: str, path: str) -> None:
         raise ValueError(f"{why_no_best(trials, metric)} ({path})")
 
 
-def _users_metrics(trial: Trial) -> dict[str, Any]:
-    return flatten({key: value for key, value in trial.last_result.items() if key not in AUTO_RESULT_KEYS})
+def reported_metrics(trials: Iterable[Trial]) -> list[str]:
+    """The flattened names of the users' metrics in the last results of trials, in the order of the reports."""
+    own = ({key: value for key, value in t.last_result.items() if key not in AUTO_RESULT_KEYS} for t in trials)
+    return list(dict.fromkeys(name for result in own for name in flatten(result)))
 
 
 def _what_it_was(values: Sequence[Any]) -> str:

@@ -17,8 +17,8 @@ from minitune.base.checks import require, shown
 from minitune.base.files import local_path
 from minitune.base.table import short_repr
 from minitune.experiment.lifecycle import ERROR, Step
-from minitune.experiment.trial import Goal, Trial, best_of, check_mode, is_number, require_reported
-from minitune.output.table import cut_short, ending, last_line, look_up, metrics_of
+from minitune.experiment.trial import Goal, Trial, best_of, is_number, once_better, require_reported
+from minitune.output.table import cut_short, ending, last_line, look_up
 from minitune.record import journal, records
 from minitune.record.layout import RunDirectory
 from minitune.record.standing import RUNNING, put_back, state_of
@@ -147,7 +147,7 @@ class RunHistory:
             reader.take(change)
         if not story.trials and directory.has_trials():
             raise directory.lost_journal()
-        self.metric, self.mode = self._objective(reader, story.goal.one(reader.metric, mode)[1], story.goal)
+        self.metric, self.mode = story.goal.require_one(reader.metric, mode, self.path, story.trials)
         if self.metric != story.goal.metric:
             require_reported(story.trials, self.metric, self.path)
         self.state = state_of(story)
@@ -165,27 +165,6 @@ class RunHistory:
             history.why = trial.story[-1][2] if trial.story else ""
             history.error = last_line(trial)
             history.metrics = flatten({name: value for name, value in trial.last_result.items() if name != CONFIG})
-
-    def _objective(self, reader: _Reader, mode: str | None, goal: Goal) -> tuple[str, str]:
-        """The metric and the mode.
-
-        Raises:
-            ValueError: If there is no metric or no mode, or the mode is unknown.
-        """
-        if reader.metric is None and goal.objectives:
-            raise ValueError(
-                f"the run in {self.path} has several objectives, {goal}; pass one of them: metric=, or --metric"
-            )
-        if reader.metric is None:
-            results = [history.trial.last_result for history in reader.trials.values()]
-            names = sorted({name for result in results for name in metrics_of(result)})
-            raise ValueError(
-                f"the run in {self.path} has no metric; pass metric=, or --metric: one of {', '.join(names) or 'none'}"
-            )
-        if mode is None:
-            raise ValueError(f'the run in {self.path} has no mode; pass mode="min" or mode="max"')
-        check_mode(mode)
-        return reader.metric, mode
 
     def _fill_params(self, changed: set[str]) -> list[str]:
         """Set the parameters of each trial. Return their paths."""
@@ -222,6 +201,19 @@ class RunHistory:
         """The trial with the best last result, a failed one included, as in `best_trial`; None if none has one."""
         values = ((history.value, history) for history in self.trials if math.isfinite(history.value))
         return best_of(values, self.mode)
+
+    @property
+    def once_better(self) -> str:
+        """A text on the trial that was once better than the best one; empty if there is none. See `once_better`."""
+        best = self.best
+        if best is None:
+            return ""
+        other = once_better([history.trial for history in self.trials], best.trial, self.metric, self.mode)
+        if other is None:
+            return ""
+        points = next(history.points for history in self.trials if history.trial is other)
+        found = best_of(((point.value, point) for point in points if math.isfinite(point.value)), self.mode)
+        return "" if found is None else f"trial {other.number} was at {found.value:.6g} in step {found.step:g}"
 
 
 def history_of(run: RunLike, metric: str | None, mode: str | None) -> RunHistory:

@@ -110,7 +110,7 @@ def _facts(rows: Sequence[tuple[str, Any]]) -> str:
 
 def _comparison(histories: list[RunHistory], plots: list[Figure]) -> str:
     """The runs side by side."""
-    head = ("run", "trials", "failed", "best", "of trial", "worked (s)", "state")
+    head = ("run", "trials", "failed", "best", "of trial", "once better", "worked (s)", "state")
     rows = []
     for history in histories:
         best = history.best
@@ -120,6 +120,7 @@ def _comparison(histories: list[RunHistory], plots: list[Figure]) -> str:
             sum(trial.failed for trial in history.trials),
             f"{history.metric}={figures.short_text(best.value)}" if best else "",
             best.number if best else "",
+            history.once_better,
             f"{history.worked_s:.1f}",
             history.state.name,
         )
@@ -159,6 +160,7 @@ def _section(history: RunHistory, number: int, plots: list[Figure]) -> str:
             + _facts(
                 [
                     (history.metric, figures.short_text(best.value)),
+                    *([("once better", history.once_better)] if history.once_better else []),
                     *rows,
                     ("ended", ": ".join(filter(None, (best.ended, best.why)))),
                 ]

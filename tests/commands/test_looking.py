@@ -7,6 +7,7 @@ import json
 import pickle
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_runs import Minitune, fit_three, train
@@ -15,6 +16,7 @@ from kit import fit, make_tuner, restore
 import minitune as tune
 from minitune import ResultGrid
 from minitune.analysis import ExperimentAnalysis
+from minitune.visualization import RunHistory
 
 
 def rows(minitune: Minitune, *arguments: str) -> list[dict[str, object]]:
@@ -243,6 +245,53 @@ def test_the_best_is_that_of_the_grid_with_its_step_and_checkpoint(minitune: Min
     told = json.loads(minitune("best", "run", "--scope", "all", "--json")[1])
     assert (told["value"], told["iteration"]) == (0, 2)
     assert (told["best_checkpoint"]["iteration"], told["last_checkpoint"]["iteration"]) == (2, 3)
+
+
+def peak(config: dict[str, Any]) -> None:
+    """Trial 0 ends with the best loss. Trial 1 was better in its second step."""
+    for loss in config["losses"]:
+        tune.report({"loss": loss, "accuracy": 1 - loss})
+
+
+def test_the_best_trial_has_the_best_last_report_and_one_that_was_better_is_named(
+    minitune: Minitune, tmp_path: Path
+) -> None:
+    space = {"losses": tune.grid_search([[0.5, 0.4, 0.3], [0.9, 0.0749, 0.8], [0.6, 0.5, 0.4]])}
+    grid = fit(peak, space, metric="loss", mode="min", storage_path=tmp_path)
+    path = grid.experiment_path
+    best, better = (result.metrics["trial_id"] for result in (grid.get_best_result(), grid[1]))
+    once_better = {"trial": better, "value": 0.0749, "iteration": 2}
+    line = "trial 1 was at 0.0749 in step 2"
+
+    for command in ("best", "show"):
+        assert f"\nonce better     {line}\n" in minitune(command, path)[1]
+        told = json.loads(minitune(command, path, "--json")[1])
+        assert (told.get("trial", told.get("best")), told["once_better"]) == (best, once_better)
+    for row in json.loads(f"[{','.join(minitune('compare', path, path, '--json')[1].splitlines())}]"):
+        assert (row["best loss"], row["best trial"], row["once better"]) == (0.3, f"0 ({best})", once_better)
+    assert line in minitune("compare", path, path)[1]
+    history = RunHistory(path)
+    assert history.best is history.trials[0]
+    assert history.once_better == line
+    assert json.loads(minitune("best", path, "--scope", "all", "--json")[1])["once_better"] is None
+    assert RunHistory(path, "accuracy", "min").once_better == "", "the best trial was the best one before, too"
+
+
+def test_the_mode_of_another_metric_must_be_given(minitune: Minitune, tmp_path: Path) -> None:
+    space = {"losses": tune.grid_search([[0.5], [0.9]])}
+    grid = fit(peak, space, metric="loss", mode="min", storage_path=tmp_path)
+    path = grid.experiment_path
+
+    for command in (["best", path], ["compare", path, path], ["replay", path]):
+        status, out, err = minitune(*command, "--metric", "accuracy")
+        assert (status, out) == (1, "")
+        assert "optimises loss (min), which gives 'accuracy' no mode; pass --mode min or --mode max" in err
+        assert minitune(*command, "--metric", "accuracy", "--mode", "max")[0] == 0
+        assert minitune(*command, "--metric", "loss")[0] == 0
+    for run in (path, grid):
+        with pytest.raises(ValueError, match="which gives 'accuracy' no mode; pass --mode min"):
+            RunHistory(run, metric="accuracy")
+    assert grid.get_best_result("accuracy").config == {"losses": [0.9]}, "the run's mode, as in Ray Tune"
 
 
 def test_a_metric_may_be_nested_and_have_a_slash_in_its_name(minitune: Minitune, tmp_path: Path) -> None:

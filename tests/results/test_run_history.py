@@ -139,9 +139,9 @@ def test_a_killed_run_shows_what_it_came_to() -> None:
 def test_a_run_without_a_metric_names_those_that_were_reported(tmp_path: Path) -> None:
     fit(report_n(1, loss=1))
 
-    with pytest.raises(ValueError, match=r"has no metric; pass metric=, or --metric: one of .*loss"):
+    with pytest.raises(ValueError, match=r"has no metric; pass --metric, in Python metric=: one of .*loss"):
         RunHistory(run_path())
-    with pytest.raises(ValueError, match='has no mode; pass mode="min" or mode="max"'):
+    with pytest.raises(ValueError, match="has no mode; pass --mode min or --mode max, in Python mode="):
         RunHistory(run_path(), metric="loss")
     assert RunHistory(run_path(), metric="loss", mode="min").trials[0].value == 1
     with pytest.raises(ValueError, match=r"no trial of 1 has reported 'los'; reported were: .*Did you mean 'loss'"):

@@ -74,7 +74,7 @@ def test_replay_tells_what_would_have_been_saved(tmp_path: Path, capsys: pytest.
     assert cli.main(["replay", grid.experiment_path, "--reduction-factor", "3"]) == 0
     took = f"{PastRun.read(grid.experiment_path).took_s:.3g}"
     assert capsys.readouterr().out.splitlines() == [
-        f"{grid.experiment_path}: 4 trials, 36 results, 72 s of training; best loss (min) 0.111111",
+        f"{grid.experiment_path}: 4 trials, 36 results, 72 s of training; the best report has loss=0.111111 (min)",
         "asha on 1 worker would have used",
         "  results   12 of 36 (33% of the run's)",
         "  training  24 s of 72 s (33%)",

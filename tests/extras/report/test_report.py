@@ -73,6 +73,21 @@ def test_each_plot_takes_a_grid_or_a_path(plot: Callable[..., Any], grid: Result
         plot(grid, mode="best")
 
 
+def test_the_page_names_a_trial_that_was_once_better(tmp_path: Path) -> None:
+    def peak(config: dict[str, Any]) -> None:
+        for loss in config["losses"]:
+            report({"loss": loss, "accuracy": 1 - loss})
+
+    fit(peak, {"losses": grid_search([[0.5, 0.4], [0.0749, 0.8]])}, name="peak", **OBJECTIVE)
+
+    path = str(run_path("peak"))
+    for runs, count in (([path], 1), ([path, path], 4)):  # in the table of two runs, and with each run
+        text = Path(plots.write_report(runs, tmp_path / "report.html")).read_text()
+        assert text.count("trial 1 was at 0.0749 in step 1") == count
+    with pytest.raises(ValueError, match="pass --mode min or --mode max"):
+        plots.get_param_importances(path, metric="accuracy")
+
+
 def test_the_history_shows_each_value_and_the_best_so_far(grid: ResultGrid) -> None:
     values, best = plots.plot_optimization_history(grid).data
 
