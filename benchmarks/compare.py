@@ -1,7 +1,8 @@
 """Measures what the engine itself costs, and compares it with Ray Tune, Optuna, joblib and a bare process pool.
 
+    pip install -r benchmarks/requirements.txt                      # the other engines
     python benchmarks/compare.py                                    # the engines that this interpreter has
-    python benchmarks/compare.py --peer ray=PATH_OF_ITS_PYTHON      # and Ray Tune, from an environment of its own
+    python benchmarks/compare.py --peer ray=PATH_OF_ITS_PYTHON      # with Ray Tune from another environment
     python benchmarks/compare.py --only reports asha --engines minitune --rounds 5
     python benchmarks/compare.py --quick                            # does everything run?
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -51,6 +52,16 @@ def test_workloads_run_and_their_records_equal_their_reports(tmp_path: Path, bou
     (against_pool,) = [row["ratios"] for row in document["figures"] if row["ratios"]]
     assert against_pool["pool"]["times"] > 0
     assert {kind for each in document["runs"] for kind in each["seen"]["cpu_s"]} == {"driver", "helpers", "workers"}
+
+
+def test_the_requirements_are_the_engines_of_the_tables_in_the_versions_that_these_name() -> None:
+    requirements = (BENCHMARKS / "requirements.txt").read_text(encoding="utf-8")
+    pinned = dict(re.findall(r"^(\w+)(?:\[\w+\])?==(\d+\.\d+)", requirements, flags=re.MULTILINE))
+    named = {"ray": "Ray Tune", "optuna": "Optuna", "joblib": "joblib"}
+    assert set(pinned) == set(named)
+    tables = (BENCHMARKS.parent / "minitune" / "docs" / "performance.md").read_text(encoding="utf-8")
+    for name, version in pinned.items():
+        assert f"{named[name]} {version}" in tables
 
 
 def test_a_profile_names_the_drivers_functions_and_the_processes(
