@@ -40,6 +40,7 @@ class Row:
         number: Its position in the order of submission. A narrow terminal shows it in place of the name.
         status: Its state, such as `running` or `stopped at 4 by ASHA`.
         node: The address of its machine; None if it is not known yet.
+        is_running: Whether it is running.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Row:
     number: int = 0
     status: str = ""
     node: str | None = None
+    is_running: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class Snapshot:
         goal: The optimised metric, and `min` or `max`; None if unknown.
         values: The number and the last value of each trial with a value of `goal`, in the order of the numbers.
         best: The best trials so far, the best first, with `goal` as the first of their `metrics`; empty without a goal.
+            Some of them may be running.
         running: The running trials, or some of very many.
         errors: Failures by kind, the most frequent first.
         resources: The used resources as short texts, such as `2/4 CPUs`.
@@ -149,7 +152,7 @@ def best_text(best: Row) -> str:
 
 
 def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, str] | None, width: int) -> Table:
-    """A table of the best trials and the running ones, with the most important columns first.
+    """A table of the best trials and of other running ones, with the most important columns first.
 
     A column shows the trials' nodes if there are several. `width` is that of the terminal.
     """
@@ -175,7 +178,8 @@ def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, s
         *(of_metric(name) for name in metrics if name not in first),
     ]
     titles = {0: one_line(f"best so far ({goal[1]} {goal[0]})")} if best and goal is not None else {}
-    titles |= {len(best): "running"} if running else {}
+    if running:
+        titles[len(best)] = "also running" if any(row.is_running for row in best) else "running"
     return Table(columns, range(len(columns)), titles, is_framed=False)
 
 
@@ -203,13 +207,14 @@ def render(snapshot: Snapshot, width: int, height: int, *, color: bool = False, 
 
 def render_html(snapshot: Snapshot) -> str:
     """The live view as HTML."""
+    running, count = _running_apart_from(snapshot, snapshot.best)
     parts = [line_as_html(line, "head") for line in _title_lines(snapshot, 200)]
     parts += [bar(snapshot.ended / snapshot.total)] if snapshot.total else []
     parts.append(line_as_html(progress_text(snapshot)))
     parts += [line_as_html(snapshot.starting)] if snapshot.starting else []
-    if snapshot.best or snapshot.running:
-        parts.append(trials_table(snapshot.best, snapshot.running, snapshot.goal, 200).html())
-    more = snapshot.counts.get(RUNNING, 0) - len(snapshot.running)
+    if snapshot.best or running:
+        parts.append(trials_table(snapshot.best, running, snapshot.goal, 200).html())
+    more = count - len(running)
     parts += [line_as_html(f"... {more} more running")] if more > 0 else []
     if snapshot.goal is not None:
         parts.append(curve(snapshot.values, *snapshot.goal))
@@ -253,11 +258,12 @@ def _error_lines(errors: Sequence[ErrorKind], width: int) -> list[str]:
 
 
 def _trial_lines(snapshot: Snapshot, width: int, room: int) -> list[tuple[str, str]]:
-    """The lines of the best trials and the running ones. A last line counts the running ones that do not fit."""
-    running = max(len(snapshot.running), snapshot.counts.get(RUNNING, 0))
+    """The lines of the best trials and of other running ones. A last line counts the running ones that do not fit."""
     best = snapshot.best[: max(1, (room - 2) // 2)]
+    rows, running = _running_apart_from(snapshot, best)
     room -= 1 + (len(best) + 1 if best else 0) + (1 if running else 0)
-    rows = snapshot.running if running <= room else snapshot.running[: max(0, room - 1)]
+    if running > room:
+        rows = rows[: max(0, room - 1)]
     if room < 0 or not (best or rows):
         return []
     table, left_out = trials_table(best, rows, snapshot.goal, width).narrowed(width)
@@ -268,6 +274,17 @@ def _trial_lines(snapshot: Snapshot, width: int, room: int) -> list[tuple[str, s
     if running > len(rows):
         lines.append(("", f"... {running - len(rows)} more running"))
     return [*lines, ("head", f"(no space for: {', '.join(left_out)})")] if left_out and room > len(rows) else lines
+
+
+def _running_apart_from(snapshot: Snapshot, best: Sequence[Row]) -> tuple[Sequence[Row], int]:
+    """The rows of the running trials that are not in `best`, so that no trial is shown twice, and their number.
+
+    Of very many running trials, there are fewer rows.
+    """
+    shown = {row.number for row in best}
+    rows = [row for row in snapshot.running if row.number not in shown]
+    count = snapshot.counts.get(RUNNING, 0) - sum(row.is_running for row in best)
+    return rows, max(len(rows), count)
 
 
 def _header(name: str) -> str:

@@ -739,6 +739,7 @@ class LiveReporter(ScreenReporter):
             trial.number,
             table.ending(trial, trial.trial_id in self._info.cut),
             result.get(NODE_IP),
+            trial.status == RUNNING,
         )
 
     def _error_kinds(self, failed: Sequence[Trial]) -> list[ErrorKind]:

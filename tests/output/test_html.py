@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -144,7 +145,7 @@ def test_the_live_view_escapes_what_users_wrote() -> None:
         goal=(BAD, "min"),
         values=[(0, 1.0), (1, 2.0)],
         best=[row],
-        running=[row],
+        running=[replace(row, number=2)],
         errors=[ErrorKind(BAD)],
         starting="starting",
     )

@@ -23,12 +23,14 @@ from minitune import Callback, CLIReporter
 from minitune.base.text import cut, cut_front, duration, one_line, width_of
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
-from minitune.output.live import ErrorKind, Row, Snapshot, progress_text, render, seconds_left
+from minitune.output.live import ErrorKind, Row, Snapshot, progress_text, render, render_html, seconds_left
 from minitune.output.reporters import ProgressReporter, default_reporter
 from minitune.output.screen import Screen, open_screen
 from minitune.output.table import RunInfo
 
-ROW = Row("train_日本_00001", {"lr": 0.1, "opt/decay": 1e-5}, {"loss": 0.5, "acc": 1}, 3, 62.0, 1, "running")
+ROW = Row(
+    "train_日本_00001", {"lr": 0.1, "opt/decay": 1e-5}, {"loss": 0.5, "acc": 1}, 3, 62.0, 1, "running", is_running=True
+)
 FULL = Snapshot(
     "train_today",
     83.2,
@@ -37,8 +39,8 @@ FULL = Snapshot(
     per_s=0.3,
     left_s=222.0,
     goal=("loss", "min"),
-    best=[ROW] * 5,
-    running=[ROW] * 8,
+    best=[replace(ROW, number=number, status="finished", is_running=False) for number in range(2, 7)],
+    running=[replace(ROW, number=number) for number in (1, *range(7, 14))],
     errors=[ErrorKind("ValueError: \x1b[2Jno", 2, "/results/error.txt")],
     resources=["2/4 CPUs"],
 )
@@ -101,6 +103,27 @@ def test_the_best_five_stand_above_those_that_run_in_the_same_columns() -> None:
     assert len(lines) == head + 16
 
 
+def test_no_trial_is_shown_twice() -> None:
+    rows = [replace(ROW, name=f"train_{n}", number=n) for n in range(4)]
+    finished = replace(ROW, name="train_9", number=9, status="finished", is_running=False)
+    view = replace(FULL, counts={"RUNNING": 4, "TERMINATED": 1}, best=[rows[2], finished, rows[0]], errors=[])
+
+    lines = render(replace(view, running=rows), 100, 40)
+    names = [line.split()[0] for line in lines[lines.index("best so far (min loss)") + 1 :]]
+    assert names == ["train_2", "train_9", "train_0", "also", "train_1", "train_3"]
+    html = render_html(replace(view, running=rows))
+    assert [html.count(f">train_{n}<") for n in (0, 1, 2, 3, 9)] == [1] * 5
+    assert "more running" not in html
+
+    lines = render(replace(view, running=rows), 100, 8)
+    names = [line.split()[0] for line in lines[lines.index("best so far (min loss)") + 1 :]]
+    assert names == ["train_2", "train_9", "..."], "train_0 does not fit among the best"
+    assert lines[-1] == "... 3 more running"
+
+    lines = render(replace(view, running=[rows[2], rows[0]], counts={"RUNNING": 2, "TERMINATED": 1}), 100, 40)
+    assert len(lines) == lines.index("best so far (min loss)") + 4, "all that run are among the best"
+
+
 @pytest.mark.parametrize(
     ("width", "shown"),
     [
@@ -121,11 +144,12 @@ def test_the_objective_and_the_parameters_are_dropped_last(width: int, shown: li
 
 def test_the_nodes_are_shown_if_there_are_several() -> None:
     here, there = replace(ROW, node="10.0.0.1"), replace(ROW, node="10.0.0.2")
-    lines = render(replace(FULL, best=[here], running=[there, replace(ROW, node=None)]), 120, 40)
+    there, unknown = replace(there, number=2), replace(ROW, number=3)
+    lines = render(replace(FULL, best=[here], running=[there, unknown]), 120, 40)
     (head,) = (line for line in lines if line.startswith("trial "))
     assert head.split() == ["trial", "loss", "lr", "opt/decay", "status", "iter", "time", "node", "acc"]
     assert re.findall(r"10\.0\.0\.\d", "".join(lines)) == ["10.0.0.1", "10.0.0.2"]
-    lines = render(replace(FULL, best=[here], running=[here, replace(ROW, node=None)]), 120, 40)
+    lines = render(replace(FULL, best=[here], running=[here, unknown]), 120, 40)
     assert not any("10.0.0.1" in line for line in lines)
 
 
