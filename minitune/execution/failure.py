@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
+from minitune.base.checks import shown
 from minitune.config import FailureConfig
 from minitune.error import (
     CrashLoopError,
@@ -461,7 +462,7 @@ class RequiredMetrics:
         self._reported: set[str] = set()
 
     def error_of(self, result: Mapping[str, Any]) -> MissingMetricError | None:
-        """The error of a trial whose result lacks a metric.
+        """The error of a trial whose result lacks a metric, or has a text in its place.
 
         Args:
             result: The result, nested.
@@ -471,11 +472,15 @@ class RequiredMetrics:
         """
         if not self._is_bare:
             for name in self._names:
-                if name not in result or isinstance(result[name], Mapping):
+                if name not in result or isinstance(result[name], (Mapping, str)):
                     break
             else:
                 return None
         flat = flatten(result)
+        for name in self._names:
+            if isinstance(flat.get(name), str):
+                self._reported.add(name)  # the name is right, so this is no reason to end the run
+                return self._error(name, f"the metric {name!r} must be a number, but got the text {shown(flat[name])}")
         metric = next((name for name in self._names if name not in flat), None)
         if metric is None and not self._is_bare:
             return None
@@ -496,11 +501,16 @@ class RequiredMetrics:
 
         self._reported.update(name for name in self._names if name in flat)
         close = get_close_matches(metric, reported, 1)
-        error = MissingMetricError(
-            f"the metric {metric!r} must be in every reported result, but reported were: {', '.join(reported)}"
-            + (f". Did you mean {close[0]!r}? " if close else ". ")
-            + "MINITUNE_DISABLE_STRICT_METRIC_CHECKING=1 allows results without it"
+        hint = f". Did you mean {close[0]!r}? " if close else ". "
+        return self._error(
+            metric,
+            f"the metric {metric!r} must be in every reported result, but reported were: {', '.join(reported)}{hint}"
+            "MINITUNE_DISABLE_STRICT_METRIC_CHECKING=1 allows results without it",
         )
+
+    @staticmethod
+    def _error(metric: str, text: str) -> MissingMetricError:
+        error = MissingMetricError(text)
         error.metric = metric
         return error
 

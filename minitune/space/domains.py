@@ -19,6 +19,7 @@ from itertools import repeat
 from typing import Any, TypeVar
 
 from minitune.base.checks import shown
+from minitune.base.text import warn_once
 
 __all__ = [
     "AttributeDict",
@@ -55,6 +56,7 @@ __all__ = [
 ]
 
 _Self = TypeVar("_Self", bound="Domain")
+_Number = TypeVar("_Number", int, float)
 GRID_KEY = "grid_search"
 _LONGEST_LISTED_RANGE = 100_000
 """A `range` with more values than this is not expanded, so that a grid over it needs no memory."""
@@ -329,12 +331,22 @@ class Categorical(Domain):
 
     Raises:
         ValueError: If there are no values.
-        TypeError: If `categories` is not iterable.
+        TypeError: If `categories` is not iterable, or is a text or a dict: its letters or keys are rarely meant.
     """
 
     def __init__(self, categories: Iterable[Any]):
         if not isinstance(categories, Iterable):
             raise TypeError(f"categories must be a sequence of values, but got {shown(categories)}")
+        if isinstance(categories, (str, bytes, bytearray)):
+            raise TypeError(
+                f"categories must be a list of values, but got the text {shown(categories)}; put it into a list: "
+                f"[{shown(categories)}]"
+            )
+        if isinstance(categories, Mapping):
+            raise TypeError(
+                f"categories must be a list of values, but got a dict, {shown(categories)}; list its keys or values, "
+                "or put it into a list"
+            )
         self.categories: Sequence[Any]
         if isinstance(categories, range) and len(categories) > _LONGEST_LISTED_RANGE:
             self.categories = categories
@@ -512,7 +524,9 @@ def is_same(left: Any, right: Any) -> bool:
 
 # -- domains of numbers ------------------------------------------------------------------------------------------------
 class Float(Domain):
-    """Real numbers from `lower` to `upper`; None means no bound. Bounds in the wrong order are swapped.
+    """Real numbers from `lower` to `upper`; None means no bound.
+
+    Bounds in the wrong order are swapped, with a warning, because Ray Tune draws between them too.
 
     Raises:
         ValueError: If a bound is NaN.
@@ -525,7 +539,7 @@ class Float(Domain):
         )
         if any(map(math.isnan, bounds)):
             raise ValueError(f"the bounds must not be NaN, but got lower={lower!r}, upper={upper!r}")
-        self.lower, self.upper = sorted(bounds)
+        self.lower, self.upper = _in_order(*bounds)
 
     def cast(self, value: Any) -> float:
         """Convert `value` to a float."""
@@ -621,14 +635,18 @@ class Float(Domain):
 class Integer(Domain):
     """Integers from `lower` to `upper`, excluding `upper` (but see `quantized`).
 
-    Bounds in the wrong order are swapped.
-
     Raises:
-        ValueError: If a bound is not an integer.
+        ValueError: If a bound is not an integer, or the bounds are in the wrong order.
     """
 
     def __init__(self, lower: int, upper: int):
-        self.lower, self.upper = sorted((_as_int("lower", lower), _as_int("upper", upper)))
+        self.lower = _as_int("lower", lower)
+        self.upper = _as_int("upper", upper)
+        if self.lower > self.upper:
+            raise ValueError(
+                f"expected lower <= upper, but got lower={self.lower}, upper={self.upper}; "
+                "write the smaller bound first"
+            )
 
     def cast(self, value: Any) -> int:
         """Convert `value` to an int."""
@@ -715,11 +733,21 @@ def _is_multiple(value: float, q: float) -> bool:
     return math.isclose(steps, round(steps), abs_tol=1e-9)
 
 
+def _in_order(lower: _Number, upper: _Number) -> tuple[_Number, _Number]:
+    """The two bounds, the smaller one first. If they must be swapped, a warning says so once."""
+    if lower <= upper:
+        return lower, upper
+    warn_once(f"the bounds of a range are in the wrong order and were swapped: lower={lower}, upper={upper}")
+    return upper, lower
+
+
 def _as_float(name: str, value: Any) -> float:
     try:
-        return float(value)
+        if not isinstance(value, (str, bytes, bytearray)):  # float() reads texts, but Ray Tune refuses them
+            return float(value)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a number, but got {name}={shown(value)}") from None
+        pass
+    raise ValueError(f"{name} must be a number, but got {name}={shown(value)}")
 
 
 def _as_int(name: str, value: Any) -> int:
@@ -743,7 +771,7 @@ def _check_log_bounds(domain: Float | Integer) -> None:
 def uniform(lower: float, upper: float) -> Float:
     """Floats from [lower, upper), drawn uniformly. If lower == upper, always this value.
 
-    In this and the following functions, bounds in the wrong order are swapped.
+    In this and the following functions, bounds of floats in the wrong order are swapped, with a warning.
 
     Raises:
         ValueError: Unless both are finite.
@@ -800,7 +828,7 @@ def randint(lower: int, upper: int) -> Integer:
     """Integers from [lower, upper), drawn uniformly. `upper` is excluded.
 
     Raises:
-        ValueError: If the bounds are equal.
+        ValueError: Unless lower < upper.
     """
     return _not_empty(Integer(lower, upper)).uniform()
 
@@ -809,7 +837,7 @@ def qrandint(lower: int, upper: int, q: int = 1) -> Integer:
     """Multiples of `q` from [lower, upper], drawn uniformly. `upper` is excluded if q = 1.
 
     Raises:
-        ValueError: If the range has no multiple of `q`.
+        ValueError: If lower > upper, or the range has no multiple of `q`.
     """
     return Integer(lower, upper).uniform().quantized(q)
 
@@ -817,17 +845,20 @@ def qrandint(lower: int, upper: int, q: int = 1) -> Integer:
 def lograndint(lower: int, upper: int, base: object = None) -> Integer:
     """Integers from [lower, upper), drawn log-uniformly. `upper` is excluded.
 
+    Bounds in the wrong order are swapped, with a warning. Ray Tune draws between them too; its `randint` does not.
+
     Raises:
         ValueError: Unless both bounds are above 0 and differ.
     """
-    return _not_empty(Integer(lower, upper)).loguniform(base)
+    bounds = _in_order(_as_int("lower", lower), _as_int("upper", upper))
+    return _not_empty(Integer(*bounds)).loguniform(base)
 
 
 def qlograndint(lower: int, upper: int, q: int, base: object = None) -> Integer:
     """Multiples of `q` from [lower, upper], drawn log-uniformly. `upper` is excluded if q = 1.
 
     Raises:
-        ValueError: Unless both bounds are above 0 and the range has a multiple of `q`.
+        ValueError: Unless 0 < lower <= upper and the range has a multiple of `q`.
     """
     return Integer(lower, upper).loguniform(base).quantized(q)
 
@@ -837,6 +868,7 @@ def choice(categories: Iterable[Any]) -> Categorical:
 
     Raises:
         ValueError: If there are no categories.
+        TypeError: If `categories` is a text or a dict, or is not iterable.
     """
     return Categorical(categories).uniform()
 
@@ -849,10 +881,8 @@ def grid_search(values: Iterable[Any]) -> dict[str, Sequence[Any]]:
 
     Raises:
         ValueError: If there are no values.
-        TypeError: If `values` is a dict, since it could mean its keys or its values.
+        TypeError: If `values` is a text or a dict, or is not iterable.
     """
-    if isinstance(values, Mapping):
-        raise TypeError(f"grid_search takes a list of values, but got a dict, {values!r:.200}; list its keys or values")
     return {GRID_KEY: Categorical(values).categories}
 
 

@@ -126,6 +126,18 @@ def test_a_result_without_the_metric_fails_only_its_trial_and_without_retry() ->
     assert grid.get_best_result().metrics["eval"]["loss"] == 2
 
 
+def test_a_text_as_the_metric_fails_only_its_trial_and_at_once() -> None:
+    def reports(config: dict[str, Any]) -> None:
+        report({"eval": {"loss": config["loss"]}})
+        report({"eval": {"loss": 1}})
+
+    grid = fit(reports, {"loss": grid_search([0.5, "0.3", "low"])}, metric="eval/loss", mode="min")
+
+    assert [result.metrics.get("training_iteration") for result in grid] == [2, None, None]
+    assert "the metric 'eval/loss' must be a number, but got the text '0.3'" in str(grid[1].error)
+    assert isinstance(grid[2].error, ValueError)
+
+
 @pytest.mark.parametrize("who", ["scheduler", "searcher"])
 def test_the_metric_of_scheduler_and_searcher_counts_too(who: str) -> None:
     class Metrical(FIFOScheduler):

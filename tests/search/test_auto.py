@@ -133,7 +133,7 @@ def test_a_cliff_does_not_hide_small_values() -> None:
     ("space", "settings"),
     [
         ({"m": choice([{"a": uniform(0, 1)}, {"b": uniform(0, 1)}])}, {}),
-        ({"c": choice("ab"), **{f"x{number}": uniform(0, 1) for number in range(20)}}, {}),
+        ({"c": choice(list("ab")), **{f"x{number}": uniform(0, 1) for number in range(20)}}, {}),
         (SQUARE, {"early_stop": "depth"}),
     ],
     ids=["conditional", "many", "early_stop"],
@@ -170,7 +170,7 @@ def test_where_a_scheduler_stops_trials_early_the_estimators_search_alone() -> N
 
 
 def test_in_a_finite_space_the_process_repeats_nothing() -> None:
-    played = play(search({"a": randint(0, 5), "b": choice("xyz")}), lambda config: config["a"], 15)
+    played = play(search({"a": randint(0, 5), "b": choice(list("xyz"))}), lambda config: config["a"], 15)
 
     tried = [tuple(config.values()) for config, _ in played]
     assert all(tried[number] not in tried[:number] for number in range(11, 15, 2))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from minitune.base import text
 from minitune.space import domains
 from minitune.space import domains as search_sample
 from minitune.space.domains import Categorical, Domain, Float, Function, Grid, Integer, Normal, Quantized, Uniform
@@ -46,21 +47,27 @@ def test_uniform_excludes_its_upper_bound() -> None:
     assert statistics.fmean(values) == pytest.approx(3, abs=0.05)
 
 
-def test_bounds_in_the_wrong_order_are_swapped() -> None:
+def test_bounds_in_the_wrong_order_are_swapped_with_a_warning(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray Tune draws between them as well, but not for `randint`, `qrandint` and `qlograndint`, which refuse them."""
+    monkeypatch.setattr(text, "_said", set())
     swapped = [
         (domains.uniform(1e-1, 1e-5), domains.uniform(1e-5, 1e-1)),
         (domains.loguniform(1e-1, 1e-5), domains.loguniform(1e-5, 1e-1)),
         (domains.quniform(1, 0, 0.1), domains.quniform(0, 1, 0.1)),
         (domains.qloguniform(4, 0.5, 0.5), domains.qloguniform(0.5, 4, 0.5)),
-        (domains.randint(7, 3), domains.randint(3, 7)),
         (domains.lograndint(8, 1), domains.lograndint(1, 8)),
-        (domains.qrandint(12, 0, 4), domains.qrandint(0, 12, 4)),
-        (domains.qlograndint(16, 2, 2), domains.qlograndint(2, 16, 2)),
     ]
     for given, meant in swapped:
         assert (given.lower, given.upper) == (meant.lower, meant.upper)
         assert draw(given, 50) == draw(meant, 50)
         assert all(given.is_valid(value) for value in draw(given, 50))
+    assert "wrong order and were swapped: lower=0.1, upper=1e-05" in caplog.text
+    assert "wrong order and were swapped: lower=8, upper=1" in caplog.text
+    caplog.clear()
+    domains.uniform(1e-1, 1e-5)
+    assert caplog.text == ""
 
 
 def test_loguniform_gives_every_decade_its_share() -> None:
@@ -217,7 +224,7 @@ def test_a_seed_gives_the_same_values_on_every_python() -> None:
     # Written down once; a difference would break the resuming and repeating of old runs.
     assert list(domains.randint(0, 1000).sample(size=4, random_state=0)) == [864, 394, 776, 911]
     assert domains.uniform(0, 1).sample(random_state=0) == 0.8444218515250481
-    assert domains.choice("abcdef").sample(size=5, random_state=0) == ["d", "d", "a", "c", "e"]
+    assert domains.choice(list("abcdef")).sample(size=5, random_state=0) == ["d", "d", "a", "c", "e"]
 
 
 def test_numpy_generators_seed_a_draw() -> None:

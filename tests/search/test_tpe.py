@@ -144,7 +144,7 @@ def test_parameters_below_a_category_are_there_only_with_it() -> None:
 
 def test_a_finite_space_is_not_tried_twice_until_it_is_exhausted() -> None:
     finite = {
-        "a": domains.choice("abcd"),
+        "a": domains.choice(list("abcd")),
         "b": domains.randint(0, 5),
         "c": domains.choice([{"d": domains.randint(0, 2)}, None]),
     }

@@ -21,7 +21,12 @@ from minitune.search import AutoSearch, Study, TPESearch
 from minitune.search.parzen import Observation
 from minitune.search.transfer import Transfer
 
-SPACE = {"x": tune.uniform(0, 1), "y": tune.uniform(0, 1), "lr": tune.loguniform(1e-4, 1), "kind": tune.choice("abc")}
+SPACE = {
+    "x": tune.uniform(0, 1),
+    "y": tune.uniform(0, 1),
+    "lr": tune.loguniform(1e-4, 1),
+    "kind": tune.choice(list("abc")),
+}
 GOAL = {"metric": "loss", "mode": "min"}
 
 
@@ -175,7 +180,7 @@ def test_equal_values_of_an_earlier_run_say_nothing_of_an_order() -> None:
 
 def test_the_order_within_each_category_is_learned() -> None:
     options = {"gamma": 0.2, "n_candidates": 4, "max_bad": None}
-    space = {"x": tune.uniform(0, 1), "kind": tune.choice("ab")}
+    space = {"x": tune.uniform(0, 1), "kind": tune.choice(list("ab"))}
     tried = [({"x": n / 40, "kind": kind}, {"loss": n if kind == "a" else 40 - n}) for n in range(40) for kind in "ab"]
     source = Transfer(space, "loss", "min", [EarlierRun("r", tried)], options)._sources[0]
     new = [({"x": n / 30, "kind": kind}, n if kind == 0 else 30.0 - n) for n in range(30) for kind in (0, 1)]

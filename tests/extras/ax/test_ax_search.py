@@ -67,7 +67,7 @@ def configured_client() -> Client:
 
 
 def test_the_seed_decides_and_random_seed_takes_precedence() -> None:
-    space = {"x": tune.uniform(0, 1), "kind": tune.choice("abc")}
+    space = {"x": tune.uniform(0, 1), "kind": tune.choice(list("abc"))}
     assert (
         play(random_search(space), 6) == play(random_search(space), 6) != play(random_search(space, random_seed=2), 6)
     )

@@ -30,4 +30,4 @@ def test_several_numbers_come_as_an_array() -> None:
     assert values.shape == (4,)
     assert tune.randint(0, 9).sample(size=2).dtype.kind == "i"
     assert isinstance(tune.quniform(0, 1, 0.5).sample(size=2), list)
-    assert isinstance(tune.choice("ab").sample(size=2), list)
+    assert isinstance(tune.choice(list("ab")).sample(size=2), list)
