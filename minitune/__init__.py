@@ -1,7 +1,29 @@
-"""minitune: hyperparameter tuning on one machine, with Ray Tune's programming model and none of Ray.
+"""Hyperparameter tuning on one machine, with Ray Tune's programming model and without Ray.
 
-This module has every public name. It loads a name when the name is first used, so `import minitune` is fast. The two
-lists below have the same content: type checkers read one, `__getattr__` reads the other.
+A trial calls your function with one configuration. The function reports metrics, and `Tuner` runs the trials:
+
+    import minitune as tune
+
+    def train(config):
+        for step in range(1, 11):
+            tune.report({"loss": config["lr"] / step})
+
+    tuner = tune.Tuner(
+        train,
+        param_space={"lr": tune.loguniform(1e-4, 1e-1)},
+        tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=10),
+    )
+    print(tuner.fit().get_best_result().config)
+
+- To run trials: `Tuner`, `TuneConfig`, `RunConfig`, `with_resources`, `with_parameters`.
+- In a trial: `report`, `get_checkpoint`, `Checkpoint`, `get_context`.
+- The space: `uniform`, `loguniform`, `randint`, `choice`, `grid_search` and others.
+- The results: `ResultGrid`, `Result`, `ExperimentAnalysis`, and the plots of `minitune.visualization`.
+- Schedulers stop bad trials: `minitune.schedulers`. Searchers choose configurations: `minitune.search`. Stoppers end
+  trials and runs: `minitune.stopper`.
+- Other libraries: `minitune.integration`, `minitune.sklearn`. Tests of trainings: `minitune.testing`.
+
+`minitune help` shows the manual.
 """
 
 from __future__ import annotations
@@ -12,6 +34,8 @@ from typing import TYPE_CHECKING, Any
 from minitune import _alias
 from minitune._version import __version__
 
+# A name is loaded when it is first used, so that `import minitune` is fast. The two lists below have the same content:
+# type checkers read one, `__getattr__` reads the other.
 if TYPE_CHECKING:
     from minitune._run import run as run
     from minitune._run import run_experiments as run_experiments
