@@ -35,7 +35,8 @@ from minitune import (
 )
 from minitune.schedulers import PopulationBasedTraining
 
-EPOCHS, STEPS = 24, 20
+EPOCHS = 24
+STEPS = 20
 CURVATURES = [0.1, 0.3, 1.0] * 10
 NOISE = 1.0
 
@@ -55,10 +56,12 @@ def loss_of(weights: list[float]) -> float:
 
 def train(config: dict[str, Any]) -> None:
     """Train from the beginning, or from the saved weights of this or another training."""
-    weights, epoch = [10.0] * len(CURVATURES), 0
+    weights = [10.0] * len(CURVATURES)
+    epoch = 0
     if checkpoint := get_checkpoint():
         state = json.loads(Path(checkpoint.path, "state.json").read_text())
-        weights, epoch = state["weights"], state["epoch"]
+        weights = state["weights"]
+        epoch = state["epoch"]
     while epoch < EPOCHS:
         epoch += 1
         descend(weights, config["lr"], config["seed"], epoch)
@@ -119,13 +122,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{len(grid.errors)} trials failed: see {grid.experiment_path}", file=sys.stderr)
         return 1
     best = grid.get_best_result()
-    constant, lr = min((loss_at_constant_rate(10 ** (k / 8), options.seed), 10 ** (k / 8)) for k in range(-24, 1))
+    constant_rates = [10 ** (k / 8) for k in range(-24, 1)]
+    constant, lr = min((loss_at_constant_rate(rate, options.seed), rate) for rate in constant_rates)
     print()
     rates = {row["epoch"]: row["lr"] for row in best.get_rows()}
-    starts = [
-        (rate, min(epoch for epoch, _ in same)) for rate, same in groupby(rates.items(), key=lambda item: item[1])
-    ]
-    print("Rates of the best training:", ", ".join(f"{rate:.2g} from epoch {epoch}" for rate, epoch in starts))
+    starts = []
+    for rate, same in groupby(rates.items(), key=lambda item: item[1]):
+        starts.append(f"{rate:.2g} from epoch {min(epoch for epoch, _ in same)}")
+    print("Rates of the best training:", ", ".join(starts))
     print(f"Loss of the best training:  {best.metrics['loss']:.4f}")
     print(f"Best constant rate:         {constant:.4f}  (lr={lr:.2g}, the best of 25)")
     print(f"All results:                {grid.experiment_path}")

@@ -53,8 +53,12 @@ def split(seed: int) -> tuple[list[Row], list[Row], list[Row]]:
         flowers = [([float(x) for x in line[:4]], SPECIES.index(line[4])) for line in list(csv.reader(file))[1:]]
     random.Random(seed).shuffle(flowers)
     columns = list(zip(*(features for features, _ in flowers[:45]), strict=True))
-    means, scales = [statistics.mean(c) for c in columns], [statistics.stdev(c) for c in columns]
-    rows = [([*((x - m) / s for x, m, s in zip(f, means, scales, strict=True)), 1.0], label) for f, label in flowers]
+    means = [statistics.mean(column) for column in columns]
+    scales = [statistics.stdev(column) for column in columns]
+    rows = []
+    for features, label in flowers:
+        scaled = [(x - mean) / scale for x, mean, scale in zip(features, means, scales, strict=True)]
+        rows.append(([*scaled, 1.0], label))
     return rows[:45], rows[45:90], rows[90:]
 
 
@@ -62,7 +66,8 @@ class Network:
     """Four inputs, one hidden layer of tanh units, three probabilities; the last weight of each row is the bias."""
 
     def __init__(self, hidden: Weights, output: Weights):
-        self.hidden, self.output = hidden, output
+        self.hidden = hidden
+        self.output = output
 
     @classmethod
     def fresh(cls, units: int, rng: random.Random) -> Network:
@@ -79,7 +84,10 @@ class Network:
 
     def learn(self, batch: list[Row], lr: float, l2: float) -> None:
         """One step of gradient descent on the cross-entropy of `batch`."""
-        inputs, activations, errors, blames = [], [], [], []
+        inputs = []
+        activations = []
+        errors = []
+        blames = []
         for features, label in batch:
             hidden, probabilities = self.forward(features)
             error = [p - (k == label) for k, p in enumerate(probabilities)]
@@ -121,7 +129,8 @@ def load(directory: str) -> tuple[Network, int]:
 def train_iris(config: dict[str, Any]) -> None:
     """Train epoch by epoch. The objective is the loss on the validation rows."""
     training, validation, _ = split(config["seed"])
-    network, epoch = Network.fresh(config["units"], random.Random(config["seed"])), 0
+    network = Network.fresh(config["units"], random.Random(config["seed"]))
+    epoch = 0
     if checkpoint := get_checkpoint():
         network, epoch = load(checkpoint.path)
     while epoch < MAX_EPOCHS:

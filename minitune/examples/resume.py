@@ -21,16 +21,19 @@ from typing import Any
 
 from minitune import Checkpoint, ResultGrid, RunConfig, TuneConfig, Tuner, get_checkpoint, grid_search, report
 
-EPOCHS, EPOCH_S = 10, 0.05
+EPOCHS = 10
+EPOCH_S = 0.05
 RATES = [0.01, 0.03, 0.1, 0.3]
 
 
 def train(config: dict[str, Any]) -> None:
     """Train from the last checkpoint if there is one (after a crash), else from the beginning."""
-    loss, epoch = 1.0, 0
+    loss = 1.0
+    epoch = 0
     if checkpoint := get_checkpoint():
         state = json.loads(Path(checkpoint.path, "state.json").read_text())
-        loss, epoch = state["loss"], state["epoch"]
+        loss = state["loss"]
+        epoch = state["epoch"]
     began_at = epoch
     while epoch < EPOCHS:
         epoch += 1
@@ -90,8 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{len(grid.errors)} trials failed: see {grid.experiment_path}", file=sys.stderr)
             return 1
         for result in grid:
-            epochs, began_at = [row["epoch"] for row in result.get_rows()], result.metrics["began_at"]
-            print(f"lr={result.config['lr']:<5} {len(epochs)} epochs, from epoch {began_at} on after the crash")
+            epochs = len(result.get_rows())
+            began_at = result.metrics["began_at"]
+            print(f"lr={result.config['lr']:<5} {epochs} epochs, from epoch {began_at} on after the crash")
         best = grid.get_best_result()
         print(f"Best: lr={best.config['lr']}, loss={best.metrics['loss']:.4f}")
     return 0
