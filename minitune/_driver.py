@@ -367,6 +367,8 @@ def open_run(
         metric=plan.goal.metric,
         mode=plan.goal.mode,
         dirname_creators=[experiment.trial_dirname_creator for experiment in plan.experiments],
+        time_budget_s=plan.tune_config.budget_s(),
+        limits=[experiment.stopping_criterion for experiment in plan.experiments],
         listen=listen,
     )
 

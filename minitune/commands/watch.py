@@ -97,13 +97,13 @@ def watch(options: argparse.Namespace) -> int:
 
 def _show_until_end(watched: _Watched) -> RunState:
     """Show the run until it ends. Blocks."""
-    from minitune.output.reporters import LiveReporter
+    from minitune.output.reporters import default_reporter
     from minitune.output.table import RunInfo, cut_short, early_end
 
     run, state = watched.follower.run, watched.state()
     is_live = state.name == RUNNING
-    info = RunInfo(run.path)
-    reporter = LiveReporter()
+    info = RunInfo(run.path, ended_before=len(run.ended_before))
+    reporter = default_reporter(run.time_budget_s)
     reporter.configure(verbose=1, print_errors=True)
     begin_s = run.opened_s if is_live else time.time() - run.elapsed_s
     reporter.setup(begin_s, run.total_samples, *run.goal.given)

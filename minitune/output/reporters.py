@@ -581,7 +581,9 @@ class LiveReporter(ScreenReporter):
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
         """Show the state of the run. May block as printing does."""
         if self._ended_before is None:
-            self._ended_before = sum(trial.shown_status in (TERMINATED, ERROR) for trial in trials)
+            self._ended_before = self._info.ended_before
+            if self._ended_before is None:
+                self._ended_before = sum(trial.shown_status in (TERMINATED, ERROR) for trial in trials)
             self._notebook = Cell() if in_notebook() else None
             if self._notebook is None and not done:
                 self._tell_start()

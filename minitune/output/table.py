@@ -64,6 +64,8 @@ class RunInfo:
         ending: Why the run ends early, such as `interrupted by SIGINT`; empty if it does not.
         cut: The ids of the trials that the end of the run has cut short.
         importing: The package that is now imported for all workers; empty if there is none, or if it is unknown.
+        ended_before: The number of trials that had ended before the run was started or resumed. None means all that
+            have ended before the first report.
     """
 
     path: str = ""
@@ -75,6 +77,7 @@ class RunInfo:
     ending: str = ""
     cut: Collection[str] = ()
     importing: str = ""
+    ended_before: int | None = None
 
     def lines(self, done: bool) -> list[str]:
         """The lines that `ProgressReporter.report` gets as `sys_info`; `done` is whether the run is over."""

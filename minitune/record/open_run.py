@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
+from typing import Any
 
 from minitune.base import files
 from minitune.config import CheckpointConfig
@@ -41,6 +42,8 @@ class OpenRun:
         mode: Its mode, or None.
         dirname_creators: Functions for the names of trial directories, one for each experiment; None for the default
             names.
+        time_budget_s: Seconds after which this driver ends the run; None for no limit. Other processes show it.
+        limits: The stopping criterion of each experiment's trials, for the same purpose.
         listen: Called with each record of the trials when it has been added to the journal.
 
     Raises:
@@ -63,9 +66,13 @@ class OpenRun:
         metric: str | None,
         mode: str | None,
         dirname_creators: Sequence[Callable[[Trial], str] | None],
+        time_budget_s: float | None = None,
+        limits: Sequence[Mapping[str, Any]] = (),
         listen: Listener | None = None,
     ):
         self.run = run
+        self._time_budget_s = time_budget_s
+        self._limits = limits
         self._is_new = is_new
         self._durability = durability
         self._lock = RunLock(run.lock)
@@ -164,7 +171,8 @@ class OpenRun:
         with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot_id = file.read().strip()
         driver = self._driver
-        self._journal.append(records.opened(driver.pid, driver.start_time, boot_id, driver.host))
+        record = records.opened(driver.pid, driver.start_time, boot_id, driver.host, self._time_budget_s, self._limits)
+        self._journal.append(record)
         if self._durability != "process":
             self._journal.sync()  # from here on the run can be resumed even after a power cut
             with contextlib.suppress(PermissionError):  # a user may be allowed to write to a directory but not to read

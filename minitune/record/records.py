@@ -15,7 +15,7 @@ makes the record. These names mean the same in all kinds:
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from minitune import clock
@@ -103,7 +103,14 @@ def run(
     return record
 
 
-def opened(pid: int, start_time: float, boot_id: str, host: str) -> Record:
+def opened(
+    pid: int,
+    start_time: float,
+    boot_id: str,
+    host: str,
+    time_budget_s: float | None = None,
+    limits: Sequence[Mapping[str, Any]] = (),
+) -> Record:
     """A driver starts to work on the run. Pid, start time and boot together identify its process.
 
     Args:
@@ -111,9 +118,17 @@ def opened(pid: int, start_time: float, boot_id: str, host: str) -> Record:
         start_time: When that process was started, in seconds since the epoch; NaN if unknown.
         boot_id: Identifies the machine's boot.
         host: The machine's name.
+        time_budget_s: Seconds after which this driver ends the run. The field is left out if there is no limit.
+        limits: The stopping criterion of each experiment's trials, by flattened metric name. The field is left out if
+            there is none. Other processes need both to estimate the time left.
     """
     at = clock.current.time()
-    return {KIND: OPEN, "pid": pid, "start_time": start_time, "boot_id": boot_id, "host": host, "at": at}
+    record = {KIND: OPEN, "pid": pid, "start_time": start_time, "boot_id": boot_id, "host": host, "at": at}
+    if time_budget_s is not None:
+        record["time_budget_s"] = time_budget_s
+    if any(limits):
+        record["limits"] = list(limits)
+    return record
 
 
 def trial(

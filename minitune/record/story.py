@@ -148,6 +148,9 @@ class Story:
         seed: The base seed of the run.
         versions: The versions of Python and of minitune when the run was started.
         total_samples: How many trials there will be; None if the search has no end, or the number is unknown.
+        time_budget_s: Seconds after which the last driver ends the run; None if there is no limit, or it is unknown.
+        limits: The stopping criterion of each experiment's trials; empty if there are none, or they are unknown.
+        ended_before: The ids of the trials that had ended before the last driver was started.
         was_ended: Whether a stopper or a failure ended the run, so that it creates no new trials.
         close_reason: Why the last driver ended; None if it is running or was killed.
         begun_s: When the run was started, in seconds since the epoch.
@@ -171,6 +174,9 @@ class Story:
         self.seed: int | None = None
         self.versions: dict[str, str] = {}
         self.total_samples: int | None = None
+        self.time_budget_s: float | None = None
+        self.limits: list[dict[str, Any]] = []
+        self.ended_before: set[str] = set()
         self.was_ended = False
         self.close_reason: str | None = None
         self.begun_s = self.opened_s = self.noted_s = 0.0
@@ -269,7 +275,10 @@ class Story:
         """
         self._earlier_s += self.elapsed_s
         self.opened_s = change.record.get("at", self.noted_s)
+        self.time_budget_s = change.record.get("time_budget_s")
+        self.limits = change.record.get("limits", [])
         self.close_reason = self.took_s = None
+        self.ended_before = {trial.trial_id for trial in self.trials if trial.phase in FINISHED}
         for trial in list(self.unfinished.values()):
             trial.num_failures = 0
             if trial.phase in OWNS_ACTOR and trial.trial_id not in self.final:
@@ -424,7 +433,10 @@ class Story:
 
     def _new_trial(self, record: records.Record, replaced: Trial | None) -> Trial:
         """Make the trial of a `trial` record, without its configuration and other fields."""
-        return Trial(self.trainable_name, trial_id=record["trial"], resources=self._resources_of(record))
+        experiment = record.get("experiment", 0)
+        limits = self.limits[experiment] if experiment < len(self.limits) else None
+        resources = self._resources_of(record)
+        return Trial(self.trainable_name, trial_id=record["trial"], resources=resources, stopping_criterion=limits)
 
     def _add(self, trial: Trial, replaced: Trial | None) -> None:
         """Add a trial to the run, or put it in the place of `replaced`."""
@@ -434,6 +446,7 @@ class Story:
             return
         self.trials[self.trials.index(replaced)] = trial
         self.unfinished.pop(replaced.trial_id, None)
+        self.ended_before.discard(replaced.trial_id)
         self.donations.pop(replaced.trial_id, None)
 
     def _record_result(self, trial: Trial, record: records.Record, flat: dict[str, Any]) -> None:
@@ -455,6 +468,7 @@ class Story:
                 trial.story = [(0.0, trial.phase, cause)]  # views need only the last step
         elif step is Step.REVIVE:
             self.unfinished[trial.trial_id] = trial
+            self.ended_before.discard(trial.trial_id)
 
 
 _RUN_HANDLERS: dict[str, Callable[[Story, Change], None]] = {

@@ -15,12 +15,28 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from kit import fit, make_trial, run_path, run_trial
+from kit import (
+    cut as cut_off,
+)
+from kit import (
+    fit,
+    listening,
+    make_trial,
+    raiser,
+    report_state,
+    restored_state,
+    resume,
+    run_path,
+    run_trial,
+)
 from terminal import Terminal
 
 import minitune as tune
-from minitune import Callback, CLIReporter
+from minitune import Callback, CLIReporter, cli, clock
 from minitune.base.text import cut, cut_front, duration, one_line, width_of
+from minitune.clock import VirtualClock
+from minitune.execution.devices import Machine
+from minitune.execution.inline import InlineTrialExecutor
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
 from minitune.output.live import ErrorKind, Row, Snapshot, progress_text, render, render_html, seconds_left
@@ -515,3 +531,56 @@ def test_a_terminal_is_redrawn_when_there_is_something_to_see(terminal: Terminal
         assert reporter.should_report([trial])
         reporter.close()
     assert pauses == [1.0, 0.25, pytest.approx(0.1)]
+
+
+# -- from another process ----------------------------------------------------------------------------------------------
+
+
+def ten_seconds_each(config: dict[str, Any]) -> None:
+    for step in range(restored_state(), 4):
+        clock.current.sleep(10)
+        report_state(step + 1, {"loss": config["x"] / (step + 1), "a": 1, "b": 2, "c": 3})
+
+
+@pytest.mark.parametrize("is_resumed", [False, True])
+@pytest.mark.parametrize("budget_s", [None, 115])
+def test_watch_shows_what_the_driver_shows_also_from_the_middle_of_a_run(
+    is_resumed: bool, budget_s: float | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reporter = default_reporter(budget_s)
+    monkeypatch.setattr("minitune.output.reporters._FIRST_LINE_S", 0.0)  # so that watch prints a line at once
+    shown: list[tuple[str, str]] = []
+
+    def look(trials: list[Trial], **info: Any) -> None:
+        capsys.readouterr()
+        reporter._tell_progress(trials)
+        by_driver = capsys.readouterr().out
+        with monkeypatch.context() as patch:
+            patch.setattr("minitune.commands.watch.time.sleep", raiser(KeyboardInterrupt()))
+            assert cli.main(["watch", str(run_path())]) == 130
+        shown.append((by_driver, capsys.readouterr().out.splitlines(keepends=True)[-1]))
+
+    space = {"x": tune.grid_search([3, 2, 1, 4])}
+    settings = {
+        "metric": "loss",
+        "mode": "min",
+        "stop": {"training_iteration": 4},
+        "max_concurrent_trials": 1,
+        "time_budget_s": budget_s,
+    }
+    views = {"callbacks": [listening(on_step_end=look)], "progress_reporter": reporter, "verbose": 1}
+    with clock.use(VirtualClock(1e9)):  # before the run is opened, because its record has the time
+
+        def executor() -> InlineTrialExecutor:
+            return InlineTrialExecutor(Machine({"CPU": 1}, ()), clock.current)
+
+        if is_resumed:
+            cut_off(ten_seconds_each, space, results=5, executor=executor(), **settings)
+            resume(ten_seconds_each, executor=executor(), **settings, **views)
+        else:
+            fit(ten_seconds_each, space, executor=executor(), **settings, **views)
+
+    assert len(shown) > 10
+    for by_driver, by_watch in shown:
+        assert by_watch == by_driver
+    assert any("2/4 trials" in line and " left" in line for line, _ in shown)
