@@ -100,7 +100,6 @@ star on the right, `a` is a package in Ray and one file here, and all modules be
 """
 
 _FILES_FOR_PACKAGES = {real for path, real in MOVED.items() if path.endswith(".*") and not real.endswith(".*")} | {
-    "minitune.integration.wandb",
     "minitune.legacy.torch_checkpoint",
     "minitune.ray",
     "minitune.registry",
@@ -121,6 +120,7 @@ OLD_NAMES = {
         "function": "keywords",
         "is_session_enabled": "trainables",
     },
+    "minitune.integration.wandb": {"WandbLogger": "wandb"},
     "minitune.experiment.trial": {"ExportFormat": "trainables"},
     "minitune.logger": dict.fromkeys(
         ("CSVLogger", "DEFAULT_LOGGERS", "JsonLogger", "LegacyLoggerCallback", "Logger", "NoopLogger", "TBXLogger"),
@@ -162,7 +162,6 @@ NOT_HERE = {
     "integration.mxnet": "call report() in a callback of your own",
     "integration.tensorflow": _ALONE,
     "integration.torch": _ALONE,
-    "integration.wandb.WandbLogger": "pass callbacks=[WandbLoggerCallback(project=...)]",
     "kill": f"{_NO_TASKS}: a trial ends when it reports done=True or a stopper says so",
     "legacy.torch_checkpoint": _ALONE,
     "lightgbm": "use minitune.integration.lightgbm",

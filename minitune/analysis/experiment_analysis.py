@@ -53,6 +53,7 @@ from minitune.result import (
     EXPR_RESULT_FILE,
     HOSTNAME,
     NODE_IP,
+    TIME_TOTAL_S,
     TIMESTAMP,
     TRAINING_ITERATION,
     TRIAL_ID,
@@ -366,8 +367,35 @@ class ExperimentAnalysis:
         return self._require_best().local_path
 
     def fetch_trial_dataframes(self) -> dict[str, pandas.DataFrame]:
-        """The same as `trial_dataframes`."""
-        return self.trial_dataframes
+        """All reports of each trial, by the trial's directory. Needs pandas."""
+        frames = ExperimentAnalysis.trial_dataframes.__get__(self)
+        return {trial.local_path: frames[trial.trial_id] for trial in self.trials}
+
+    def stats(self) -> dict[str, float]:
+        """When the run was started (`start_time`) and when it last changed (`timestamp`), in seconds since the epoch.
+
+        Raises:
+            ValueError: If the directory contains no run.
+            JournalCorruptError: If the journal is damaged.
+        """
+        from minitune.record.story import read_run
+
+        try:
+            story = read_run(self.experiment_path)
+        except FileNotFoundError as error:
+            raise ValueError(str(error)) from error
+        return {"start_time": story.begun_s, "timestamp": story.updated_s}
+
+    def runner_data(self) -> dict[str, Any]:
+        """Those entries of Ray Tune's state of a run that have a meaning here: times in seconds, and the metric."""
+        stats = self.stats()
+        return {
+            "_start_time": stats["start_time"],
+            "_last_checkpoint_time": stats["timestamp"],
+            "_total_time": sum(trial.last_result.get(TIME_TOTAL_S, 0.0) for trial in self.trials if trial.last_result),
+            "_metric": self.default_metric,
+            "_has_errored": any(trial.status == Trial.ERROR for trial in self.trials),
+        }
 
     def get_last_checkpoint(
         self, trial: Trial | None = None, metric: str = TRAINING_ITERATION, mode: str = "max"

@@ -142,7 +142,8 @@ def setup_wandb(
         api_key: The key of the account; by default, W&B finds it in its usual way.
         api_key_file: A file whose first line is the key.
         rank_zero_only: Accepted for Ray Tune's signature. A trial here has one rank.
-        **kwargs: Arguments of `wandb.init()`. They have precedence over all others.
+        **kwargs: Arguments of `wandb.init()`. They have precedence over all others. `trial_id` and `trial_name` are old
+            names of `id` and `name`.
 
     Returns:
         The return value of `wandb.init()`.
@@ -160,6 +161,10 @@ def setup_wandb(
     wandb = load("wandb", _EXTRA, "setup_wandb()")
     plain = dict(config or {})
     options = {**plain.pop("wandb", {}), **kwargs}
+    for old, new in (("trial_id", "id"), ("trial_name", "name")):
+        value = options.pop(old, None)
+        if value is not None:
+            options.setdefault(new, value)
     key = _key_of(
         api_key or options.pop("api_key", None), api_key_file or options.pop("api_key_file", None), "setup_wandb()"
     )

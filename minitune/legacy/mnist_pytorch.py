@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
+from minitune.checkpoint import Checkpoint
 from minitune.trainable.session import report
 
 EPOCH_SIZE = 512
@@ -81,11 +83,20 @@ train, test = train_func, test_func
 
 
 def train_mnist(config: dict[str, Any]) -> None:
-    """A trainable with the parameters `lr` and `momentum`. It reports `mean_accuracy` until something stops it."""
+    """A trainable with the parameters `lr` and `momentum`. It reports `mean_accuracy` until something stops it.
+
+    If the configuration has a true `should_checkpoint`, each report has a checkpoint with the model's weights.
+    """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     train_loader, test_loader = get_data_loaders()
     model = ConvNet().to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"], momentum=config["momentum"])
     while True:
         train_func(model, optimizer, train_loader, device)
-        report({"mean_accuracy": test_func(model, test_loader, device)})
+        accuracy = test_func(model, test_loader, device)
+        if not config.get("should_checkpoint"):
+            report({"mean_accuracy": accuracy})
+            continue
+        with tempfile.TemporaryDirectory() as directory:
+            torch.save(model.state_dict(), os.path.join(directory, "model.pt"))
+            report({"mean_accuracy": accuracy}, checkpoint=Checkpoint(directory))

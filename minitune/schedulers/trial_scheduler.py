@@ -263,7 +263,8 @@ class MetricScheduler(FIFOScheduler):
     Args:
         time_attr: The result key that measures progress: any number that grows.
         metric: The result key to optimise; by default the run's.
-        mode: `min` or `max`; by default the run's.
+        mode: `min` or `max`; by default the run's. If neither has one and `metric` is given, it is `max`, as in earlier
+            versions of Ray Tune, and the log has a warning.
         reward_attr: Old name of `metric`; `mode` is then `max`.
 
     Raises:
@@ -284,6 +285,7 @@ class MetricScheduler(FIFOScheduler):
         self._time_attr = time_attr
         self._metric = metric
         self._mode = mode
+        self._has_own_metric = metric is not None
         self._trials: dict[str, Trial] = {}  # by id; only those seen since the scheduler was made or restored
 
     @property
@@ -320,6 +322,12 @@ class MetricScheduler(FIFOScheduler):
         self._require_mode()
 
     def _require_mode(self) -> None:
+        if self._mode is None and self._has_own_metric:
+            warn_once(
+                f"{type(self).__name__}(metric={self._metric!r}) has no mode, and neither has the run, so it is 'max', "
+                "as in earlier versions of Ray Tune: pass mode='max' or mode='min'"
+            )
+            self._mode = "max"
         if not self._metric or self._mode is None:
             named = None if self._metric == DEFAULT_METRIC else self._metric  # the user did not write the default
             raise ValueError(

@@ -1,7 +1,8 @@
-"""BayesOptSearch: Gaussian processes by the package `bayesian-optimization` (the extra `bayesopt`)."""
+"""BayesOptSearch: Gaussian processes by `bayesian-optimization`, version 1.4 or later (the extra `bayesopt`)."""
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -73,7 +74,7 @@ class BayesOptSearch(LibrarySearcher):
         analysis: Any = None,
         **old: Any,
     ):
-        check_library(self, "bayes_opt.acquisition", "bayesopt", "bayesian-optimization 2 or later")
+        check_library(self, "bayes_opt", "bayesopt", "bayesian-optimization 1.4 or later")
         require(space is None or isinstance(space, Mapping), "space: None or a dict", space)
         require(is_whole(random_state), "random_state: an int", random_state)
         super().__init__(metric, mode, points_to_evaluate, random_state, old)
@@ -136,7 +137,7 @@ class BayesOptSearch(LibrarySearcher):
                 self._drawn_left -= 1
                 values = {name: self._rng.uniform(*bounds) for name, bounds in self._bounds().items()}
             else:
-                values = {name: float(value) for name, value in optimizer.suggest().items()}
+                values = {name: float(value) for name, value in optimizer.suggest(*self._utility_of_1()).items()}
             config = self._config(values)
             key = tuple(self._values_of(config).values())
             if key not in self._tried or not self._skips_duplicates:
@@ -207,25 +208,39 @@ class BayesOptSearch(LibrarySearcher):
         bounds = self._bounds()
         if self._optimizer is None and bounds:
             import bayes_opt
-            import bayes_opt.acquisition
 
-            kind, xi = self._utility["kind"], self._utility["xi"]
-            if kind == "ucb":
-                judge = bayes_opt.acquisition.UpperConfidenceBound(kappa=self._utility["kappa"])
-            else:
-                chosen = "ExpectedImprovement" if kind == "ei" else "ProbabilityOfImprovement"
-                judge = getattr(bayes_opt.acquisition, chosen)(xi=xi)
             self._optimizer = bayes_opt.BayesianOptimization(
                 None,
                 bounds,
-                acquisition_function=judge,
                 random_state=(self._seed or 0) % 2**32,
                 verbose=self._verbose,
                 allow_duplicate_points=True,
+                **self._utility_of_2(),
             )
             for values, target in self._known:
                 self._optimizer.register(params=values, target=target)
         return self._optimizer
+
+    def _utility_of_1(self) -> list[Any]:
+        """The utility as version 1 of the package takes it: with each question for a suggestion."""
+        import bayes_opt
+
+        return [bayes_opt.UtilityFunction(**self._utility)] if _is_version_1() else []
+
+    def _utility_of_2(self) -> dict[str, Any]:
+        """The utility as version 2 and later versions of the package take it: once, for the optimizer."""
+        if _is_version_1():
+            return {}
+        from bayes_opt import acquisition
+
+        xi = self._utility["xi"]
+        if self._utility["kind"] == "ucb":
+            judge = acquisition.UpperConfidenceBound(kappa=self._utility["kappa"])
+        elif self._utility["kind"] == "ei":
+            judge = acquisition.ExpectedImprovement(xi=xi)
+        else:
+            judge = acquisition.ProbabilityOfImprovement(xi=xi)
+        return {"acquisition_function": judge}
 
     def _bounds(self) -> dict[str, tuple[float, float]]:
         """The bounds of each parameter that may differ, on the scale on which it is modelled."""
@@ -257,6 +272,10 @@ class BayesOptSearch(LibrarySearcher):
 
         config: dict[str, Any] = draw(self._space, choose)
         return config
+
+
+def _is_version_1() -> bool:
+    return importlib.util.find_spec("bayes_opt.acquisition") is None
 
 
 def _scaled(parameter: Parameter, value: float) -> float:

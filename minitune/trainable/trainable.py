@@ -56,6 +56,22 @@ class TrainingResult:
     metrics: dict[str, Any] = field(default_factory=dict)
 
 
+class _ExperimentId:
+    """An older attribute of Ray Tune: an id of 32 hex digits, the same one in each attempt of a trial.
+
+    Outside of trials, it belongs to the object. A subclass may assign an attribute of this name, unlike to a property.
+    """
+
+    def __get__(self, trainable: Trainable | None, owner: type) -> Any:
+        if trainable is None:
+            return self
+        import hashlib
+
+        info = trainable._tune_info
+        place = f"{os.getpid()} {id(trainable)}" if info is None else info.directory
+        return hashlib.md5(place.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
+
+
 class Trainable:
     """Base class of class trainables.
 
@@ -331,6 +347,8 @@ class Trainable:
     def trial_name(self) -> str:
         """The trial's name; `"default"` outside of trials."""
         return _OUTSIDE if self._tune_info is None else self._tune_info.name
+
+    experiment_id = _ExperimentId()
 
     @property
     def trial_resources(self) -> Resources | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -309,12 +310,76 @@ def test_reward_attr_is_a_metric_to_maximise() -> None:
     assert scheduler.metric == "reward"
 
 
+def test_a_scheduler_with_a_metric_alone_maximises_it(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(config: dict[str, Any]) -> None:
+        for n in range(3):
+            tune.report({"reward": config["x"] * (n + 1)})
+
+    def lengths(**mode: str) -> list[int]:
+        scheduler = tune.ASHAScheduler(metric="reward", max_t=3, reduction_factor=2)
+        space = {"x": tune.grid_search([3, 2, 1])}
+        trials = tune.run(train, config=space, scheduler=scheduler, verbose=0, **mode).trials
+        return [trial.last_result["training_iteration"] for trial in trials]
+
+    monkeypatch.setattr(text, "_said", set())
+    assert lengths() == [3, 1, 1]
+    (said,) = [message for message in caplog.messages if "has no mode" in message]
+    assert said.startswith(
+        "AsyncHyperBandScheduler(metric='reward') has no mode, and neither has the run, so it is 'max'"
+    )
+    assert lengths(mode="min") == [3, 3, 3]
+    with pytest.raises(ValueError, match="needs a metric and a mode, but got metric='reward', mode=None"):
+        tune.run(train, config={"x": 1}, scheduler=tune.ASHAScheduler(), metric="reward", verbose=0)
+
+
+def test_a_trainable_has_an_experiment_id(tmp_path: Path) -> None:
+    class Named(tune.Trainable):
+        def setup(self, config: dict[str, Any]) -> None:
+            self.id_at_setup = self.experiment_id
+
+        def step(self) -> dict[str, Any]:
+            if self.config["flag"].exists():
+                return {"n": 1, "id": self.experiment_id, "at_setup": self.id_at_setup, "done": True}
+            self.config["flag"].write_text(self.experiment_id)
+            raise RuntimeError("the first attempt fails here")
+
+    class Own(Named):
+        def setup(self, config: dict[str, Any]) -> None:
+            self.experiment_id = "mine"
+
+    flag = tmp_path / "flag"
+    result = run(Named, config={"flag": flag}, max_failures=1).trials[0].last_result
+    assert result["id"] == result["at_setup"] == flag.read_text()
+    assert len(bytes.fromhex(result["id"])) == 16
+    first = Named()
+    second = Named()
+    assert first.experiment_id == first.experiment_id != second.experiment_id
+    assert Own().experiment_id == "mine"
+
+
 def test_analysis_of_a_directory(caplog: pytest.LogCaptureFixture) -> None:
     fit(steps_until, max_failures=1)
     analysis = tune.Analysis(str(run_path()), default_metric="n", default_mode="max", file_type="csv")
     assert any("Analysis(file_type=...) has no effect" in text for text in caplog.messages)
     assert analysis.get_best_config() == {}
+    directory = analysis.trials[0].local_path
+    assert analysis.get_all_configs() == {directory: {}}
     assert analysis.get_best_logdir("n", "max") == analysis.best_logdir == analysis.trials[0].local_path
+
+
+def test_times_and_state_of_a_run() -> None:
+    began_s = time.time()
+    analysis = run(steps_until, max_failures=1)
+    ended_s = time.time()
+    for each in (analysis, tune.ExperimentAnalysis(analysis.experiment_path, default_metric="n", default_mode="max")):
+        stats = each.stats()
+        assert began_s <= stats["start_time"] <= stats["timestamp"] <= ended_s
+        data = each.runner_data()
+        assert data["_start_time"] == stats["start_time"]
+        assert data["_total_time"] == each.trials[0].last_result["time_total_s"]
+        assert (data["_metric"], data["_has_errored"]) == ("n", False)
 
 
 def test_resources_as_text() -> None:

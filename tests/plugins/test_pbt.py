@@ -116,7 +116,7 @@ def test_a_mode_must_be_known() -> None:
     with pytest.raises(
         ValueError, match=r"PopulationBasedTraining needs a metric and a mode, but got metric='score', mode=None"
     ):
-        pbt(mode=None).set_search_properties(None, None)
+        pbt(metric=None, mode=None).set_search_properties("score", None)
     with pytest.raises(ValueError, match="num_samples must be the number of trials, but got -1"):
         pbt(synch=True).set_search_properties(None, None, num_samples=-1)
 

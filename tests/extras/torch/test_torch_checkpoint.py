@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
+from kit import fit
 from minitune.train.torch import TorchCheckpoint
 from minitune.tune.examples import mnist_pytorch
 
@@ -33,3 +36,17 @@ def test_the_network_of_the_examples_learns() -> None:
     for _ in range(3):
         mnist_pytorch.train_func(model, optimizer, loader)
     assert mnist_pytorch.test(model, loader) == 1.0
+
+
+@pytest.mark.parametrize("should_checkpoint", [True, False])
+def test_the_training_of_the_example_saves_the_weights_if_the_configuration_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, should_checkpoint: bool
+) -> None:
+    pictures = [(torch.zeros(4, 1, 28, 28), torch.zeros(4, dtype=torch.long))]
+    monkeypatch.setattr(mnist_pytorch, "get_data_loaders", lambda: (pictures, pictures))
+    space = {"lr": 0.1, "momentum": 0.9, "should_checkpoint": should_checkpoint}
+    stop = {"training_iteration": 2}
+    (result,) = fit(mnist_pytorch.train_mnist, space, stop=stop, storage_path=tmp_path)
+    assert (result.checkpoint is not None) == should_checkpoint
+    if result.checkpoint is not None:
+        mnist_pytorch.ConvNet().load_state_dict(torch.load(Path(result.checkpoint.path, "model.pt")))

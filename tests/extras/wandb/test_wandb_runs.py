@@ -176,3 +176,28 @@ def test_a_key_that_is_given_twice(tmp_path: Path) -> None:
     assert WandbLoggerCallback(api_key_file=os.fspath(path))._key == "abc"
     with pytest.raises(ValueError, match="only one of api_key and api_key_file"):
         WandbLoggerCallback(api_key="x", api_key_file=os.fspath(path))
+
+
+def test_the_old_logger_finds_its_arguments_in_the_configuration(tmp_path: Path) -> None:
+    from minitune.tune.integration.wandb import WandbLogger
+
+    ours = {"project": "mine", "excludes": ["time_total_s"], "tags": ["old"]}
+    for name, space in (("one", {"a": 3, "wandb": ours}), ("two", {"a": 3, "logger_config": {"wandb": ours}})):
+        analysis = tune.run(
+            counting(2), name=name, config=space, loggers=[WandbLogger], storage_path=tmp_path, verbose=0
+        )
+        wandb.teardown()
+        (path,) = Path(analysis.trials[0].local_path).glob("wandb/offline-run-*/*.wandb")
+        run = Written(path)
+        assert (run.project, run.config["a"]) == ("mine", 3)
+        assert {"wandb", "logger_config"}.isdisjoint(run.config)
+        assert "time_total_s" not in run.history[0]
+
+
+def test_the_id_and_the_name_of_a_run_have_old_names(tmp_path: Path) -> None:
+    def train(config: dict[str, Any]) -> None:
+        setup_wandb(config, project="mine", trial_id="its-id", trial_name="its name").log({"n": 1})
+
+    (result,) = fit(train, {"a": 1}, storage_path=tmp_path)
+    (run,) = written(result)
+    assert (run.id, run.name) == ("its-id", "its name")
