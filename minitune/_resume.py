@@ -25,7 +25,7 @@ from minitune.error import RunLockedError, TuneError
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.record import records
-from minitune.record.layout import RunDirectory
+from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.lock import check_trusted, read_holder
 from minitune.record.open_run import OpenRun
 from minitune.record.plugin_states import (
@@ -38,7 +38,7 @@ from minitune.record.plugin_states import (
 )
 from minitune.record.replay import RESUMED, SKIPPED, Replay
 from minitune.record.run_files import dump_trainables, load_param_space, offer, write_trainable_file
-from minitune.record.story import Story, find_runs, logged_reports, read_overview
+from minitune.record.story import Story, logged_reports, read_overview
 from minitune.result import flatten
 from minitune.settings import is_on, setting
 from minitune.space.difference import differences

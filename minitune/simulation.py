@@ -171,8 +171,8 @@ def simulate(
             again, and the steps before the checkpoint take no time. (2) A function of (configuration, state) that
             yields (metrics, seconds, state), if a step depends on more than its position. It gets the state of the
             checkpoint, or None at the start. (3) A mapping from keys to lists of (metrics, seconds). The default space
-            is then a grid of its keys under `"curve"`. (4) The directory of an earlier run, or a `PastRun`. Its trials'
-            curves, by trial id, are such a mapping.
+            is then a grid of its keys under `"curve"`. (4) The directory or name of an earlier run, or a `PastRun`.
+            Its trials' curves, by trial id, are such a mapping.
         param_space: The search space, as for `Tuner`.
         tune_config: Searcher, scheduler, metric and limits, as for `Tuner`. Its executor is not used.
         run_config: Stop criteria, callbacks, failures and checkpoints, as for `Tuner`. Without a `storage_path` the

@@ -67,10 +67,10 @@ class TuneConfig(Config):
             configuration that violates a constraint is drawn again; such a point of a grid is left out. If a searcher
             suggests only such configurations, values are drawn at random. A point to evaluate that violates a
             constraint is an error.
-        warm_start: Earlier runs to learn from, as directories or `ResultGrid` objects. Their spaces must share
-            parameters with this run's. A run whose trials rank differently has less weight. The searchers `"auto"`,
-            `"tpe"` and `"bohb"` support this. Other searchers are refused. A resumed run does not need the earlier
-            runs.
+        warm_start: Earlier runs to learn from, as directories, names below the storage path, or `ResultGrid` objects.
+            Their spaces must share parameters with this run's. A run whose trials rank differently has less weight. The
+            searchers `"auto"`, `"tpe"` and `"bohb"` support this. Other searchers are refused. A resumed run does not
+            need the earlier runs.
         preload: Whether to load the trainable and its bound values once per run, and to import once the installed
             packages that it imports first. This applies where workers are forked (on Linux). With False, or without
             fork, each worker loads and imports everything itself. A module that must be imported again for each trial

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from minitune._plan import Plan
 from minitune.base.checks import instance_of, is_whole, require, require_flag
-from minitune.base.files import local_path
 from minitune.config import ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
 from minitune.error import TuneError, as_cause
 from minitune.experiment.experiment import as_space
-from minitune.record.layout import RunDirectory, is_run
+from minitune.record.layout import RunDirectory, locate_run, run_path
 from minitune.result import flatten
 from minitune.settings import is_on
 from minitune.tune_config import TuneConfig
@@ -145,14 +144,14 @@ class Tuner:
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: None = None) -> bool:
-        """Whether directory `path` holds a run. True also for a damaged run; `restore` then says what is damaged.
+        """Whether there is a run `path`. True also for a damaged run; `restore` then says what is damaged.
 
         Args:
-            path: The run's directory.
+            path: The run's directory or its name, as for `restore`.
             storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
         """
         refuse_out_of_scope(storage_filesystem)
-        return is_run(path)
+        return locate_run(path) is not None
 
     @_of_class
     def restore(
@@ -173,7 +172,8 @@ class Tuner:
         """A Tuner whose `fit` continues an earlier run. It keeps finished trials and continues unfinished ones.
 
         Args:
-            path: The run's directory. It may have been moved.
+            path: The run's directory, its name below the storage path, or `last` for the newest run there. The
+                directory may have been moved.
             trainable: A trainable with the same name as before.
             resume_unfinished: Continue the trials that have not ended. False ends them without running them further.
             resume_errored: Also continue the failed trials, from their last checkpoints.
@@ -206,7 +206,7 @@ class Tuner:
             resume_config.unfinished = ResumeType.RESUME if resume_unfinished else ResumeType.SKIP
             if resume_errored or restart_errored:
                 resume_config.errored = ResumeType.RESUME if resume_errored else ResumeType.RESTART
-        run = RunDirectory(local_path(path))
+        run = RunDirectory(run_path(path))
         recorded = load_tuner_file(run)
         _check_not_lost(recorded, param_space=param_space, tune_config=tune_config, run_config=run_config)
         if param_space is not None and "param_space" not in recorded.lost:

@@ -41,7 +41,7 @@ from minitune.experiment.trial import (
 )
 from minitune.record import journal
 from minitune.record.codec import Pickled
-from minitune.record.layout import RunDirectory
+from minitune.record.layout import RunDirectory, run_path
 from minitune.result import (
     CHECKPOINT_DIR_NAME,
     CONFIG,
@@ -86,7 +86,8 @@ class ExperimentAnalysis:
     """The trials of a run and the best of them.
 
     Args:
-        experiment_checkpoint_path: The run's directory or journal. The run may still be running. Nothing is unpickled,
+        experiment_checkpoint_path: The run's directory, its journal, its name below the storage path, or `last` for the
+            newest run there. The run may still be running. Nothing is unpickled,
             so objects in configurations that were pickled are shown as text.
         storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
         trials: The trials of the run; by default they are read from the directory, without the trainable.
@@ -127,7 +128,7 @@ class ExperimentAnalysis:
             from minitune.record.story import read_run  # imported here, because the script of a run does not need it
 
             try:
-                run = read_run(path)
+                run = read_run(run_path(experiment_checkpoint_path))
             except FileNotFoundError as error:
                 raise ValueError(str(error)) from error
             path, trials = run.path, run.trials

@@ -44,9 +44,9 @@ from minitune.execution.devices import detect_gpus, memory, memory_bytes, usable
 from minitune.experiment.lifecycle import NOT_STARTED
 from minitune.output import summary
 from minitune.output.summary import Summary, Target, append_to, escaped
-from minitune.record.layout import RunDirectory
+from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.standing import state_of
-from minitune.record.story import find_runs, read_overview
+from minitune.record.story import read_overview
 from minitune.result import AUTO_RESULT_KEYS
 from minitune.settings import SETTINGS, is_on, setting, variable_of
 

@@ -50,9 +50,9 @@ from minitune.experiment.trial import (
     why_no_best,
 )
 from minitune.output.table import cut_short, ending, infer_metrics, look_up, metrics_of
-from minitune.record.layout import is_run, last_error_text
+from minitune.record.layout import find_runs, is_run, last_error_text
 from minitune.record.standing import FINISHED_RUN, STOPPED, RunState, read_standing, state_of
-from minitune.record.story import Decisions, Story, TrialDecision, find_runs, read_overview
+from minitune.record.story import Decisions, Story, TrialDecision, read_overview
 from minitune.result import AUTO_RESULT_KEYS, CONFIG, NODE_IP, TIME_TOTAL_S, TRAINING_ITERATION, TRIAL_ID, flatten
 
 Row = dict[str, Any]

@@ -12,15 +12,12 @@ from minitune.config import default_storage_path
 from minitune.error import RunNotFoundError, TuneError
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import Trial
-from minitune.record.layout import RunDirectory, is_run
+from minitune.record.layout import LAST, find_runs, is_run, locate_run
 from minitune.record.standing import FINISHED_RUN, STOPPED, RunState
-from minitune.record.story import Story, find_runs
+from minitune.record.story import Story
 
 RUN_HELP = "the run's directory, its name below the storage path, or `last` for the newest one there"
 TRIAL_HELP = "the trial's number, its name, or its id or a unique part of it"
-
-LAST = "last"
-"""The name of the newest run."""
 
 # Exit statuses, see `minitune.commands`. Shells use the last one after Ctrl-C.
 CANNOT, TRIALS_FAILED, ENDED_EARLY, INTERRUPTED = 1, 3, 4, 130
@@ -82,13 +79,11 @@ def existing_run(run: str) -> str:
     Raises:
         RunNotFoundError: If there is no such run. The error names similar ones.
     """
+    found = locate_run(run)
+    if found is not None:
+        return found
     storage = local_path(default_storage_path())
-    for directory in (local_path(run), os.path.join(storage, run)):
-        if is_run(directory):
-            return directory
     runs = list(find_runs(storage))
-    if run == LAST and runs:
-        return max(runs, key=_changed_s)
     if run == LAST:
         raise RunNotFoundError(f"there is no run below {storage} yet; pass the directory of one, or {_ELSEWHERE}")
     names = [os.path.relpath(path, storage) for path in runs]
@@ -110,13 +105,6 @@ def run_and_trial(run: str, trial: str | None) -> tuple[str, str | None]:
     if trial is None and not is_run(local_path(run)) and is_run(parent):
         return parent, name
     return existing_run(run), trial
-
-
-def _changed_s(path: str) -> float:
-    try:
-        return os.stat(RunDirectory(path).journal).st_mtime
-    except OSError:
-        return 0.0
 
 
 def find_trial(trials: Sequence[Trial], wanted: str | None) -> Trial:

@@ -22,7 +22,6 @@ from minitune.base.checks import did_you_mean
 from minitune.base.text import counted, echo
 from minitune.commands import Commands
 from minitune.commands.selecting import (
-    LAST,
     RUN_HELP,
     TRIAL_HELP,
     add_objective,
@@ -33,6 +32,7 @@ from minitune.commands.selecting import (
 )
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import HAS_RETURNED, Goal
+from minitune.record.layout import LAST
 from minitune.record.standing import read_standing
 from minitune.record.story import Decisions, PastRun
 from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION, flatten

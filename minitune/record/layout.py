@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import zlib
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from minitune import clock
 from minitune.base import files
 from minitune.base.files import TEMPORARY_PREFIX, local_path
 from minitune.checkpoint import directory_name
+from minitune.config import default_storage_path
 from minitune.error import JournalCorruptError, TuneError
 from minitune.experiment.trial import Trial
 from minitune.record.lock import OBJECTS_DIRECTORY, read_holder
@@ -37,6 +38,12 @@ _UNFIT_FOR_DIRECTORY = re.compile(r'[/()<>:"\\|?*\x00-\x1f\x7f-\x9f\u2028\u2029]
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CHECKPOINT_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"\d{6,}-\d+")
 _CHECKPOINT = re.compile(r"checkpoint_(\d{6,})")
+
+
+LAST = "last"
+"""The name of the newest run."""
+_MAX_DEPTH = 4
+"""The number of levels below a directory that are searched for runs."""
 
 
 class RunDirectory(NamedTuple):
@@ -119,6 +126,56 @@ def is_run(path: str | os.PathLike[str]) -> bool:
         return os.lstat(run.journal).st_size > 0
     except OSError:
         return False
+
+
+def find_runs(directory: str, depth: int = _MAX_DEPTH) -> Iterator[str]:
+    """Find runs in a directory, and in its subdirectories that are not runs: a run may be named `project/model`.
+
+    Args:
+        directory: Where to look. It need not exist.
+        depth: How many levels below it are searched.
+
+    Yields:
+        The paths of the runs' directories, sorted on each level.
+    """
+    try:
+        with os.scandir(directory) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(directory, name)
+        if is_run(path):
+            yield path
+        elif depth > 1 and not name.startswith("."):
+            yield from find_runs(path, depth - 1)
+
+
+def locate_run(run: str | os.PathLike[str]) -> str | None:
+    """The directory of a run, from its path, its name below the storage path, or `last` for the newest one there.
+
+    A path comes before a name. None if there is no such run. `last` looks at all runs below the storage path.
+    """
+    path = local_path(run)
+    if is_run(path):
+        return path
+    storage = local_path(default_storage_path())
+    named = os.path.join(storage, os.fspath(run))
+    if is_run(named):
+        return named
+    return max(find_runs(storage), key=_changed_s, default=None) if os.fspath(run) == LAST else None
+
+
+def run_path(run: str | os.PathLike[str]) -> str:
+    """The directory of a run as `locate_run`. If there is no such run, the path itself, for the caller's error."""
+    return locate_run(run) or local_path(run)
+
+
+def _changed_s(path: str) -> float:
+    try:
+        return os.stat(RunDirectory(path).journal).st_mtime
+    except OSError:
+        return 0.0
 
 
 # -- names ---------------------------------------------------------------------------------------------------------

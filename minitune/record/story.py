@@ -55,7 +55,7 @@ from minitune.experiment.lifecycle import (
 )
 from minitune.experiment.trial import HAS_RETURNED, EarlierRun, Goal, Trial
 from minitune.record import codec, journal, records
-from minitune.record.layout import RunDirectory, is_run, last_error_text
+from minitune.record.layout import RunDirectory, last_error_text, run_path
 from minitune.resources import Resources
 from minitune.result import (
     AUTO_RESULT_KEYS,
@@ -494,9 +494,6 @@ _TRIAL_HANDLERS: dict[str, Callable[[Story, Trial, Change], None]] = {
 
 # -- reading a run -----------------------------------------------------------------------------------------------------
 
-_MAX_DEPTH = 4
-"""The number of levels below a directory that are searched for runs."""
-
 _NOT_IN_OVERVIEW = tuple(
     b'{"%b":"%b",' % (records.KIND.encode(), kind.encode())
     for kind in (
@@ -511,29 +508,6 @@ _NOT_IN_OVERVIEW = tuple(
     )
 )
 """The beginnings of lines that an overview skips: these records change neither the run nor the status of a trial."""
-
-
-def find_runs(directory: str, depth: int = _MAX_DEPTH) -> Iterator[str]:
-    """Find runs in a directory, and in its subdirectories that are not runs: a run may be named `project/model`.
-
-    Args:
-        directory: Where to look. It need not exist.
-        depth: How many levels below it are searched.
-
-    Yields:
-        The paths of the runs' directories, sorted on each level.
-    """
-    try:
-        with os.scandir(directory) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    except OSError:
-        return
-    for name in names:
-        path = os.path.join(directory, name)
-        if is_run(path):
-            yield path
-        elif depth > 1 and not name.startswith("."):
-            yield from find_runs(path, depth - 1)
 
 
 def read_overview(path: str | os.PathLike[str]) -> Story:
@@ -585,8 +559,8 @@ def read_earlier(argument: str, sources: Any) -> list[EarlierRun]:
 
     Args:
         argument: The argument's name, for the error text.
-        sources: A list whose members are directories of runs, objects with the trials of a run such as a `ResultGrid`,
-            or results of this function.
+        sources: A list whose members are runs (see `run_path`), objects with the trials of a run such as a
+            `ResultGrid`, or results of this function.
 
     Raises:
         ValueError: If `sources` is not such a list, or no trial of a run has ended with a result.
@@ -603,7 +577,7 @@ def read_earlier(argument: str, sources: Any) -> list[EarlierRun]:
             continue
         analysis = getattr(source, "_analysis", source)
         if isinstance(source, (str, os.PathLike)):
-            run = read_run(source)
+            run = read_run(run_path(source))
             earlier = EarlierRun.of(run.path, run.trials)
         elif hasattr(analysis, "trials") and hasattr(analysis, "experiment_path"):
             earlier = EarlierRun.of(analysis.experiment_path, analysis.trials)
@@ -1033,7 +1007,7 @@ class PastRun:
             FileNotFoundError: If the directory holds no run.
             TuneError: If the run has no results, or its journal cannot be read.
         """
-        directory = local_path(path)
+        directory = run_path(path)
         run = RunDirectory(directory)
         file = run.journal
         if not os.path.isfile(file):

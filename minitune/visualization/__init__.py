@@ -1,6 +1,7 @@
 """Views of a run: plots with the names of Optuna, parameter importances, and a report in one HTML file.
 
-Each function takes a run's directory, its `ResultGrid` or its `ExperimentAnalysis`; the run may be running or killed.
+Each function takes a run's directory or name, its `ResultGrid` or its `ExperimentAnalysis`; the run may be running or
+killed.
 They need the extra `report` (plotly and scikit-learn), which is imported when a function is called.
 
 Example:

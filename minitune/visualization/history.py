@@ -14,13 +14,12 @@ from typing import Any
 
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.base.checks import require, shown
-from minitune.base.files import local_path
 from minitune.base.table import short_repr
 from minitune.experiment.lifecycle import ERROR, Step
 from minitune.experiment.trial import Goal, Trial, best_of, is_number, once_better, require_reported
 from minitune.output.table import cut_short, ending, last_line, look_up
 from minitune.record import journal, records
-from minitune.record.layout import RunDirectory
+from minitune.record.layout import RunDirectory, run_path
 from minitune.record.standing import RUNNING, put_back, state_of
 from minitune.record.story import Change, Story
 from minitune.result import CONFIG, TIMESTAMP, TRAINING_ITERATION, flatten
@@ -103,7 +102,8 @@ class RunHistory:
     """The history of a run.
 
     Args:
-        source: The run's directory, `ResultGrid` or `ExperimentAnalysis`. Blocks while it reads the journal.
+        source: The run's directory, its name below the storage path, `last`, or its `ResultGrid` or
+            `ExperimentAnalysis`. Blocks while it reads the journal.
         metric: The objective, by its flattened name; by default that of the source, else that of the run.
         mode: `"min"` or `"max"`; by default that of the source, else that of the run.
 
@@ -136,7 +136,7 @@ class RunHistory:
             source = analysis.experiment_path
         if not isinstance(source, (str, os.PathLike)):
             raise TypeError(f"run: a run's directory, ResultGrid or ExperimentAnalysis, but got {shown(source)}")
-        self.path = local_path(source)
+        self.path = run_path(source)
         self.name = os.path.basename(self.path)
         directory = RunDirectory(self.path)
         if not os.path.isfile(directory.journal):

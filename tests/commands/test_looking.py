@@ -16,6 +16,7 @@ from kit import fit, make_tuner, restore
 import minitune as tune
 from minitune import ResultGrid
 from minitune.analysis import ExperimentAnalysis
+from minitune.record.story import PastRun, read_earlier
 from minitune.visualization import RunHistory
 
 
@@ -136,6 +137,23 @@ def test_mistakes_are_told_in_one_line_with_the_way_out(minitune: Minitune, argu
 
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert text in err
+
+
+def test_functions_take_the_names_of_runs_as_commands_do(storage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(storage))
+    path = str(storage / "run")
+    for name in ("run", "last", path):
+        assert tune.Tuner.can_restore(name)
+        assert tune.Tuner.restore(name, train).get_results().experiment_path == path
+        assert ExperimentAnalysis(name).experiment_path == path
+        assert RunHistory(name).path == path
+        assert PastRun.read(name).path == path
+        assert [earlier.path for earlier in read_earlier("warm_start", [name])] == [path]
+    assert not tune.Tuner.can_restore("rum")
+    with pytest.raises(FileNotFoundError, match=r"there is no run in .*rum"):
+        tune.Tuner.restore("rum", train)
+    monkeypatch.chdir(storage.parent)
+    assert ExperimentAnalysis(f"{storage.name}/run").experiment_path == path, "a path comes before a name"
 
 
 def test_without_any_run_that_is_said(minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
