@@ -41,7 +41,7 @@ from minitune._version import __version__
 from minitune.base.checks import duration_s
 from minitune.base.randomness import lending
 from minitune.config import default_storage_path
-from minitune.error import as_cause
+from minitune.error import SampleError, as_cause
 from minitune.execution.hooks import INTERRUPTED_BY, Hooks
 from minitune.execution.logical_order import OrderedExecutor
 from minitune.execution.state import RunSettings, RunState, TrialSettings
@@ -163,6 +163,10 @@ class Driver:
         try:
             self.open()
             return self.loop()
+        except SampleError as error:  # only the frames of its cause, the user's function, are of interest
+            if is_on("FULL_TRACEBACKS"):
+                raise
+            raise error.with_traceback(None) from error.__cause__
         finally:
             self.close()
 

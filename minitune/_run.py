@@ -138,7 +138,7 @@ def run(
     if old:
         from minitune.legacy.keywords import modern
 
-        given = modern("run", old, frozenset({"callbacks", "num_samples", "resources_per_trial"}))
+        given = modern(run, old, frozenset({"callbacks", "num_samples", "resources_per_trial"}))
         callbacks = [*(callbacks or ()), *given.get("callbacks", ())]
         num_samples = given.get("num_samples", num_samples)
         resources_per_trial = given.get("resources_per_trial", resources_per_trial)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, TypeVar
 
+from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, of_class, require, require_flag, require_metric, shown
 from minitune.base.files import local_path
 from minitune.base.text import warn_once
@@ -85,6 +86,7 @@ def _is_same(value: Any, other: Any) -> bool:
         return False
 
 
+@explains_calls()
 @dataclass(init=False, repr=False)
 class FailureConfig(Config):
     """How a run handles failures of trials.
@@ -132,6 +134,7 @@ class FailureConfig(Config):
         return self.max_failures
 
 
+@explains_calls()
 @dataclass(repr=False)
 class CheckpointConfig(Config):
     """Which checkpoints a trial saves and keeps.
@@ -171,6 +174,7 @@ class CheckpointConfig(Config):
         require(budget is None or (is_whole(budget) and budget > 0), "max_total_bytes: None or an int > 0", budget)
 
 
+@explains_calls()
 @dataclass(repr=False)
 class ResumeConfig(Config):
     """How a resume treats finished, unfinished and failed trials.
@@ -246,6 +250,7 @@ def default_storage_path() -> str:
     return local_path(setting("STORAGE_PATH"))
 
 
+@explains_calls()
 @dataclass(repr=False)
 class RunConfig(Config):
     """Where a run is stored, what it shows, what it does about failures, and which checkpoints it keeps.

@@ -46,6 +46,20 @@ class ConstraintError(TuneError, ValueError):
     """A constraint of the search raises an error, or no suggested configuration satisfies all constraints."""
 
 
+class SampleError(TuneError, ValueError):
+    """A function of the search space, see `sample_from`, has raised an error, which is the cause of this one.
+
+    If possible, it is also an instance of the class of that error.
+    """
+
+
+def sample_error(error: Exception, text: str) -> SampleError:
+    """The `SampleError` with this text for an error of a user's function. Keeps the user's frames in its traceback."""
+    if not is_on("FULL_TRACEBACKS"):
+        error.with_traceback(user_traceback(error))
+    return dual_error(SampleError, error, text) or SampleError(text)
+
+
 class TrialError(TuneError):
     """The failure of one trial. `Result.error` is one that is also an instance of the user's exception class.
 

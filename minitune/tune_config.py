@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from minitune.base.calls import explains_calls
 from minitune.base.checks import (
     check_num_samples,
     duration_s,
@@ -24,6 +25,23 @@ from minitune.experiment.trial import Metric, Trial, check_several
 EXECUTORS = ("local", "inline", "ray")
 
 
+_NAMES_IN_OPTUNA = {
+    "direction": "mode",
+    "directions": "mode",
+    "n_jobs": "max_concurrent_trials",
+    "n_trials": "num_samples",
+    "pruner": "scheduler",
+    "sampler": "search_alg",
+    "timeout": "time_budget_s",
+}
+
+
+def _own_name(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """The hint for an argument that has this name in Optuna."""
+    return next((f"it is called {_NAMES_IN_OPTUNA[name]} here" for name in kwargs if name in _NAMES_IN_OPTUNA), "")
+
+
+@explains_calls(_own_name)
 @dataclass(repr=False)
 class TuneConfig(Config):
     """The objective of a run, and how it searches.

@@ -6,10 +6,13 @@ earlier run, and `fit` then gives it to a driver that continues that run.
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from minitune._plan import Plan
+from minitune.base.calls import explains_calls
 from minitune.base.checks import instance_of, is_whole, require, require_flag
 from minitune.config import ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
 from minitune.error import TuneError, as_cause
@@ -37,6 +40,16 @@ else:
             return super().__get__(None, owner)
 
 
+def _right_place(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """The hint for arguments that belong to a config."""
+    for name in kwargs:
+        for kind, argument in ((TuneConfig, "tune_config"), (RunConfig, "run_config")):
+            if name in inspect.signature(kind).parameters:
+                return f"it belongs to {kind.__name__}: Tuner(..., {argument}={kind.__name__}({name}=...))"
+    return "pass the space as param_space: Tuner(trainable, param_space=...)" if len(args) > 1 else ""
+
+
+@explains_calls(_right_place)
 class Tuner:
     """Evaluates a trainable under many configurations.
 

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
 from minitune.decision import CONTINUE, STOP, Decision
-from minitune.error import ConstraintError, TuneError, dual_error
+from minitune.error import ConstraintError, SampleError, TuneError, dual_error, sample_error
 from minitune.execution.state import Request, RunState
 from minitune.experiment.trial import HAS_RETURNED, Metric, Trial
 from minitune.logger import LoggerCallback, forwards_to_nothing, split_plain
@@ -161,9 +161,11 @@ def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **
 
 
 def _raise_told(hook: Callable[..., Any], trial: Trial | None, error: Exception) -> NoReturn:
-    """Raise the error of a hook, with the hook's name. The error of a constraint is raised unchanged."""
+    """Raise the error of a hook, with the hook's name. Errors of functions of the search space need no hook's name."""
     if isinstance(error, ConstraintError):
         raise ConstraintError(f"{error}; {_KEPT}") from error.__cause__
+    if isinstance(error, SampleError) and isinstance(error.__cause__, Exception):
+        raise sample_error(error.__cause__, f"{error}; {_KEPT}") from error.__cause__
     text = (
         f"{_hook_name(hook)} raised {type(error).__name__}: {error}"
         + (f" (while it was told of trial {trial.name})" if trial is not None else "")

@@ -108,7 +108,7 @@ class Experiment:
             checkpoints = {key: old.pop(key) for key in CHECKPOINT_KEYWORDS if key in old}
             if checkpoints:
                 checkpoint_config = with_checkpoint_keywords(checkpoint_config, **checkpoints)
-            given = modern("Experiment", old, frozenset({"num_samples", "resources_per_trial"}))
+            given = modern(Experiment, old, frozenset({"num_samples", "resources_per_trial"}))
             num_samples = given.get("num_samples", num_samples)
             resources_per_trial = given.get("resources_per_trial", resources_per_trial)
         refuse_out_of_scope(storage_filesystem, sync_config, export_formats)
@@ -377,7 +377,10 @@ def convert_to_experiments(experiments: Any) -> list[Experiment]:
 def _find_trainable(run: Any) -> Any:
     """Return the trainable of a name, or the trainable itself. Raise an error if it is invalid."""
     if run is None:
-        raise TuneError("a trainable must be given: a function, a Trainable subclass, or a registered name")
+        raise TuneError(
+            "a trainable must be given: a function, a Trainable subclass, or a registered name, but got None; was the "
+            "function called? Pass train, not train(...)"
+        )
     if isinstance(run, str):
         try:
             run = get_trainable(run)
@@ -385,7 +388,8 @@ def _find_trainable(run: Any) -> Any:
             raise InvalidArgumentError(error.args[0]) from None
     if not callable(run):
         raise TuneError(
-            f"a trainable must be a function, a Trainable subclass or a name, but got {run!r:.200}{way_to_class(run)}"
+            f"a trainable must be a function, a Trainable subclass or a name, but got {run!r:.200}"
+            f"{way_to_class(run) or '; was the function called? Pass train, not train(...)'}"
         )
     validate_trainable(run)
     return run

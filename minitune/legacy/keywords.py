@@ -13,6 +13,7 @@ from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
+from minitune.base.calls import unknown_argument
 from minitune.base.checks import require_flag, require_metric
 from minitune.base.shared_values import ObjectRef
 from minitune.base.text import warn_once
@@ -46,11 +47,11 @@ _WITHOUT_EFFECT = frozenset(
 """Keywords for a cluster, a server or Ray itself."""
 
 
-def modern(function: str, old: Mapping[str, Any], takes: frozenset[str]) -> dict[str, Any]:
+def modern(function: Callable[..., Any], old: Mapping[str, Any], takes: frozenset[str]) -> dict[str, Any]:
     """Translate old keywords to present ones. The log has one warning for each.
 
     Args:
-        function: The name of the called function, for messages.
+        function: The called function or class.
         old: The keywords that it does not know.
         takes: Those of `num_samples`, `callbacks` and `resources_per_trial` that it has.
 
@@ -61,15 +62,16 @@ def modern(function: str, old: Mapping[str, Any], takes: frozenset[str]) -> dict
         TypeError: If Ray never had the keyword.
     """
     found: dict[str, Any] = {}
+    called = function.__name__
     for name, value in old.items():
         new, convert = _RENAMED.get(name, (None, None))
         if convert is not None and new in takes:
             found[new] = convert(value)
-            warn_once(f"{function}({name}=...) is deprecated: pass {new}")
+            warn_once(f"{called}({name}=...) is deprecated: pass {new}")
         elif name in _WITHOUT_EFFECT:
-            warn_once(f"{function}({name}=...) has no effect on one machine")
+            warn_once(f"{called}({name}=...) has no effect on one machine")
         else:
-            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+            raise unknown_argument(called, name, inspect.signature(function).parameters)
     return found
 
 

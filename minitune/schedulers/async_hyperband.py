@@ -20,6 +20,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from minitune import decision
+from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, require, require_flag
 from minitune.decision import Decision
 from minitune.experiment.lifecycle import PAUSED, PENDING, RUNNING
@@ -179,6 +180,7 @@ class _Standing:
     promoted: bool = True
 
 
+@explains_calls(name="ASHAScheduler")
 class AsyncHyperBandScheduler(HalvingScheduler):
     """Compares trials at levels `r, r * eta, r * eta^2, ...` and lets about the best 1/eta of each level continue.
 

@@ -18,6 +18,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from minitune import decision
+from minitune.base.calls import explains_calls
 from minitune.decision import Decision
 from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
@@ -235,6 +236,7 @@ def levels(max_t: float, eta: float, index: int) -> list[float]:
 # -- schedulers -------------------------------------------------------------------------------------------------------
 
 
+@explains_calls()
 class HyperBandScheduler(HalvingScheduler):
     """Pauses each trial at the levels of its bracket until all have reached the level, and resumes the best 1/eta.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minitune import decision
+from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, require, require_flag
 from minitune.decision import Decision
 from minitune.experiment.lifecycle import PENDING, RUNNING
@@ -63,6 +64,7 @@ class _Curve:
         return self.sums[place] / self.counts[place] if place >= 0 and self.counts[place] else None
 
 
+@explains_calls()
 class MedianStoppingRule(MetricScheduler):
     """Stops a trial whose best value is worse than the median of the other trials' means up to the same time.
 

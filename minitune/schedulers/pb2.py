@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from operator import mul
 from typing import Any
 
+from minitune.base.calls import explains_calls
 from minitune.base.checks import is_real, is_whole, shown
 from minitune.error import InvalidArgumentError
 from minitune.schedulers.pbt import PopulationBasedTraining
@@ -188,6 +189,7 @@ class _Gain:
     rate: float
 
 
+@explains_calls()
 class PB2(PopulationBasedTraining):
     """Population based training whose new hyperparameters are chosen by a Gaussian process.
 

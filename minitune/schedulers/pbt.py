@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from minitune import decision
 from minitune.base import files
+from minitune.base.calls import explains_calls
 from minitune.base.checks import is_real, require, require_flag, shown
 from minitune.base.randomness import GlobalDraws
 from minitune.base.text import warn_once
@@ -168,6 +169,7 @@ def _json_value(value: Any) -> Any:
 # -- replay -----------------------------------------------------------------------------------------------------------
 
 
+@explains_calls()
 class PopulationBasedTrainingReplay(FIFOScheduler):
     """Trains one trial with the schedule of configurations that population based training has found.
 
@@ -253,6 +255,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
 # -- training ---------------------------------------------------------------------------------------------------------
 
 
+@explains_calls()
 class PopulationBasedTraining(MetricScheduler):
     """Trains all trials of a run as one population, in which the worst continue from copies of the best.
 

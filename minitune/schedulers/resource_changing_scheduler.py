@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from minitune import decision
+from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, require, require_flag, require_metric, shown
 from minitune.decision import Decision
 from minitune.experiment.lifecycle import PAUSED
@@ -227,6 +228,7 @@ class DistributeResourcesToTopJob(DistributeResources):
         return cap if max(growing, key=standing, default=None) is trial else 0
 
 
+@explains_calls()
 class ResourceChangingScheduler(TrialScheduler):
     """Changes the resources of trials while they run. All other decisions are those of another scheduler.
 

@@ -400,7 +400,7 @@ def require_mode(searcher: Searcher) -> None:
     if searcher.mode is None:
         raise ValueError(
             f"{type(searcher).__name__} needs a metric and a mode, but got metric={searcher.metric!r}, mode=None: give "
-            "them to it or to TuneConfig"
+            "them to it or to TuneConfig; a Study needs only the mode"
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from minitune.base.calls import explains_calls
 from minitune.base.checks import check_num_samples, is_real, is_whole, require, require_flag, shown
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, left_out_line
 from minitune.experiment.trial import Trial, TrialMaker, check_objectives, check_several, non_dominated
@@ -42,6 +43,7 @@ class Evaluation:
         return not self.metrics
 
 
+@explains_calls()
 class Study:
     """Asks for configurations and is told their values. Many may be open at once, and be told in any order.
 

@@ -8,6 +8,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from minitune.base.calls import explains_calls
 from minitune.base.checks import is_real, is_whole, require, shown
 from minitune.experiment.trial import EarlierRun, check_objectives
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
@@ -23,6 +24,7 @@ logger = logging.getLogger("minitune")
 _BUDGET = "hyperband_info/budget"
 
 
+@explains_calls()
 class TPESearch(SpaceSearcher):
     """Searches with tree-structured Parzen estimators; needs no other library.
 

@@ -12,6 +12,7 @@ import numbers
 from dataclasses import dataclass, field
 from typing import Any
 
+from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, require, require_flag
 from minitune.search.searcher import Metric, Searcher, SearcherWrapper, Suggestion
 from minitune.space.tree import copy_tree
@@ -25,6 +26,7 @@ _Outcome = tuple[dict[str, Any] | None, bool]
 """The last result of an ended trial, if it has one, and whether it failed."""
 
 
+@explains_calls()
 class ConcurrencyLimiter(SearcherWrapper):
     """Withholds suggestions while `max_concurrent` trials are live. Paused trials do not count.
 
@@ -165,6 +167,7 @@ class _Group:
         return next(iter(self.outcomes))
 
 
+@explains_calls()
 class Repeater(SearcherWrapper):
     """Runs each suggestion `repeat` times and tells the searcher the mean of the metric, once, under the first id.
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from minitune.base.randomness import GlobalDraws
-from minitune.error import dual_error
+from minitune.error import sample_error
 from minitune.space.domains import Categorical, Domain, fits, grid_search, is_grid, random_generator
 from minitune.space.tree import (
     ConfigView,
@@ -448,7 +448,7 @@ def _call(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any,
                     continue
                 except Exception as error:
                     text = f"sample_from of parameter {path_text(path)!r} failed: {error!r}"
-                    raise (dual_error(ValueError, error, text) or ValueError(text)) from error
+                    raise sample_error(error, text) from error
                 config = assign_value(config, path, value)
                 found.extend(find_unresolved(value, path))
             is_stuck, functions = len(waiting) == len(functions), waiting

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minitune import clock
+from minitune.base.calls import explains_calls
 from minitune.base.checks import is_real, require, shown
 from minitune.error import InvalidArgumentError
 from minitune.experiment.trial import LIMIT_OPERATORS, check_mode
@@ -301,6 +302,7 @@ class FunctionStopper(Stopper):
         return callable(fn) and not isinstance(fn, (Stopper, type))
 
 
+@explains_calls()
 class MaximumIterationStopper(Stopper):
     """Ends a trial after a number of results. It counts them itself and does not read `training_iteration`.
 
@@ -333,6 +335,7 @@ class MaximumIterationStopper(Stopper):
         self._counts = dict(state["counts"])
 
 
+@explains_calls()
 class TrialPlateauStopper(Stopper):
     """Ends a trial when the standard deviation of its last values falls below a limit.
 
@@ -400,6 +403,7 @@ class TrialPlateauStopper(Stopper):
 # -- the whole run ----------------------------------------------------------------------------------------------------
 
 
+@explains_calls()
 class ExperimentPlateauStopper(Stopper):
     """Ends the run when the best values of all trials have been close together for long enough.
 
@@ -456,6 +460,7 @@ class ExperimentPlateauStopper(Stopper):
         self._losses, self._close_for = list(state["losses"]), state["close_for"]
 
 
+@explains_calls()
 class TimeoutStopper(Stopper):
     """Ends the run when its time budget is used up.
 

@@ -1,0 +1,84 @@
+"""Errors of calls whose arguments do not fit: they name the argument that was probably meant.
+
+Python's own error names only the wrong argument, and for an inherited constructor another class than the one that the
+user has called. `explains_calls` replaces it. Errors from inside the function pass unchanged. The two are told apart by
+the traceback: if the call itself has failed, no frame of the function is in it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from minitune.base.checks import did_you_mean
+
+_Target = TypeVar("_Target", bound=Callable[..., Any])
+Hint = Callable[[Sequence[Any], Mapping[str, Any]], str]
+"""A function of the arguments of a wrong call. It returns what to write instead, or an empty text."""
+
+
+def explains_calls(hint: Hint | None = None, *, name: str | None = None) -> Callable[[_Target], _Target]:
+    """Make a decorator of a function or class: a call whose arguments do not fit raises a TypeError with help.
+
+    Args:
+        hint: Knows more about some wrong calls; its text replaces the name of a similar argument.
+        name: The name for the error if most users know the class under another one than its own.
+    """
+
+    def decorate(target: _Target) -> _Target:
+        if not isinstance(target, type):
+            wrapped: _Target = _explained(target, lambda args: (target.__name__, args), hint)
+            return wrapped
+
+        def name_and_arguments(args: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+            kind = type(args[0])  # a subclass may inherit the constructor
+            return (name if name and kind is target else kind.__name__), args[1:]
+
+        target.__init__ = _explained(target.__init__, name_and_arguments, hint)  # type: ignore[misc]
+        return target
+
+    return decorate
+
+
+def unknown_argument(function: str, name: str, known: Iterable[str]) -> TypeError:
+    """The error of a call with a keyword that the function does not take."""
+    return TypeError(f"{function}() takes no argument {name!r}{did_you_mean(name, known)}")
+
+
+def _explained(
+    function: Any, name_and_arguments: Callable[[Sequence[Any]], tuple[str, Sequence[Any]]], hint: Hint | None
+) -> Any:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            trace = error.__traceback__
+            if trace is None or trace.tb_next is not None:
+                raise
+            name, given = name_and_arguments(args)
+            signature = inspect.signature(function)
+            known = list(signature.parameters)[len(args) - len(given) :]  # without `self`
+            takes = f"it takes {', '.join(known) or 'nothing'}"
+            instead = "" if hint is None else hint(given, kwargs)
+            unknown = next((keyword for keyword in kwargs if keyword not in known), None)
+            if unknown is None:
+                text = f"{name}(): {_misfit(signature, args, kwargs)}; {instead or takes}"
+            elif instead:
+                text = f"{name}() takes no argument {unknown!r}; {instead}"
+            else:
+                text = f"{unknown_argument(name, unknown, known)}; {takes}"
+            raise TypeError(text) from None
+
+    return call
+
+
+def _misfit(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """What is wrong with the arguments, such as `too many positional arguments`."""
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        return str(error)
+    return "the arguments do not fit"

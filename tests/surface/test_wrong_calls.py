@@ -1,0 +1,106 @@
+"""Calls whose arguments do not fit, and failing functions of a search space: the error names what is meant."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kit import fit
+
+import minitune as tune
+from minitune import (
+    RunConfig,
+    Study,
+    TuneConfig,
+    TuneError,
+    Tuner,
+    choice,
+    grid_search,
+    sample_from,
+    schedulers,
+    uniform,
+)
+
+
+def f(config: dict[str, Any]) -> dict[str, Any]:
+    return {"x": 1}
+
+
+class Mine(schedulers.ASHAScheduler):
+    """A user's subclass, whose constructor is inherited."""
+
+
+CALLS: dict[str, tuple[Callable[[], Any], list[str]]] = {
+    "run": (lambda: tune.run(f, num_sample=3), ["run() takes no argument 'num_sample' (did you mean 'num_samples'?)"]),
+    "experiment": (lambda: tune.Experiment("x", f, confg={}), ["Experiment()", "did you mean 'config'"]),
+    "name of Optuna": (lambda: TuneConfig(n_trials=3), ["TuneConfig()", "'n_trials'", "called num_samples here"]),
+    "config": (lambda: RunConfig(nme=1), ["RunConfig()", "did you mean 'name'?", "it takes name, storage_path,"]),
+    "tuner": (lambda: Tuner(f, metric="x"), ["Tuner()", "belongs to TuneConfig: ", "tune_config=TuneConfig(metric="]),
+    "tuner's run": (lambda: Tuner(f, name="x"), ["belongs to RunConfig: ", "run_config=RunConfig(name="]),
+    "space": (lambda: Tuner(f, {}), ["Tuner(): too many positional arguments; ", "param_space="]),
+    "scheduler": (lambda: schedulers.ASHAScheduler(max_iter=10), ["ASHAScheduler()", "did you mean 'max_t'"]),
+    "subclass": (lambda: Mine(max_iter=10), ["Mine() takes no argument 'max_iter'"]),
+    "choice": (lambda: choice("adam", "sgd"), ["choice(): ", "pass one list: ['adam', 'sgd']"]),
+    "grid": (lambda: grid_search(1, 2), ["grid_search(): ", "pass one list: [1, 2]"]),
+    "stopper": (lambda: tune.stopper.MaximumIterationStopper(), ["missing a required argument: 'max_iter'"]),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_whose_arguments_do_not_fit_names_what_is_meant(name: str) -> None:
+    call, parts = CALLS[name]
+    with pytest.raises(TypeError) as caught:
+        call()
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_an_error_from_inside_is_left_alone() -> None:
+    with pytest.raises(TypeError, match=r"^tune_config must be a TuneConfig, but got 5$"):
+        Tuner(f, tune_config=5)  # type: ignore[arg-type]
+
+
+def test_signatures_stay() -> None:
+    assert list(inspect.signature(Tuner).parameters) == ["trainable", "param_space", "tune_config", "run_config"]
+    assert list(inspect.signature(choice).parameters) == ["categories"]
+
+
+@pytest.mark.parametrize("entry", [Tuner, tune.run])
+@pytest.mark.parametrize("value", [{"x": 1}, None])
+def test_a_function_that_was_called_by_mistake(entry: Callable[[Any], Any], value: Any) -> None:
+    with pytest.raises(TuneError, match=r"was the function called\? Pass train, not train"):
+        entry(value)
+
+
+def test_a_study_without_a_mode() -> None:
+    with pytest.raises(ValueError, match="a Study needs only the mode"):
+        Study({"x": uniform(0, 1)}, "tpe")
+
+
+def half(config: dict[str, Any]) -> float:
+    return 1 / (config["x"] - 1)
+
+
+def test_a_failing_function_of_the_space_is_shown_with_its_own_frames() -> None:
+    space = {"x": 1, "deep": {"half": sample_from(half)}}
+    with pytest.raises(TuneError, match=r"^sample_from of parameter 'deep/half' failed: ZeroDivisionError") as caught:
+        fit(f, space)
+
+    assert isinstance(caught.value, ZeroDivisionError)
+    cause = caught.value.__cause__
+    assert cause is not None
+    assert [frame.name for frame in traceback.extract_tb(cause.__traceback__)] == ["half"]
+    own = [frame for frame in traceback.extract_tb(caught.value.__traceback__) if frame.filename != __file__]
+    assert len(own) <= 4  # the kit's, and those of `fit` and of the driver
+    assert cause.__cause__ is None
+
+
+def test_all_frames_are_shown_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_FULL_TRACEBACKS", "1")
+    with pytest.raises(TuneError) as caught:
+        fit(f, {"x": 1, "half": sample_from(half)})
+    assert caught.value.__cause__ is not None
+    assert len(traceback.extract_tb(caught.value.__cause__.__traceback__)) > 1
