@@ -336,9 +336,12 @@ def _values() -> ValueFile:
     if _state.values is None or _state.owner_pid != os.getpid():
         import tempfile
 
-        directory = tempfile.mkdtemp(prefix="minitune-objects-")
+        from minitune.execution.devices import memory_for_values
+
         _state.values = ValueFile(
-            directory, "set TMPDIR to a directory with more space, or free stored values with shutdown()"
+            os.path.join(tempfile.gettempdir(), f"minitune-objects-{os.urandom(8).hex()}"),
+            "set TMPDIR to a directory with more space, or free stored values with shutdown()",
+            memory_bytes=memory_for_values(),
         )
         _state.owner_pid = os.getpid()
     return _state.values

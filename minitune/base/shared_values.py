@@ -1,4 +1,6 @@
-"""Values that are stored once in a file, for any number of trials, and the handles by which trials read them.
+"""Values that are stored once, for any number of trials, and the handles by which trials read them.
+
+A value is in a file, or in anonymous memory, which has a descriptor and a path below `/proc` like a file.
 
 A file contains a value's pickle, followed by its large buffers. A value starts at an offset where a mapping may begin::
 
@@ -16,8 +18,10 @@ file cannot be read or written, an OSError is raised.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import itertools
+import math
 import mmap
 import os
 import pickle
@@ -74,7 +78,13 @@ class Spot:
 
 
 def write_value(
-    descriptor: int, offset: int, value: Any, what: str, dump: Dump = dump, digest: Any = None
+    descriptor: int,
+    offset: int,
+    value: Any,
+    what: str,
+    dump: Dump = dump,
+    digest: Any = None,
+    most_bytes: float = math.inf,
 ) -> tuple[str, int]:
     """Write a value to an open file. Blocks while it writes; large buffers are not copied on the way.
 
@@ -86,12 +96,13 @@ def write_value(
         dump: The function that pickles the value.
         digest: An object of `hashlib`. If given, it is updated with everything after the header, and the token is the
             digest.
+        most_bytes: The largest size of the value. A larger one is an OSError, as on a full disk.
 
     Returns:
         The token, and the offset of the value's end.
     """
     file = io.BufferedWriter(io.FileIO(descriptor, "wb", closefd=False))
-    sink = _Sink(file, digest)
+    sink = _Sink(file, digest, most_bytes - _HEADER.size)
     try:
         file.seek(offset + _HEADER.size)
         pickle_bytes, count = _emit(sink, value, what, dump)
@@ -115,19 +126,22 @@ def digest_value(value: Any, what: str, dump: Dump, digest: Any) -> tuple[str, i
 
 
 class _Sink:
-    """Writes the parts of a value to a file (if given) and to a digest (if given).
+    """Writes the parts of a value to a file (if given) and to a digest (if given), at most `most_bytes` in all.
 
     Attributes:
         written_bytes: The number of bytes so far.
     """
 
-    def __init__(self, file: BinaryIO | None, digest: Any):
+    def __init__(self, file: BinaryIO | None, digest: Any, most_bytes: float = math.inf):
         self.written_bytes = 0
+        self._most_bytes = most_bytes
         self._file = file
         self._digest = digest
 
     def write(self, data: Any) -> int:
         """See `io.BufferedWriter.write`."""
+        if self.written_bytes + len(data) > self._most_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if self._digest is not None:
             self._digest.update(data)
         if self._file is not None:
@@ -248,72 +262,146 @@ def _aligned(offset: int, to_bytes: int) -> int:
     return -(-offset // to_bytes) * to_bytes
 
 
-class ValueFile:
-    """A file for any number of values. It exists as long as this object and this process. Thread-safe.
+class _OpenFile:
+    """An open file of values.
 
-    On systems with `/proc`, the file has no name. Other processes open it through this process, and the system frees it
-    when this process ends in any way. On other systems, `close` or the end of the interpreter removes the file.
+    Args:
+        descriptor: The file, open for reading and writing; this object closes it.
+        path: See below.
+        name: Its name in a directory, which `close` removes; empty if it has none.
+
+    Attributes:
+        path: The path by which this user's processes can open it.
+    """
+
+    def __init__(self, descriptor: int, path: str, name: str = ""):
+        self.path = path
+        self._name = name
+        self._descriptor = descriptor
+        self._end = 0
+
+    def append(self, value: Any, what: str, most_bytes: float = math.inf) -> Spot:
+        """Append a value, unless the file would become larger than `most_bytes`. After an error, it is as before."""
+        offset = _aligned(self._end, mmap.ALLOCATIONGRANULARITY)
+        token, self._end = write_value(self._descriptor, offset, value, what, most_bytes=most_bytes - offset)
+        return Spot(self.path, offset, token)
+
+    def close(self) -> None:
+        """Close the file, and remove its name."""
+        os.close(self._descriptor)
+        if self._name:
+            with contextlib.suppress(OSError):
+                os.unlink(self._name)
+                os.rmdir(os.path.dirname(self._name))
+
+
+class ValueFile:
+    """Any number of stored values. They exist as long as this object and this process. Thread-safe.
+
+    On Linux, values lie in anonymous memory, which is faster than a file, as long as `memory_bytes` is enough for them.
+    The others are in a file on disk. Both are without a name: other processes open them through this process, and the
+    system frees them when this process ends in any way. On other systems, the file has a name, and `close` or the end
+    of the interpreter removes it.
 
     Args:
         directory: The directory of the file. It is created if necessary, but its parents are not.
         elsewhere: How to use another directory, for the error text when the disk is full.
         has_name: Whether the file needs a name because other machines, which share the directory, must open it.
+        memory_bytes: How much anonymous memory the values may take.
     """
 
-    def __init__(self, directory: str, elsewhere: str, has_name: bool = False):
+    def __init__(self, directory: str, elsewhere: str, has_name: bool = False, memory_bytes: int = 0):
         self._directory = directory
         self._elsewhere = elsewhere
-        self._end = 0
+        self._has_name = has_name
+        self._memory_bytes = memory_bytes
         self._lock = threading.Lock()
-        self._descriptor, self._path = _open_in(directory, has_name)
-        self._finalizer = weakref.finalize(self, _release, os.getpid(), self._descriptor, self._path, directory)
+        self._memory = _open_memory() if memory_bytes > 0 else None
+        self._disk: _OpenFile | None = None
+        self._opened = [self._memory] if self._memory is not None else []
+        self._finalizer = weakref.finalize(self, _release, os.getpid(), self._opened)
 
     def add(self, value: Any, what: str = "the value") -> Spot:
-        """Append any value, and return its position. Blocks while it writes."""
+        """Store any value, and return its position. Blocks while it writes.
+
+        A value that turns out to be too large for the memory is pickled twice.
+        """
         with self._lock:
-            offset = _aligned(self._end, mmap.ALLOCATIONGRANULARITY)
-            try:
-                token, self._end = write_value(self._descriptor, offset, value, what)
-            except OSError as error:
-                text = f"{what} cannot be stored in {self._directory} ({error.strerror}); {self._elsewhere}"
-                raise OSError(error.errno, text) from error
-        return Spot(self._path, offset, token)
+            return self._add_to_memory(value, what) or self._add_to_disk(value, what)
 
     def close(self) -> None:
-        """Close and remove the file with all its values. May be called more than once."""
+        """Free all values. May be called more than once."""
         self._finalizer()
 
+    def _add_to_memory(self, value: Any, what: str) -> Spot | None:
+        """Store a value in anonymous memory; None if there is none, or too little."""
+        if self._memory is None:
+            return None
+        try:
+            return self._memory.append(value, what, self._memory_bytes)
+        except OSError:
+            return None
 
-def _open_in(directory: str, has_name: bool) -> tuple[int, str]:
-    """Create a file in `directory`. Return its descriptor, and a path by which this user's processes can open it."""
+    def _add_to_disk(self, value: Any, what: str) -> Spot:
+        if self._disk is None:
+            self._disk = _open_in(self._directory, self._has_name)
+            self._opened.append(self._disk)
+        try:
+            return self._disk.append(value, what)
+        except OSError as error:
+            text = f"{what} cannot be stored in {self._directory} ({error.strerror}); {self._elsewhere}"
+            raise OSError(error.errno, text) from error
+
+
+def _open_memory() -> _OpenFile | None:
+    """Create a file in anonymous memory; None if that does not work here."""
+    if sys.platform != "linux" or not hasattr(os, "memfd_create"):
+        return None
+    try:
+        descriptor = os.memfd_create("minitune-values")
+    except OSError:
+        return None
+    path = _path_without_name(descriptor)
+    if path is not None:
+        return _OpenFile(descriptor, path)
+    os.close(descriptor)
+    return None
+
+
+def _open_in(directory: str, has_name: bool) -> _OpenFile:
+    """Create a file in `directory`, with a name if it needs one or cannot be opened without."""
     files.make_directory(directory, 0o700, within=os.path.dirname(directory))
     path = os.path.join(directory, f"values-{os.urandom(8).hex()}")
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
-    descriptor = os.open(path, flags, files.BLOB_MODE)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.BLOB_MODE)
     if sys.platform != "linux" or has_name:
-        return descriptor, path
-    link = f"{_PROCESSES}{os.getpid()}/fd/{descriptor}"
+        return _OpenFile(descriptor, path, name=path)
     os.unlink(path)
     with contextlib.suppress(OSError):
         os.rmdir(directory)
-    try:
-        os.close(os.open(link, os.O_RDONLY))
-        if os.stat("/proc/self/fd").st_uid == os.geteuid():  # else other processes may not open its descriptors
-            return descriptor, link
-    except OSError:  # the file system does not keep a file without a name
-        pass
+    nameless = _path_without_name(descriptor)
+    if nameless is not None:
+        return _OpenFile(descriptor, nameless)
     os.close(descriptor)
     return _open_in(directory, has_name=True)
 
 
-def _release(owner_pid: int, descriptor: int, path: str, directory: str) -> None:
+def _path_without_name(descriptor: int) -> str | None:
+    """The path by which other processes can open a file of this process that has no name; None if they cannot."""
+    path = f"{_PROCESSES}{os.getpid()}/fd/{descriptor}"
+    try:
+        os.close(os.open(path, os.O_RDONLY))
+        if os.stat("/proc/self/fd").st_uid == os.geteuid():  # else other processes may not open its descriptors
+            return path
+    except OSError:  # the file system does not keep a file without a name
+        pass
+    return None
+
+
+def _release(owner_pid: int, opened: list[_OpenFile]) -> None:
     if os.getpid() != owner_pid:  # a forked child must not remove its parent's file
         return
-    os.close(descriptor)
-    if os.path.dirname(path) == directory:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-            os.rmdir(directory)
+    while opened:
+        opened.pop().close()
 
 
 # -- handles -----------------------------------------------------------------------------------------------------------

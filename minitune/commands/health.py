@@ -40,7 +40,7 @@ from minitune.commands import Commands, behind_dashes
 from minitune.commands.selecting import count_from
 from minitune.config import default_storage_path
 from minitune.error import TuneError
-from minitune.execution.devices import detect_gpus, memory, memory_bytes, usable_cpus
+from minitune.execution.devices import detect_gpus, free_memory_bytes, memory, memory_bytes, usable_cpus
 from minitune.experiment.lifecycle import NOT_STARTED
 from minitune.output import summary
 from minitune.output.summary import Summary, Target, append_to, escaped
@@ -191,10 +191,12 @@ def _cpus(found: _Findings) -> None:
 
 
 def _memory(found: _Findings) -> None:
-    (total, free), limit = memory(), memory_bytes()
+    total = memory()[0]
+    limit = memory_bytes()
+    free = free_memory_bytes()
     why = f" (a limit; the machine has {_size(total)})" if limit < total else ""
-    value = {"total_bytes": limit, "free_bytes": min(free, limit), "machine_bytes": total}
-    found.tell("memory", value, f"{_size(limit)}, {_size(min(free, limit))} free{why}")
+    value = {"total_bytes": limit, "free_bytes": free, "machine_bytes": total}
+    found.tell("memory", value, f"{_size(limit)}, {_size(free)} free{why}")
 
 
 def _gpus(found: _Findings) -> None:

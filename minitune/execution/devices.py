@@ -217,6 +217,33 @@ def memory_bytes(host: Host | None = None) -> int:
     return min([memory()[0], *limits])
 
 
+def free_memory_bytes(host: Host | None = None) -> int:
+    """The memory that this process can still use without paging: the machine's, or the rest of its cgroup's limit."""
+    rests = []
+    of_both_versions = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
+    for directory in _own_cgroups("memory", host or Host()):
+        for name_of_limit, name_of_usage in of_both_versions:
+            limit = _read(os.path.join(directory, name_of_limit))
+            usage = _read(os.path.join(directory, name_of_usage))
+            if limit.isdigit() and usage.isdigit():
+                rests.append(int(limit) - int(usage) + _cached_bytes(directory))
+    return max(0, min([memory()[1], *rests]))
+
+
+def memory_for_values() -> int:
+    """How much anonymous memory stored values may take: a quarter of the free memory, which leaves room for trials."""
+    return free_memory_bytes() // 4
+
+
+def _cached_bytes(cgroup: str) -> int:
+    """The part of a cgroup's memory that holds files and that the kernel can free at once."""
+    for line in _read(os.path.join(cgroup, "memory.stat")).splitlines():
+        name, _, amount = line.partition(" ")
+        if name == "inactive_file" and amount.isdigit():
+            return int(amount)
+    return 0
+
+
 def memory() -> tuple[int, int]:
     """The total memory of this machine in bytes, and the memory that programs can still use without paging.
 

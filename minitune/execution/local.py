@@ -31,7 +31,7 @@ from minitune.base.pickling import dumps, dumps_small
 from minitune.base.shared_values import SharedFile, Spot, ValueFile, read_value
 from minitune.clock import Clock
 from minitune.error import HINT, RemoteError, TuneError
-from minitune.execution.devices import Machine
+from minitune.execution.devices import Machine, memory_for_values
 from minitune.execution.ledger import Ledger
 from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Started
 from minitune.resources import CPU, GPU, Allocation, Resources
@@ -314,7 +314,8 @@ class ProcessExecutor:
         return dumps(functools.partial(_make_from_file, actor.factory_file.add(make, "the factory")), "the factory")
 
     def _new_file(self) -> ValueFile:
-        return ValueFile(os.path.join(self._directory(), "shared"), "choose a storage_path with more space")
+        directory = os.path.join(self._directory(), "shared")
+        return ValueFile(directory, "choose a storage_path with more space", memory_bytes=memory_for_values())
 
     def _has_descriptors(self) -> bool:
         """Whether there are enough descriptors for one more worker. The first worker is always allowed."""

@@ -12,7 +12,15 @@ import psutil
 import pytest
 from kit import fake_nvidia_smi
 
-from minitune.execution.devices import Host, detect_gpus, machine_resources, memory_bytes, usable_cpus, visible_devices
+from minitune.execution.devices import (
+    Host,
+    detect_gpus,
+    free_memory_bytes,
+    machine_resources,
+    memory_bytes,
+    usable_cpus,
+    visible_devices,
+)
 
 AFFINITY = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 TWO_CARDS = """GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0aa0)
@@ -115,6 +123,33 @@ def test_memory_is_bounded_by_the_limit(
     make_host: Callable[..., Host], files: dict[str, str], own: str, limit: int | None
 ) -> None:
     assert memory_bytes(make_host(files=files, own=own)) == (limit or psutil.virtual_memory().total)
+
+
+@pytest.mark.parametrize(
+    ("files", "own", "free"),
+    [
+        ({"memory.max": "max", "memory.current": "4000"}, "0::/\n", 10_000),
+        ({"memory.max": "9000", "memory.current": "4000"}, "0::/\n", 5_000),
+        ({"memory.max": "9000", "memory.current": "4000", "memory.stat": "anon 1\ninactive_file 300"}, "0::/\n", 5_300),
+        ({"memory.max": "99000", "memory.current": "4000"}, "0::/\n", 10_000),
+        ({"memory.max": "9000", "memory.current": "9500"}, "0::/\n", 0),
+        (
+            {"a/memory.max": "9000", "a/memory.current": "1", "a/b/memory.max": "70", "a/b/memory.current": "30"},
+            "0::/a/b\n",
+            40,
+        ),
+        (
+            {"memory/d/memory.limit_in_bytes": "9000", "memory/d/memory.usage_in_bytes": "4000"},
+            "3:memory:/d\n",
+            5_000,
+        ),
+    ],
+)
+def test_free_memory_is_bounded_by_the_rest_of_the_limit(
+    make_host: Any, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], own: str, free: int
+) -> None:
+    monkeypatch.setattr("minitune.execution.devices.memory", lambda: (50_000, 10_000))
+    assert free_memory_bytes(make_host(files=files, own=own)) == free
 
 
 # -- GPUs ----------------------------------------------------------------------------------------------------------

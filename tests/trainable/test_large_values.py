@@ -31,11 +31,23 @@ class Block:
         return type(self.view.obj).__name__ == "mmap"
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Any:
-    made = ValueFile(str(tmp_path / "values"), "have more space")
+def make_file(tmp_path: Path, memory_bytes: int = 0) -> ValueFile:
+    return ValueFile(str(tmp_path / "values"), "have more space", memory_bytes=memory_bytes)
+
+
+@pytest.fixture(params=["disk", "memory"])
+def file(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    made = make_file(tmp_path, memory_bytes=1 << 30 if request.param == "memory" else 0)
     yield made
     made.close()
+
+
+def is_in_memory(spot: Spot) -> bool:
+    """Whether a stored value is in anonymous memory, and not in a file on disk."""
+    return os.readlink(spot.path).startswith("/memfd:")
+
+
+in_memory = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="anonymous memory is of Linux")
 
 
 def fit_in_turn(trainable: Any, storage: Path, **options: Any) -> tune.ResultGrid:
@@ -75,9 +87,10 @@ def test_a_file_that_cannot_be_mapped_is_read(file: ValueFile, monkeypatch: pyte
     assert bytes(read_value(spot)[0].view) == b"x" * 3 * MB
 
 
-def test_a_value_that_cannot_be_stored_leaves_the_others(file: ValueFile, tmp_path: Path) -> None:
+def test_a_value_that_cannot_be_stored_leaves_the_others(tmp_path: Path) -> None:
     import resource
 
+    file = make_file(tmp_path)
     first = file.add("first")
     with pytest.raises(TypeError, match="the data cannot be pickled"):
         file.add([Block(bytes(MB)), (x for x in ())], "the data")
@@ -93,6 +106,48 @@ def test_a_value_that_cannot_be_stored_leaves_the_others(file: ValueFile, tmp_pa
     assert os.stat(first.path).st_size < MB, "the parts that were written are cut off"
     assert read_value(file.add("second"))[0] == "second"
     assert read_value(first)[0] == "first"
+    file.close()
+
+
+@in_memory
+def test_values_are_in_memory_as_long_as_it_is_enough(tmp_path: Path) -> None:
+    file = make_file(tmp_path, memory_bytes=4 * MB)
+    values = [Block(b"a" * 3 * MB), Block(b"b" * 3 * MB), b"c" * 3 * MB, Block(b"d" * 1000)]
+    spots = [file.add(value) for value in values]
+    assert [is_in_memory(spot) for spot in spots] == [True, False, False, True]
+    assert os.stat(spots[0].path).st_size < 4 * MB, "the parts of a larger value are cut off"
+    found = [read_value(spot)[0] for spot in spots]
+    first_bytes = [bytes(value.view[:1]) if isinstance(value, Block) else value[:1] for value in found]
+    assert first_bytes == [b"a", b"b", b"c", b"d"]
+    file.close()
+    for spot in spots:
+        with pytest.raises(FileNotFoundError):
+            read_value(spot)
+
+
+@in_memory
+@pytest.mark.parametrize(("free_bytes", "is_memory"), [(16 * MB, True), (4 * MB, False)])
+@pytest.mark.parametrize("how", ["bound", "put"])
+def test_a_run_takes_a_quarter_of_the_free_memory_for_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, free_bytes: int, is_memory: bool
+) -> None:
+    monkeypatch.setattr("minitune.execution.devices.free_memory_bytes", lambda: free_bytes)
+
+    def trainable(config: dict[str, Any], data: Any = None) -> None:
+        block = tune.get(config["data"]) if data is None else data
+        assert block.is_mapped()
+        with open("/proc/self/maps") as maps:
+            tune.report({"in_memory": "/memfd:minitune-values" in maps.read()})
+
+    block = Block(bytes(2 * MB))
+    try:
+        space = {"data": tune.put(block)} if how == "put" else {}
+        bound = tune.with_parameters(trainable, data=block) if how == "bound" else trainable
+        grid = fit_in_turn(bound, tmp_path, space=space)
+    finally:
+        tune.shutdown()
+    assert [result.error for result in grid] == [None] * 3
+    assert [result.metrics["in_memory"] for result in grid] == [is_memory] * 3
 
 
 def test_values_go_with_their_file(file: ValueFile, tmp_path: Path) -> None:
