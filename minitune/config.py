@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, of_class, require, require_flag, require_metric, shown
 from minitune.base.files import local_path
-from minitune.base.text import warn_once
+from minitune.base.text import plain_numbers, warn_once
 from minitune.error import InvalidArgumentError
 from minitune.settings import setting
 
@@ -75,7 +75,9 @@ class Config:
         """The class, with the fields that differ from their defaults."""
         usual = type(self)()
         values = [(entry.name, getattr(self, entry.name)) for entry in fields(self)]  # type: ignore[arg-type]  # likewise
-        shown = ", ".join(f"{name}={value!r}" for name, value in values if not _is_same(value, getattr(usual, name)))
+        shown = ", ".join(
+            f"{name}={plain_numbers(value)!r}" for name, value in values if not _is_same(value, getattr(usual, name))
+        )
         return f"{type(self).__name__}({shown})"
 
 

@@ -22,7 +22,7 @@ from minitune.analysis.experiment_analysis import (
 )
 from minitune.base.checks import require, shown
 from minitune.base.files import local_path
-from minitune.base.text import is_long, plain_numbers
+from minitune.base.text import plain_numbers
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, refuse_out_of_scope
 from minitune.error import TrialError, TuneError, trial_error_of_text
@@ -222,8 +222,7 @@ class Result:
         return best
 
     def __repr__(self) -> str:
-        shown_metrics = {key: value for key, value in self.metrics.items() if key not in _HIDDEN_KEYS}
-        metrics = shown_metrics if is_long(shown_metrics) else plain_numbers(shown_metrics)
+        metrics = plain_numbers({key: value for key, value in self.metrics.items() if key not in _HIDDEN_KEYS})
         checkpoint = "" if self.checkpoint is None else f"checkpoint={self.checkpoint!r}, "
         return f"Result(metrics={metrics!r}, error={self.error!r}, {checkpoint}log_dir={self.log_dir!r})"
 

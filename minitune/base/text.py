@@ -54,12 +54,16 @@ def plain_number(value: Any) -> Any:
 
 
 def plain_numbers(value: Any) -> Any:
-    """A value whose numbers are Python's own, also those in its lists, tuples and dicts. `is_long` must be false."""
+    """A value whose numbers are Python's own, also in its lists, tuples and dicts. A large value stays as it is."""
+    return value if is_long(value) else _plain_numbers(value)
+
+
+def _plain_numbers(value: Any) -> Any:
     kind = type(value)
     if kind in (list, tuple):
-        return kind(map(plain_numbers, value))
+        return kind(map(_plain_numbers, value))
     if kind is dict:
-        return {plain_number(key): plain_numbers(member) for key, member in value.items()}
+        return {plain_number(key): _plain_numbers(member) for key, member in value.items()}
     return plain_number(value)
 
 

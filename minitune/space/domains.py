@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from minitune.base.calls import explains_calls
 from minitune.base.checks import shown
-from minitune.base.text import warn_once
+from minitune.base.text import plain_numbers, warn_once
 
 __all__ = [
     "AttributeDict",
@@ -381,7 +381,7 @@ class Categorical(Domain):
     @property
     def domain_str(self) -> str:
         """The categories."""
-        return f"{self.categories}"
+        return f"{plain_numbers(self.categories)}"
 
     def draw_uniform(self, rng: random.Random) -> Any:
         """See `Domain.draw_uniform`."""

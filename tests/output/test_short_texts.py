@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from minitune import Result
+from minitune import Result, TuneConfig, choice
 from minitune.base import json_text
 from minitune.base.checks import shown
 from minitune.base.table import format_cell, short_repr
@@ -68,12 +68,19 @@ def _repr_of_a_result(value: Any) -> str:
     return repr(Result({"loss": value}, None, None, "/run/trial"))
 
 
-@pytest.mark.parametrize("make", [*TEXTS.values(), _repr_of_a_result], ids=[*TEXTS, "a result's repr"])
+REPRS: dict[str, Callable[[Any], str]] = {
+    "a result's repr": _repr_of_a_result,
+    "a domain's repr": lambda value: repr(choice([value])),
+}
+
+
+@pytest.mark.parametrize("make", [*TEXTS.values(), *REPRS.values()], ids=[*TEXTS, *REPRS])
 @pytest.mark.parametrize("wrap", [lambda number: number, lambda number: [number], lambda number: {"a": (number,)}])
 def test_numbers_of_other_libraries_are_shown_as_numbers(
     make: Callable[[Any], str], wrap: Callable[[Any], Any]
 ) -> None:
     assert make(wrap(Float64(0.27))) == make(wrap(0.27))
+    assert repr(TuneConfig(time_budget_s=Float64(0.27))) == "TuneConfig(time_budget_s=0.27)"
 
 
 def test_only_what_is_long_is_shortened() -> None:
