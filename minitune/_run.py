@@ -20,7 +20,7 @@ from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, Resum
 from minitune.error import TuneError, as_cause
 from minitune.experiment.experiment import Experiment, convert_to_experiments
 from minitune.experiment.lifecycle import TERMINATED
-from minitune.experiment.trial import Metric, Trial
+from minitune.experiment.trial import Metric, Mode, Trial
 from minitune.record.layout import RunDirectory, is_run
 from minitune.resources import Resources
 from minitune.settings import is_on
@@ -29,6 +29,9 @@ from minitune.tune_config import TuneConfig
 if TYPE_CHECKING:
     from minitune._driver import Driver, Outcome
     from minitune.analysis.experiment_analysis import ExperimentAnalysis
+    from minitune.schedulers.trial_scheduler import TrialScheduler
+    from minitune.search.search_algorithm import SearchAlgorithm
+    from minitune.search.searcher import Searcher
 
 logger = logging.getLogger("minitune")
 
@@ -46,7 +49,7 @@ def run(
     *,
     name: str | None = None,
     metric: Metric = None,
-    mode: Metric = None,
+    mode: Mode = None,
     stop: Any = None,
     time_budget_s: int | float | datetime.timedelta | None = None,
     config: Any = None,
@@ -54,8 +57,8 @@ def run(
     num_samples: int = 1,
     storage_path: str | os.PathLike[str] | None = None,
     storage_filesystem: None = None,
-    search_alg: Any = None,
-    scheduler: Any = None,
+    search_alg: Searcher | SearchAlgorithm | str | None = None,
+    scheduler: TrialScheduler | str | None = None,
     checkpoint_config: CheckpointConfig | None = None,
     verbose: int | bool | None = None,
     progress_reporter: Any = None,
@@ -232,7 +235,7 @@ def run(
 
 def run_experiments(
     experiments: Any,
-    scheduler: Any = None,
+    scheduler: TrialScheduler | str | None = None,
     verbose: int | bool | None = None,
     progress_reporter: Any = None,
     resume: bool | str | None = None,
@@ -241,7 +244,7 @@ def run_experiments(
     raise_on_failed_trial: bool = True,
     concurrent: bool = True,
     callbacks: Sequence[Any] | None = None,
-    search_alg: Any = None,
+    search_alg: Searcher | SearchAlgorithm | str | None = None,
     **old: Any,
 ) -> list[Trial]:
     """Run several experiments. Blocks.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minitune.base.calls import explains_calls
 from minitune.base.checks import (
@@ -20,7 +20,13 @@ from minitune.base.checks import (
 from minitune.base.text import warn_once
 from minitune.config import Config
 from minitune.config import ResumeConfig as ResumeConfig
-from minitune.experiment.trial import Metric, Trial, check_several
+from minitune.experiment.trial import Metric, Mode, Trial, check_several
+
+if TYPE_CHECKING:
+    from minitune.execution.trial_executor import TrialExecutor
+    from minitune.schedulers.trial_scheduler import TrialScheduler
+    from minitune.search.search_algorithm import SearchAlgorithm
+    from minitune.search.searcher import Searcher
 
 EXECUTORS = ("local", "inline", "ray")
 
@@ -98,10 +104,10 @@ class TuneConfig(Config):
         ValueError: If a field has an invalid value.
     """
 
-    mode: Metric = None
+    mode: Mode = None
     metric: Metric = None
-    search_alg: Any = None
-    scheduler: Any = None
+    search_alg: Searcher | SearchAlgorithm | str | None = None
+    scheduler: TrialScheduler | str | None = None
     num_samples: int = 1
     max_concurrent_trials: int | None = None
     time_budget_s: int | float | datetime.timedelta | None = None
@@ -111,7 +117,7 @@ class TuneConfig(Config):
     chdir_to_trial_dir: bool | None = None
     seed: int | None = None
     deterministic: bool = False
-    executor: Any = "local"
+    executor: TrialExecutor | str = "local"
     trial_timeout_s: int | float | datetime.timedelta | None = None
     report_timeout_s: int | float | datetime.timedelta | None = None
     on_duplicate: str = "allow"

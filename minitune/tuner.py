@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from minitune._plan import Plan
@@ -16,7 +16,7 @@ from minitune.base.calls import explains_calls
 from minitune.base.checks import instance_of, is_whole, require, require_flag
 from minitune.config import ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
 from minitune.error import TuneError, as_cause
-from minitune.experiment.experiment import as_space
+from minitune.experiment.experiment import HasToDict, as_space
 from minitune.record.layout import RunDirectory, locate_run, run_path
 from minitune.result import flatten
 from minitune.settings import is_on
@@ -77,9 +77,9 @@ class Tuner:
 
     def __init__(
         self,
-        trainable: Any = None,
+        trainable: Callable[..., Any] | str | None = None,
         *,
-        param_space: Any = None,
+        param_space: Mapping[Any, Any] | HasToDict | None = None,
         tune_config: TuneConfig | None = None,
         run_config: RunConfig | None = None,
     ):

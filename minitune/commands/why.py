@@ -182,7 +182,7 @@ def _assignment(text: str) -> tuple[str, Any]:
 def _replayed(
     run: PastRun, metric: str, mode: str, scheduler: TrialScheduler | None, options: argparse.Namespace
 ) -> Simulation:
-    config = TuneConfig(metric=metric, mode=mode, scheduler=scheduler)
+    config = TuneConfig(metric=metric, mode="max" if mode == "max" else "min", scheduler=scheduler)
     return simulate(run, tune_config=config, num_workers=options.workers, seed=options.seed)
 
 

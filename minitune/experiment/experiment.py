@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from minitune.base.checks import check_num_samples, duration_s, require, require_creator, shown
 from minitune.base.files import StorageContext, local_path
@@ -411,6 +411,13 @@ def _as_checkpoint(restore: str | os.PathLike[str] | Checkpoint | None) -> Check
             f"restore must be the directory of a checkpoint, but {checkpoint.path} is not a directory"
         )
     return checkpoint
+
+
+class HasToDict(Protocol):
+    """A search space of another library, such as ConfigSpace."""
+
+    def to_dict(self) -> Any:
+        """The space as a dict."""
 
 
 def as_space(param_space: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import intern
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from minitune import clock
 from minitune._alias import submodules
@@ -76,6 +76,8 @@ MODES = ("min", "max", "obs")
 """The modes of objectives. With several objectives, `obs` marks one that is only observed."""
 Metric = str | list[str] | None
 """The name of a metric, or a list of names for several objectives; None if it is unknown."""
+Mode = Literal["min", "max"] | list[str] | None
+"""The mode of a metric, or those of several objectives; None if it is unknown. For arguments of users."""
 
 
 @dataclass(frozen=True)  # no named tuple: users have it in pickles of a `ResultGrid`
