@@ -51,6 +51,7 @@ from minitune.experiment.trial import Trial
 from minitune.output.progress import Progress
 from minitune.record import records
 from minitune.record.layout import RunDirectory, create_run_directory, identifier_limit
+from minitune.record.lock import RunLock
 from minitune.record.open_run import OpenRun
 from minitune.record.plugin_states import CALLBACKS, StateKeeper
 from minitune.record.run_files import dump_trainables, dump_tuner, offer, write_trainable_file, write_tuner_file
@@ -178,8 +179,8 @@ class Driver:
         recorded = dump_tuner(plan.recorded())
         self.make_parts(base_seed(plan.tune_config.seed))
         storage_path = first.storage_path or default_storage_path()
-        run = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
-        opened = self._closing.enter_context(open_run(plan, run, is_new=True))
+        run, lock = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
+        opened = self._closing.enter_context(open_run(plan, run, lock=lock))
         write_tuner_file(run, recorded, opened.objects, sync=plan.run_config.durability != "process")
         write_trainable_file(run, trainables)
         total = self.components.search_alg.total_samples
@@ -360,12 +361,24 @@ def run_record(plan: Plan, run: RunDirectory, seed: int, total_samples: int | No
 
 
 def open_run(
-    plan: Plan, run: RunDirectory, *, is_new: bool, listen: Callable[[records.Record], None] | None = None
+    plan: Plan,
+    run: RunDirectory,
+    *,
+    lock: RunLock | None = None,
+    listen: Callable[[records.Record], None] | None = None,
 ) -> OpenRun:
-    """The run's directory as a context; `listen` is called with each record of the trials."""
+    """The run's directory as a context.
+
+    Args:
+        plan: The plan.
+        run: The directory.
+        lock: The lock of the directory of a new run, as `create_run_directory` returns it; None for an earlier run.
+        listen: Called with each record of the trials.
+    """
     return OpenRun(
         run,
-        is_new=is_new,
+        lock=lock,
+        is_new=lock is not None,
         checkpoints=[experiment.checkpoints() for experiment in plan.experiments],
         durability=plan.run_config.durability,
         metric=plan.goal.metric,

@@ -26,7 +26,7 @@ from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.record import records
 from minitune.record.layout import RunDirectory, find_runs
-from minitune.record.lock import check_trusted, read_holder
+from minitune.record.lock import check_own_directory, check_trusted, read_holder
 from minitune.record.open_run import OpenRun
 from minitune.record.plugin_states import (
     CALLBACKS,
@@ -123,6 +123,7 @@ class ResumedDriver(Driver):
             UntrustedStateError: If another user may have written the files that must be unpickled.
         """
         plan, run, has_other_space = self.plan, self._wanted.run, self._wanted.has_other_space
+        check_own_directory(run.path)
         check_trusted(run.path)
         offer(plan)
         trainables = dump_trainables(plan.experiments)
@@ -132,7 +133,7 @@ class ResumedDriver(Driver):
             if changes:
                 warn_of_other_space(run, changes)
         self._is_closed = has_other_space and not read_overview(run.path).is_unfinished
-        opened = self._closing.enter_context(open_run(plan, run, is_new=False))
+        opened = self._closing.enter_context(open_run(plan, run))
         begins = opened.is_blank
         first = run_record(plan, run, base_seed(plan.tune_config.seed)) if begins else next(opened.read())
         recorded = Story(run.path)

@@ -337,8 +337,8 @@ class _SimulatedDriver(Driver):
                 run, checkpoints=checkpoints, metric=plan.goal.metric, mode=plan.goal.mode, listen=log.listen
             )
         else:
-            run = create_run_directory(first.storage_path, first.name, trainable_name=first.trainable_name)
-            opened = self._closing.enter_context(open_run(plan, run, is_new=True, listen=log.listen))
+            run, lock = create_run_directory(first.storage_path, first.name, trainable_name=first.trainable_name)
+            opened = self._closing.enter_context(open_run(plan, run, lock=lock, listen=log.listen))
         log.story.path = run.path
         record = run_record(plan, run, self.seed)
         log.listen(record)

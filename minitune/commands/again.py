@@ -50,7 +50,7 @@ from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import HAS_RETURNED, Trial, TrialInfo
 from minitune.output.table import metrics_of
 from minitune.record.layout import RunDirectory
-from minitune.record.lock import check_trusted
+from minitune.record.lock import check_own_directory, check_trusted
 from minitune.record.run_files import load_trainable, plan_of_script
 from minitune.record.standing import RUNNING, read_standing, state_of
 from minitune.record.story import BEGINNING, Origin, Story, read_decisions, read_run
@@ -130,6 +130,7 @@ def _command_line(arguments: Sequence[str]) -> Iterator[None]:
 def rerun(options: argparse.Namespace) -> int:
     """Run `minitune rerun`. Blocks until the trial has ended."""
     path, wanted = run_and_trial(options.run, options.trial)
+    check_own_directory(path)
     check_trusted(path)
     run, _ = read_standing(path, unpickle=True)
     trial = find_trial(run.trials, wanted)

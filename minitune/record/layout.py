@@ -22,9 +22,9 @@ from minitune.base import files
 from minitune.base.files import TEMPORARY_PREFIX, local_path
 from minitune.checkpoint import directory_name
 from minitune.config import default_storage_path
-from minitune.error import JournalCorruptError, TuneError
+from minitune.error import JournalCorruptError, RunLockedError, TuneError
 from minitune.experiment.trial import Trial
-from minitune.record.lock import OBJECTS_DIRECTORY, read_holder
+from minitune.record.lock import OBJECTS_DIRECTORY, RunLock, check_own_directory
 from minitune.settings import is_on, setting, variable_of
 
 logger = logging.getLogger("minitune")
@@ -247,8 +247,8 @@ def _date_of_second(time_s: int) -> str:
 
 def create_run_directory(
     storage_path: str | os.PathLike[str], name: str | None, trainable_name: str = "run"
-) -> RunDirectory:
-    """Create the directory of a run.
+) -> tuple[RunDirectory, RunLock]:
+    """Create the directory of a run, and take its lock.
 
     Args:
         storage_path: The directory that holds runs. It is created if needed.
@@ -256,27 +256,28 @@ def create_run_directory(
         trainable_name: The trainable's name, for the default name.
 
     Returns:
-        The directory. If another run is there, the new name gets a suffix, with a warning if `name` was given.
+        The directory and its lock, which this process holds. If another run is there or just begins there, the new
+        name gets a suffix, with a warning if `name` was given.
 
     Raises:
         ValueError: If `name` breaks a rule of `check_name`.
+        UntrustedStateError: If a link, or a directory that another user can write to, has the name.
         TuneError: If the directory cannot be created or written; the text has the path and the reason.
     """
     chosen = default_run_name(trainable_name) if name is None else check_run_name(name)
     root = local_path(storage_path)
     try:
         os.makedirs(os.path.dirname(os.path.join(root, chosen)), exist_ok=True)
-        path = _claim(root, chosen, may_share=name is not None)
-        _check_writable(path)
+        run, lock = _claim(root, chosen, may_share=name is not None)
     except OSError as error:
         raise TuneError(
             f"the run's directory {os.path.join(root, chosen)} cannot be made or written "
             f"({error.strerror or error}); choose another storage_path"
         ) from error
-    if path != os.path.join(root, chosen):
+    if run.path != os.path.join(root, chosen):
         level = logging.INFO if name is None else logging.WARNING  # the user did not choose a default name
-        logger.log(level, "a run is already at %s; this one goes to %s", os.path.join(root, chosen), path)
-    return RunDirectory(path)
+        logger.log(level, "a run is already at %s; this one goes to %s", os.path.join(root, chosen), run.path)
+    return run, lock
 
 
 def default_run_name(trainable_name: str) -> str:
@@ -289,11 +290,13 @@ def default_run_name(trainable_name: str) -> str:
     return f"{text}_{date_text()}"
 
 
-def _claim(root: str, name: str, *, may_share: bool) -> str:
-    """The path of a directory for the run: a new one, or an existing one without a run.
+def _claim(root: str, name: str, *, may_share: bool) -> tuple[RunDirectory, RunLock]:
+    """A directory for the run, and its lock: a new directory, or an existing one without a run.
 
     An existing directory is used only if the user chose its name. Two runs that start within the same second have the
     same default name, and only the one that creates the directory may use it.
+
+    Several drivers may find the same directory without a run. The one that gets the lock uses it.
     """
     suffix = 0
     wanted = os.path.join(root, name)
@@ -302,22 +305,25 @@ def _claim(root: str, name: str, *, may_share: bool) -> str:
         if suffix:
             parent, last = os.path.split(wanted)
             path = os.path.join(parent, f"{_cut(last)}_{suffix}")
+        suffix += 1
         try:
             os.mkdir(path)
         except FileExistsError:
-            may_use = may_share and os.path.isdir(path) and not is_run(path)
-            if may_use and not read_holder(RunDirectory(path).lock):
-                return path
-            suffix += 1
-        else:
-            return path
-
-
-def _check_writable(path: str) -> None:
-    """Raise an OSError if no file can be created in directory `path`."""
-    probe = os.path.join(path, files.temporary_name())
-    os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, files.BLOB_MODE))
-    os.unlink(probe)
+            if is_run(path):
+                continue
+            if os.path.islink(path) or os.path.isdir(path):
+                check_own_directory(path)
+            if not may_share or not os.path.isdir(path):
+                continue
+        run = RunDirectory(path)
+        lock = RunLock(run.lock)
+        try:
+            lock.acquire()
+        except RunLockedError:
+            continue
+        if not is_run(path):
+            return run, lock
+        lock.release()  # another driver has run here since the first look
 
 
 def create_trial_directory(

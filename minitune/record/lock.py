@@ -7,7 +7,8 @@ closes *any* descriptor of the file. So the process also keeps a registry of its
 the file. Some network file systems have no locks. There the lock is free unless the
 process that the file names is alive. This lets in two drivers that start at the same moment.
 
-`check_trusted` checks who could have written a file before it is unpickled.
+`check_own_directory` checks who could write to the directory of a run, before the run is written. `check_trusted`
+checks who could have written a file, before it is unpickled.
 """
 
 from __future__ import annotations
@@ -176,7 +177,10 @@ class RunLock:
                 os.close(descriptor)
                 raise
         except OSError as error:
-            raise TuneError(f"the run's lock {self.path} cannot be taken ({error.strerror or error})") from error
+            raise TuneError(
+                f"the run's lock {self.path} cannot be taken ({error.strerror or error}); check the permissions of its "
+                "directory, or choose another storage_path"
+            ) from error
         self.holder, self._descriptor = holder, descriptor
         _write(descriptor, json.dumps(holder._asdict()).encode() + b"\n")
 
@@ -271,6 +275,30 @@ def _start_time_by_psutil(pid: int) -> float | None:
 # -- another user ------------------------------------------------------------------------------------------------------
 
 
+def check_own_directory(path: str) -> None:
+    """Raise an error if another user could change what this process writes into a directory.
+
+    The directory must belong to the current user or to root, no other user may be able to write to it, and it must not
+    be a link, which may lead anywhere. `MINITUNE_TRUST=1` turns the check off.
+
+    Args:
+        path: A run's directory. Links above it are allowed.
+
+    Raises:
+        UntrustedStateError: If the check fails. The text names the path, its owner and its mode.
+        FileNotFoundError: If `path` does not exist.
+    """
+    if is_on("TRUST"):
+        return
+    reason = _distrust(path)
+    if reason is not None:
+        raise UntrustedStateError(
+            f"{path} cannot be the directory of a run: {reason}. What is written there may be read or changed by its "
+            "owner. Choose another name or storage_path; or, if you trust it, pass the directory behind the link, make "
+            "it yours (chown, chmod go-w), or set MINITUNE_TRUST=1"
+        )
+
+
 def check_trusted(path: str | os.PathLike[str]) -> None:
     """Raise an error if another user may have written the files that are about to be unpickled.
 
@@ -306,6 +334,16 @@ def check_trusted(path: str | os.PathLike[str]) -> None:
 
 
 def _check_owner(path: str) -> None:
+    reason = _distrust(path)
+    if reason is not None:
+        raise UntrustedStateError(
+            f"{path} may have been written by another user: {reason}. Reading it would run code that its author "
+            "chose. If you trust it, make it yours (chown, chmod go-w) or set MINITUNE_TRUST=1"
+        )
+
+
+def _distrust(path: str) -> str | None:
+    """Why another user may be able to write to `path`, with its owner and mode; None if no other user can."""
     found = os.lstat(path)
     mode = stat.S_IMODE(found.st_mode)
     if stat.S_ISLNK(found.st_mode):
@@ -317,12 +355,8 @@ def _check_owner(path: str) -> None:
     elif mode & stat.S_IWGRP and not _is_private_group(found.st_gid):
         reason = "its group can write to it"
     else:
-        return
-    raise UntrustedStateError(
-        f"{path} may have been written by another user: {reason} (owner {_user_name(found.st_uid)}, mode {mode:04o}). "
-        "Reading it would run code that its author chose. If you trust it, make it yours (chown, chmod go-w) or set "
-        "MINITUNE_TRUST=1"
-    )
+        return None
+    return f"{reason} (owner {_user_name(found.st_uid)}, mode {mode:04o})"
 
 
 def _is_private_group(group_id: int) -> bool:

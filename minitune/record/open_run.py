@@ -22,7 +22,7 @@ from minitune.record.checkpoint_manager import CheckpointManager
 from minitune.record.codec import ObjectStore
 from minitune.record.disk import RESERVE_BYTES, Disk, Housekeeper
 from minitune.record.journal import Journal
-from minitune.record.layout import RunDirectory, is_run
+from minitune.record.layout import RunDirectory
 from minitune.record.lock import Holder, RunLock
 from minitune.record.plugin_states import StateKeeper
 from minitune.record.recorder import Listener, Recorder
@@ -45,6 +45,7 @@ class OpenRun:
         time_budget_s: Seconds after which this driver ends the run; None for no limit. Other processes show it.
         limits: The stopping criterion of each experiment's trials, for the same purpose.
         listen: Called with each record of the trials when it has been added to the journal.
+        lock: The lock of the directory, if this process holds it already; None to take it.
 
     Raises:
         RunLockedError: If another driver holds the lock.
@@ -69,13 +70,14 @@ class OpenRun:
         time_budget_s: float | None = None,
         limits: Sequence[Mapping[str, Any]] = (),
         listen: Listener | None = None,
+        lock: RunLock | None = None,
     ):
         self.run = run
         self._time_budget_s = time_budget_s
         self._limits = limits
         self._is_new = is_new
         self._durability = durability
-        self._lock = RunLock(run.lock)
+        self._lock = lock or RunLock(run.lock)
         self._housekeeper = Housekeeper()
         self._disk = Disk(run.path)
         self._manager = CheckpointManager(
@@ -92,8 +94,8 @@ class OpenRun:
 
     def __enter__(self) -> OpenRun:
         with contextlib.ExitStack() as stack:
-            self._driver = self._lock.acquire()
-            stack.callback(self._lock.release)
+            stack.callback(self._lock.release)  # does nothing if the lock cannot be taken
+            self._driver = self._lock.holder or self._lock.acquire()
             stack.callback(self._disk.free)
             stack.callback(self._housekeeper.close)
             self._prepare()
@@ -133,8 +135,6 @@ class OpenRun:
         """
         if not self._is_new and not os.path.exists(self.run.journal):
             raise TuneError(f"{self.run.journal} is missing; without it the run cannot be resumed")
-        if self._is_new and is_run(self.run.path):
-            raise TuneError(f"another driver has just started a run in {self.run.path}; choose another name")
         try:
             self.run.clean()
         except OSError as error:

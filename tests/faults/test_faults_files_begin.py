@@ -47,7 +47,7 @@ KILLED_AT = (
         codec.encode = write_half
 
     STEPS = {
-        "empty": lambda: dies_before(layout, "_check_writable"),
+        "empty": lambda: dies_before(layout.RunLock, "acquire"),
         "made": lambda: dies_after(_driver, "create_run_directory"),
         "locked": lambda: dies_after(open_run.RunLock, "acquire"),
         "journal": lambda: dies_after(open_run, "Recorder"),
@@ -107,27 +107,22 @@ def test_a_journal_that_was_emptied_or_removed_is_no_new_start(script: Any) -> N
 
 
 def test_two_drivers_that_begin_at_once_do_not_share_a_directory(script: Any) -> None:
-    script.run(
+    found = script.run(
         LOOP
         + """
-    from minitune import TuneError, _driver
+    from minitune.record.lock import RunLock
 
-    original = _driver.open_run
+    original = RunLock.acquire
 
-    def meanwhile(plan, run, *, is_new):
-        _driver.open_run = original
-        print(start_or_go_on("run").num_terminated)
-        return original(plan, run, is_new=is_new)
+    def meanwhile(lock):
+        RunLock.acquire = original
+        print(os.path.basename(start_or_go_on("run").experiment_path))
+        return lock.acquire()
 
-    _driver.open_run = meanwhile
-    try:
-        start_or_go_on("run")
-    except TuneError as error:
-        assert "another driver has just started a run" in str(error), error
-    else:
-        raise AssertionError("it has taken the other one's directory")
-    print(start_or_go_on("run").num_terminated)
+    RunLock.acquire = meanwhile
+    print(os.path.basename(start_or_go_on("run").experiment_path))
     """
     )
+    assert found == "run\nrun_1\n"
     records = records_in(script.storage / "run" / "journal")
     assert [record["type"] for record in records].count("run") == 1

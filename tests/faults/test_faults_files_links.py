@@ -28,6 +28,7 @@ from minitune import (
     grid_search,
     report,
 )
+from minitune.error import UntrustedStateError
 from minitune.schedulers.pbt import PERTURBED, Step, policy_path, write_step
 
 pytestmark = pytest.mark.usefixtures("hurried")
@@ -237,8 +238,6 @@ def test_links_of_the_users_own_are_followed_and_kept(tmp_path: Path, outside: P
     real = tmp_path / "real"
     real.mkdir()
     os.symlink(real, os.environ["MINITUNE_STORAGE_PATH"])
-    (tmp_path / "elsewhere").mkdir()
-    (real / RUN).symlink_to(tmp_path / "elsewhere")
 
     def trainable(config: dict[str, Any]) -> None:
         own = Path(get_context().get_trial_dir())
@@ -261,4 +260,9 @@ def test_links_of_the_users_own_are_followed_and_kept(tmp_path: Path, outside: P
     assert grid.num_terminated == 3, grid.errors
     assert kit.resume(trainable).num_terminated == 3
     assert tree(outside) == before
-    assert (tmp_path / "elsewhere" / "journal").exists()
+    (real / RUN).rename(tmp_path / "elsewhere")
+    (real / RUN).symlink_to(tmp_path / "elsewhere")
+    whole = tree(tmp_path / "elsewhere")
+    with pytest.raises(UntrustedStateError, match=f"{RUN} cannot be the directory of a run: it is a link"):
+        kit.resume(trainable)
+    assert tree(tmp_path / "elsewhere") == whole

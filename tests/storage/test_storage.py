@@ -25,6 +25,13 @@ def make_trial(run: Path | str, tag: str = "0_lr=0.1", **more: object) -> Trial:
     return Trial("train", trial_id="ab12c_00000", experiment_tag=tag, experiment_path=str(run), **more)  # type: ignore[arg-type]  # test data
 
 
+def create(storage: Path | str, name: str | None, **more: str) -> RunDirectory:
+    """The directory of a run whose driver has ended before it wrote anything."""
+    run, lock = create_run_directory(storage, name, **more)
+    lock.release()
+    return run
+
+
 @pytest.fixture
 def frozen_time() -> object:
     with clock.use(clock.VirtualClock(1_700_000_000.25)):
@@ -35,17 +42,17 @@ def frozen_time() -> object:
 
 
 def test_a_run_gets_its_directory(tmp_path: Path) -> None:
-    run = create_run_directory(tmp_path / "deep" / "storage", "exp")
+    run = create(tmp_path / "deep" / "storage", "exp")
 
     assert run.path == str(tmp_path / "deep" / "storage" / "exp")
     assert run.name == "exp"
-    assert os.listdir(run.path) == []
+    assert os.listdir(run.path) == ["lock"]
     assert {os.path.dirname(file) for file in (run.journal, run.lock, run.tuner, run.trainable)} == {run.path}
 
 
 @pytest.mark.parametrize("name", ["exp", "exp 1", "exp.v2", "ü" * 100, "..exp", "-rf", "console", "a:b"])
 def test_harmless_run_names_are_taken_as_they_are(tmp_path: Path, name: str) -> None:
-    assert os.path.basename(create_run_directory(tmp_path, name).path) == name
+    assert os.path.basename(create(tmp_path, name).path) == name
 
 
 def test_a_second_run_of_the_same_name_gets_a_suffix_and_a_warning(
@@ -53,7 +60,7 @@ def test_a_second_run_of_the_same_name_gets_a_suffix_and_a_warning(
 ) -> None:
     names = []
     for _ in range(3):
-        run = create_run_directory(tmp_path, "exp")
+        run = create(tmp_path, "exp")
         Path(run.journal).write_text("x")
         names.append(run.name)
 
@@ -64,7 +71,7 @@ def test_a_second_run_of_the_same_name_gets_a_suffix_and_a_warning(
 def test_a_run_may_lie_in_a_directory_of_its_project(tmp_path: Path) -> None:
     paths = []
     for _ in range(2):
-        run = create_run_directory(tmp_path / "storage", "project/model")
+        run = create(tmp_path / "storage", "project/model")
         Path(run.journal).write_text("x")
         paths.append(os.path.relpath(run.path, tmp_path))
 
@@ -76,12 +83,62 @@ def test_a_directory_without_a_run_is_used(tmp_path: Path) -> None:
     (tmp_path / "exp" / "notes.txt").touch()
     (tmp_path / "file").touch()
 
-    assert create_run_directory(tmp_path, "exp").name == "exp"
-    assert create_run_directory(tmp_path, "file").name == "file_1"
+    assert create(tmp_path, "exp").name == "exp"
+    assert create(tmp_path, "file").name == "file_1"
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_of_two_drivers_that_find_the_same_directory_one_takes_the_next_suffix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_ended: bool
+) -> None:
+    rivals = []
+
+    def meanwhile(lock: RunLock) -> object:
+        monkeypatch.undo()
+        run, other = create_run_directory(tmp_path, "exp")
+        rivals.append(other)
+        if has_ended:
+            Path(run.journal).write_text("x")
+            other.release()
+        return lock.acquire()
+
+    monkeypatch.setattr(RunLock, "acquire", meanwhile)
+    run, lock = create_run_directory(tmp_path, "exp")
+    lock.release()
+    rivals[0].release()
+
+    assert os.path.dirname(rivals[0].path) == str(tmp_path / "exp")
+    assert run.name == "exp_1"
+
+
+@pytest.mark.parametrize("kind", ["a link", "every user can write", "another user"])
+def test_a_name_that_another_user_may_have_taken_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    taken, target = tmp_path / "exp", tmp_path / "mine"
+    target.mkdir()
+    if kind == "a link":
+        taken.symlink_to(target)
+    else:
+        taken.mkdir()
+    if kind == "every user can write":
+        taken.chmod(0o777)
+    if kind == "another user":
+        if os.getuid() != 0:
+            pytest.skip("only root can give directories away")
+        os.chown(taken, 12345, -1)
+
+    with pytest.raises(UntrustedStateError, match=rf"exp cannot be .*{kind}.*owner .*mode 0\d+.*another name"):
+        create_run_directory(tmp_path, "exp")
+    assert list(target.iterdir()) == []
+    if kind != "a link":
+        assert list(taken.iterdir()) == []
+    monkeypatch.setenv("MINITUNE_TRUST", "1")
+    assert create(tmp_path, "exp").name == "exp"
 
 
 def test_default_names_never_meet(tmp_path: Path, frozen_time: None) -> None:
-    runs = [create_run_directory(tmp_path, None, trainable_name="my/train") for _ in range(3)]
+    runs = [create(tmp_path, None, trainable_name="my/train") for _ in range(3)]
 
     assert re.fullmatch(r"my_train_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", runs[0].name)
     assert [run.name for run in runs] == [runs[0].name + suffix for suffix in ("", "_1", "_2")]
@@ -96,21 +153,21 @@ def test_a_run_is_recognised_even_if_damaged(tmp_path: Path, file: str, content:
 
 
 def test_what_was_not_begun_is_no_run_and_its_name_is_free_unless_a_driver_is_just_beginning(tmp_path: Path) -> None:
-    run = create_run_directory(tmp_path, "exp")
+    run = create(tmp_path, "exp")
     Path(run.journal).touch()
     with RunLock(run.lock):
         assert not layout.is_run(run.path)
-        assert create_run_directory(tmp_path, "exp").name == "exp_1"
-    assert create_run_directory(tmp_path, "exp").path == run.path
+        assert create(tmp_path, "exp").name == "exp_1"
+    assert create(tmp_path, "exp").path == run.path
 
 
 def test_directories_that_a_killed_driver_was_preparing_are_removed(tmp_path: Path) -> None:
-    run = create_run_directory(tmp_path, "exp")
+    run = create(tmp_path, "exp")
     left = Path(run.path, files.temporary_name())
     left.mkdir()
     (left / "half").touch()
     run.clean()
-    assert list(Path(run.path).iterdir()) == []
+    assert os.listdir(run.path) == ["lock"]
 
 
 # -- a trial's directory -------------------------------------------------------------------------------------------
@@ -169,7 +226,7 @@ def test_the_date_can_be_left_out_of_default_names_of_runs(
 ) -> None:
     monkeypatch.setenv("TUNE_DISABLE_DATED_SUBDIR", "1")
 
-    run = create_run_directory(str(tmp_path), None, trainable_name=trainable)
+    run = create(str(tmp_path), None, trainable_name=trainable)
 
     assert run.path == str(tmp_path / name)
 
