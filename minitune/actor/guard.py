@@ -1,8 +1,8 @@
 """The guard: a small process that outlives the driver just long enough to kill the workers that a dead driver leaves.
 
 Without a zygote, workers are new interpreters and have no parent that kills them. Each worker exits when its channel
-ends, but user code in C can prevent that. A parent-death signal would not do, because it fires when the *thread* that
-started the worker ends.
+ends, but user code in C can prevent that. A parent-death signal that kills would not do, because it fires when the
+*thread* that started the worker ends.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ def main(driver_pid: int, path: list[str]) -> NoReturn:
         driver_pid: The driver, our parent. It holds the other end of our standard input.
         path: Additional directories for imports.
     """
+    process_tree.wake_at_end_of_parent()
     sys.path += path
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -32,6 +32,8 @@ _EVERY_KIND = 0x40000000
 """Linux's `__WALL`: includes children that send no signal at their end, as `clone` can make them."""
 _COUNTER = "oom_kill"
 _BLOCK_BYTES = 1 << 12
+PR_SET_PDEATHSIG = 1
+"""Linux's number of the `prctl` that sets the parent-death signal."""
 
 
 # -- trees -------------------------------------------------------------------------------------------------------------
@@ -49,6 +51,22 @@ def _read(path: str) -> bytes:
     finally:
         os.close(descriptor)
     return b"".join(parts)
+
+
+def wake_at_end_of_parent() -> None:
+    """Let the kernel continue this process when its parent ends, if somebody has stopped it. Linux only.
+
+    A stopped process cannot notice the end of its parent, and would stay for ever. SIGCONT does nothing to a process
+    that runs. So it does no harm that the kernel also sends it when the *thread* ends that started this process. Then
+    another thread of the parent takes its place, and the signal comes again at the end of that one.
+
+    A process that is stopped before this call stays stopped. So does one that is stopped again after its parent's end.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGCONT), 0, 0, 0)
 
 
 def is_childless() -> bool:

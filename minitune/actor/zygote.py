@@ -67,7 +67,6 @@ from minitune.actor.messages import (
 from minitune.actor.packets import PACKET_BYTES, receive_packet, send_packet
 from minitune.actor.surroundings import line_buffer_c_output, move_high
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 NO_DESCRIPTOR = "the zygote had no free file descriptor"
 GPU_PATHS = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
@@ -102,6 +101,7 @@ class Zygote:
         self._by_pid: dict[int, _Worker] = {}
         self._sweeping: dict[str, _Worker] = {}
         self._unsent: deque[tuple[list[str], Sequence[int]]] = deque()
+        process_tree.wake_at_end_of_parent()
         self._driver = os.pidfd_open(driver_pid)
         if os.getppid() != driver_pid:  # the driver died before that: the descriptor may be of another process
             os._exit(0)
@@ -241,7 +241,7 @@ class Zygote:
 
     def _become_worker(self, marker: str, channels: Sequence[int]) -> worker.Seat:
         """Make a forked child a worker. The order matters: first make sure that it cannot outlive the zygote."""
-        self._prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        self._prctl(process_tree.PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
         if os.getppid() != self._pid:  # the zygote died before the call above
             os._exit(1)
         os.setsid()

@@ -197,8 +197,8 @@ def _surroundings(directory: str, env: Mapping[str, str]) -> Iterator[None]:
     """Inside the `with` block, this process has the working directory and environment of a worker."""
     before, cwd = dict(os.environ), os.getcwd()
     os.environ.update(env)
+    os.environ.update(dict.fromkeys(ORIG_WORKING_DIR, cwd))
     if is_on("CHDIR_TO_TRIAL_DIR"):
-        os.environ.update(dict.fromkeys(ORIG_WORKING_DIR, cwd))
         os.chdir(directory)
     try:
         yield

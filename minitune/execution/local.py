@@ -363,11 +363,9 @@ class ProcessExecutor:
 
     def _place(self, actor: Actor) -> Place:
         """The actor's working directory, output files and environment variables."""
-        env: dict[str, str | None] = {**actor.allocation.env}
+        env: dict[str, str | None] = {**actor.allocation.env, **self._original_directory}
         if actor.directory is None:
             return Place(env=env)
-        if self._changes_directory:
-            env |= self._original_directory
         stdout = os.path.join(actor.directory, self._output_names[0])
         stderr = os.path.join(actor.directory, self._output_names[1])
         directory = actor.directory if self._changes_directory else None

@@ -449,7 +449,7 @@ time.sleep(3600)
 """
 
 
-@pytest.mark.parametrize("how", ["kill", "exit"])
+@pytest.mark.parametrize("how", ["kill", "exit", "kill after its children are stopped"])
 def test_when_the_driver_dies_all_die(start_method: str, tmp_path: Path, script: Script, how: str) -> None:
     """Even a worker that holds the GIL, and a daemon; although a process forked from the driver lives on."""
     command = [sys.executable, "-c", _DRIVER, how, str(tmp_path)]
@@ -459,12 +459,20 @@ def test_when_the_driver_dies_all_die(start_method: str, tmp_path: Path, script:
     assert run_id
     [forked] = read_pids(tmp_path / "fork", 1)
     try:
-        if how == "kill":
+        if "stopped" in how:
+            if sys.platform != "linux":
+                pytest.skip("only Linux continues a stopped process when its parent ends")
+            for child in psutil.Process(driver.pid).children():
+                if child.pid != forked:
+                    child.suspend()
+        if how != "exit":
             driver.kill()
         assert driver.wait(BOUND_S) == (3 if how == "exit" else -9)
         wait_until(lambda: marked_processes(run_id) == [], "all of the run is gone")
     finally:
         os.kill(forked, signal.SIGKILL)
+        for process in marked_processes(run_id):
+            process.kill()
 
 
 def test_a_signal_to_the_foreground_group_does_not_reach_workers(driver: Driver) -> None:

@@ -33,9 +33,8 @@ def train(config: dict[str, Any]) -> None:
 def talk(config: dict[str, Any]) -> None:
     print("to stdout")
     print("to stderr", file=sys.stderr)
-    tune.report(
-        {"variables": {name: os.environ.get(name) for name in ("TUNE_ORIG_WORKING_DIR", "MINITUNE_ORIG_WORKING_DIR")}}
-    )
+    names = ("TUNE_ORIG_WORKING_DIR", "MINITUNE_ORIG_WORKING_DIR")
+    tune.report({"here": os.getcwd(), "variables": {name: os.environ.get(name) for name in names}})
 
 
 def fit_train(space: Any = None, **settings: Any) -> ResultGrid:
@@ -147,12 +146,13 @@ def test_trials_may_share_a_file_for_their_output(tmp_path: Path) -> None:
 def test_a_trial_knows_where_the_driver_works(changes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", str(int(changes)))
     (result,) = fit(talk, executor="local")
-    assert set(result.metrics["variables"].values()) == {os.getcwd() if changes else None}
+    assert (result.metrics["here"] == os.getcwd()) is not changes
+    assert set(result.metrics["variables"].values()) == {os.getcwd()}
 
 
 def test_the_old_name_of_that_setting(caplog: pytest.LogCaptureFixture) -> None:
     analysis = tune.run(talk, chdir_to_trial_dir=False, name="run", verbose=0)
-    assert set(analysis.trials[0].last_result["variables"].values()) == {None}
+    assert analysis.trials[0].last_result["here"] == os.getcwd()
     assert caplog.text.count("set RAY_CHDIR_TO_TRIAL_DIR=0 in the environment") == 1
 
 
