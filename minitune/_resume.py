@@ -135,9 +135,13 @@ class ResumedDriver(Driver):
         self._is_closed = has_other_space and not read_overview(run.path).is_unfinished
         opened = self._closing.enter_context(open_run(plan, run))
         begins = opened.is_blank
-        first = run_record(plan, run, base_seed(plan.tune_config.seed)) if begins else next(opened.read())
+        if begins:
+            firsts = [run_record(plan, run, base_seed(plan.tune_config.seed))]
+        else:
+            firsts = opened.of_kind(records.RUN)
         recorded = Story(run.path)
-        recorded.apply(first)
+        for first in firsts:  # a second one is damage; notice it before anything is added to the journal
+            recorded.apply(first)
         check_same_trainable(plan, recorded.trainable_name)
         before, now = recorded.versions["python"], platform.python_version()
         if before.split(".")[:2] != now.split(".")[:2]:
@@ -148,7 +152,7 @@ class ResumedDriver(Driver):
                 now,
             )
         self.make_parts(int(recorded.seed or 0))
-        opened.begin(first if begins else None)
+        opened.begin(firsts[0] if begins else None)
         write_trainable_file(run, trainables)
         self.put_together(opened)
 

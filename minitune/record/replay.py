@@ -11,6 +11,7 @@ trial.
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -223,7 +224,10 @@ class Replay(Story):
             self.changes.append((trial, None))
 
     def _make_ready(self, trial: Trial) -> None:
-        """Put an unfinished trial back into the queue, with its newest checkpoint whose files match its record."""
+        """Put an unfinished trial back into the queue, with its newest checkpoint whose files match its record.
+
+        Without its directory the trial starts over.
+        """
         trial.num_failures = 0
         donation = self.state.donations.get(trial.trial_id)
         if donation is not None and not matches(donation.record, donation.donor.local_path):
@@ -231,6 +235,11 @@ class Replay(Story):
                 "%s, from which trial %s was to continue, does not match its record", donation.path, trial.name
             )
             del self.state.donations[trial.trial_id]
+        is_to_end = trial.phase in OWNS_ACTOR and trial.trial_id in self.final
+        if trial.custom_dirname is not None and not is_to_end and not os.path.lexists(trial.local_path):
+            logger.warning("%s has gone, so trial %s starts over", trial.local_path, trial.name)
+            trial.checkpoints.clear()
+            trial.custom_dirname = None  # as of a new trial: its next attempt creates a directory
         while trial.checkpoints and not matches(trial.checkpoints[-1].record, trial.local_path):
             damaged = trial.checkpoints.pop()
             logger.warning(
@@ -238,7 +247,7 @@ class Replay(Story):
                 damaged.record.directory,
                 trial.name,
             )
-        if trial.phase in OWNS_ACTOR and trial.trial_id in self.final:
+        if is_to_end:
             self.state.to_end.append((trial, self.final[trial.trial_id]))
         elif trial.phase in OWNS_ACTOR:
             self.state.move(trial, Step.RETRY, DRIVER_ENDED)

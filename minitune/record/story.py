@@ -21,6 +21,7 @@ the run. A torn end of the journal and records of unknown kinds are ignored.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -182,6 +183,8 @@ class Story:
         self.begun_s = self.opened_s = self.noted_s = 0.0
         self.took_s: float | None = None
         self.damage: JournalCorruptError | None = None
+        self._has_begun = False
+        self._reports: dict[str, tuple[int, int]] = {}  # by trial id, the attempt and the number of its last report
         self._earlier_s = 0.0  # how long the drivers before the last one ran
         self._trials: dict[str, Trial] = {}  # by id, replaced trials included
         self._details = details
@@ -240,7 +243,8 @@ class Story:
         """Apply the next record, and return its effect. A record of an unknown kind changes nothing.
 
         Raises:
-            JournalCorruptError: If the record is about a trial that no earlier record has introduced.
+            JournalCorruptError: If the record is about a trial that no earlier record has introduced, or repeats an
+                earlier record.
             KeyError, TypeError, ValueError, AttributeError: If a field is missing or malformed.
         """
         kind = record[records.KIND]
@@ -258,10 +262,20 @@ class Story:
         self.noted_s = record.get("at", self.noted_s)
         return change
 
+    def _comes_again(self, what: str) -> JournalCorruptError:
+        """The error for a record that repeats an earlier one. No driver writes such a record."""
+        return JournalCorruptError(
+            f"the journal {RunDirectory(self.path).journal} holds a part of itself twice: {what} comes again; put back "
+            "a copy"
+        )
+
     # -- records of the run --------------------------------------------------------------------------------------------
 
     def _on_run(self, change: Change) -> None:
         record = change.record
+        if self._has_begun:
+            raise self._comes_again("the record of the run's beginning")
+        self._has_begun = True
         self.goal = Goal.of(record["metric"], record["mode"])
         self.trainable_name, self.space_keys = record.get("trainable", ""), record.get("space_keys", [])
         self.seed, self.versions = record.get("seed"), record.get("versions", {})
@@ -297,6 +311,8 @@ class Story:
 
     def _on_trial(self, change: Change) -> None:
         record = change.record
+        if change.trial is not None:
+            raise self._comes_again(f"trial {record['trial']}")
         replaced = self._trials.get(record.get("replaces", ""))  # journals of the first versions have no such field
         trial = self._new_trial(record, replaced)
         trial.trial_id, trial.number, trial.config = record["trial"], record.get("number", 0), record["config"]
@@ -338,6 +354,12 @@ class Story:
 
     def _on_result(self, trial: Trial, change: Change) -> None:
         record = change.record
+        # After a rollback numbers come again, but in a later attempt.
+        attempt = record.get("attempt", trial.attempt)  # journals of the first versions have no such field
+        report = attempt, record[records.NUMBER]
+        if report <= self._reports.get(trial.trial_id, (0, 0)):
+            raise self._comes_again(f"report {record[records.NUMBER]} of trial {trial.trial_id}")
+        self._reports[trial.trial_id] = report
         if record["decision"] == STOP and record["metrics"].get(DONE):  # an interrupt also stops a trial, without DONE
             self.final[trial.trial_id] = record["reason"]
         self._record_result(trial, record, self._complete(trial, record["metrics"]))
@@ -528,8 +550,10 @@ def read_overview(path: str | os.PathLike[str]) -> Story:
     except JournalCorruptError as error:
         damage = error
         story = Story(run.path, details=False)
-        for _ in story.follow(journal.of_kinds(run.journal, records.RUN, records.OPEN, records.EXTEND, records.CLOSE)):
-            pass
+        good = journal.of_kinds(run.journal, records.RUN, records.OPEN, records.EXTEND, records.CLOSE)
+        with contextlib.suppress(JournalCorruptError):  # good lines may be damage, too, if they come again
+            for _ in story.follow(good):
+                pass
     story.damage = damage
     if story.close_reason is None:  # the last event may be a result, and results were not read
         story.noted_s = max(story.noted_s, os.path.getmtime(run.journal))

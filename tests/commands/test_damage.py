@@ -24,6 +24,7 @@ def damaged(storage: Path, path: Path, damage: str) -> Path:
             "garbage": bytes(range(256)) * 20,
             "emptied": b"",
             "torn": lines[0][:40],
+            "twice": b"".join([*lines, *lines]),
         }[damage]
     )
     return path
@@ -37,6 +38,7 @@ def damaged(storage: Path, path: Path, damage: str) -> Path:
         ("beginning gone", "its beginning is missing; put back a copy"),
         ("garbage", "put back a copy, or start a run with another name"),
         ("emptied", "put back a copy, or start a run with another name"),
+        ("twice", "the record of the run's beginning comes again; put back a copy"),
         ("torn", "put back a copy, or start a run with another name"),
     ],
 )

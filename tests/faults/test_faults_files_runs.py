@@ -18,6 +18,7 @@ from kit import DYING, Injured, Spy, cut, fit, flip_byte, journal_of, resume, ru
 
 from minitune import (
     Checkpoint,
+    ExperimentAnalysis,
     ResultGrid,
     Tuner,
     get_checkpoint,
@@ -83,6 +84,29 @@ def test_a_damaged_journal_is_refused_and_its_beginning_can_be_kept() -> None:
     grid = resume(counter, callbacks=())
     assert [result.metrics["n"] for result in grid] == [6, 6]
     assert STARTS[-2:] == [(1, 2), (2, 0)], "what stands after the bad line is not known any more"
+
+
+@pytest.mark.parametrize(
+    ("again", "what"),
+    [
+        (b'{"type":"run"', "the record of the run's beginning"),
+        (b'{"type":"trial"', r"trial \w+"),
+        (b'{"type":"result"', r"report 1 of trial \w+"),
+    ],
+)
+def test_a_journal_that_holds_a_part_of_itself_twice_is_damaged(again: bytes, what: str) -> None:
+    cut(counter, results=9, **IN_TURN)
+    file = run_path() / "journal"
+    whole = file.read_bytes()
+    file.write_bytes(whole + next(line for line in whole.splitlines(keepends=True) if again in line))
+
+    wanted = rf"{file} holds a part of itself twice: {what} comes again; put back a copy"
+    with pytest.raises(JournalCorruptError, match=wanted):
+        ExperimentAnalysis(run_path())
+    with pytest.raises(JournalCorruptError, match=wanted):
+        resume(counter, callbacks=())
+    file.write_bytes(whole)
+    assert [result.metrics["n"] for result in resume(counter, callbacks=())] == [6, 6]
 
 
 @pytest.mark.parametrize("damage", ["absent", "empty", "torn"])
@@ -238,9 +262,12 @@ def test_a_driver_killed_between_commit_and_removal_leaves_a_whole_checkpoint(sc
 
 @pytest.mark.parametrize("has_checkpoints", [True, False])
 def test_a_trial_whose_directory_was_removed_fails_alone(has_checkpoints: bool) -> None:
+    removed = []
+
     def trainable(config: dict[str, Any]) -> None:
         for n in range(1, 4):
-            if config["x"] == 1 and n == 2:
+            if config["x"] == 1 and n == 2 and not removed:
+                removed.append(True)
                 shutil.rmtree(get_context().get_trial_dir())
             if has_checkpoints:
                 with tempfile.TemporaryDirectory() as directory:
@@ -255,6 +282,22 @@ def test_a_trial_whose_directory_was_removed_fails_alone(has_checkpoints: bool) 
     assert not os.path.exists(gone.path)
     assert grid.num_terminated == 1
     assert [result.metrics["n"] for result in resume(trainable)] == [1, 3]
+    assert [result.metrics["n"] for result in resume(trainable, resume_errored=True)] == [3, 3]
+
+
+def test_a_trial_whose_directory_was_removed_starts_over_at_a_resume(caplog: pytest.LogCaptureFixture) -> None:
+    cut(counter, results=3, **IN_TURN)
+    gone = max(run_path().glob("*/checkpoint_*")).parent
+    shutil.rmtree(gone)
+
+    grid = resume(counter, callbacks=())
+
+    assert [result.metrics["n"] for result in grid] == [6, 6], grid.errors
+    assert STARTS[1] == (1, 0)
+    assert caplog.text.count(f"{gone} has gone, so trial ") == 1
+    assert grid[0].checkpoint is not None
+    assert os.path.dirname(grid[0].checkpoint.path) == grid[0].path
+    assert [record["number"] for record in journal_of() if record["type"] == "rollback"] == [0]
 
 
 @pytest.fixture
