@@ -314,6 +314,11 @@ def _clean_record(record: logging.LogRecord) -> bool:
     if clean != message:
         record.msg = clean
         record.args = ()
+    if record.exc_info:
+        trace = logging.Formatter().formatException(record.exc_info)
+        clean = printable(trace)
+        if clean != trace:
+            record.exc_text = clean  # handlers take it instead of the exception
     return True
 
 

@@ -112,6 +112,12 @@ def test_a_message_that_cannot_be_made_is_left_to_the_handlers() -> None:
     assert record.args == ("no number",)
 
 
+def test_the_traceback_of_a_message_is_clean(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("minitune").warning("failed", exc_info=ValueError(HOSTILE))
+    assert "ValueError: a" in caplog.text
+    assert CONTROL.findall(caplog.text) == []
+
+
 def test_output_above_a_live_view_is_clean_and_the_view_keeps_its_own_codes() -> None:
     stream = io.StringIO()
     screen = Screen(stream)
