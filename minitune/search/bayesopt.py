@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from typing import Any
 
 from minitune.base.checks import is_whole, require
@@ -208,14 +209,16 @@ class BayesOptSearch(LibrarySearcher):
         bounds = self._bounds()
         if self._optimizer is None and bounds:
             import bayes_opt
+            from numpy.random import RandomState
 
+            random_state = RandomState((self._seed or 0) % 2**32)
             self._optimizer = bayes_opt.BayesianOptimization(
                 None,
                 bounds,
-                random_state=(self._seed or 0) % 2**32,
+                random_state=random_state,
                 verbose=self._verbose,
                 allow_duplicate_points=True,
-                **self._utility_of_2(),
+                **self._utility_of_2(random_state),
             )
             for values, target in self._known:
                 self._optimizer.register(params=values, target=target)
@@ -227,20 +230,26 @@ class BayesOptSearch(LibrarySearcher):
 
         return [bayes_opt.UtilityFunction(**self._utility)] if _is_version_1() else []
 
-    def _utility_of_2(self) -> dict[str, Any]:
-        """The utility as version 2 and later versions of the package take it: once, for the optimizer."""
+    def _utility_of_2(self, random_state: Any) -> dict[str, Any]:
+        """The utility as version 2 and later versions of the package take it: once, for the optimizer.
+
+        Args:
+            random_state: The optimizer's generator. In version 2, the utility draws, too, and needs the same one.
+        """
         if _is_version_1():
             return {}
         from bayes_opt import acquisition
 
-        xi = self._utility["xi"]
-        if self._utility["kind"] == "ucb":
-            judge = acquisition.UpperConfidenceBound(kappa=self._utility["kappa"])
-        elif self._utility["kind"] == "ei":
-            judge = acquisition.ExpectedImprovement(xi=xi)
-        else:
-            judge = acquisition.ProbabilityOfImprovement(xi=xi)
-        return {"acquisition_function": judge}
+        judges = {
+            "ucb": (acquisition.UpperConfidenceBound, "kappa"),
+            "ei": (acquisition.ExpectedImprovement, "xi"),
+            "poi": (acquisition.ProbabilityOfImprovement, "xi"),
+        }
+        judge, name = judges[self._utility["kind"]]
+        options = {name: self._utility[name]}
+        if metadata.version("bayesian-optimization").startswith("2."):
+            options["random_state"] = random_state
+        return {"acquisition_function": judge(**options)}
 
     def _bounds(self) -> dict[str, tuple[float, float]]:
         """The bounds of each parameter that may differ, on the scale on which it is modelled."""
