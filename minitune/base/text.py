@@ -6,6 +6,7 @@ depend on the size of the value.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import os
@@ -18,7 +19,22 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, TextIO
 
+
+class _Logger(logging.Logger):
+    """The logger of this package. A handler that fails ends no run.
+
+    `logging` itself reports such a failure on standard error. If that cannot be written either, its error comes out of
+    the call that logs.
+    """
+
+    def callHandlers(self, record: logging.LogRecord) -> None:
+        """Called for each record that is logged."""
+        with contextlib.suppress(Exception):
+            super().callHandlers(record)
+
+
 logger = logging.getLogger("minitune")
+logger.__class__ = _Logger  # the logger may exist already, and other modules may hold it
 
 _LONG = 10_000
 """Longer texts and bytes take noticeable time to format if there are many of them."""

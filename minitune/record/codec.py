@@ -114,6 +114,11 @@ _read_json = json_decoder()
 # -- objects that stay pickled -----------------------------------------------------------------------------------------
 
 
+def holds_code(pickled: bytes) -> bool:
+    """Whether a pickle contains code, whose format differs between Python versions."""
+    return b"cloudpickle" in pickled
+
+
 class ObjectStore:
     """Stores values that are too large for the journal, in files named by the checksum of their content.
 
@@ -293,7 +298,7 @@ class ObjectStore:
     def holds_code(self, name: str) -> bool:
         """Whether the pickle stored under `name` contains code. Blocks while it reads the file."""
         with files.open_to_read(self._path(name)) as file:
-            return b"cloudpickle" in file.read()
+            return holds_code(file.read())
 
     def _path(self, name: str) -> str:
         return os.path.join(self.directory, f"{check_name(name)}.pkl")
@@ -467,7 +472,7 @@ class Pickled:
 
     def _holds_code(self) -> bool:
         if self.data is not None:
-            return b"cloudpickle" in self.data
+            return holds_code(self.data)
         store, name = self._place()
         return store.holds_code(name)
 

@@ -25,7 +25,7 @@ from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, RunConfig
 from minitune.error import RunNotFoundError, TuneError, UntrustedStateError, format_traceback
 from minitune.experiment.experiment import Experiment
-from minitune.record.codec import PYTHON, ObjectStore, is_large, short_text
+from minitune.record.codec import PYTHON, ObjectStore, holds_code, is_large, short_text
 from minitune.record.layout import RunDirectory, is_run
 from minitune.record.lock import check_trusted
 from minitune.trainable.util import bind_parameters
@@ -34,6 +34,9 @@ from minitune.tune_config import TuneConfig
 logger = logging.getLogger("minitune")
 
 _CHECKPOINTS = "checkpoint_configs"
+
+_PYTHON = "python"
+"""The part with the version of Python that has pickled the others."""
 
 _LARGE = "large_values"
 """The part with the names of the large values. The values themselves are in the run's object store."""
@@ -111,7 +114,8 @@ def write_tuner_file(run: RunDirectory, content: TunerContent, objects: ObjectSt
         if sync:
             objects.sync()
         with new_file(run.tuner, BLOB_MODE, sync) as file:
-            pickle.dump({**content.parts, _LARGE: pickle.dumps(names)}, file)
+            parts = {**content.parts, _LARGE: pickle.dumps(names), _PYTHON: pickle.dumps(PYTHON)}
+            pickle.dump(parts, file)
     except OSError as error:
         raise TuneError(f"{run.tuner} cannot be written ({error.strerror or error}); check path and disk") from error
 
@@ -207,7 +211,7 @@ def load_checkpoint_configs(run: RunDirectory) -> Sequence[CheckpointConfig]:
 class _TunerFile:
     """A `tuner.pkl`. Loading it, and each of its parts, executes code that its author chose.
 
-    The files of older runs lack the parts `_LARGE` and `_CHECKPOINTS`.
+    The files of older runs lack the parts `_LARGE`, `_CHECKPOINTS` and `_PYTHON`.
 
     Args:
         run: The run's directory.
@@ -224,11 +228,19 @@ class _TunerFile:
             self.parts: dict[str, bytes] = pickle.load(file)
         self.objects = ObjectStore.to_read(run.objects)
         self._path = run.tuner
+        python = self.parts.pop(_PYTHON, None)
+        self._python = PYTHON if python is None else pickle.loads(python)
         names = self.parts.pop(_LARGE, None)
         self._names: list[str] = [] if names is None else pickle.loads(names)
 
     def load(self, name: str) -> Any:
         """Load a part."""
+        if self._python != PYTHON and holds_code(self.parts[name]):  # the interpreter may crash when it runs the code
+            raise TuneError(
+                f"{name} in {self._path} contains code of Python {self._python}, which Python {PYTHON} cannot run; "
+                f"resume with Python {self._python}, or move its functions and classes to an importable module and "
+                "start a new run"
+            )
         try:
             return loads_referring(self.parts[name], lambda place: self.objects.load(self._names[place], keep=True))
         except Exception as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import re
 import signal
@@ -15,7 +16,7 @@ import psutil
 import pytest
 from kit import HURRIED, Spy, descendants_of, fit, is_gone, live_reports, report_n, resume, scaled_s
 
-from minitune import TuneError
+from minitune import TuneError, grid_search, report
 
 PRELUDE = (
     """
@@ -238,6 +239,40 @@ def test_a_run_that_cannot_print_is_completed(script, place, buffered):
     assert "Traceback" not in stderr
     assert "Exception ignored" not in stderr
     assert len([text for text in stderr.splitlines() if text != "code 0"]) <= 1
+
+
+class Closed:
+    """A stream that cannot be written, such as one of a program that has ended."""
+
+    encoding = "utf-8"
+
+    def write(self, text):
+        raise RuntimeError("no place for it")
+
+    def flush(self):
+        raise RuntimeError("no place for it")
+
+    def isatty(self):
+        return False
+
+
+@pytest.mark.parametrize("verbose", [0, 1, 2])
+def test_a_run_goes_on_if_stdout_and_stderr_raise_errors(monkeypatch, verbose):
+    def trainable(config):
+        if config["x"] == 1:
+            raise ValueError("on purpose")
+        report({"x": config["x"]})
+
+    logger = logging.getLogger("minitune")
+    handler = logging.StreamHandler(Closed())
+    logger.addHandler(handler)
+    monkeypatch.setattr(sys, "stdout", Closed())
+    monkeypatch.setattr(sys, "stderr", Closed())
+    try:
+        grid = fit(trainable, {"x": grid_search([0, 1, 2])}, verbose=verbose)
+    finally:
+        logger.removeHandler(handler)
+    assert (grid.num_terminated, grid.num_errors) == (2, 1)
 
 
 # -- stopped, killed, twice --------------------------------------------------------------------------------------------

@@ -25,10 +25,11 @@ from minitune import (
     get_context,
     grid_search,
     report,
+    sample_from,
 )
 from minitune.base import files
 from minitune.error import JournalCorruptError, TuneError
-from minitune.record import journal
+from minitune.record import journal, run_files
 
 STARTS: list[tuple[int, int]] = []
 """(x, step that it goes on from) of each start of a trial in this test."""
@@ -107,6 +108,19 @@ def test_a_journal_that_holds_a_part_of_itself_twice_is_damaged(again: bytes, wh
         resume(counter, callbacks=())
     file.write_bytes(whole)
     assert [result.metrics["n"] for result in resume(counter, callbacks=())] == [6, 6]
+
+
+def test_a_space_with_code_of_another_python_is_refused_with_both_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such code may crash the interpreter that runs it."""
+    space = {"x": grid_search([1, 2]), "y": sample_from(lambda spec: 1)}
+    cut(counter, space, results=3, max_concurrent_trials=1)
+    before = run_files.PYTHON
+    wanted = rf"param_space in .*tuner\.pkl contains code of Python {before}, which Python 3\.99 cannot run"
+    with monkeypatch.context() as other:
+        other.setattr(run_files, "PYTHON", "3.99")
+        with pytest.raises(TuneError, match=wanted):
+            resume(counter, callbacks=())
+    assert resume(counter, callbacks=()).num_terminated == 2
 
 
 @pytest.mark.parametrize("damage", ["absent", "empty", "torn"])
