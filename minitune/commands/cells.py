@@ -115,9 +115,11 @@ class Document:
         return tree, left_out, problems
 
     def _first_numbers(self) -> list[int]:
-        firsts = [1]
-        for cell in self.cells[:-1]:
-            firsts.append(firsts[-1] + len(cell.lines))
+        firsts = []
+        number = 1
+        for cell in self.cells:
+            firsts.append(number)
+            number += len(cell.lines)
         return firsts
 
 

@@ -177,7 +177,12 @@ def _attribute(owner: Any, name: str) -> tuple[Any, str]:
     try:
         return getattr(owner, name), ""
     except Exception as error:
-        return None, _reason(error)
+        problem = _reason(error)
+    if isinstance(owner, ModuleType):
+        _, problem_of_module = _imported(f"{owner.__name__}.{name}")
+        if isinstance(problem_of_module, _Remark):  # the module exists, but needs a package
+            return None, problem_of_module
+    return None, problem
 
 
 class _Remark(str):

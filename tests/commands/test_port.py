@@ -253,10 +253,23 @@ def test_a_notebook_is_changed_in_its_cells(minitune: Minitune, tmp_path: Path) 
     assert file.read_text(encoding="utf-8") == ported.replace("from minitune import tune: é", "from ray import tune: é")
 
 
+def test_a_module_that_needs_a_package_is_no_missing_attribute(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "minitune.legacy.mnist_pytorch", raising=False)
+    script = tmp_path / "script.py"
+    script.write_text("import ray.tune.examples.mnist_pytorch\nray.tune.examples.mnist_pytorch.ConvNet\n")
+    status, _, err = minitune("port", script)
+    assert (status, err.count("\n")) == (0, 1)
+    assert err.startswith(f"{script}:2: this needs the package torch, which cannot be imported here: ")
+
+
 def test_what_is_no_notebook_is_said(minitune: Minitune, tmp_path: Path) -> None:
     file = tmp_path / "tune.ipynb"
-    file.write_text(json.dumps(notebook("print(1)")))
-    assert minitune("port", file) == (0, "", f"{file} imports nothing of Ray: nothing to change\n")
+    for found in (notebook("print(1)"), notebook([]), notebook(), {"cells": []}):
+        file.write_text(json.dumps(found))
+        assert minitune("port", file) == (0, "", f"{file} imports nothing of Ray: nothing to change\n")
     file.write_text("import ray")
     status, _, err = minitune("port", file)
     assert (status, "a notebook must be JSON" in err) == (1, True)
