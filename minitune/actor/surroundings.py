@@ -52,7 +52,10 @@ def arm_stack_dump() -> None:
 
     Call it on the main thread. After `dump_stacks` was called, SIGUSR2 is ignored.
     """
-    faulthandler.enable(2, all_threads=False)
+    if sys.version_info >= (3, 14):  # it would add C's stack, which is longer than the last lines that are kept
+        faulthandler.enable(2, all_threads=False, c_stack=False)
+    else:
+        faulthandler.enable(2, all_threads=False)
     faulthandler.unregister(signal.SIGUSR2)
     _signal.signal(_signal.SIGUSR2, _signal.SIG_IGN)  # the handler that `unregister` restores
     faulthandler.register(signal.SIGUSR2, 2, all_threads=True, chain=False)

@@ -452,11 +452,9 @@ def test_a_forked_worker_holds_no_descriptor_of_the_zygote(zygote: Driver) -> No
 def _low_descriptors() -> list[int]:
     found = []
     for descriptor in range(1000):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            continue
-        found.append(descriptor)
+        with contextlib.suppress(OSError):
+            if "libffi" not in os.readlink(f"/proc/self/fd/{descriptor}"):  # newer ones keep their own file open
+                found.append(descriptor)
     return found
 
 
