@@ -15,7 +15,6 @@ import importlib.util
 import os
 import shutil
 import signal
-import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -23,7 +22,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from script_server import ForkedInterpreter, ScriptServer, fork_interpreters
 from side_by_side import pytest_runtestloop as pytest_runtestloop
 from time_limit import pytest_runtest_call as pytest_runtest_call
 from time_limit import pytest_runtest_setup as pytest_runtest_setup
@@ -32,7 +30,7 @@ from time_limit import pytest_runtest_teardown as pytest_runtest_teardown
 pytest.register_assert_rewrite("kit", "adapter_suite", "executor_contract")
 
 # pytest rewrites the asserts of what is imported from here on
-from kit import SHORT_WAITS, Script, scaled_s, variables_of_scripts  # noqa: E402
+from kit import SHORT_WAITS, Script, scaled_s  # noqa: E402
 
 import minitune  # noqa: E402
 from minitune.logger import default_loggers  # noqa: E402
@@ -95,9 +93,9 @@ def bound_s() -> Callable[[float], float]:
 
 
 @pytest.fixture
-def script(script_server: ScriptServer | None, tmp_path: Path, nothing_left: None) -> Iterator[Script]:
+def script(tmp_path: Path, nothing_left: None) -> Iterator[Script]:
     """Scripts of a user, as processes of their own; see `kit.Script`."""
-    script = Script(tmp_path, script_server)
+    script = Script(tmp_path)
     yield script
     script.close()
 
@@ -137,26 +135,8 @@ def no_process_left() -> Iterator[None]:
     assert not text, f"processes of this session are still alive after its last test: {text}"
 
 
-@pytest.fixture(scope="session")
-def script_server(no_process_left: None, session_temporary: Path) -> Iterator[ScriptServer | None]:
-    """Starts scripts, and the processes of runs; None where only new interpreters can."""
-    if not sys.platform.startswith("linux"):
-        yield None
-        return
-    fork_interpreters()
-    server = ScriptServer(variables_of_scripts(**dict.fromkeys(OF_THE_SHELL)))
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def new_interpreters(script_server: ScriptServer | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each process of the package is a new interpreter, as outside of tests; see `script_server`."""
-    monkeypatch.setattr(ForkedInterpreter, "source", None)
-
-
 @pytest.fixture(autouse=True)
-def nothing_left(session_temporary: Path, script_server: ScriptServer | None) -> Iterator[None]:
+def nothing_left(session_temporary: Path, no_process_left: None) -> Iterator[None]:
     """Fails a test that leaves a process, thread, descriptor, changed setting or file behind.
 
     Files are looked for in the working directory, which is the checkout, and among the temporary ones of minitune.

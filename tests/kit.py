@@ -28,8 +28,6 @@ at its n-th call. `flip_byte` and `shorten` damage a file. A script kills itself
 
 Some fixtures of `conftest.py` belong to the kit: `script`, `bound_s`, `one_cpu`, `inline`, `hurried`. That file also
 looks after each test: its storage is its own, its machine has four CPUs and no GPU, and it must leave nothing behind.
-Scripts and the processes of a run are forked, see `script_server`; a test of how they start asks for
-`new_interpreters`.
 
 Workers import this file too, when a trial's function comes from here. So it imports hypothesis only inside of
 functions, and pytest nowhere.
@@ -58,7 +56,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import psutil
-from script_server import ForkedScript, ScriptServer
 
 import minitune as tune
 from minitune import (
@@ -943,13 +940,6 @@ DYING = """
 """
 """The beginning of a script in whose children the driver is killed before or after a function of it."""
 
-STREAMS: dict[str, Any] = {
-    "stdin": subprocess.DEVNULL,
-    "stdout": subprocess.PIPE,
-    "stderr": subprocess.PIPE,
-    "text": True,
-}
-
 
 def variables_of_scripts(**changes: str | None) -> dict[str, str]:
     """The variables with which a script starts: it can import the package and prints at once. None removes one."""
@@ -970,10 +960,9 @@ class Script:
     `directory` is the working directory; runs lie below `storage`. A variable that is None is removed.
     """
 
-    def __init__(self, directory: Path, server: ScriptServer | None = None):
+    def __init__(self, directory: Path):
         self.directory = directory
         self.storage = directory / "results"
-        self._server = server
         self._started: list[subprocess.Popen[str]] = []
         self._count = 0
 
@@ -985,20 +974,24 @@ class Script:
         return path
 
     def start(self, source: str, *arguments: str, **environment: str | None) -> subprocess.Popen[str]:
-        """Write a script and start it: by the server where that can do it, else as a new interpreter."""
-        command = [str(self.write(source)), *arguments]
-        given = variables_of_scripts(**{"MINITUNE_STORAGE_PATH": str(self.storage), **environment})
-        if self._server is None or not self._server.can_start(given):
-            return self.start_command([sys.executable, *command], **environment)
-        return self._started_as(ForkedScript(command, server=self._server, env=given, cwd=self.directory, **STREAMS))
+        """Write a script and start it."""
+        return self.start_command([sys.executable, str(self.write(source)), *arguments], **environment)
 
     def start_command(
         self, command: Sequence[str], stdin: str | None = None, cwd: Path | None = None, **environment: str | None
     ) -> subprocess.Popen[str]:
         """Start a command that can import the package. Without `stdin` its standard input is empty."""
         given = variables_of_scripts(**{"MINITUNE_STORAGE_PATH": str(self.storage), **environment})
-        streams = STREAMS if stdin is None else {**STREAMS, "stdin": subprocess.PIPE}
-        process = self._started_as(subprocess.Popen(command, env=given, cwd=cwd or self.directory, **streams))
+        process = subprocess.Popen(
+            command,
+            env=given,
+            cwd=cwd or self.directory,
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._started.append(process)
         if stdin is not None and process.stdin is not None:
             process.stdin.write(stdin)
             process.stdin.close()
@@ -1006,12 +999,8 @@ class Script:
         return process
 
     def start_minitune(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start the command `minitune`, by the server where that can do it."""
-        return self.start("import sys\nfrom minitune.cli import main\nsys.exit(main())\n", *arguments)
-
-    def _started_as(self, process: subprocess.Popen[str]) -> subprocess.Popen[str]:
-        self._started.append(process)
-        return process
+        """Start the command `minitune`."""
+        return self.start_command([sys.executable, "-m", "minitune", *arguments])
 
     def finish(self, process: subprocess.Popen[str], bound_s: float = 60) -> tuple[str, str]:
         """Wait for the end of a process; returns its stdout and stderr. `bound_s` is scaled."""

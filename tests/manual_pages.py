@@ -28,8 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit import STREAMS, variables_of_scripts
-from script_server import ForkedScript, ScriptServer
+from kit import variables_of_scripts
 
 ROOT = Path(__file__).resolve().parent.parent
 MANUAL = ROOT / "minitune" / "docs"
@@ -222,13 +221,11 @@ class Home:
     Args:
         directory: It; empty so far.
         bound_s: Seconds after which a script or command counts as hanging.
-        server: Starts the scripts, in place of a new interpreter for each.
     """
 
-    def __init__(self, directory: Path, bound_s: float = 120, server: ScriptServer | None = None):
+    def __init__(self, directory: Path, bound_s: float = 120):
         self._directory = directory
         self._bound_s = bound_s
-        self._server = server
         self._environment = {
             **{name: value for name, value in variables_of_scripts().items() if not name.startswith(_NOT_OF_A_HOME)},
             **{name: value for name, value in os.environ.items() if name.startswith("MINITUNE_TEST_")},
@@ -274,17 +271,10 @@ class Home:
     def _run_script(self, name: str, text: str, quiet: bool = True) -> str:
         script = self._directory / name
         script.write_text(text, encoding="utf-8")
-        if self._server is not None and self._server.can_start(self._environment):
-            options = {"server": self._server, "env": self._environment, "cwd": self._directory}
-            with ForkedScript([str(script)], **options, **STREAMS) as process:
-                stdout, stderr = process.communicate(timeout=self._bound_s)
-                code = process.returncode
-        else:
-            done = self._run([sys.executable, str(script)], "", subprocess.PIPE)
-            code, stdout, stderr = done.returncode, done.stdout, done.stderr
-        assert code == 0, f"{name} failed\n{stdout}\n{stderr}"
-        assert not (quiet and stderr), f"{name} wrote to its standard error\n{stderr}"
-        return self._shown(stdout)
+        done = self._run([sys.executable, str(script)], "", subprocess.PIPE)
+        assert done.returncode == 0, f"{name} failed\n{done.stdout}\n{done.stderr}"
+        assert not (quiet and done.stderr), f"{name} wrote to its standard error\n{done.stderr}"
+        return self._shown(done.stdout)
 
     def _run_command(self, line: str, shown: str) -> Printed:
         typed = "".join(re.findall(r"^\(Pdb\) (.*\n)", shown, flags=re.MULTILINE))

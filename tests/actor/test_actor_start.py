@@ -115,7 +115,6 @@ def test_a_spare_worker_that_died_before_its_fork_was_reported_is_not_used(
     assert zygote.stop("c").cause == "stopped"
 
 
-@pytest.mark.usefixtures("new_interpreters")
 def test_zygote_killed_its_workers_are_lost_and_the_next_start_has_a_new_one(zygote: Driver, tmp_path: Path) -> None:
     for _ in range(2):
         zygote.start("a", partial(Family, str(tmp_path / "pids")))
@@ -266,7 +265,6 @@ def _cached() -> int | None:
     return _cache.get("filled by")
 
 
-@pytest.mark.usefixtures("new_interpreters")
 def test_preload_is_shared_by_those_who_want_it(zygote: Driver) -> None:
     zygote.group.preload(_fill_cache)
     pids = {actor_id: zygote.start(actor_id) for actor_id in "ab"}
@@ -452,7 +450,7 @@ def test_a_forked_worker_holds_no_descriptor_of_the_zygote(zygote: Driver) -> No
 def _low_descriptors() -> list[int]:
     found = []
     for descriptor in range(1000):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             if "libffi" not in os.readlink(f"/proc/self/fd/{descriptor}"):  # newer ones keep their own file open
                 found.append(descriptor)
     return found
@@ -560,7 +558,6 @@ def test_the_zygote_is_the_choice_where_it_works(monkeypatch: pytest.MonkeyPatch
         Group()
 
 
-@pytest.mark.usefixtures("new_interpreters")
 def test_many_workers_come_and_go_and_nothing_grows(zygote: Driver) -> None:
     def cycle(number: int) -> None:
         zygote.start(f"a{number}")

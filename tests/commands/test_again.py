@@ -571,7 +571,6 @@ print(Tuner(train, run_config=run).fit()[0].error)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reading address 0 ends in a signal there")
-@pytest.mark.usefixtures("new_interpreters")  # the stack of a forked one goes on below
 def test_the_stack_of_a_crash_ends_in_the_users_code(script: Script) -> None:
     lines = script.run(CRASHES).splitlines()
 

@@ -30,7 +30,6 @@ from manual_pages import (
     scripts_of,
     where,
 )
-from script_server import ScriptServer
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 by_page = pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
@@ -38,10 +37,8 @@ by_page = pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 
 @by_page
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the manual shows commands for bash")
-def test_examples_print_what_the_page_shows(
-    page: Path, tmp_path: Path, bound_s: Callable[[float], float], script_server: ScriptServer | None
-) -> None:
-    for printed in Home(tmp_path, bound_s(120), script_server).run_page(page):
+def test_examples_print_what_the_page_shows(page: Path, tmp_path: Path, bound_s: Callable[[float], float]) -> None:
+    for printed in Home(tmp_path, bound_s(120)).run_page(page):
         assert printed.agrees, f"{printed.source}\nshown\n{printed.shown}\nbut printed was\n{printed.actual}"
 
 

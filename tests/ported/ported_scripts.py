@@ -56,12 +56,7 @@ def outcome(script: Path, env: dict[str, str], timeout_s: float, how: str = "fil
     done = subprocess.run(
         arguments, input=stdin, env=env, cwd=script.parent, capture_output=True, text=True, timeout=timeout_s
     )
-    return said(script.name, done.returncode, done.stdout, done.stderr)
-
-
-def said(name: str, code: int | None, stdout: str, stderr: str) -> Any:
-    """The outcome in the output of a script that has ended with exit code `code`."""
-    if code:
-        raise RuntimeError(f"{name} ended with exit code {code}\n{stdout}\n{stderr}")
+    if done.returncode:
+        raise RuntimeError(f"{script.name} ended with exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
     # it may not be the last line, because the output of workers may follow
-    return json.loads([line for line in stdout.splitlines() if line.startswith(("{", "["))][-1])
+    return json.loads([line for line in done.stdout.splitlines() if line.startswith(("{", "["))][-1])

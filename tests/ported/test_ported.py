@@ -14,9 +14,8 @@ from typing import Any
 from unittest.mock import ANY as ANYTHING
 
 import pytest
-from kit import STREAMS, scaled_s, variables_of_scripts
-from ported_scripts import NAMES, OUTCOMES, SCRIPTS, environment, outcome, ported, said
-from script_server import ForkedScript, ScriptServer
+from kit import scaled_s, variables_of_scripts
+from ported_scripts import NAMES, OUTCOMES, SCRIPTS, environment, outcome, ported
 
 _BOUND_S = scaled_s(60)
 
@@ -97,17 +96,13 @@ OLD: dict[str, Any] = {
 }
 
 
-def say(name: str, directory: Path, server: ScriptServer | None, how: str = "file") -> Any:
+def say(name: str, directory: Path, how: str = "file") -> Any:
     """The outcome of a ported script."""
     script = directory / f"{name}.py"
     script.write_text(ported((SCRIPTS / f"{name}.py").read_text()))
     executor = "local" if name in IN_PROCESSES else "inline"
     env = variables_of_scripts(**{**environment(directory), "PYTHONWARNINGS": None, "MINITUNE_EXECUTOR": executor})
-    if server is None or how != "file":
-        return outcome(script, env, _BOUND_S, how)
-    with ForkedScript([str(script)], server=server, env=env, cwd=directory, **STREAMS) as process:
-        stdout, stderr = process.communicate(timeout=_BOUND_S)
-        return said(script.name, process.returncode, stdout, stderr)
+    return outcome(script, env, _BOUND_S, how)
 
 
 def expected(name: str) -> Any:
@@ -126,7 +121,7 @@ def expected(name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def saying(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, script_server: ScriptServer | None
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[tuple[str, str], Future[Any]]:
     """The outcomes of all selected scripts. A script waits half of its time, so four run at the same time."""
     selected = [
@@ -136,9 +131,7 @@ def saying(
     ]
     with ThreadPoolExecutor(4) as pool:
         return {
-            (one["name"], one["how"]): pool.submit(
-                say, one["name"], tmp_path_factory.mktemp(one["name"]), script_server, one["how"]
-            )
+            (one["name"], one["how"]): pool.submit(say, one["name"], tmp_path_factory.mktemp(one["name"]), one["how"])
             for one in selected
         }
 
