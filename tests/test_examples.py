@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from kit import fit, raiser
 
 from minitune import examples
 from minitune.examples import pbt, resume
@@ -32,3 +34,14 @@ def test_a_killed_tuning_goes_on_at_its_checkpoints(tmp_path: Path, capsys: pyte
     told = capsys.readouterr().out
     assert told.count(" 10 epochs, ") == 4
     assert max(map(int, re.findall(r"from epoch (\d+) on", told))) > 0
+
+
+@pytest.mark.parametrize("example", [pbt, resume])
+def test_an_example_whose_trial_fails_has_a_bad_exit_status(
+    example: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed = fit(raiser(ValueError("no luck")), {})
+    for name in ("tune", "resume", "crash"):
+        monkeypatch.setattr(example, name, lambda *args: failed, raising=False)
+    assert example.main(["--storage", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"1 trials failed: see {failed.experiment_path}\n"

@@ -72,6 +72,19 @@ def dump_stacks() -> None:
     faulthandler.dump_traceback(2, all_threads=True)
 
 
+def fork_by_default() -> None:
+    """Let `multiprocessing` fork in user code, unless that chooses another start method.
+
+    From Python 3.14 on, its default is a server that imports the user's script to find the functions of a pool. In a
+    worker `__main__` is not the script, so such a pool would wait forever. There is no public way to change the
+    default: after `set_start_method`, user code could not call it any more.
+    """
+    if sys.platform == "linux" and sys.version_info >= (3, 14):
+        from multiprocessing import context
+
+        context._default_context._default_context = context._concrete_contexts["fork"]
+
+
 def line_buffer_c_output() -> None:
     """Make C code flush standard output after each line, as Python does.
 

@@ -73,6 +73,7 @@ from minitune.actor.surroundings import (
     Surroundings,
     arm_stack_dump,
     dump_stacks,
+    fork_by_default,
     line_buffer_c_output,
     move_high,
     stop_timers,
@@ -110,6 +111,7 @@ def main(control: int, reports: int) -> NoReturn:
         reports: The inherited descriptor of the report pipe.
     """
     line_buffer_c_output()
+    fork_by_default()
     seat = Seat(_open(control), _open(reports), os.environ[process_tree.TRIAL_VARIABLE])
     serve(seat)
 

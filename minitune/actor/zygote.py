@@ -65,7 +65,7 @@ from minitune.actor.messages import (
     UNKNOWN_PASSES,
 )
 from minitune.actor.packets import PACKET_BYTES, receive_packet, send_packet
-from minitune.actor.surroundings import line_buffer_c_output, move_high
+from minitune.actor.surroundings import fork_by_default, line_buffer_c_output, move_high
 
 _PR_SET_CHILD_SUBREAPER = 36
 NO_DESCRIPTOR = "the zygote had no free file descriptor"
@@ -110,6 +110,7 @@ class Zygote:
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
         self._prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         line_buffer_c_output()
+        fork_by_default()
         self._take_signals()
         self._poll = select.poll()
         for descriptor in (end.fileno(), self._driver, self._wakeup):

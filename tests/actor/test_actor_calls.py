@@ -10,12 +10,13 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from selectors import DefaultSelector
 from typing import Any
 
 import pytest
 from actor_driver import PYTHONPATH, Driver, Group, however_it_started
 from actor_samples import Brittle, Counter, Fatal, Hosted, NeedsTwo, Nester
-from kit import BOUND_S, Script
+from kit import BOUND_S, Injured, Script
 
 from minitune.actor import messages
 from minitune.actor.messages import CallRaised, CallReturned, Started
@@ -221,6 +222,16 @@ def test_a_frozen_worker_does_not_delay_the_others(driver: Driver) -> None:
         assert event.value == number
     os.kill(frozen, signal.SIGCONT)
     assert len(driver.next("frozen").value) == 30_000_000
+
+
+@however_it_started
+def test_after_a_large_message_the_driver_rests(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver.start("a")
+    assert driver.call("a", "call", len, bytes(8_000_000)) == 8_000_000
+    turns = Injured(DefaultSelector.select, DefaultSelector.select)
+    monkeypatch.setattr(DefaultSelector, "select", lambda self, timeout=None: turns(self, timeout))
+    assert driver.group.wait(0.05) == []
+    assert turns.calls < 10
 
 
 @however_it_started

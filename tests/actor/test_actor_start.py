@@ -587,3 +587,20 @@ def test_many_at_once(zygote: Driver) -> None:
         zygote.group.stop(name, BOUND_S)
     for name in names:
         assert zygote.ended(name).cause == "stopped"
+
+
+def test_a_worker_starts_where_the_kernel_lets_it_not_be_the_first_victim(zygote: Driver) -> None:
+    zygote.group.preload(_refuse_the_score)
+    zygote.start("a")
+    assert zygote.call("a", "add", 2) == 2
+
+
+def _refuse_the_score() -> None:
+    really_open = os.open
+
+    def refusing(path: Any, *args: Any, **kwargs: Any) -> int:
+        if path == "/proc/self/oom_score_adj":
+            raise PermissionError(errno.EACCES, "refused", path)
+        return really_open(path, *args, **kwargs)
+
+    os.open = refusing

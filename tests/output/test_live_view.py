@@ -104,6 +104,12 @@ def test_what_the_view_shows() -> None:
     assert "█" not in "".join(render(FULL, 100, 30, ascii_only=True))
 
 
+def test_no_time_is_left_at_the_end() -> None:
+    text = "\n".join(render(replace(FULL, counts={"TERMINATED": 48, "ERROR": 2}), 100, 18))
+    assert "50/50 trials, 18 per min" in text
+    assert " left" not in text
+
+
 def test_the_best_five_stand_above_those_that_run_in_the_same_columns() -> None:
     others = [Row(f"train_{n}", {"lr": n / 10}, {"loss": n}, n, 1.0, n, "finished") for n in range(1, 6)]
     lines = render(replace(FULL, best=others, errors=[]), 100, 40)

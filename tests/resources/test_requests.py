@@ -77,3 +77,9 @@ def test_a_value_that_is_no_request_is_refused() -> None:
     with pytest.raises(ValueError) as caught:
         Resources.of(4)  # type: ignore[arg-type]  # the error is what is tested
     assert "but got 4" in str(caught.value)
+
+
+def test_equal_requests_of_many_trials_are_one_object() -> None:
+    request = Resources.of({"cpu": 2}).shared()
+    assert Resources.of({"CPU": 2}).shared() is request
+    assert Resources.of({"cpu": 3}).shared() is not request

@@ -10,7 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import CutAfter, Learner, Spy, counting, cut, fit, journal_of, newest_state, resume, run_path, virtual_executor
+from kit import (
+    CutAfter,
+    Learner,
+    Spy,
+    counting,
+    cut,
+    fit,
+    journal_of,
+    newest_state,
+    resume,
+    run_path,
+    virtual_executor,
+)
 
 from minitune import (
     Callback,
@@ -25,7 +37,7 @@ from minitune import (
     report,
     uniform,
 )
-from minitune.record import plugin_states
+from minitune.record import journal, plugin_states
 from minitune.stopper import MaximumIterationStopper, TimeoutStopper
 
 pytestmark = pytest.mark.usefixtures("inline")
@@ -403,3 +415,17 @@ def test_a_callback_that_cannot_be_saved_spoils_nothing(caplog: pytest.LogCaptur
     good = Heard("good")
     resume(counting(3), callbacks=[good, Heard("bad")])
     assert good.count == 3
+
+
+def test_a_state_that_is_saved_includes_all_that_is_recorded_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
+    fit(counting(3), {"i": 1}, num_samples=2, search_alg=Learner())
+
+    saved_at, offsets, before = 0, [], ""
+    for position, record in journal.scan(run_path() / "journal"):
+        if record["type"] == "state":
+            saved_at = saved_at if before == "state" else position
+            offsets.append((saved_at, record["offset"]))
+        before = record["type"]
+    assert len(offsets) > 6
+    assert all(position == offset for position, offset in offsets)

@@ -147,9 +147,11 @@ def one_gpu(tmp_path, monkeypatch):
     return used
 
 
-def test_waiting_for_a_gpu(one_gpu):
+def test_waiting_for_a_gpu(one_gpu, caplog):
+    caplog.set_level(logging.INFO, logger="minitune")
     assert wait_for_gpu(gpu_id=0, delay_s=0) is True
     assert one_gpu.read_text() == ""
+    assert caplog.messages == ["GPU 0: 0.900 of its memory is in use, waiting for 0.010"]
 
 
 def test_a_gpu_may_be_used_as_much_as_is_said(one_gpu):

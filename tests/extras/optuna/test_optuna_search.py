@@ -187,9 +187,13 @@ def test_a_study_in_a_storage_goes_on(tmp_path: Path) -> None:
 
 def test_nothing_is_said_that_no_one_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     before = optuna.logging.get_verbosity()
-    searching().suggest("0")
-    assert capsys.readouterr() == ("", "")
-    assert optuna.logging.get_verbosity() == before
+    optuna.logging.set_verbosity(optuna.logging.INFO)
+    try:
+        searching().suggest("0")
+        assert capsys.readouterr() == ("", "")
+        assert optuna.logging.get_verbosity() == optuna.logging.INFO
+    finally:
+        optuna.logging.set_verbosity(before)
     assert logging.getLogger("optuna").level != logging.CRITICAL
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import SavedCounter, fit, run_path
+from kit import SavedCounter, fit, raiser, run_path
 
 from minitune import ResultGrid, choice, cli, grid_search, loguniform, report, sample_from, uniform
 from minitune import visualization as plots
@@ -86,6 +86,15 @@ def test_the_page_names_a_trial_that_was_once_better(tmp_path: Path) -> None:
         assert text.count("trial 1 was at 0.0749 in step 1") == count
     with pytest.raises(ValueError, match="pass --mode min or --mode max"):
         plots.get_param_importances(path, metric="accuracy")
+
+
+def test_runs_side_by_side_name_their_best_trial_if_there_is_one(tmp_path: Path) -> None:
+    fit(noisy, {"lr": grid_search([0.001, 0.01, 0.02]), "act": "tanh", "idle": 1}, name="some", **OBJECTIVE)
+    fit(raiser(ValueError("no luck")), {"lr": 1.0}, name="none", **OBJECTIVE)
+
+    text = Path(plots.write_report([run_path("some"), run_path("none")], tmp_path / "report.html")).read_text()
+    rows = re.findall(r"<tr><td>(some|none)</td><td>(\d+)</td><td>(\d+)</td><td>([^<]*)</td><td>([^<]*)</td>", text)
+    assert rows == [("some", "3", "0", "loss=0.25", "1"), ("none", "1", "1", "", "")]
 
 
 def test_the_history_shows_each_value_and_the_best_so_far(grid: ResultGrid) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit import fit, report_n
 from tensorboardX.proto.event_pb2 import Event
 
 from minitune.experiment.lifecycle import Step
@@ -143,3 +144,8 @@ def test_it_is_added_by_itself_but_never_twice() -> None:
 def test_importing_minitune_does_not_load_it() -> None:
     text = "import sys, minitune, minitune.logger, minitune.tuner; print('tensorboardX' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_a_run_says_how_to_look_at_it(capsys: pytest.CaptureFixture[str]) -> None:
+    grid = fit(report_n(1), {}, name="my run", verbose=1)
+    assert f"tensorboard --logdir '{grid.experiment_path}'\n" in capsys.readouterr().out
