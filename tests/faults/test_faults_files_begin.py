@@ -33,7 +33,6 @@ KILLED_AT = (
     LOOP
     + """
     from minitune import _driver
-    from minitune.base import files
     from minitune.record import codec, journal, layout, open_run, recorder
 
     def half_a_record():
@@ -52,7 +51,7 @@ KILLED_AT = (
         "locked": lambda: dies_after(open_run.RunLock, "acquire"),
         "journal": lambda: dies_after(open_run, "Recorder"),
         "settings": lambda: dies_before(_driver, "write_tuner_file"),
-        "rename": lambda: dies_before(files, "replace"),
+        "rename": lambda: dies_before(os, "replace"),
         "written": lambda: dies_after(_driver, "write_tuner_file"),
         "half": half_a_record,
         "first": lambda: dies_after(journal.Journal, "append"),

@@ -152,9 +152,7 @@ def test_nothing_goes_through_a_link_in_a_trials_directory(
         assert json.loads(Path(grid[1].path, "params.json").read_text()) == {"x": CHOSEN, "fails": False, "end": 5}
 
 
-@pytest.mark.parametrize(
-    ("name", "executor"), [("lock", "inline"), ("lock", "local"), ("objects", "inline"), ("shared", "local")]
-)
+@pytest.mark.parametrize(("name", "executor"), [("lock", "inline"), ("lock", "local"), ("objects", "inline")])
 def test_a_run_does_not_begin_through_links_in_its_directory(name: str, executor: str, outside: Path) -> None:
     before = tree(outside)
     run_path().mkdir(parents=True)
