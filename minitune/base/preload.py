@@ -20,8 +20,8 @@ _WRAPPED = ("function", "func", "__func__", "__wrapped__")
 _METHODS = ("__init__", "setup", "step")
 """The methods of a class trainable, in the order of their calls. The base class's own methods have no imports."""
 _OF_IMPORTS = re.compile(
-    "RESUME|GEN_START|RETURN_GENERATOR|NOP|CACHE|EXTENDED_ARG|MAKE_CELL|COPY_FREE_VARS|LOAD_CONST|LOAD_SMALL_INT|"
-    "IMPORT_NAME|IMPORT_FROM|STORE_FAST|STORE_DEREF|STORE_GLOBAL|POP_TOP|ROT_TWO|SWAP|NOT_TAKEN"
+    "RESUME|GEN_START|RETURN_GENERATOR|NOP|CACHE|EXTENDED_ARG|MAKE_CELL|COPY_FREE_VARS|"
+    "LOAD_CONST|LOAD_SMALL_INT|LOAD_COMMON_CONSTANT|IMPORT_NAME|IMPORT_FROM|STORE_FAST|STORE_DEREF|STORE_GLOBAL|POP_TOP|ROT_TWO|SWAP|NOT_TAKEN"
 )
 """The bytecode instructions of imports and of a function's beginning, in all supported versions of Python."""
 _DEPTH_LIMIT = 10
@@ -59,7 +59,7 @@ def first_imports(function: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
     for instruction in dis.get_instructions(code):
         if not _OF_IMPORTS.fullmatch(instruction.opname):
             return
-        if instruction.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
+        if instruction.opname in ("LOAD_CONST", "LOAD_SMALL_INT", "LOAD_COMMON_CONSTANT"):
             constants.append(instruction.argval)
         elif instruction.opname == "IMPORT_NAME":
             level, members = constants[-2:]

@@ -444,7 +444,8 @@ class ProcessExecutor:
 
     def _hint(self, actor: Actor, error: RemoteError) -> str:
         """A hint for an error whose cause is the trial's own working directory, or the missing terminal."""
-        if error.last_line() in _NO_TERMINAL:
+        is_debugger = error.type_name == "SystemExit" and ", in do_quit\n" in error.traceback  # from Python 3.14 on
+        if is_debugger or error.last_line() in _NO_TERMINAL:
             return f"{HINT}a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs the trials in this one"
         if not self._changes_directory or actor.directory is None or error.type_name != FileNotFoundError.__name__:
             return ""
