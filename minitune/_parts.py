@@ -300,9 +300,6 @@ def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
             machine=runtime.machine(),
             output_names=plan.experiment.output_names,
             changes_directory=changes_directory,
-            keep_descendants=plan.run_config.keep_descendants,
-            needed=NEEDED_BY_TRIALS,
-            preload=bool(tune.preload),
         )
     else:
         raise ValueError(f"MINITUNE_EXECUTOR must be 'local', 'inline' or 'ray', but got {name!r}")

@@ -1,7 +1,8 @@
 """Checkpoint: a directory and its metadata; and how a checkpoint is committed to a trial's directory.
 
 Commit protocol: The worker copies the content to `.tmp-<number>-<attempt>` in the trial's directory, lists it, and
-renames the directory to `checkpoint_<number>`. So a reader never sees a partial checkpoint. The checkpoint is committed
+renames the directory to `checkpoint_<number>`. So a reader never sees a partial checkpoint. On a Ray cluster the driver
+renames it, so that an attempt that Ray has given up can commit nothing. The checkpoint is committed
 when the driver's journal names it. A directory that the journal does not name is a leftover of a killed worker; it is
 removed before the next attempt. Numbers increase over all attempts of a trial.
 """
@@ -18,7 +19,7 @@ import stat
 import sys
 import weakref
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -164,7 +165,7 @@ class Checkpoint:
         import tempfile
 
         with self.as_directory() as source:
-            names = _walk(source)
+            names = walk(source)
             target = tempfile.mkdtemp(prefix=_TEMPORARY_COPY_PREFIX) if path is None else local_path(path)
             os.makedirs(target, exist_ok=True)
             _copy(source, names, target, within=target)
@@ -350,7 +351,7 @@ def commit_copy(
     """
     if not os.path.isdir(source):
         raise FileNotFoundError(f"the reported checkpoint's directory {os.fspath(source)!r} does not exist")
-    names = _walk(source, leave_out=_OF_CHECKPOINT if os.path.samefile(source, trial_directory) else None)
+    names = walk(source, leave_out=_OF_CHECKPOINT if os.path.samefile(source, trial_directory) else None)
     temporary = temporary_directory(trial_directory, number, attempt)
     try:
         entries = _copy(source, names, temporary, within=os.path.dirname(trial_directory))
@@ -408,7 +409,7 @@ def has_its_size(record: CheckpointRecord, trial_directory: str | os.PathLike[st
     """Whether the directory on disk has as many files and bytes as `record` says. Does not read the files."""
     directory = os.path.join(trial_directory, record.directory)
     try:
-        found = [os.path.join(directory, name) for name in _walk(directory) if not name.endswith("/")]
+        found = [os.path.join(directory, name) for name in walk(directory) if not name.endswith("/")]
         total_bytes = sum(os.path.getsize(path) for path in found if not os.path.islink(path))
     except FileNotFoundError:  # a checkpoint without files needs no directory; those of a simulation have none
         return record.file_count == 0
@@ -421,7 +422,7 @@ _Entry = tuple[str, int, int]
 """The name relative to the checkpoint, the size in bytes, and the CRC32 of the content (for a link, of its target)."""
 
 
-def _walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None) -> list[str]:
+def walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None) -> list[str]:
     """The sorted relative names of everything below `top`. Names of directories end in a slash.
 
     Args:
@@ -455,7 +456,7 @@ def _walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None)
 
 
 def _copy(source: str | os.PathLike[str], names: list[str], target: str, within: str) -> list[_Entry]:
-    """Copy the entries that `_walk` has found to an existing directory.
+    """Copy the entries that `walk` has found to an existing directory.
 
     Args:
         source: The directory of the entries.
@@ -487,7 +488,7 @@ def _copy_entry(source: str, target: str, name: str, chunk: bytearray, within: s
 
 def _list_entries(directory: str) -> list[_Entry]:
     chunk = bytearray(_CHUNK_BYTES)
-    return [_list_entry(os.path.join(directory, name), name, chunk) for name in _walk(directory)]
+    return [_list_entry(os.path.join(directory, name), name, chunk) for name in walk(directory)]
 
 
 def _list_entry(path: str, name: str, chunk: bytearray) -> _Entry:
@@ -507,7 +508,7 @@ def _read_entry(reader: io.FileIO, name: str, chunk: bytearray, writer: io.FileI
     """Read a file in chunks and return its entry. Copy it if there is a `writer`. Holes are skipped."""
     size = crc = filled = 0
     with memoryview(chunk) as whole:
-        for begin, end in _data(reader.fileno()):
+        for begin, end in data_ranges(reader.fileno()):
             crc, size = _crc_after_zeros(crc, begin - size), begin
             reader.seek(begin)
             if writer is not None:
@@ -524,7 +525,7 @@ def _read_entry(reader: io.FileIO, name: str, chunk: bytearray, writer: io.FileI
     return name, size, crc
 
 
-def _data(descriptor: int) -> Iterator[tuple[int, int]]:
+def data_ranges(descriptor: int) -> Iterator[tuple[int, int]]:
     """The (begin, end) positions of each data range between two holes of a file, in bytes."""
     found = os.fstat(descriptor)
     end = 0
@@ -589,10 +590,23 @@ def _record(number: int, entries: list[_Entry]) -> CheckpointRecord:
 def _commit(
     temporary: str, trial_directory: str | os.PathLike[str], number: int, entries: list[_Entry]
 ) -> CheckpointRecord:
-    """Rename a prepared directory to its final name, which must not exist yet."""
+    rename(temporary, os.fspath(trial_directory), number)
+    return _record(number, entries)
+
+
+def rename_prepared(temporary: str, trial_directory: str, number: int) -> None:
+    """Give a prepared directory its final name, which must not exist yet.
+
+    Raises:
+        LinkError: If a link is in its place.
+        OSError: If it cannot be renamed.
+    """
     path = os.path.join(trial_directory, directory_name(number))
     with files.entry_of(path, os.path.dirname(trial_directory)) as entry:
         files.refuse_link(entry, path)
         temporary_name = os.path.basename(temporary) if entry.directory is not None else temporary
         os.rename(temporary_name, entry.name, src_dir_fd=entry.directory, dst_dir_fd=entry.directory)
-    return _record(number, entries)
+
+
+rename: Callable[[str, str, int], object] = rename_prepared
+"""How this process gives a prepared directory its final name. A Ray actor leaves that to the driver."""

@@ -381,9 +381,14 @@ class TrialExecutorContract:
 
     Attributes:
         bound_s: How long an event may take, in seconds. Only a test that fails waits that long.
+        owns_processes: Whether the executor itself starts, watches and kills its processes. If another system does that
+            for it, as on a cluster, some clauses do not apply: it may not know the exit code or the signal that has
+            ended a process, what a process sends in its last moment may be lost, and a process that the system has
+            declared dead may take a moment to end.
     """
 
     bound_s = 30.0
+    owns_processes = True
 
     def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
         """Make an executor.
@@ -609,6 +614,8 @@ class TrialExecutorContract:
         """Its last replies come first, then one `Exited`, even if it is called in between (`isolates`)."""
         with self.watch(tmp_path) as watch:
             _needs_processes(watch)
+            if not self.owns_processes:
+                _skip("the system that runs the processes may lose what they send just before they die")
             watch.start("a#1", Mortal)
             assert watch.value("a#1", "answer_and_exit", 3) == "last words"
             watch.executor.call("a#1", "hang")
@@ -632,8 +639,9 @@ class TrialExecutorContract:
             ends.append(watch.expect(Exited, "b#1"))
 
             for end in ends:
-                assert (end.kind, end.cause, end.exit_code) == ("died", "SIGKILL (9)", -9)
-                assert end.counts
+                assert (end.kind, end.counts) == ("died", True)
+                if self.owns_processes:
+                    assert (end.cause, end.exit_code) == ("SIGKILL (9)", -9)
             assert watch.executor.resources()[1]["CPU"] == 2
             assert watch.rest() == []
 
@@ -646,7 +654,7 @@ class TrialExecutorContract:
             watch.executor.stop("a#1", grace_s=0.0)
 
             assert watch.expect(Exited, "a#1").kind == "stopped"
-            assert not _is_alive(pid)
+            self._expect_end(pid)
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
@@ -806,7 +814,7 @@ class TrialExecutorContract:
 
     def test_a_parked_actor_waits_for_its_key_and_its_request(self, tmp_path: Path) -> None:
         """For another key, another request or no key, a fresh actor is made."""
-        with self.watch(tmp_path) as watch:
+        with self.watch(tmp_path, {"CPU": 3.0}) as watch:  # a parked process may keep its resources on a cluster
             self._park(watch, "a#1")
 
             for name, key, request in (
@@ -876,7 +884,9 @@ class TrialExecutorContract:
             watch.executor.shutdown()
             watch.executor.shutdown(grace_s=1.0)
 
-            assert [pid for pid in pids if pid != os.getpid() and _is_alive(pid)] == []
+            for pid in pids:
+                if pid != os.getpid():
+                    self._expect_end(pid)
             assert {path.name for path in tmp_path.iterdir()} <= {"notes"}
             for thread in set(threading.enumerate()) - threads:
                 thread.join(self.bound_s)
@@ -889,6 +899,13 @@ class TrialExecutorContract:
     ) -> Started:
         factory = functools.partial(Reusable, name=name)
         return watch.start(name, factory, request, reuse_key=key, reset_args=(name, outcome))
+
+    def _expect_end(self, pid: int) -> None:
+        """Fail if a process lives that must have ended. See `owns_processes`."""
+        until_s = time.monotonic() + (0.0 if self.owns_processes else self.bound_s)
+        while _is_alive(pid) and time.monotonic() < until_s:
+            time.sleep(0.01)
+        assert not _is_alive(pid)
 
     def _park(self, watch: Watch, name: str) -> Started:
         """Start a fresh actor and park it."""
@@ -908,9 +925,13 @@ def _raises(kind: type[BaseException], match: str | None = None) -> Any:
 def _needs_processes(watch: Watch) -> None:
     """Skip a clause about processes for an executor that has none."""
     if not watch.executor.isolates:
-        import pytest
+        _skip("this executor runs its actors in the driver's process, where none can die alone")
 
-        pytest.skip("this executor runs its actors in the driver's process, where none can die alone")
+
+def _skip(reason: str) -> None:
+    import pytest
+
+    pytest.skip(reason)
 
 
 def _is_alive(pid: int) -> bool:

@@ -32,7 +32,8 @@ LAYERS: dict[str, str] = {
     "actor": "actor.*",
     "executors": """
         execution.trial_executor execution.ledger execution.devices execution.local
-        execution.inline execution.simulated execution.ray execution.logical_order
+        execution.inline execution.simulated execution.ray execution.ray_actor execution.ray_files
+        execution.logical_order
     """,
     "run": "execution.* record.* tune_config experiment.experiment",
     "readers": "output.* analysis.* result_grid visualization.*",

@@ -66,7 +66,7 @@ class InProcessError(RemoteError):
         return RemoteError, (self.type_name, self.message, self.traceback, self.pickled)
 
 
-class _UserThread(MainThreadExecutor):
+class UserThread(MainThreadExecutor):
     """Runs the user code of one actor. Its thread is a daemon, so that code that never ends does not block the exit.
 
     Args:
@@ -89,7 +89,7 @@ class _Actor:
     """One actor: its object, the thread of its user code, its random draws, and whether it has work to run."""
 
     actor_id: str
-    thread: _UserThread
+    thread: UserThread
     allocation: Allocation
     request: Resources
     reuse_key: str | None
@@ -177,7 +177,7 @@ class InlineTrialExecutor:
             actor.actor_id, actor.allocation = actor_id, allocation
             run = functools.partial(self._reset, actor, make, load_args)
         else:
-            thread, draws = _UserThread(f"minitune-{actor_id}"), GlobalDraws(random.Random(actor_id))
+            thread, draws = UserThread(f"minitune-{actor_id}"), GlobalDraws(random.Random(actor_id))
             actor = _Actor(actor_id, thread, allocation, request, reuse_key, draws)
             run = functools.partial(self._build, actor, make)
         self._actors[actor_id] = actor
@@ -312,7 +312,7 @@ class InlineTrialExecutor:
         if usable and self.clock.monotonic() - began_s <= number_setting("FUNCTION_THREAD_TIMEOUT_S"):
             return Started(actor.actor_id, os.getpid(), socket.gethostname(), actor.allocation, reused=True)
         actor.thread.end(UNWIND_S)
-        actor.object, actor.thread = None, _UserThread(f"minitune-{actor.actor_id}")
+        actor.object, actor.thread = None, UserThread(f"minitune-{actor.actor_id}")
         return self._build(actor, make)
 
     def _call(self, actor: _Actor, method: str, load_args: Callable[[], tuple[Any, ...]]) -> Event:

@@ -413,7 +413,7 @@ class ProcessExecutor:
             self._start_process(actor, event)
             return None
         if isinstance(event, CallRaised):
-            return event._replace(error=replace(event.error, hint=self._hint(actor, event.error)))
+            return event._replace(error=with_hint(event.error, actor.directory, self._changes_directory))
         if isinstance(event, Exited):
             self._on_exited(actor, event)
         return event
@@ -441,27 +441,6 @@ class ProcessExecutor:
             self._losses[trial_id] += 1
         elif event.counts:
             self._losses.pop(trial_id, None)
-
-    def _hint(self, actor: Actor, error: RemoteError) -> str:
-        """A hint for an error whose cause is the trial's own working directory, or the missing terminal."""
-        is_debugger = error.type_name == "SystemExit" and ", in do_quit\n" in error.traceback  # from Python 3.14 on
-        if is_debugger or error.last_line() in _NO_TERMINAL:
-            return f"{HINT}a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs the trials in this one"
-        if not self._changes_directory or actor.directory is None or error.type_name != FileNotFoundError.__name__:
-            return ""
-        path = getattr(error.load(), "filename", None)
-        if not isinstance(path, str) or not path or os.path.isabs(path):
-            return ""
-        try:
-            meant = os.path.abspath(path)
-        except FileNotFoundError:  # the driver's own directory has been removed
-            return ""
-        if os.path.exists(meant) or (os.path.dirname(path) and os.path.isdir(os.path.dirname(meant))):
-            return (
-                f"{HINT}the working directory of each trial is its own directory; use the absolute path, {meant}, or "
-                "set MINITUNE_CHDIR_TO_TRIAL_DIR=0"
-            )
-        return ""
 
     def _check_open(self) -> None:
         """Raise RuntimeError after the shutdown. In a daemon thread, never return while the interpreter exits."""
@@ -548,6 +527,36 @@ def _release(driver_pid: int, loop: Loop, close_launchers: Callable[[], object],
     processes.clear()
     close_launchers()
     loop.close()
+
+
+def with_hint(error: RemoteError, directory: str | None, changes_directory: bool) -> RemoteError:
+    """An error with a hint, if its cause is the trial's own working directory, or the missing terminal.
+
+    Args:
+        error: The error of an actor.
+        directory: The actor's directory, or None.
+        changes_directory: Whether it is the actor's working directory.
+    """
+    is_debugger = error.type_name == "SystemExit" and ", in do_quit\n" in error.traceback  # from Python 3.14 on
+    if is_debugger or error.last_line() in _NO_TERMINAL:
+        hint = f"{HINT}a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs the trials in this one"
+        return replace(error, hint=hint)
+    if not changes_directory or directory is None or error.type_name != FileNotFoundError.__name__:
+        return error
+    path = getattr(error.load(), "filename", None)
+    if not isinstance(path, str) or not path or os.path.isabs(path):
+        return error
+    try:
+        meant = os.path.abspath(path)
+    except FileNotFoundError:  # the driver's own directory has been removed
+        return error
+    if os.path.exists(meant) or (os.path.dirname(path) and os.path.isdir(os.path.dirname(meant))):
+        hint = (
+            f"{HINT}the working directory of each trial is its own directory; use the absolute path, {meant}, or "
+            "set MINITUNE_CHDIR_TO_TRIAL_DIR=0"
+        )
+        return replace(error, hint=hint)
+    return error
 
 
 def _trial_of(actor_id: str) -> str:

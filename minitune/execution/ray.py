@@ -1,315 +1,191 @@
-"""RayTrialExecutor: each actor in a process of its own on some node of a Ray cluster.
+"""RayTrialExecutor: each actor in a Ray actor on some node of a cluster.
 
-minitune stays the engine. Ray chooses the node of a trial and reserves its resources. For each worker there is one Ray
-actor, the *relay*, which holds the resources and starts our own worker on its node (`minitune.actor.relay`). Driver and
-worker talk over a connection of the relay, not through Ray. So a report costs the driver the same as without Ray, and
-the end of a worker (exit code, output, grace period, kill of its tree) is the same as on one machine.
+minitune stays the engine. Ray does the cluster's work: it chooses the node of an actor, reserves its resources, brings
+code and values there, notices deaths, and fences nodes that it has lost. Nothing of ours runs beside Ray.
 
-The driver does not poll Ray. A relay has one method, which runs as long as the relay lives. The future of that call is
-done when the relay has ended, and has the cause if the driver has not ended it.
+Requests and answers
+--------------------
+The side on the node is `RayActor`. A request to it is a call of a Ray actor, and its answer is a reference. When that
+is done, a thread of Ray's posts the answer to the driver's loop. So the driver does not poll. If the connection breaks
+before the answer has come, Ray says that the actor is unavailable. Then the same request is sent again, and the actor
+carries out each one once. Only Ray's word that an actor is dead is its end, and the requests in flight bring it.
 
-A relay outlives its worker for a short time: the next trial with the same request finds it, and its resources, ready.
+Files
+-----
+A node may or may not see the run's directory; a file with a random text in it proves that it does. If not, checkpoints
+and output come with the answers, in pieces (see `ray_actor` and `ray_files`), and checkpoints go back the same way. In
+both cases the driver gives a checkpoint its final name, before the answer that came with it becomes an event. So an
+attempt that Ray has given up can commit nothing, even if it still runs on a node that is cut off.
 
-Values that are stored once (`share`) lie in a file in a directory that all nodes reach. Workers map it, so a node has
-one copy of a large array in memory, in its page cache. Ray's object store would not save that file: only Ray's own
-processes can map what is in it, and a worker is a process of ours.
-
-The books here (`ClusterLedger`) tell the controller whether Ray should have room for a trial. They are an estimate,
-because others may use the cluster, too. If Ray has no room after all, the trial waits in Ray's queue.
+Room
+----
+A ledger counts what the actors of this run hold, of the sum of all nodes. Others may use the cluster, too, and a
+request may fit into the sum and into no node. So an actor may have to wait in Ray's queue for its place.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
+import functools
 import itertools
 import logging
 import math
 import os
-import shutil
 import signal
+import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from enum import Enum
 from typing import Any
 
+from minitune import clock as clocks
 from minitune._version import __version__
 from minitune.actor.launcher import new_run_id
 from minitune.actor.loop import Loop, Timer
-from minitune.actor.messages import CLOSE_S, Exited, NotReset, Place, Started
-from minitune.actor.process import ActorProcess
-from minitune.actor.relay import Greeting, Link, RelayLauncher, RelayListener
+from minitune.actor.messages import DUMP_LINES, KILL_CONFIRM_S, LAST_LINES, Place
+from minitune.actor.process import last_lines
+from minitune.base import files, shared_values
 from minitune.base.files import search_path
-from minitune.base.pickling import dumps
-from minitune.base.shared_values import SharedFile, ValueFile
-from minitune.error import TuneError
+from minitune.base.pickling import dumps, require_picklable
+from minitune.base.shared_values import SharedFile
+from minitune.checkpoint import discard_temporary, rename_prepared, require_directory, temporary_directory
+from minitune.clock import Clock
+from minitune.error import RemoteError, TuneError
 from minitune.execution.devices import Machine
 from minitune.execution.ledger import Ledger, allocation_of
-from minitune.execution.local import Actor, ProcessExecutor
+from minitune.execution.local import with_hint
+from minitune.execution.ray_actor import Answer, Here, Home, Proof, RayActor
+from minitune.execution.ray_files import read_pieces, write_piece
+from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Started
 from minitune.resources import CPU, GPU, MEMORY, Allocation, Resources
-from minitune.result import NODE_IP_VARIABLE
+from minitune.settings import number_setting
 
 logger = logging.getLogger("minitune")
 
-_IDLE_S = 2.0
-"""How long a relay without a worker keeps its place in the cluster."""
 _SLOW_S = 30.0
-"""If a trial has no place for this long, a warning says so."""
+"""If an actor has no place for this long, a warning says so."""
+_PARKED_S = 10.0
+"""How long a parked actor keeps its resources from the rest of the cluster."""
 _REFRESH_S = 10.0
-"""How long the list of nodes is used before the cluster's head is asked again, if a trial finds no room."""
-_CHECK_S = 300.0
-"""How long the nodes may take to show that they reach the directory of the run. Each starts a process for that, and
-prepares the `runtime_env` if there is one, which takes long on a busy node."""
-_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-"""The directory that contains this package."""
-_SHARED = "shared"
-"""Directory in that of the run, for values that are stored once."""
+"""How long the list of nodes is used before it is read again, if there is no room."""
+_AGAIN_S = 0.5
+"""The pause before a request is sent again whose connection has broken."""
 _HIDDEN = ("node:", "object_store_memory")
 """Prefixes of the names of internal resources of nodes, which are not shown."""
+_CONTROL = "control"
+"""Ray's name for the thread of `RayActor.stop`."""
 
 
-# -- on the nodes ------------------------------------------------------------------------------------------------------
-def _relay_class() -> type:
-    """The class of the Ray actors that are relays, each for one worker at a time.
+class _Phase(Enum):
+    """What an actor does: it waits for its place, makes its object, is idle, answers a call, or is being stopped."""
 
-    The class is made here so that Ray pickles it by value. A node without minitune on its path tries the path that the
-    driver has, which works if the nodes share that directory.
-    """
-
-    class Relay:
-        def serve(self, root: str, version: str, directory: str, name: str, *args: Any) -> None:
-            import os
-            import socket
-            import sys
-
-            import ray
-
-            try:
-                from minitune._version import __version__ as found
-            except ImportError:
-                sys.path.append(root)
-                from minitune._version import __version__ as found
-            if found != version:
-                raise ImportError(f"minitune {found} is installed there, but the driver has {version}")
-            from minitune.actor.relay import Greeting, serve
-
-            if os.path.isdir(directory):
-                os.chdir(directory)
-            gpu_ids = ",".join(map(str, ray.get_gpu_ids()))
-            facts = {"ip": ray.util.get_node_ip_address(), "gpus": gpu_ids}
-            serve(Greeting(name, socket.gethostname(), facts), *args)
-
-    return Relay
+    WAITING = "waiting"
+    STARTING = "starting"
+    IDLE = "idle"
+    CALLED = "called"
+    STOPPING = "stopping"
 
 
-def _look_at(path: str, content: str, own: str) -> str:
-    """On a node: read the driver's file and write another one. Returns the reason if that fails, otherwise empty."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            if file.read() != content:
-                return f"{path} holds something else there"
-        with open(own, "w", encoding="utf-8") as file:
-            file.write(content)
-    except OSError as error:
-        return str(error)
-    return ""
-
-
-# -- the books ---------------------------------------------------------------------------------------------------------
-class ClusterLedger:
-    """Counts what actors hold on the nodes of a cluster: a `Ledger` for each node. See `Ledger` for the methods.
-
-    All bundles of a request go to one node if they fit there. Else each bundle goes to a node that has room for it, or
-    to a node of its own (`STRICT_SPREAD`); `STRICT_PACK` is never spread.
+class _Process:
+    """A Ray actor, which serves one of our actors after the other.
 
     Args:
-        nodes: Amounts by name for each node, by id.
-    """
-
-    def __init__(self, nodes: Mapping[str, Mapping[str, float]]):
-        self._nodes: dict[str, Ledger] = {}
-        self._places: dict[str, list[tuple[Ledger, str]]] = {}
-        self.update(nodes)
-
-    def update(self, nodes: Mapping[str, Mapping[str, float]]) -> None:
-        """Update the set of nodes. Holdings on a node that is gone are dropped."""
-        for node in [node for node in self._nodes if node not in nodes]:
-            gone = self._nodes.pop(node)
-            for places in self._places.values():
-                places[:] = [place for place in places if place[0] is not gone]
-        for node, totals in nodes.items():
-            if node not in self._nodes:
-                gpu_ids = [f"{node}/{number}" for number in range(int(totals.get(GPU, 0)))]
-                self._nodes[node] = Ledger(totals, gpu_ids)
-
-    def totals(self) -> dict[str, float]:
-        """See `Ledger.totals`."""
-        return _sum(ledger.totals() for ledger in self._nodes.values())
-
-    def free(self) -> dict[str, float]:
-        """See `Ledger.free`."""
-        return _sum(ledger.free() for ledger in self._nodes.values())
-
-    def can_acquire(self, request: Resources, waiter: str | None = None, gpu_ids: Sequence[str] | None = None) -> bool:
-        """See `Ledger.can_acquire`. `gpu_ids` are as in an allocation of this object."""
-        able = self._able(request)
-        if not able:
-            if self._spread(request, [ledger.totals() for ledger in self._nodes.values()]) is None:
-                raise TuneError(self._why_never(request))
-            return self._spread(request, [ledger.free() for ledger in self._nodes.values()]) is not None
-        if gpu_ids:
-            return any(ledger.can_acquire(request, waiter, gpu_ids) for ledger in able if ledger is self._of(gpu_ids))
-        found = [ledger.can_acquire(request, waiter) for ledger in able]  # all: it waits for each that has no room
-        return any(found)
-
-    def forget(self, waiter: str) -> None:
-        """See `Ledger.forget`."""
-        for ledger in self._nodes.values():
-            ledger.forget(waiter)
-
-    def acquire(self, holder: str, request: Resources, gpu_ids: Sequence[str] | None = None) -> Allocation:
-        """See `Ledger.acquire`."""
-        if holder in self._places:
-            raise RuntimeError(f"{holder!r} already holds resources; release them first")
-        able = self._able(request)
-        for ledger in able:
-            if (not gpu_ids or ledger is self._of(gpu_ids)) and ledger.can_acquire(request, None, gpu_ids):
-                allocation = ledger.acquire(holder, request, gpu_ids)
-                self._places[holder] = [(ledger, holder)]
-                self.forget(holder.rpartition("#")[0])
-                return allocation
-        ledgers = list(self._nodes.values())
-        spread = None if able else self._spread(request, [ledger.free() for ledger in ledgers])
-        if spread is None:
-            raise RuntimeError(f"there is no room for {request!r}, free: {self.free()}; ask can_acquire first")
-        places: list[tuple[Ledger, str]] = []
-        placement = []
-        for number, (bundle, index) in enumerate(zip(request.bundles, spread, strict=True)):
-            part = f"{holder}/{number}"
-            placement.append(ledgers[index].acquire(part, Resources([bundle])).gpu_ids)
-            places.append((ledgers[index], part))
-        self._places[holder] = places
-        return allocation_of(request, tuple(placement) if any(placement) else (), os.environ)
-
-    def release(self, holder: str) -> None:
-        """See `Ledger.release`."""
-        for ledger, part in self._places.pop(holder, []):
-            ledger.release(part)
-
-    def write_off(self, holder: str) -> None:
-        """See `Ledger.write_off`."""
-        for ledger, part in self._places.pop(holder, []):
-            ledger.write_off(part)
-
-    def _of(self, gpu_ids: Sequence[str]) -> Ledger | None:
-        return self._nodes.get(gpu_ids[0].rpartition("/")[0])
-
-    def _able(self, request: Resources) -> list[Ledger]:
-        """The ledgers of the nodes that could ever meet the whole request."""
-        if request.strategy == "STRICT_SPREAD" and len(request.bundles) > 1:
-            return []
-        able = []
-        for ledger in self._nodes.values():
-            with suppress(TuneError):
-                ledger.check(request)
-                able.append(ledger)
-        return able
-
-    @staticmethod
-    def _spread(request: Resources, rooms: list[dict[str, float]]) -> list[int] | None:
-        """The index of a node for each bundle; None if there is no solution. The largest bundles choose first."""
-        if request.strategy == "STRICT_PACK":
-            return None
-        chosen: dict[int, int] = {}
-        order = sorted(range(len(request.bundles)), key=lambda number: -sum(request.bundles[number].values()))
-        for number in order:
-            bundle = request.bundles[number]
-            for index, room in enumerate(rooms):
-                is_taken = request.strategy == "STRICT_SPREAD" and bundle and index in chosen.values()
-                if not is_taken and all(room.get(name, 0) >= amount - 1e-9 for name, amount in bundle.items()):
-                    for name, amount in bundle.items():
-                        room[name] -= amount
-                    chosen[number] = index
-                    break
-            else:
-                return None
-        return [chosen[number] for number in range(len(request.bundles))]
-
-    def _why_never(self, request: Resources) -> str:
-        bundles = request.bundles[0] if len(request.bundles) == 1 else request.bundles
-        nodes = "; ".join(_shown(ledger.totals()) for ledger in self._nodes.values())
-        return (
-            f"the request {bundles} ({request.strategy}) can never be met: no node, or no set of nodes, of the Ray "
-            f"cluster has as much. The nodes have {nodes or 'gone'}. Ask for less, or add nodes to the cluster"
-        )
-
-
-def _sum(amounts: Any) -> dict[str, float]:
-    total: dict[str, float] = {}
-    for each in amounts:
-        for name, amount in each.items():
-            if not name.startswith(_HIDDEN):
-                total[name] = total.get(name, 0.0) + amount
-    return total
-
-
-def _shown(amounts: Mapping[str, float]) -> str:
-    texts = [f"{name}: {amount:g}" for name, amount in amounts.items() if not name.startswith(_HIDDEN)]
-    return "{" + ", ".join(texts) + "}"
-
-
-# -- the cluster -------------------------------------------------------------------------------------------------------
-class _Place(RelayLauncher):
-    """A relay with its resources in the cluster: a launcher for one worker after the other.
-
-    Args:
-        name: The name in its greeting.
-        request: The resources that it holds.
-        loop: The driver's loop.
-        on_free: See `RelayLauncher`.
-
-    Attributes:
-        on_ready: Called once, when it has connected or is lost: the actor that waits for it.
         handle: The Ray actor.
         group: Its placement group, if the request has several bundles.
-        ended: Done when the Ray actor has ended.
-        timer: Warns that it has found no place, or ends it because it is idle.
+        request: The resources that it holds.
+
+    Attributes:
+        ask: The method for requests, bound once.
+        number: The number of the last request.
+        here: Where it is; None until it has a place.
+        sees_run: Whether it sees the run's directory.
+        allocation: The resources of its actors.
+        actor: The actor that it serves; None while it is parked or about to end.
+        is_resetting: Whether it was parked, and its reset for the actor is not answered yet.
+        sent: The tokens of the shared values that it knows.
+        timers: Those that end with its actor.
     """
 
-    def __init__(self, name: str, request: Resources, loop: Loop, on_free: Callable[[RelayLauncher], object]):
-        super().__init__(loop, on_free)
-        self.name, self.request = name, request
-        self.on_ready: Callable[[], object] | None = None
-        self.handle: Any = None
-        self.group: Any = None
-        self.ended: concurrent.futures.Future[Any]
-        self.timer: Timer | None = None
+    def __init__(self, handle: Any, group: Any, request: Resources):
+        self.handle = handle
+        self.group = group
+        self.request = request
+        self.ask = handle.ask
+        self.number = 0
+        self.here: Here | None = None
+        self.sees_run = False
+        self.allocation = Allocation()
+        self.actor: _Actor | None = None
+        self.is_dead = False
+        self.is_resetting = False
+        self.sent: set[str] = set()
+        self.timers: list[Timer] = []
 
-    def tell_ready(self) -> bool:
-        """Call `on_ready`; False if no actor waits."""
-        on_ready, self.on_ready = self.on_ready, None
-        if on_ready is not None:
-            on_ready()
-        return on_ready is not None
+    def cancel_timers(self) -> None:
+        """Cancel all timers."""
+        for timer in self.timers:
+            timer.cancel()
+        self.timers.clear()
 
 
-class _Cluster:
-    """The connection to a cluster, the relays there, and their resources.
+class _Actor:
+    """One actor.
 
     Args:
-        loop: The driver's loop.
-        address: Address of a running cluster. None: the cluster that `RAY_ADDRESS` names or that Ray finds, else a new
-            local one.
-        machine: The resources of a new local cluster.
-        keep_descendants: See `make_launcher`.
-        needed: See `make_launcher`.
+        actor_id: Its id.
+        request: Its resources.
+        directory: Its directory, or None.
+        reuse_key: The key under which it may be parked.
+        factory: The pickled factory of its object.
+
+    Attributes:
+        phase: See `_Phase`.
+        process: Serves it.
+        shows_stacks: Whether its stacks were dumped.
+        why_stopped: How its stop has ended, in words.
+    """
+
+    def __init__(self, actor_id: str, request: Resources, directory: str | None, reuse_key: str | None, factory: bytes):
+        self.actor_id = actor_id
+        self.request = request
+        self.directory = directory
+        self.reuse_key = reuse_key
+        self.factory = factory
+        self.phase = _Phase.WAITING
+        self.process: _Process
+        self.keeps = False
+        self.shows_stacks = False
+        self.why_stopped = "stopped"
+
+
+class RayTrialExecutor:
+    """Runs actors as Ray actors on the nodes of a cluster.
+
+    Args:
+        directory: Returns the run's directory, which exists. It is called when the first actor starts.
+        address: Of a running cluster, such as `10.0.0.1:6379`. None takes the connection that this process has, else
+            the cluster that `RAY_ADDRESS` names or that runs on this machine, else starts one on this machine.
+        machine: The resources of a cluster that is started here.
+        output_names: The names of the files for stdout and stderr in an actor's directory.
+        changes_directory: Whether an actor's working directory is its own directory.
 
     Raises:
         ImportError: If Ray is not installed.
         ConnectionError: If there is no cluster at the address.
     """
 
+    isolates = True
+
     def __init__(
-        self, loop: Loop, address: str | None, machine: Machine | None, keep_descendants: bool, needed: Sequence[str]
+        self,
+        *,
+        directory: Callable[[], str],
+        address: str | None = None,
+        machine: Machine | None = None,
+        output_names: tuple[str, str] = ("stdout", "stderr"),
+        changes_directory: bool = True,
     ):
         try:
             import ray
@@ -317,83 +193,300 @@ class _Cluster:
             raise ImportError(
                 "executor='ray' needs Ray, which is not installed: pip install 'minitune[ray]'"
             ) from error
-        self.ray = ray
-        self._loop, self._keep_descendants, self._needed = loop, keep_descendants, list(needed)
-        self._is_ours = not ray.is_initialized()
-        if self._is_ours:
+        self.clock: Clock = clocks.REAL
+        self._ray: Any = ray
+        self._directory = directory
+        self._output_names = output_names
+        self._changes_directory = changes_directory
+        self._is_connected_by_us = not ray.is_initialized()
+        if self._is_connected_by_us:
             _connect(ray, address, machine)
-        self.node = ray.get_runtime_context().get_node_id()
-        self.books = ClusterLedger(self.nodes())
-        self._held = ClusterLedger(self.nodes())
-        self._listener = RelayListener(loop, ray.util.get_node_ip_address(), self._on_relay)
-        self._remote = ray.remote(_relay_class())
-        self._numbers = itertools.count(1)
-        self._preloads: list[bytes] = []
+        self._own_node = ray.get_runtime_context().get_node_id()
+        self._remote = self._ray.remote(concurrency_groups={_CONTROL: 1})(RayActor)
+        self._loop = Loop()
+        self._told: deque[Event] = deque()
+        self._actors: dict[str, _Actor] = {}  # each from its start to its Exited
+        self._just_ended: set[str] = set()  # actors whose Exited the last `wait` has returned
+        self._processes: set[_Process] = set()  # those that are not dead
+        self._parked: dict[tuple[str, Resources], list[_Process]] = {}
+        self._values: dict[str, Any] = {}  # references of Ray, by token
         self._run_id = new_run_id()
-        self._directory = os.getcwd()
-        self._places: dict[str, _Place] = {}
-        self._leaving: dict[str, _Place] = {}
+        self._proof: Proof | None = None
+        self._answers = itertools.count(1)
+        self._ledger = Ledger({})
+        self._holders: set[str] = set()  # the actors that the ledger counts
+        self._refresh_s = 0.0
+        self._refresh()
         self._has_told_slow = False
-        self._idle: dict[Resources, list[_Place]] = {}
-        self._is_closed = False
+        self._reset_timeout_s = number_setting("FUNCTION_THREAD_TIMEOUT_S")
+        self._driver_pid = os.getpid()
+        self._finalizer = weakref.finalize(self, _release, self._driver_pid, self._loop)
 
-    def nodes(self) -> dict[str, dict[str, float]]:
-        """The resources of each living node, by its id. Asks the cluster's head, so it may block for a short time."""
-        return {node["NodeID"]: dict(node["Resources"]) for node in self.ray.nodes() if node["Alive"]}
+    # -- resources and values ----------------------------------------------------------------------------------
 
-    def refresh(self) -> None:
-        """Update the books to the nodes that the cluster has now."""
-        nodes = self.nodes()
-        self.books.update(nodes)
-        self._held.update(nodes)
+    def nodes(self) -> list[Mapping[str, Any]]:
+        """The living nodes, as `ray.nodes` describes them. Asks the cluster's head, so it blocks for a short time."""
+        return [node for node in self._ray.nodes() if node["Alive"]]
 
-    # -- relays ------------------------------------------------------------------------------------------------
+    def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        """See `TrialExecutor.resources`: those of all nodes, and what of them this run does not hold."""
+        return self._ledger.totals(), self._ledger.free()
 
-    def preload(self, action: bytes) -> None:
-        """See `Launcher.preload`. All relays perform the action, also later ones."""
-        self._preloads.append(action)
-        for place in self._places.values():
-            place.preload(action)
+    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
+        """See `TrialExecutor.can_start`. If there is no room, it looks for new nodes, every `_REFRESH_S` at most."""
+        if self._has_room(request, waiter):
+            return True
+        if self._loop.time() >= self._refresh_s:
+            self._refresh()
+            if self._has_room(request, waiter):
+                return True
+        problem = _why_never(request, self._living)
+        if problem:
+            raise TuneError(problem)
+        return False
 
-    def take(self, request: Resources, drop_parked: Callable[[], bool]) -> _Place:
-        """Return a relay for this request: an idle one, or a new one, for which Ray has to find a place.
+    def forget(self, waiter: str) -> None:
+        """See `TrialExecutor.forget`."""
+        self._ledger.forget(waiter)
+
+    def share(self, value: Any) -> SharedFile:
+        """Put `value` into Ray's object store, which brings it once to each node that needs it.
+
+        Trials on a node share the memory of its large buffers, so arrays are read-only there.
+        """
+        try:
+            reference = self._ray.put(value)
+        except TypeError:
+            require_picklable(value, "the value")  # names the part that is the cause
+            raise
+        token = os.urandom(8).hex()
+        self._values[token] = reference
+        shared_values.fetchers[token] = functools.partial(self._ray.get, reference)
+        return SharedFile("", token=token)
+
+    def _has_room(self, request: Resources, waiter: str | None) -> bool:
+        with suppress(TuneError):  # the sum of the nodes has not so much
+            return self._ledger.can_acquire(request, waiter) and not _why_never(request, self._living)
+        return False
+
+    def _refresh(self) -> None:
+        """Read the list of nodes, and count again what the actors hold."""
+        self._refresh_s = self._loop.time() + _REFRESH_S
+        self._living = self.nodes()
+        totals: dict[str, float] = {}
+        gpu_ids = []
+        for node in self._living:
+            for name, amount in _shown(node["Resources"]).items():
+                totals[name] = totals.get(name, 0.0) + amount
+            gpu_ids += [f"{node['NodeID']}/{number}" for number in range(int(node["Resources"].get(GPU, 0)))]
+        self._ledger = Ledger(totals, gpu_ids)
+        self._holders.clear()
+        for actor in self._actors.values():
+            self._hold(actor)
+
+    def _hold(self, actor: _Actor) -> None:
+        """Count what an actor holds, unless the nodes have less than all actors together: one may have been lost."""
+        with suppress(RuntimeError, TuneError):
+            self._ledger.acquire(actor.actor_id, actor.request)
+            self._holders.add(actor.actor_id)
+
+    # -- actors --------------------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        actor_id: str,
+        factory: ActorFactory,
+        request: Resources,
+        directory: str | None = None,
+        reuse_key: str | None = None,
+        reset_args: tuple[Any, ...] = (),
+    ) -> None:
+        """See `TrialExecutor.start`. It may have to wait in Ray's queue for its place."""
+        self._check_open()
+        if actor_id in self._actors:
+            raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
+        if not self._has_room(request, actor_id.rpartition("#")[0]):
+            raise RuntimeError(f"there is no room for {request!r}, free: {self._ledger.free()}; ask can_start first")
+        actor = _Actor(actor_id, request, directory, reuse_key, dumps(factory, "the factory"))
+        args = dumps((*reset_args, None), "an argument of reset()") if reuse_key is not None else b""
+        self._hold(actor)
+        self._actors[actor_id] = actor
+        parked = self._parked.get((reuse_key, request)) if reuse_key is not None else None
+        if not parked:
+            self._place(actor)
+            return
+        process = parked.pop()
+        process.cancel_timers()
+        self._serve(process, actor)
+        process.is_resetting = True
+        process.timers.append(self._loop.call_later(self._reset_timeout_s, lambda: self._replace(process)))
+        self._ask(process, lambda answer: self._on_reset(process, answer), "reset", self._home(actor), args)
+
+    def call(self, actor_id: str, method: str, *args: Any) -> None:
+        """See `TrialExecutor.call`."""
+        actor = self._actors.get(actor_id)
+        if actor is None:
+            self._check_open()
+            if actor_id in self._just_ended:
+                return  # its Exited is the answer, which the caller has not handled yet
+            raise RuntimeError(f"actor {actor_id!r} is not there")
+        if actor.phase is not _Phase.IDLE:
+            raise RuntimeError(f"actor {actor_id!r} cannot be called now: it is {actor.phase.value}")
+        process = actor.process
+        if method == "restore" and not self._is_seen(process, args[0]):
+            rest = dumps(args[1:], f"an argument of {method}()")
+            actor.phase = _Phase.CALLED
+            self._carry(actor, args[0], rest)
+            return
+        payload = dumps(args, f"an argument of {method}()") if args else b""
+        actor.phase = _Phase.CALLED
+        self._ask(process, lambda answer: self._on_answer(actor, answer), "call", method, payload)
+
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
+        """See `TrialExecutor.stop`."""
+        actor = self._actors.get(actor_id)
+        if actor is None or actor.phase is _Phase.STOPPING:
+            return
+        is_placed = actor.process.here is not None
+        actor.phase = _Phase.STOPPING
+        actor.shows_stacks = dump
+        process = actor.process
+        process.cancel_timers()
+        if not is_placed:
+            actor.why_stopped = "stopped before it had a place in the cluster"
+            self._kill(process)
+            return
+        keeps = keep and actor.reuse_key is not None and not process.is_resetting
+        stop_it = process.handle.stop.options(concurrency_group=_CONTROL).remote
+        process.timers.append(self._loop.call_later(grace_s, lambda: self._kill_late(process)))
+        send = functools.partial(stop_it, keeps, dump)
+        self._send(process, send, lambda is_parked: self._on_stopped(actor, is_parked is True))
+
+    def wait(self, timeout_s: float | None) -> list[Event]:
+        """See `TrialExecutor.wait`."""
+        self._check_open()
+        self._just_ended.clear()
+        until_s = None if timeout_s is None else self._loop.time() + timeout_s
+        while True:
+            was_woken = False
+            if not self._told or timeout_s == 0:
+                was_woken = self._loop.turn(0.0 if self._told else timeout_s)
+            events = list(self._told)
+            self._told.clear()
+            for event in events:
+                if isinstance(event, Exited) and event.kind not in ("stopped", "parked"):
+                    self._just_ended.add(event.actor_id)
+            if events or was_woken:
+                return events
+            if until_s is not None:
+                timeout_s = until_s - self._loop.time()
+                if timeout_s <= 0:
+                    return events
+
+    def wake(self) -> None:
+        """See `TrialExecutor.wake`."""
+        self._loop.wake()
+
+    def shutdown(self, grace_s: float = 0.0) -> None:
+        """See `TrialExecutor.shutdown`. In a process that was forked from the driver, it stops no actor."""
+        if not self._finalizer.alive or os.getpid() != self._driver_pid:
+            return
+        try:
+            self._drop_parked()
+            for actor_id in list(self._actors):
+                self.stop(actor_id, grace_s)
+            until_s = self._loop.time() + grace_s + 2.0
+            while self._processes and self._loop.time() < until_s:
+                self._loop.turn(until_s - self._loop.time())
+            for process in self._processes:
+                self._end_in_ray(process)
+        finally:
+            self._finalizer()
+            self._told.clear()
+            self._actors.clear()
+            self._processes.clear()
+            for token in self._values:
+                shared_values.fetchers.pop(token, None)
+            self._values.clear()
+            if self._proof is not None:
+                with suppress(OSError):
+                    os.unlink(self._proof.path)
+            if self._is_connected_by_us:
+                with _signals_kept():
+                    self._ray.shutdown()
+
+    # -- requests to a process -----------------------------------------------------------------------------------
+
+    def _ask(self, process: _Process, then: Callable[[Any], object], verb: str, *args: Any) -> None:
+        """Send a request to a process. `then` gets the answer, unless the process dies."""
+        process.number += 1
+        self._send(process, functools.partial(process.ask.remote, process.number, verb, *args), then)
+
+    def _send(self, process: _Process, send: Callable[[], Any], then: Callable[[Any], object]) -> None:
+        """Call a method of a Ray actor, and call `then` on the loop with the value. The process's death is handled.
 
         Args:
-            request: The resources that it must hold.
-            drop_parked: Stops one worker that is kept for reuse; returns whether there was one.
+            process: The process.
+            send: Makes the call, and returns the reference of its value. It may be called several times: see the
+                module.
+            then: Gets the value.
         """
-        idle = self._idle.get(request)
-        while idle:
-            place = idle[-1]
-            self.hold(place)
-            if not place.is_lost:
-                return place
-        while not self._has_room(request):
-            others = next((places for places in self._idle.values() if places), None)
-            if others:
-                self._let_go(others.pop(0))
-            elif not drop_parked():
-                break  # relays that end still hold what this one needs, so it waits in Ray's queue
-        return self._new(request)
+        loop = self._loop
 
-    def hold(self, place: _Place) -> None:
-        """Remove a relay from the idle ones, if it is one of them, and stop its timer."""
-        idle = self._idle.get(place.request, [])
-        if place in idle:
-            idle.remove(place)
-        if place.timer is not None:
-            place.timer.cancel()
+        def on_loop(future: Any) -> None:
+            error = future.exception()
+            if error is None:
+                then(future.result())
+            elif process.is_dead:
+                pass
+            elif isinstance(error, self._ray.exceptions.RayTaskError):  # our side there has failed, but it lives
+                then(Answer(error=RemoteError.of(error)))
+            elif isinstance(error, self._ray.exceptions.ActorUnavailableError):
+                process.timers.append(loop.call_later(_AGAIN_S, lambda: self._send(process, send, then)))
+            else:
+                self._on_death(process, error)
 
-    def _has_room(self, request: Resources) -> bool:
-        try:
-            return self._held.can_acquire(request)
-        except TuneError:  # no node that is known has as much; Ray may know one
-            return True
+        # a thread of Ray's calls this
+        send().future().add_done_callback(lambda future: loop.post(functools.partial(on_loop, future)))
 
-    def _new(self, request: Resources) -> _Place:
-        place = _Place(f"{self._run_id}-{next(self._numbers)}", request, self._loop, self._on_free)
-        with suppress(RuntimeError, TuneError):  # for these books there is no room, but Ray decides
-            self._held.acquire(place.name, request)
+    # -- the start of an actor -----------------------------------------------------------------------------------
+
+    def _place(self, actor: _Actor) -> None:
+        """Let Ray make a process for an actor."""
+        self._make_room(actor.request)
+        process = self._new_process(actor.request)
+        self._processes.add(process)
+        self._serve(process, actor)
+        actor.phase = _Phase.WAITING
+        process.timers.append(self._loop.call_later(_SLOW_S, lambda: self._tell_slow(actor)))
+        proof = self._new_proof()
+        self._ask(
+            process,
+            lambda answer: self._on_placed(process, proof, answer),
+            "look",
+            __version__,
+            proof,
+            _working_directory(),
+            tuple(search_path()),
+            list(sys.argv),
+        )
+
+    def _make_room(self, request: Resources) -> None:
+        """End parked processes, the oldest first, until they and all actors fit into the sum of the nodes."""
+        free = self._ledger.free()
+        for parked in self._parked.values():
+            for process in list(parked):
+                held = process.request.required_resources
+                lacks = [name for name in request.required_resources if self._parked_amount(name) > free.get(name, 0)]
+                if any(name in held for name in lacks):
+                    self._end_parked(process)
+
+    def _parked_amount(self, name: str) -> float:
+        return sum(
+            process.request.required_resources.get(name, 0) for parked in self._parked.values() for process in parked
+        )
+
+    def _new_process(self, request: Resources) -> _Process:
         head = request.bundles[0]
         options: dict[str, Any] = {
             "num_cpus": head.get(CPU, 0),
@@ -401,199 +494,502 @@ class _Cluster:
             "memory": math.ceil(head.get(MEMORY, 0)) or None,
             "resources": {name: amount for name, amount in head.items() if name not in (CPU, GPU, MEMORY)},
             "max_restarts": 0,
-            "max_task_retries": 0,
+            "max_task_retries": 0,  # `_send` does that, without a message of Ray for each
         }
+        group = None
         if len(request.bundles) > 1:
             from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
             bundles = [bundle for bundle in request.bundles if bundle]
-            place.group = self.ray.util.placement_group(bundles, strategy=request.strategy, name=place.name)
+            group = self._ray.util.placement_group(bundles, strategy=request.strategy)
             options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
-                place.group, placement_group_bundle_index=0 if head else -1
+                group,
+                placement_group_bundle_index=0 if head else -1,
+                placement_group_capture_child_tasks=True,
             )
-        place.handle = self._remote.options(**options).remote()
-        ref = place.handle.serve.remote(
-            _ROOT,
-            __version__,
-            self._directory,
-            place.name,
-            self._listener.address,
-            self._listener.secret,
-            self._keep_descendants,
-            self._needed,
-            search_path(),
-        )
-        for action in self._preloads:
-            place.preload(action)
-        place.ended = ref.future()
-        loop = self._loop
-        place.ended.add_done_callback(lambda ended: loop.post(lambda: self._on_ended(place)))
-        place.timer = loop.call_later(_SLOW_S, lambda: self._tell_slow(place))
-        self._places[place.name] = place
-        return place
+        return _Process(self._remote.options(**options).remote(), group, request)
 
-    def _tell_slow(self, place: _Place) -> None:
+    def _serve(self, process: _Process, actor: _Actor) -> None:
+        process.actor = actor
+        actor.process = process
+        actor.phase = _Phase.STARTING
+
+    def _new_proof(self) -> Proof:
+        """What the next process has to find in the run's directory."""
+        if self._proof is None:
+            content = os.urandom(16).hex()
+            path = os.path.join(self._directory(), f".node-{self._run_id}")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(content)
+            self._proof = Proof(path, content, "")
+        return self._proof._replace(answer=f"{self._proof.path}-{next(self._answers)}")
+
+    def _on_placed(self, process: _Process, proof: Proof, answer: Any) -> None:
+        """A process has its place, and has looked where that is."""
+        actor = process.actor
+        if actor is None:
+            return
+        is_stopping = actor.phase is _Phase.STOPPING
+        value, error = _opened(answer)
+        if error is not None:
+            if not is_stopping:
+                actor.phase = _Phase.STOPPING
+                self._forget_process(process)
+                self._kill(process)
+                self._end(actor, Exited(actor.actor_id, "refused", error.last_line(), counts=False))
+            return
+        process.here = here = value
+        if here.has_read:
+            with suppress(FileNotFoundError):
+                os.unlink(proof.answer)
+                process.sees_run = True
+        if is_stopping:
+            return
+        process.cancel_timers()
+        process.allocation = allocation_of(actor.request, _first_bundle(actor.request, here.gpu_ids), os.environ)
+        actor.phase = _Phase.STARTING
+        values = self._unsent_values(process)
+        self._ask(
+            process,
+            lambda answer: self._on_begun(actor, answer),
+            "begin",
+            self._home(actor),
+            values,
+            actor.factory,
+            process.allocation,
+        )
+
+    def _unsent_values(self, process: _Process) -> list[tuple[str, Any]]:
+        """The references of the shared values that a process does not know yet."""
+        unsent = [(token, reference) for token, reference in self._values.items() if token not in process.sent]
+        process.sent.update(self._values)
+        return unsent
+
+    def _home(self, actor: _Actor) -> Home | None:
+        if actor.directory is None:
+            return None
+        return Home(actor.directory, self._outputs(actor.directory), actor.process.sees_run, self._changes_directory)
+
+    def _outputs(self, directory: str) -> tuple[str, str]:
+        return (os.path.join(directory, self._output_names[0]), os.path.join(directory, self._output_names[1]))
+
+    def _on_begun(self, actor: _Actor, answer: Any) -> None:
+        """An actor's object was made, or its factory has raised."""
+        self._take_in(actor, answer, lambda value, error: self._tell_begun(actor, error, reused=False))
+
+    def _tell_begun(self, actor: _Actor, error: RemoteError | None, reused: bool) -> None:
+        if actor.phase is not _Phase.STARTING:
+            return
+        actor.phase = _Phase.IDLE
+        if error is not None:
+            self._tell_raised(actor, error)
+            return
+        here = actor.process.here
+        assert here is not None
+        self._told.append(Started(actor.actor_id, here.pid, here.host, actor.process.allocation, reused))
+
+    def _on_reset(self, process: _Process, answer: Any) -> None:
+        """A parked process was reset, or could not be."""
+        actor = process.actor
+        if actor is None or not process.is_resetting:
+            return
+        value, error = _opened(answer)
+        if error is not None or not value:
+            self._replace(process)
+            return
+        process.is_resetting = False
+        process.cancel_timers()
+        self._take_in(actor, answer, lambda value, error: self._tell_begun(actor, error, reused=True))
+
+    def _replace(self, process: _Process) -> None:
+        """A process could not be reset for its actor, which gets another one."""
+        actor = process.actor
+        process.actor = None
+        process.cancel_timers()
+        self._kill(process)
+        if actor is not None:
+            logger.debug("the process of %s is not used again: it could not be reset", actor.actor_id)
+            self._place(actor)
+
+    def _tell_slow(self, actor: _Actor) -> None:
+        if actor.phase is not _Phase.WAITING:
+            return
+        self._drop_parked()  # perhaps one of them holds what this one needs
         if not self._has_told_slow:
             self._has_told_slow = True
             logger.warning(
                 "Ray has found no place for a trial (%s) for %g s: perhaps others use the cluster (said once)",
-                _shown(place.request.required_resources),
+                _text(actor.request.required_resources),
                 _SLOW_S,
             )
 
-    def _on_relay(self, greeting: Greeting, link: Link) -> bool:
-        """A relay has connected."""
-        place = self._places.get(greeting.name)
-        if place is None or place.is_lost:
-            return False
-        place.attach(greeting, link)
-        if place.timer is not None:
-            place.timer.cancel()
-        if not place.tell_ready():
-            self._on_free(place)
-        return True
+    # -- answers -------------------------------------------------------------------------------------------------
 
-    def _on_ended(self, place: _Place) -> None:
-        """Ray says that a relay has ended."""
-        if self._leaving.pop(place.name, None) is not None:
-            self._end(place)
-            place.close()
-        elif place.name in self._places:
-            error = place.ended.exception()
-            place.lose("it has ended" if error is None else _in_words(error), is_certain=True)
+    def _on_answer(self, actor: _Actor, answer: Any) -> None:
+        """A call is answered."""
+        if type(answer) is bytes and actor.phase is _Phase.CALLED:  # nearly always
+            value, error = _opened(answer)
+            self._tell_answer(actor, value, error)
+        else:
+            self._take_in(actor, answer, functools.partial(self._tell_answer, actor))
 
-    def _on_free(self, launcher: RelayLauncher) -> None:
-        """A relay has no worker any more."""
-        place = self._places.get(getattr(launcher, "name", ""))
-        if place is None:
+    def _tell_answer(self, actor: _Actor, value: Any, error: RemoteError | None) -> None:
+        if actor.phase is not _Phase.CALLED:  # it was stopped meanwhile
             return
-        if place.is_lost:
-            self._remove(place)
-            place.tell_ready()
-            self.refresh()
+        actor.phase = _Phase.IDLE
+        if error is None:
+            self._told.append(CallReturned(actor.actor_id, value))
+        else:
+            self._tell_raised(actor, error)
+
+    def _tell_raised(self, actor: _Actor, error: RemoteError) -> None:
+        self._told.append(CallRaised(actor.actor_id, with_hint(error, actor.directory, self._changes_directory)))
+
+    def _take_in(self, actor: _Actor, answer: Any, then: Callable[[Any, RemoteError | None], object]) -> None:
+        """Take what came with an answer: output and checkpoints. Then call `then` with its value and its error."""
+        value, error = _opened(answer)
+        if not isinstance(answer, Answer):
+            then(value, error)
             return
-        self._idle.setdefault(place.request, []).append(place)
-        place.timer = self._loop.call_later(_IDLE_S, lambda: self._let_go(place))
+        try:
+            self._write_output(actor, answer)
+        except OSError as failure:
+            then(None, RemoteError.of(failure))
+            return
+        if answer.has_more:
+            rest = answer._replace(output=(b"", b""), has_more=False)
+            self._ask(actor.process, lambda more: self._take_rest(actor, rest, more, then), "output")
+            return
+        self._commit(actor, list(answer.checkpoints), lambda failure: then(value, error or failure))
 
-    def drop(self, place: _Place) -> None:
-        """End a relay that has not connected yet and is no longer needed."""
-        place.on_ready = None
-        self._remove(place)
+    def _take_rest(
+        self, actor: _Actor, answer: Answer, more: Any, then: Callable[[Any, RemoteError | None], object]
+    ) -> None:
+        if isinstance(more, Answer):
+            answer = answer._replace(output=more.output, has_more=more.has_more)
+        self._take_in(actor, answer, then)
 
-    def _let_go(self, place: _Place) -> None:
-        """End an idle relay."""
-        self.hold(place)
-        place.leave()
-        self._forget(place)
-        self._leaving[place.name] = place
+    def _write_output(self, actor: _Actor, answer: Answer) -> None:
+        """Append output that came with an answer to the actor's files."""
+        if actor.directory is None:
+            return
+        for path, new in zip(self._outputs(actor.directory), answer.output, strict=True):
+            if not new:
+                continue
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            if os.path.dirname(path) == actor.directory:
+                descriptor = files.open_own(path, flags, within=os.path.dirname(actor.directory))
+            else:
+                descriptor = os.open(path, flags, 0o666)
+            with open(descriptor, "ab") as file:
+                file.write(new)
 
-    def _remove(self, place: _Place) -> None:
-        """Forget a relay and kill its actor."""
-        self._forget(place)
-        self._end(place)
-        place.close()
+    # -- checkpoints ---------------------------------------------------------------------------------------------
 
-    def _forget(self, place: _Place) -> None:
-        if place.timer is not None:
-            place.timer.cancel()
-        self._places.pop(place.name, None)
-        self._held.release(place.name)
+    def _commit(self, actor: _Actor, numbers: list[int], then: Callable[[RemoteError | None], object]) -> None:
+        """Give checkpoints their final names, after their pieces have come if that is necessary; then call `then`."""
+        if actor.phase is _Phase.STOPPING:
+            return  # nothing of a stopped attempt is committed
+        if not numbers or actor.directory is None:
+            then(None)
+            return
+        number, *others = numbers
+        attempt = int(actor.actor_id.rpartition("#")[2])
 
-    def _end(self, place: _Place) -> None:
-        """Give a relay's actor and placement group back to Ray. From any thread."""
+        def go_on(failure: RemoteError | None) -> None:
+            if failure is None:
+                self._commit(actor, others, then)
+            else:
+                then(failure)
+
+        try:
+            if not actor.process.sees_run:
+                temporary = temporary_directory(actor.directory, number, attempt)
+                self._fetch(actor, number, temporary, is_first=True, then=go_on)
+                return
+            prepared = os.path.join(actor.directory, f"{files.TEMPORARY_PREFIX}{number:06d}-{attempt}")
+            rename_prepared(prepared, actor.directory, number)
+        except OSError as error:
+            then(RemoteError.of(error))
+            return
+        go_on(None)
+
+    def _fetch(
+        self, actor: _Actor, number: int, temporary: str, is_first: bool, then: Callable[[RemoteError | None], object]
+    ) -> None:
+        """Get the next piece of a checkpoint from its node, and so on; at the end, give it its name."""
+
+        def on_piece(answer: Any) -> None:
+            piece, error = _opened(answer)
+            directory = actor.directory
+            assert directory is not None
+            if actor.phase is _Phase.STOPPING or error is not None:
+                discard_temporary(temporary, directory)
+                then(error)
+                return
+            try:
+                if piece is None:
+                    rename_prepared(temporary, directory, number)
+                    then(None)
+                    return
+                write_piece(piece, temporary, within=os.path.dirname(directory))
+            except (OSError, ValueError) as failure:
+                discard_temporary(temporary, directory)
+                then(RemoteError.of(failure))
+                return
+            self._fetch(actor, number, temporary, is_first=False, then=then)
+
+        self._ask(actor.process, on_piece, "piece", number, is_first)
+
+    def _is_seen(self, process: _Process, path: str) -> bool:
+        """Whether a process sees a directory of this machine."""
+        assert process.here is not None
+        if process.here.node_id == self._own_node and process.sees_run:
+            return True
+        run = os.path.join(os.path.realpath(self._directory()), "")
+        return process.sees_run and os.path.realpath(path).startswith(run)
+
+    def _carry(self, actor: _Actor, path: str, rest: bytes) -> None:
+        """Send a directory to an actor's node in pieces, and then let the actor restore it."""
+        name = os.path.basename(path)
+        try:
+            require_directory(path)
+        except OSError as error:
+            self._tell_answer(actor, None, RemoteError.of(error))
+            return
+        pieces = read_pieces(path)
+
+        def send(is_first: bool) -> None:
+            try:
+                piece = next(pieces, None)
+            except (OSError, ValueError) as error:
+                self._tell_answer(actor, None, RemoteError.of(error))
+                return
+            if piece is None:
+                self._ask(actor.process, lambda answer: self._on_answer(actor, answer), "restore", name, rest)
+            else:
+                self._ask(actor.process, on_sent, "receive", name, piece, is_first)
+
+        def on_sent(answer: Any) -> None:
+            error = _opened(answer)[1]
+            if actor.phase is not _Phase.CALLED:
+                return
+            if error is None:
+                send(is_first=False)
+            else:
+                self._tell_answer(actor, None, error)
+
+        send(is_first=True)
+
+    # -- the end of an actor -------------------------------------------------------------------------------------
+
+    def _on_stopped(self, actor: _Actor, is_parked: bool) -> None:
+        """The object of an actor was stopped or parked."""
+        process = actor.process
+        if process.actor is not actor or process.is_dead:
+            return
+        if process.sees_run or actor.directory is None:
+            self._let_go(actor, is_parked)
+            return
+
+        def on_output(answer: Any) -> None:
+            if not isinstance(answer, Answer):
+                self._let_go(actor, is_parked)
+                return
+            with suppress(OSError):
+                self._write_output(actor, answer)
+            if answer.has_more:
+                self._ask(process, on_output, "output")
+            else:
+                self._let_go(actor, is_parked)
+
+        self._ask(process, on_output, "output")
+
+    def _let_go(self, actor: _Actor, is_parked: bool) -> None:
+        """Park the process of a stopped actor, or end it."""
+        process = actor.process
+        if process.actor is not actor or process.is_dead:
+            return
+        if is_parked and self._has_place_for_parked():
+            process.cancel_timers()
+            process.actor = None
+            process.timers.append(self._loop.call_later(_PARKED_S, lambda: self._end_parked(process)))
+            self._parked.setdefault((actor.reuse_key or "", actor.request), []).append(process)
+            self._end(actor, Exited(actor.actor_id, "parked"))
+        elif process.sees_run or actor.directory is None:
+            self._kill(process)
+        else:
+            self._ask(process, lambda answer: self._kill(process), "leave")
+
+    def _has_place_for_parked(self) -> bool:
+        return sum(map(len, self._parked.values())) < max(1, self._ledger.totals().get(CPU, 1))
+
+    def _end_parked(self, process: _Process) -> None:
+        process.cancel_timers()
+        self._forget_process(process)
+        self._ask(process, lambda answer: self._kill(process), "leave")
+
+    def _drop_parked(self) -> None:
+        """End all parked processes."""
+        for parked in self._parked.values():
+            for process in list(parked):
+                self._end_parked(process)
+
+    def _forget_process(self, process: _Process) -> None:
+        """The process serves no actor any more, and is not parked."""
+        process.actor = None
+        for parked in self._parked.values():
+            if process in parked:
+                parked.remove(process)
+
+    def _kill_late(self, process: _Process) -> None:
+        if process.actor is not None:
+            process.actor.why_stopped = "killed, because it did not stop within its grace period"
+        self._kill(process)
+
+    def _kill(self, process: _Process) -> None:
+        """Let Ray kill a process. Its death comes as the answer to a last request."""
+        if process.is_dead:
+            return
+        process.cancel_timers()
+        self._end_in_ray(process)
+        slow = TimeoutError(f"Ray has not killed it within {KILL_CONFIRM_S:g} s")
+        process.timers.append(self._loop.call_later(KILL_CONFIRM_S, lambda: self._on_death(process, slow)))
+        self._ask(process, lambda answer: None, "output")
+
+    def _end_in_ray(self, process: _Process) -> None:
+        """Give a process and its placement group back to Ray."""
         with suppress(Exception):  # the cluster may be gone
-            self.ray.kill(place.handle, no_restart=True)
-        if place.group is not None:
+            self._ray.kill(process.handle, no_restart=True)
+        if process.group is not None:
             with suppress(Exception):
-                self.ray.util.remove_placement_group(place.group)
+                self._ray.util.remove_placement_group(process.group)
 
-    def close(self) -> None:
-        """End all relays, and the connection if it is ours. Blocks for `CLOSE_S` at most, and for Ray's own end."""
-        if self._is_closed:
+    def _on_death(self, process: _Process, error: BaseException) -> None:
+        """A process is dead, says Ray."""
+        if process.is_dead:
             return
-        self._is_closed = True
-        places = [*self._places.values(), *self._leaving.values()]
-        for place in places:
-            place.leave()
-        connected = [place.ended for place in places if place.greeting is not None]
-        concurrent.futures.wait(connected, CLOSE_S)
-        for place in places:
-            self._end(place)
-            place.close()
-        self._places.clear()
-        self._leaving.clear()
-        self._idle.clear()
-        self._listener.close()
-        if self._is_ours:
-            with _signals_kept():
-                self.ray.shutdown()
-
-    # -- the shared directory ------------------------------------------------------------------------------------
-
-    def check_directory(self, directory: str) -> None:
-        """Make each node read a file in a directory and write one there. Blocks until all have answered.
-
-        Raises:
-            TuneError: If a node cannot do that. The text says what to do.
-        """
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        others = [node for node in self.ray.nodes() if node["Alive"] and node["NodeID"] != self.node]
-        if not others:
+        process.is_dead = True
+        process.cancel_timers()
+        self._processes.discard(process)
+        actor = process.actor
+        self._forget_process(process)
+        if process.group is not None:
+            self._end_in_ray(process)
+        if actor is None:
             return
-        name, content = f".nodes-{self._run_id}", os.urandom(16).hex()
-        path = os.path.join(directory, name)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(content)
-        own = {node["NodeID"]: f"{path}-{number}" for number, node in enumerate(others)}
-        look = self.ray.remote(_look_at)
-        answers = [
-            look.options(
-                num_cpus=0,
-                max_retries=0,
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
-            ).remote(path, content, own[node["NodeID"]])
-            for node in others
-        ]
-        problems = []
-        try:
-            self.ray.wait(answers, num_returns=len(answers), timeout=_CHECK_S)
-            alive = self.nodes()
-            for node, answer in zip(others, answers, strict=True):
-                if node["NodeID"] not in alive:  # it has died meanwhile
-                    continue
-                problem = self._answer(answer) or _differs(own[node["NodeID"]], content)
-                if problem:
-                    problems.append(f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}): {problem}")
-        finally:
-            for left in (path, *own.values()):
-                with suppress(OSError):
-                    os.unlink(left)
-        if problems:
-            raise TuneError(
-                f"every node of the Ray cluster must reach {directory}, where results and checkpoints go, but not all "
-                f"do: {'; '.join(problems)}. Mount one file system (NFS, for example) at the same path on all nodes, "
-                "and set RunConfig(storage_path=...) to a directory there"
-            )
+        if process.is_resetting and actor.phase is not _Phase.STOPPING:
+            self._place(actor)
+            return
+        self._end(actor, self._exited(actor, process, error))
 
-    def _answer(self, answer: Any) -> str:
-        try:
-            return str(self.ray.get(answer, timeout=0))
-        except self.ray.exceptions.TaskUnschedulableError:  # the node is dead, which is not known everywhere yet
-            return ""
-        except self.ray.exceptions.GetTimeoutError:
-            return f"it has not answered within {_CHECK_S:g} s (is it too busy to start a process?)"
-        except Exception as error:
-            return _in_words(error)
+    def _exited(self, actor: _Actor, process: _Process, error: BaseException) -> Exited:
+        pid = process.here.pid if process.here is not None else 0
+        lines = ""
+        if actor.directory is not None and (actor.shows_stacks or actor.phase is not _Phase.STOPPING):
+            stdout, stderr = self._outputs(actor.directory)
+            lines = last_lines(Place(None, stdout, stderr), DUMP_LINES if actor.shows_stacks else LAST_LINES)
+        if actor.phase is _Phase.STOPPING:
+            return Exited(actor.actor_id, "stopped", actor.why_stopped, last_lines=lines, pid=pid)
+        if process.here is None:
+            return Exited(actor.actor_id, "refused", f"no place in the cluster: {_in_words(error)}", counts=False)
+        node_id = process.here.node_id
+        is_lost = getattr(error, "preempted", False) or all(node["NodeID"] != node_id for node in self.nodes())
+        if is_lost:
+            self._refresh()
+            cause = f"the node {process.here.host} ({process.here.ip}) is gone"
+            return Exited(actor.actor_id, "lost", cause, last_lines=lines, counts=False, pid=pid)
+        return Exited(actor.actor_id, "died", _in_words(error), last_lines=lines, pid=pid)
+
+    def _end(self, actor: _Actor, exited: Exited) -> None:
+        """Report the end of an actor."""
+        del self._actors[actor.actor_id]
+        if actor.actor_id in self._holders:
+            self._holders.discard(actor.actor_id)
+            self._ledger.release(actor.actor_id)
+        self._told.append(exited)
+
+    def _check_open(self) -> None:
+        """Raise RuntimeError after the shutdown. In a daemon thread, never return while the interpreter exits."""
+        self._loop.stand_still_if_halted()
+        if not self._finalizer.alive:
+            raise RuntimeError("the executor is shut down")
 
 
-def _differs(path: str, content: str) -> str:
-    """The reason why the file of a node is not as it should be; empty if it is."""
+def _release(driver_pid: int, loop: Loop) -> None:
+    """Close the loop. Ray ends the actors of a driver that ends without a shutdown."""
+    if os.getpid() != driver_pid:
+        return
+    if not threading.main_thread().is_alive():  # the interpreter is exiting
+        loop.halt()
+    loop.close()
+
+
+def _opened(answer: Any) -> tuple[Any, RemoteError | None]:
+    """The value and the error of an answer."""
+    import pickle
+
+    payload = answer
+    if isinstance(answer, Answer):
+        if answer.error is not None:
+            return None, answer.error
+        payload = answer.payload
+    if not payload:
+        return None, None
     try:
-        with open(path, encoding="utf-8") as file:
-            return "" if file.read() == content else "what it writes there arrives changed"
-    except OSError:
-        return "it writes into a directory of its own: what it writes there is not seen here"
+        return pickle.loads(payload), None
+    except (Exception, SystemExit) as error:
+        broken = TypeError(f"the value that an actor returned cannot be loaded here: {error!r}")
+        broken.__cause__ = error
+        return None, RemoteError.of(broken)
+
+
+def _working_directory() -> str:
+    """The driver's working directory; empty if it has been removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
+
+
+def _first_bundle(request: Resources, gpu_ids: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The devices of each bundle: a trial runs in its first bundle, and sees only the devices of that."""
+    if not gpu_ids and not request.required_resources.get(GPU, 0):
+        return ()
+    return (gpu_ids, *[()] * (len(request.bundles) - 1))
+
+
+# -- the cluster -------------------------------------------------------------------------------------------------------
+def _shown(amounts: Mapping[str, float]) -> dict[str, float]:
+    """The resources of a node that are not Ray's internal ones."""
+    return {name: amount for name, amount in amounts.items() if not name.startswith(_HIDDEN)}
+
+
+def _text(amounts: Mapping[str, float]) -> str:
+    return "{" + ", ".join(f"{name}: {amount:g}" for name, amount in _shown(amounts).items()) + "}"
+
+
+def _why_never(request: Resources, nodes: list[Mapping[str, Any]]) -> str:
+    """Why the nodes that exist can never meet a request, if that is certain; else empty."""
+    bundles = [bundle for bundle in request.bundles if bundle]
+    if request.strategy == "STRICT_PACK":
+        bundles = [request.required_resources]
+    able = [
+        sum(all(node["Resources"].get(name, 0) >= amount for name, amount in bundle.items()) for node in nodes)
+        for bundle in bundles
+    ]
+    total = {name: sum(node["Resources"].get(name, 0) for node in nodes) for name in request.required_resources}
+    fits = all(total[name] >= amount for name, amount in request.required_resources.items())
+    if request.strategy == "STRICT_SPREAD" and len(bundles) > len(nodes):
+        fits = False
+    if fits and all(able):
+        return ""
+    shown = request.bundles[0] if len(request.bundles) == 1 else request.bundles
+    found = "; ".join(_text(node["Resources"]) for node in nodes)
+    return (
+        f"the request {shown} ({request.strategy}) can never be met: no node, or no set of nodes, of the Ray cluster "
+        f"has as much. The nodes have {found or 'gone'}. Ask for less, or add nodes to the cluster"
+    )
 
 
 def _in_words(error: BaseException) -> str:
@@ -640,181 +1036,3 @@ def _connect(ray: Any, address: str | None, machine: Machine | None) -> None:
             include_dashboard=False,
             **quiet,
         )
-
-
-# -- the executor ------------------------------------------------------------------------------------------------------
-class RayTrialExecutor(ProcessExecutor):
-    """Runs actors as processes on the nodes of a Ray cluster.
-
-    Args:
-        directory: See `ProcessExecutor`; all nodes must reach it.
-        address: Of a running cluster, such as `10.0.0.1:6379`. None takes the connection that this process has, else
-            the cluster that `RAY_ADDRESS` names or that runs on this machine, else starts one on this machine.
-        machine: The resources of a cluster that is started here.
-        output_names: See `ProcessExecutor`.
-        changes_directory: See `ProcessExecutor`.
-        keep_descendants: See `LocalTrialExecutor`.
-        needed: See `LocalTrialExecutor`.
-        preload: Load shared values once per relay, where its workers are copied from; else each worker loads them.
-
-    Raises:
-        ImportError: If Ray is not installed.
-        ConnectionError: If there is no cluster at the address.
-    """
-
-    def __init__(
-        self,
-        *,
-        directory: Callable[[], str],
-        address: str | None = None,
-        machine: Machine | None = None,
-        output_names: tuple[str, str] = ("stdout", "stderr"),
-        changes_directory: bool = True,
-        keep_descendants: bool = False,
-        needed: Sequence[str] = (),
-        preload: bool = True,
-    ):
-        self._preloads = preload
-        loop = Loop()
-        try:
-            self._cluster = _Cluster(loop, address, machine, keep_descendants, needed)
-        except BaseException:
-            loop.close()
-            raise
-        # By actor whose relay has not connected yet: the process that it replaces, if any, and its pickled factory.
-        self._waiting: dict[str, NotReset | None] = {}
-        self._packed: dict[str, bytes] = {}
-        self._is_checked = False
-        self._refresh_s = 0.0
-        super().__init__(
-            self._cluster.books,
-            loop,
-            self._cluster.close,
-            directory=directory,
-            output_names=output_names,
-            changes_directory=changes_directory,
-            parked_limit=max(1, int(self._cluster.books.totals().get(CPU, 1))),
-        )
-
-    def share(self, value: Any) -> SharedFile:
-        """See `TrialExecutor.share`. All nodes must reach the directory.
-
-        Raises:
-            TuneError: If one does not.
-        """
-        if not self._is_checked:
-            self._cluster.check_directory(self._directory())
-            shutil.rmtree(os.path.join(self._directory(), _SHARED), ignore_errors=True)  # of a driver that was killed
-            self._is_checked = True
-        handle = super().share(value)
-        if self._preloads:
-            self._cluster.preload(dumps(handle.preload, "the handle"))
-        return handle
-
-    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
-        """See `TrialExecutor.can_start`. Before it returns False it looks for new nodes, every `_REFRESH_S` at most."""
-        if self._loop.time() < self._refresh_s:
-            return super().can_start(request, waiter)
-        with suppress(TuneError):
-            if super().can_start(request, waiter):
-                return True
-        self._refresh_s = self._loop.time() + _REFRESH_S
-        self._cluster.refresh()
-        return super().can_start(request, waiter)
-
-    def call(self, actor_id: str, method: str, *args: Any) -> None:
-        """See `TrialExecutor.call`."""
-        instead = self._waiting.get(actor_id)
-        if instead is not None and instead.is_told and instead.call is None:  # the caller has seen Started already
-            payload = dumps(args, f"an argument of {method}()") if args else b""
-            self._waiting[actor_id] = instead._replace(call=(method, payload))
-        else:
-            super().call(actor_id, method, *args)
-
-    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> Exited | None:
-        """See `TrialExecutor.stop`."""
-        if actor_id not in self._waiting:
-            return super().stop(actor_id, grace_s, keep, dump)
-        del self._waiting[actor_id]
-        self._packed.pop(actor_id, None)
-        self._cluster.drop(_place_of(self._actors[actor_id]))
-        self._told.append(Exited(actor_id, "stopped", "stopped before it had a place in the cluster"))
-        return None
-
-    # -- processes -----------------------------------------------------------------------------------------------
-
-    def _new_file(self) -> ValueFile:
-        return ValueFile(
-            os.path.join(self._directory(), _SHARED), "choose a storage_path with more space", has_name=True
-        )
-
-    def _new_process(self, request: Resources, instead: ActorProcess | None = None) -> ActorProcess:
-        old = instead.launcher if instead is not None else None
-        if isinstance(old, _Place) and not old.is_lost:
-            place = old
-            self._cluster.hold(place)  # its last worker may be gone by now
-        else:
-            place = self._cluster.take(request, self._drop_parked)
-        return ActorProcess(self._loop, place, self._told.append, self._processes, place)
-
-    def _start_process(self, actor: Actor, instead: NotReset | None = None) -> None:
-        """Start a process as soon as its relay has connected."""
-        place = _place_of(actor)
-        if place.greeting is not None:
-            self._tell_allocation(actor)
-            super()._start_process(actor, instead)
-            return
-        self._packed[actor.actor_id] = super()._pack(actor)  # now: if that fails, the caller must get the error
-        self._waiting[actor.actor_id] = instead
-        place.on_ready = lambda: self._go_on(actor)
-
-    def _go_on(self, actor: Actor) -> None:
-        """The relay has connected, or is lost."""
-        instead = self._waiting.pop(actor.actor_id)
-        place = _place_of(actor)
-        if place.greeting is not None:
-            self._tell_allocation(actor)
-            super()._start_process(actor, instead)
-        else:
-            self._packed.pop(actor.actor_id, None)
-            self._told.append(
-                Exited(actor.actor_id, "refused", f"no place in the cluster: {place.cause}", counts=False)
-            )
-
-    def _pack(self, actor: Actor) -> bytes:
-        packed = self._packed.pop(actor.actor_id, None)
-        if packed is None or actor.allocation is not actor.reserved:
-            actor.remove_file()
-            packed = super()._pack(actor)
-        return packed
-
-    def _tell_allocation(self, actor: Actor) -> None:
-        """Give an actor the devices that Ray has given to its relay: those of the first bundle."""
-        if actor.request.required_resources.get(GPU, 0):
-            first = tuple(filter(None, _greeting_of(actor).facts["gpus"].split(",")))
-            placement = (first, *[()] * (len(actor.request.bundles) - 1))
-            actor.allocation = allocation_of(actor.request, placement, os.environ)
-
-    def _place(self, actor: Actor) -> Place:
-        place = super()._place(actor)
-        return place._replace(env={**place.env, NODE_IP_VARIABLE: _greeting_of(actor).facts["ip"]})
-
-    def _started(self, actor: Actor) -> Started:
-        return super()._started(actor)._replace(host=_greeting_of(actor).host)
-
-    def _take_over(self, actor: Actor, parked: Actor, reset_args: tuple[Any, ...]) -> bool:
-        self._tell_allocation(actor)
-        return super()._take_over(actor, parked, reset_args)
-
-
-def _place_of(actor: Actor) -> _Place:
-    place = actor.process.launcher
-    assert isinstance(place, _Place)
-    return place
-
-
-def _greeting_of(actor: Actor) -> Greeting:
-    """The greeting of an actor's relay, which has connected."""
-    greeting = _place_of(actor).greeting
-    assert greeting is not None
-    return greeting

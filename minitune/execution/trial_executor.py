@@ -23,7 +23,8 @@ ActorFactory = Callable[..., Any]
 itself. `allocation` is the actor's `Allocation`. The object's methods are called on the control thread. They must not
 block, and return a value or a `concurrent.futures.Future`. The method `stop` unwinds user code. `reset` is called only
 on a parked actor, and returns whether the object can be used again. If the actor is to be kept, `park` (if it exists)
-is called instead of `stop`: it unwinds user code but leaves the object usable.
+is called instead of `stop`: it unwinds user code but leaves the object usable. On a machine that does not see the
+actor's directory, `factory` and `reset` also get `directory=`, the path of a directory that stands for it there.
 """
 
 

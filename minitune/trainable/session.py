@@ -21,6 +21,7 @@ from numbers import Real
 from typing import Any
 
 from minitune import clock
+from minitune.base import user_thread
 from minitune.base.pickling import PROTOCOL
 from minitune.base.randomness import is_on_loan, seed_process
 from minitune.base.text import warn_once
@@ -115,13 +116,13 @@ class Session:
     def seed_generators(self, iteration: int) -> None:
         """Seed the process's global random generators from the trial's seed, if they belong to the trial.
 
-        They belong to the trial if user code runs on the main thread of the process, or if the generators are lent to
-        it. Otherwise this does nothing. Call it on the thread that runs user code.
+        They belong to the trial if it has the process to itself, or if the generators are lent to it. Otherwise this
+        does nothing. Call it on the thread that runs user code.
 
         Args:
             iteration: The iteration from which the trial continues; 0 at a fresh start.
         """
-        if threading.current_thread() is threading.main_thread() or is_on_loan():
+        if user_thread.has_process_to_itself() or is_on_loan():
             seed_process(self.info.seed, iteration, self.info.failures)
 
     def take_checkpoint_number(self) -> int:
@@ -225,21 +226,21 @@ class Session:
     def bound(self) -> Iterator[None]:
         """Make this the session of the calling thread inside a `with` block.
 
-        On the main thread of a process it also becomes the session of all threads without a session. In this case the
-        trial has the process to itself, so any thread that reports belongs to the trial.
+        If the trial has the process to itself, it also becomes the session of all threads without a session: any thread
+        that reports belongs to the trial.
         """
         global _of_process
         previous = getattr(_of_thread, "session", None)
-        is_main = threading.current_thread() is threading.main_thread()
+        is_of_process = user_thread.has_process_to_itself()
         previous_of_process = _of_process
         _of_thread.session = self
-        if is_main:
+        if is_of_process:
             _of_process = self
         try:
             yield
         finally:
             _of_thread.session = previous
-            if is_main:
+            if is_of_process:
                 _of_process = previous_of_process
 
 

@@ -39,6 +39,7 @@ def make_trial_actor(
     allocation: Allocation,
     *,
     env_creators: Mapping[str, Shared] | None = None,
+    directory: str | None = None,
 ) -> FunctionActor | ClassActor:
     """Make the actor of a trial. Runs on the user's thread, because it loads the trainable and sets a class up.
 
@@ -50,12 +51,15 @@ def make_trial_actor(
         user_thread: An executor with one thread, for all user code.
         allocation: The trial's resources.
         env_creators: Handles of environment creators by the names under which the trial may ask for them.
+        directory: The trial's directory on a machine that does not see `info.directory`.
 
     Raises:
         BaseException: Any error of loading the trainable, or of the `setup` of a class.
     """
     for name, creator in (env_creators or {}).items():
         register_env(name, creator.get())
+    if directory is not None:
+        info = info._replace(directory=directory)
     loaded = trainable.get()
     if is_function_trainable(loaded):
         return FunctionActor(as_function(loaded), info, user_thread, allocation)
@@ -113,19 +117,23 @@ class FunctionActor:
         self._session.fields.restore(metrics)
         self._session.checkpoint = Checkpoint(path)
 
-    def reset(self, fields: tuple[Any, ...], allocation: Allocation | None) -> bool:
+    def reset(self, fields: tuple[Any, ...], allocation: Allocation | None, directory: str | None = None) -> bool:
         """Become the actor of another trial of the same function.
 
         Args:
             fields: The other trial's `TrialInfo.for_reset`.
             allocation: Its resources; None if they are those of the trial before.
+            directory: See `make_trial_actor`.
 
         Returns:
             True if the previous function has ended; otherwise this actor cannot be used again.
         """
         if not self._runner.has_ended:
             return False
-        self._prepare(self._session.info.reset(fields), allocation or self._session.allocation)
+        info = self._session.info.reset(fields)
+        if directory is not None:
+            info = info._replace(directory=directory)
+        self._prepare(info, allocation or self._session.allocation)
         return True
 
     def stop(self) -> Any:
@@ -177,17 +185,22 @@ class ClassActor:
         """
         return self._on_user_thread(lambda: self._restore(path, metrics))
 
-    def reset(self, fields: tuple[Any, ...], allocation: Allocation | None) -> Future[bool]:
+    def reset(
+        self, fields: tuple[Any, ...], allocation: Allocation | None, directory: str | None = None
+    ) -> Future[bool]:
         """Become the actor of another trial of the same class, through its `reset_config`.
 
         Args:
             fields: The other trial's `TrialInfo.for_reset`.
             allocation: Its resources; None if they are those of the trial before.
+            directory: See `make_trial_actor`.
 
         Returns:
             Whether the class allows it.
         """
         info = self._session.info.reset(fields)
+        if directory is not None:
+            info = info._replace(directory=directory)
         self._enter(info, allocation or self._session.allocation)
         return self._on_user_thread(lambda: self._reset(info))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from executor_contract import TrialExecutorContract
@@ -14,10 +16,18 @@ from minitune.execution.trial_executor import TrialExecutor
 @pytest.mark.usefixtures("connection")
 class TestRay(TrialExecutorContract):
     bound_s = 120.0
+    owns_processes = False  # Ray does
 
     def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
-        executor = RayTrialExecutor(directory=lambda: str(directory))
-        (node,) = executor._cluster.nodes()
-        executor._cluster.books.update({})
-        executor._cluster.books.update({node: totals})  # of what the node has
-        return executor
+        return _OfOneNode(totals, directory=lambda: str(directory))
+
+
+class _OfOneNode(RayTrialExecutor):
+    """Uses so much of the cluster."""
+
+    def __init__(self, totals: dict[str, float], directory: Callable[[], str]):
+        self._totals = totals
+        super().__init__(directory=directory)
+
+    def nodes(self) -> list[Mapping[str, Any]]:
+        return [{**node, "Resources": self._totals} for node in super().nodes()]

@@ -1,0 +1,23 @@
+"""The thread that runs the code of a trial, in a process that the trial has to itself.
+
+It is the main thread of the process, unless the process needs its main thread for other work and says so. The global
+random generators belong to that thread's trial, and threads without a session of their own report for it.
+"""
+
+from __future__ import annotations
+
+import threading
+
+_declared: threading.Thread | None = None
+
+
+def declare() -> None:
+    """Say that the calling thread runs the code of the trial of this process, instead of the main thread."""
+    global _declared
+    _declared = threading.current_thread()
+
+
+def has_process_to_itself() -> bool:
+    """Whether the calling thread runs the code of a trial that has this process to itself."""
+    current = threading.current_thread()
+    return current is threading.main_thread() or current is _declared
