@@ -9,7 +9,6 @@ Processes
 - A *worker* is the process of one actor at a time. When the actor has ended, it may be *parked* for the next one.
 - A *zygote* is a small process with a single thread that has imported what all workers need, and forks them (Linux).
 - Where there is no zygote, each worker is a new interpreter, and a *guard* kills the workers if the driver dies.
-- A *relay* is a process on another machine. It starts workers there and passes their bytes on.
 
 Modules
 -------
@@ -25,7 +24,6 @@ Modules
     zygote_launcher       workers from zygotes: zygote_process is one zygote as the driver sees it, packets is what
                           they say, zygote is the process itself
     interpreter_launcher  workers that are new interpreters; guard is the process that outlives the driver
-    relay                 workers on another machine: both ends
     process_tree          lists, stops and kills processes; finds out why one was killed
 
 One start
@@ -73,5 +71,4 @@ fork on or be reaped (`process_tree.freeze`).
 
 - If the driver dies, the zygote or the guard kills all workers and their descendants.
 - If a zygote dies, the kernel kills its workers (parent-death signal), and the launcher their descendants.
-- If a relay dies, the zygote or the guard of its machine does the same as for a driver.
 """

@@ -97,11 +97,6 @@ class DriverEnd:
         """
         raise NotImplementedError(f"{type(self).__name__} must define watch()")
 
-    def pass_on(self, loop: Loop, take: Callable[[bytes], object], on_broken: OnBroken) -> None:
-        """The same as `watch` for a relay: call `take` with the bytes as they arrive, and read no messages in them."""
-        self._feed = lambda data, handle: take(data)
-        self.watch(loop, lambda message: None, on_broken)
-
     def send(self, *frames: bytes | memoryview) -> None:
         """Send a frame that `encode` has made, now or when the channel accepts it."""
         raise NotImplementedError(f"{type(self).__name__} must define send()")

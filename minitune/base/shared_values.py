@@ -311,14 +311,12 @@ class ValueFile:
     Args:
         directory: The directory of the file. It is created if necessary, but its parents are not.
         elsewhere: How to use another directory, for the error text when the disk is full.
-        has_name: Whether the file needs a name because other machines, which share the directory, must open it.
         memory_bytes: How much anonymous memory the values may take.
     """
 
-    def __init__(self, directory: str, elsewhere: str, has_name: bool = False, memory_bytes: int = 0):
+    def __init__(self, directory: str, elsewhere: str, memory_bytes: int = 0):
         self._directory = directory
         self._elsewhere = elsewhere
-        self._has_name = has_name
         self._memory_bytes = memory_bytes
         self._lock = threading.Lock()
         self._memory = _open_memory() if memory_bytes > 0 else None
@@ -349,7 +347,7 @@ class ValueFile:
 
     def _add_to_disk(self, value: Any, what: str) -> Spot:
         if self._disk is None:
-            self._disk = _open_in(self._directory, self._has_name)
+            self._disk = _open_in(self._directory)
             self._opened.append(self._disk)
         try:
             return self._disk.append(value, what)
@@ -373,8 +371,8 @@ def _open_memory() -> _OpenFile | None:
     return None
 
 
-def _open_in(directory: str, has_name: bool) -> _OpenFile:
-    """Create a file in `directory`, with a name if it needs one or cannot be opened without."""
+def _open_in(directory: str, has_name: bool = False) -> _OpenFile:
+    """Create a file in `directory`, with a name if it cannot be opened without."""
     files.make_directory(directory, 0o700, within=os.path.dirname(directory))
     path = os.path.join(directory, f"values-{os.urandom(8).hex()}")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.BLOB_MODE)

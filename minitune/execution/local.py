@@ -17,7 +17,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from minitune import clock as clocks
 from minitune.actor.launcher import nesting_depth, new_run_id
@@ -68,8 +68,7 @@ class Actor:
         reuse_key: The key under which it may be parked.
         factory: Makes its object in its process. A parked actor's factory is used only if the reset fails.
         factory_file: The file that holds the factory, if it is large. It is removed when the actor ends.
-        reserved: The resources that the ledger has given it.
-        allocation: The resources that its object gets: other devices than in `reserved` if its machine has chosen them.
+        allocation: The resources that the ledger has given it.
         process: The process. A parked process is used by several actors, one after the other.
     """
 
@@ -79,7 +78,6 @@ class Actor:
     reuse_key: str | None
     factory: ActorFactory
     factory_file: ValueFile | None = None
-    reserved: Allocation = _NOTHING
     allocation: Allocation = _NOTHING
     process: ActorProcess = field(init=False)
 
@@ -89,43 +87,11 @@ class Actor:
             self.factory_file.close()
 
 
-class Books(Protocol):
-    """Counts what actors hold, as `Ledger` does."""
-
-    def totals(self) -> dict[str, float]:
-        """See `Ledger.totals`."""
-        ...
-
-    def free(self) -> dict[str, float]:
-        """See `Ledger.free`."""
-        ...
-
-    def can_acquire(self, request: Resources, waiter: str | None = None, gpu_ids: Sequence[str] | None = None) -> bool:
-        """See `Ledger.can_acquire`."""
-        ...
-
-    def forget(self, waiter: str) -> None:
-        """See `Ledger.forget`."""
-        ...
-
-    def acquire(self, holder: str, request: Resources, gpu_ids: Sequence[str] | None = None) -> Allocation:
-        """See `Ledger.acquire`."""
-        ...
-
-    def release(self, holder: str) -> None:
-        """See `Ledger.release`."""
-        ...
-
-    def write_off(self, holder: str) -> None:
-        """See `Ledger.write_off`."""
-        ...
-
-
 class ProcessExecutor:
     """Runs each actor in a process of its own. A subclass says where processes are made.
 
     Args:
-        books: Admits the actors.
+        ledger: Admits the actors.
         loop: The driver's loop. It is closed with this object.
         close_launchers: Closes what makes the processes. It is called at the end, and must not refer to this object.
         directory: Returns an existing directory for stored values, which are removed at the end. It is called when the
@@ -139,7 +105,7 @@ class ProcessExecutor:
 
     def __init__(
         self,
-        books: Books,
+        ledger: Ledger,
         loop: Loop,
         close_launchers: Callable[[], object],
         *,
@@ -150,7 +116,7 @@ class ProcessExecutor:
     ):
         self.clock: Clock = clocks.REAL
         self._host = socket.gethostname()
-        self._ledger = books
+        self._ledger = ledger
         self._directory = directory
         self._values: ValueFile | None = None
         self._output_names = output_names
@@ -213,14 +179,14 @@ class ProcessExecutor:
         parked = self._take_parked(trial_id, reuse_key, request)
         actor = Actor(actor_id, request, directory, reuse_key, factory)
         try:
-            gpu_ids = parked.reserved.gpu_ids if parked is not None else None
-            actor.reserved = actor.allocation = self._ledger.acquire(actor_id, request, gpu_ids or None)
+            gpu_ids = parked.allocation.gpu_ids if parked is not None else None
+            actor.allocation = self._ledger.acquire(actor_id, request, gpu_ids or None)
             actor.process = self._new_process(request) if parked is None else parked.process
             if parked is None or not self._take_over(actor, parked, reset_args):
                 self._start_process(actor)
         except BaseException:  # the actor could not be sent to its process: undo everything
             actor.remove_file()
-            if actor.reserved is not _NOTHING:
+            if actor.allocation is not _NOTHING:
                 self._ledger.release(actor_id)
             if parked is not None:
                 self._put_back(parked)
@@ -376,7 +342,7 @@ class ProcessExecutor:
         parked = self._parked.get((reuse_key, request)) if reuse_key is not None else None
         while parked:
             actor = parked.pop()
-            devices = actor.reserved.gpu_ids
+            devices = actor.allocation.gpu_ids
             if not devices or self._ledger.can_acquire(request, waiter, gpu_ids=devices):
                 return actor
             actor.process.stop(0.0)
