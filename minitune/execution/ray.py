@@ -57,7 +57,7 @@ from minitune.execution.devices import Machine
 from minitune.execution.ledger import Ledger, allocation_of
 from minitune.execution.local import with_hint
 from minitune.execution.ray_actor import Answer, Here, Home, Proof, RayActor
-from minitune.execution.ray_files import read_pieces, write_piece
+from minitune.execution.ray_files import Part, read_pieces, write_piece
 from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Started
 from minitune.resources import CPU, GPU, MEMORY, Allocation, Resources
 from minitune.settings import number_setting
@@ -732,7 +732,7 @@ class RayTrialExecutor:
                     rename_prepared(temporary, directory, number)
                     then(None)
                     return
-                write_piece(piece, temporary, within=os.path.dirname(directory))
+                write_piece([Part(*part) for part in piece], temporary, within=os.path.dirname(directory))
             except (OSError, ValueError) as failure:
                 discard_temporary(temporary, directory)
                 then(RemoteError.of(failure))

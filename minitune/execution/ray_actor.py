@@ -283,7 +283,7 @@ class RayWorker:
         if is_first:
             shutil.rmtree(top, ignore_errors=True)
             os.mkdir(top)
-        write_piece([Part(*part) for part in piece], top, within=self._local)
+        write_piece(piece, top, within=self._local)
 
     def piece(self, number: int, is_first: bool) -> list[tuple[Any, ...]] | None:
         """Return the next piece of checkpoint `number`; None after the last one."""
