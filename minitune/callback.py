@@ -61,9 +61,10 @@ class Callback:
 
         Args:
             iteration: The turn of the driver's loop.
-            trials: All trials.
-            trial: The trial that reported.
-            result: The nested result. The hook may change it. `done` is True if the trial is about to end.
+            trials: All trials. The list is read-only.
+            trial: The trial that reported. Its `config` is read-only; `set_config` replaces it.
+            result: A copy of the nested result. The hook may add and change metrics in it. A metric that it removes
+                is still recorded. `done` is True if the trial is about to end.
             **info: Further arguments.
         """
 

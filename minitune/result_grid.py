@@ -110,7 +110,7 @@ class Result:
                 (Checkpoint(os.path.join(trial.local_path, item.record.directory)), item.metrics) for item in kept
             ],
             # a configuration that was set after the last report has not been trained
-            config=trial.last_result.get(CONFIG) or trial.config,
+            config=trial.last_result.get(CONFIG) or trial.raw_config,
         )
 
     @classmethod
@@ -150,7 +150,7 @@ class Result:
         kept = _kept_checkpoints(directory, rows or [], trial)
         text = last_error_text(directory)
         error = trial.error if trial is not None else trial_error_of_text(text) if text else None
-        config = metrics.get(CONFIG) or (trial.config if trial is not None else read_params(directory))
+        config = metrics.get(CONFIG) or (trial.raw_config if trial is not None else read_params(directory))
         return cls(metrics, kept[-1][0] if kept else None, error, directory, best_checkpoints=kept, config=config)
 
     @property

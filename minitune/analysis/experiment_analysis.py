@@ -182,7 +182,9 @@ class ExperimentAnalysis:
 
     def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:
         """The configuration of each trial, by trial id. With `prefix`: flattened, with the prefix `config/`."""
-        return {trial.trial_id: flat_row({CONFIG: trial.config}) if prefix else trial.config for trial in self.trials}
+        if prefix:
+            return {trial.trial_id: flat_row({CONFIG: trial.raw_config}) for trial in self.trials}
+        return {trial.trial_id: dict(trial.raw_config) for trial in self.trials}
 
     def get_rows(self, metric: str | None = None, mode: str | None = None) -> list[Row]:
         """One row for each trial: a flattened report, `config/<key>`, and the trial's directory as `logdir`.
@@ -211,7 +213,7 @@ class ExperimentAnalysis:
             if metric is not None and mode is not None:
                 row = best_of(((each[metric], each) for each in rows if is_number(each.get(metric))), mode) or row
             metrics = {key: value for key, value in row.items() if key != CONFIG and not key.startswith(f"{CONFIG}/")}
-            found.append(metrics | flat_row({CONFIG: trial.config}) | {"logdir": trial.local_path})
+            found.append(metrics | flat_row({CONFIG: trial.raw_config}) | {"logdir": trial.local_path})
         if metric is not None and not is_known:  # an early report may have had a flag or a text of this name
             require_reported(self.trials, metric, self.experiment_path)
         return found
@@ -330,7 +332,7 @@ class ExperimentAnalysis:
     ) -> dict[str, Any] | None:
         """The configuration of the best trial, or None; see `get_best_trial`."""
         best = self.get_best_trial(metric, mode, scope)
-        return None if best is None else best.config
+        return None if best is None else dict(best.raw_config)
 
     def get_best_checkpoint(
         self, trial: Trial, metric: str | None = None, mode: str | None = None

@@ -295,6 +295,7 @@ class TrialActions:
 
     def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> bool:
         """Let `trial` continue from the donor's latest checkpoint with `config`. False if the donor has none."""
+        config = dict(config)  # a scheduler may pass the read-only configuration of a trial
         own = self._state.donations.get(donor.trial_id)
         if own is not None:  # the donor has no own checkpoint that is newer than its donation
             donation = Donation.of(own.donor, own.record, own.metrics, trial)
@@ -355,14 +356,14 @@ class Reuse:
         """The first finished trial with the same configuration; None if there is none, or `trial` has already begun."""
         while self._num_known < len(self._state.trials):
             known = self._state.trials[self._num_known]
-            self._by_key.setdefault(config_key(known.config), []).append(known)
+            self._by_key.setdefault(config_key(known.raw_config), []).append(known)
             self._num_known += 1
         if trial.attempt > 1 or trial.report_count:
             return None
-        key = config_key(trial.config)
+        key = config_key(trial.raw_config)
         for earlier in self._by_key.get(key, ()):
             has_ended = earlier.phase is Phase.TERMINATED and bool(earlier.last_result.get(DONE))
-            if has_ended and config_key(earlier.config) == key:  # a scheduler may have changed it
+            if has_ended and config_key(earlier.raw_config) == key:  # a scheduler may have changed it
                 return earlier
         return None
 

@@ -23,7 +23,7 @@ from minitune.execution.state import Request, RunState
 from minitune.experiment.trial import HAS_RETURNED, Metric, Trial
 from minitune.logger import LoggerCallback, forwards_to_nothing, split_plain
 from minitune.resources import CPU, GPU, Resources
-from minitune.result import DEFAULT_METRIC, DONE, flatten
+from minitune.result import CONFIG, DEFAULT_METRIC, DONE, flatten
 from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
 from minitune.schedulers.trial_scheduler import REACHES_MAX_T, TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
@@ -73,7 +73,7 @@ class DriverContext:
         return self._state.supply
 
     def get_trials(self) -> list[Trial]:
-        """All trials of the run, in order of submission. Do not change the list."""
+        """All trials of the run, in order of submission. The list is read-only."""
         return self._state.trials
 
     def get_trial(self, tid: str) -> Trial | None:
@@ -388,7 +388,7 @@ class Hooks:
             The decision.
         """
         reason = ""
-        if self._asks_stopper and self._call(self.stopper, trial, trial.trial_id, result):
+        if self._asks_stopper and self._call(self.stopper, trial, trial.trial_id, _copy_for_plugin(trial, result)):
             reason = f"{STOP_CRITERION}: {self.stopper.describe()}"
         elif ends or result.get(DONE):
             reason = TRAINABLE_ENDED
@@ -425,7 +425,7 @@ class Hooks:
             decision: The recorded decision. The present answers of the plug-ins are ignored.
         """
         if self._asks_stopper:
-            self._call(self.stopper, trial, trial.trial_id, result)
+            self._call(self.stopper, trial, trial.trial_id, _copy_for_plugin(trial, result))
         if self._tells_both and not decision.reason.startswith((STOP_CRITERION, TRAINABLE_ENDED)):
             told = dict(flat)  # plug-ins may change it
             self._call(self.scheduler.on_trial_result, trial, self.context, trial, told)
@@ -442,8 +442,12 @@ class Hooks:
         return limits
 
     def result(self, trial: Trial, result: dict[str, Any]) -> None:
-        """Pass a result to the callbacks other than `logs`. They may change it."""
-        self._tell("on_trial_result", trial, result=result)
+        """Pass a result to the callbacks other than `logs`. They may add and change metrics, but not remove any."""
+        for listener in self._listeners.get("on_trial_result", ()):
+            told = _copy_for_plugin(trial, result)
+            self._call(listener, trial, iteration=self.iteration, trials=self._state.trials, trial=trial, result=told)
+            told.pop(CONFIG, None)
+            result.update(told)
 
     def log(self, trial: Trial, result: dict[str, Any]) -> None:
         """Pass a result to `logs`."""
@@ -539,6 +543,11 @@ class Hooks:
         if name not in self._slow:
             self._slow.add(name)
             logger.warning("%s took %.1f s; all trials waited during that time", name, taken_s)
+
+
+def _copy_for_plugin(trial: Trial, result: dict[str, Any]) -> dict[str, Any]:
+    """A copy of a nested result, so that a plug-in cannot remove a metric from the files and from the grid."""
+    return {**result, CONFIG: trial.config}
 
 
 def _is_left(hook: Any, base: Any) -> bool:

@@ -260,7 +260,7 @@ class Launcher:
 
     def _env_creators(self, trial: Trial) -> dict[str, Shared]:
         """The registered creator of the environment that `config["env"]` names, if there is one."""
-        name = trial.config.get("env")
+        name = trial.raw_config.get("env")
         if not isinstance(name, str) or not has_env_creator(name):
             return {}
         if name not in self._shared_env_creators:
@@ -293,7 +293,7 @@ class Launcher:
 def _why_not_sent(trial: Trial, error: TypeError) -> str:
     """The error text for a trial that cannot be pickled. It names the part of the configuration that is the cause."""
     try:
-        require_picklable(trial.config, f"the configuration of trial {trial.name}")
+        require_picklable(trial.raw_config, f"the configuration of trial {trial.name}")
     except TypeError as named:
         return str(named)
     return f"trial {trial.name} cannot be sent to a worker: {error}"

@@ -149,7 +149,7 @@ class ReportPath:
             return False
         values = list(result.values())
         config, values[shape.place] = values[shape.place], None
-        if trial.light is not None and trial.light_config is not trial.config:
+        if trial.light is not None and trial.light_config is not trial.raw_config:
             config = trial.light_config
         try:
             text = "".join(_one_per_line(values, 0))[1:-1]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from minitune.base.read_only import ReadOnlyList
 from minitune.checkpoint import CheckpointRecord
 from minitune.config import CheckpointConfig, FailureConfig
 from minitune.decision import CONTINUE, Decision
@@ -26,6 +27,10 @@ from minitune.resources import Allocation, Resources
 if TYPE_CHECKING:
     from minitune.execution.report_path import ReportPath
 
+_READ_ONLY = (
+    "the list of a run's trials is read-only; change a copy of it: list(trials). A scheduler ends a trial by "
+    "controller.stop_trial(trial)"
+)
 OPEN, WAITING, ENDED = "OPEN", "WAITING", "ENDED"
 """The searcher may suggest more trials, has none at the moment, or is finished."""
 
@@ -246,7 +251,7 @@ class RunState:
         requests: The scheduler's requests that have not been carried out yet.
         deadlines: The time limits of the actors.
         setbacks: Losses of workers in a row. They determine when no worker is started.
-        trials: All trials of the run.
+        trials: All trials of the run. Plug-ins get this list, so only the methods of this class can change it.
         queue: The trials that could start: they are QUEUED, and their last actor has exited.
         paused: The PAUSED trials that could be chosen, in order.
         live: The trials that have an actor, by actor id.
@@ -271,7 +276,7 @@ class RunState:
         self.requests: deque[Request] = deque()
         self.deadlines = Deadlines(settings.report_timeout_s, settings.trial_timeout_s)
         self.setbacks = Setbacks()
-        self.trials: list[Trial] = []
+        self.trials: list[Trial] = ReadOnlyList((), _READ_ONLY)
         self.queue = TrialQueue()
         self.paused: dict[str, Trial] = {}
         self.live: dict[str, Live] = {}
@@ -290,7 +295,7 @@ class RunState:
     def add(self, trial: Trial) -> None:
         """Add a trial, in any phase."""
         self.may_start = True
-        self.trials.append(trial)
+        list.append(self.trials, trial)
         self.counts[trial.status] += 1
         if trial.phase not in FINISHED:
             self.unfinished[trial.trial_id] = trial
@@ -301,8 +306,8 @@ class RunState:
     def replace(self, old: Trial, fresh: Trial) -> None:
         """Replace a trial that has ended by a new one."""
         self.add(fresh)
-        del self.trials[-1]
-        self.trials[self.trials.index(old)] = fresh
+        list.pop(self.trials)
+        list.__setitem__(self.trials, self.trials.index(old), fresh)
         self.counts[old.status] -= 1
 
     def move(self, trial: Trial, step: Step, reason: str = "") -> bool:

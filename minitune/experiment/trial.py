@@ -22,6 +22,7 @@ from minitune._alias import submodules
 from minitune.base import files
 from minitune.base.checks import is_real, require, shown
 from minitune.base.files import StorageContext
+from minitune.base.read_only import ReadOnlyDict
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TrialError, TuneError
 from minitune.experiment import lifecycle
@@ -48,6 +49,10 @@ __getattr__ = submodules(__name__)
 
 HAS_RETURNED = "the trainable has returned"
 """The cause of the end of a trial whose function has returned without a final value."""
+_READ_ONLY = (
+    "the configuration of a trial is read-only; replace it by trial.set_config({**trial.config, 'name': value}), or "
+    "change a copy of it: dict(trial.config)"
+)
 _STORY_LENGTH = 20
 _SHARED_LENGTH = 100
 _PHASE_OF = {
@@ -137,7 +142,6 @@ class Trial:
         "analysis",
         "attempt",
         "checkpoints",
-        "config",
         "custom_dirname",
         "custom_trial_name",
         "error",
@@ -153,6 +157,7 @@ class Trial:
         "number",
         "phase",
         "pid",
+        "raw_config",
         "report_count",
         "resources",
         "seed",
@@ -192,7 +197,9 @@ class Trial:
         self.trainable_name = trainable_name
         self.trial_id = trial_id or self.generate_id()
         self.number = number
-        self.config = config or {}
+        self.raw_config: dict[str, Any] = config or {}
+        if isinstance(config, ReadOnlyDict):  # that of another trial
+            self.raw_config = dict(config)
         self.evaluated_params = evaluated_params or {}
         self.experiment_tag = experiment_tag
         self.experiment_number = 0
@@ -326,9 +333,21 @@ class Trial:
             )
         self.resources = Resources.of(resources)
 
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration as plug-ins and users get it: a copy that refuses changes, except in nested values.
+
+        The driver itself uses `raw_config`, the dict behind it. Setting it calls `set_config`.
+        """
+        return ReadOnlyDict(self.raw_config, _READ_ONLY)
+
+    @config.setter
+    def config(self, config: dict[str, Any]) -> None:
+        self.set_config(config)
+
     def set_config(self, config: dict[str, Any]) -> None:
         """Replace the configuration. A running attempt keeps the old one."""
-        self.config = config
+        self.raw_config = dict(config) if isinstance(config, ReadOnlyDict) else config
 
     @property
     def light_config(self) -> dict[str, Any]:
@@ -336,15 +355,13 @@ class Trial:
 
         It is the configuration itself if it has no large values, or they have not been stored.
         """
-        if self.light is not None:
-            stored, light = self.light
-            if stored.keys() == self.config.keys() and all(stored[key] is value for key, value in self.config.items()):
-                return light
-        return self.config
+        if self.light is not None and self.light[0] is self.raw_config:
+            return self.light[1]
+        return self.raw_config
 
     def set_light_config(self, light: dict[str, Any]) -> None:
         """Set the `light_config` of the present configuration."""
-        self.light = None if light is self.config else (dict(self.config), light)
+        self.light = None if light is self.raw_config else (self.raw_config, light)
 
     def set_experiment_tag(self, experiment_tag: str) -> None:
         """Replace the tag."""
@@ -395,7 +412,7 @@ class Trial:
         Returns:
             `metrics`.
         """
-        metrics[CONFIG] = self.config
+        metrics[CONFIG] = self.raw_config
         for key in _BEHIND_CONFIG:
             if key in metrics:
                 metrics[key] = metrics.pop(key)
@@ -466,8 +483,8 @@ class Trial:
         if self.custom_trial_name:
             return self.custom_trial_name
         middle = ""
-        if "env" in self.config:
-            env = self.config["env"]
+        if "env" in self.raw_config:
+            env = self.raw_config["env"]
             middle = f"_{env.__name__ if isinstance(env, type) else env}"
         return f"{self.trainable_name}{middle}_{self.trial_id}".replace("/", "_")
 
@@ -710,10 +727,10 @@ class EarlierRun:
         tried: list[tuple[dict[str, Any], dict[str, float] | None]] = []
         for trial in trials:
             if trial.status == ERROR:
-                tried.append((trial.config, None))
+                tried.append((trial.raw_config, None))
             elif trial.shown_status == lifecycle.TERMINATED and trial.last_result:
                 flat = flatten({name: value for name, value in trial.last_result.items() if name != CONFIG})
-                tried.append((trial.config, {name: float(v) for name, v in flat.items() if is_real(v)}))
+                tried.append((trial.raw_config, {name: float(v) for name, v in flat.items() if is_real(v)}))
         return cls(path, tried)
 
 

@@ -80,9 +80,9 @@ class LegacyLoggerCallback(LoggerCallback):
         """See `LoggerCallback.log_trial_start`."""
         if trial in self._loggers:
             for logger in self._loggers[trial]:
-                logger.update_config(trial.config)
+                logger.update_config(dict(trial.config))
             return
-        self._loggers[trial] = [kind(trial.config, trial.local_path, trial) for kind in self.logger_classes]
+        self._loggers[trial] = [kind(dict(trial.config), trial.local_path, trial) for kind in self.logger_classes]
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """See `LoggerCallback.log_trial_result`."""

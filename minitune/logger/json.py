@@ -35,7 +35,7 @@ class JsonLoggerCallback(LoggerCallback):
         except OSError as error:
             self._files.lapse(trial.trial_id, path, error)
         try:
-            self._write_config(trial, trial.config, directory)
+            self._write_config(trial, trial.raw_config, directory)
         except OSError as error:
             self._files.lapse("", os.path.join(place, EXPR_PARAM_FILE), error)
         finally:
@@ -44,7 +44,7 @@ class JsonLoggerCallback(LoggerCallback):
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Append one line. An error of the file is logged."""
-        if trial.light is not None and trial.light_config is not trial.config:  # keep large values out of each line
+        if trial.light is not None and trial.light_config is not trial.raw_config:  # keep large values out of each line
             result = {**result, CONFIG: trial.light_config}
         line = f"{dumps(result)}\n"
         if not self.append(trial, line):
@@ -81,7 +81,7 @@ class JsonLoggerCallback(LoggerCallback):
 
     def _write_config(self, trial: Trial, config: dict[str, Any], directory: int | None) -> None:
         """`update_config` through a descriptor of the trial's directory, if there is one."""
-        if config is trial.config and trial.light is not None:
+        if config is trial.raw_config and trial.light is not None:
             config = trial.light_config
         text = dumps_pretty(config).encode("ascii")
         data: bytes | None = None

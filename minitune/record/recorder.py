@@ -133,7 +133,7 @@ class Recorder:
         record = records.trial(
             trial.trial_id,
             trial.number,
-            trial.config,
+            trial.raw_config,
             seed=trial.seed,
             resources=trial.resources,
             name=trial.name,
@@ -142,14 +142,14 @@ class Recorder:
             experiment=trial.experiment_number,
             replaces=replaces,
         )
-        if not (is_small(trial.config) and is_small(trial.evaluated_params)):
+        if not (is_small(trial.raw_config) and is_small(trial.evaluated_params)):
             record = self._by_reference(record)
             trial.set_light_config(record["config"])
         self._add(record)
 
     def note_changes(self, trial: Trial) -> None:
         """Record the changes that plug-ins made to a trial since the last call."""
-        now = _Changeable(trial.config, trial.experiment_tag, trial.resources, trial.evaluated_params)
+        now = _Changeable(trial.raw_config, trial.experiment_tag, trial.resources, trial.evaluated_params)
         before = self._known.get(trial.trial_id, now)
         self._known[trial.trial_id] = now
         if before.config is now.config and before[1:] == now[1:]:
@@ -166,10 +166,10 @@ class Recorder:
 
     def _recorded_config(self, trial: Trial) -> dict[str, Any]:
         """The configuration as it is recorded and sent to workers, with references in place of large values."""
-        if trial.light is None and is_small(trial.config):
-            return trial.config
-        if trial.light_config is trial.config:
-            trial.set_light_config(self._by_reference({"config": trial.config})["config"])
+        if trial.light is None and is_small(trial.raw_config):
+            return trial.raw_config
+        if trial.light_config is trial.raw_config:
+            trial.set_light_config(self._by_reference({"config": trial.raw_config})["config"])
         return trial.light_config
 
     def _by_reference(self, record: records.Record) -> records.Record:

@@ -128,7 +128,7 @@ class Replay(Story):
         maker.ids.prefix, _, _ = record["trial"].rpartition("_")
         proposed = self._ask()
         maker.ids.count = max(maker.ids.count, record["number"] + 1)
-        is_other = proposed is None or proposed.config != record["config"]
+        is_other = proposed is None or proposed.raw_config != record["config"]
         if is_other and not self.saved.is_silent_searcher and not self._warned:
             self._warned = True
             logger.warning(
@@ -264,7 +264,7 @@ def _anew(old: Trial, trial_id: str) -> Trial:
     """A copy of `old` that has not started, with its present configuration and without a checkpoint."""
     trial = Trial(
         old.trainable_name,
-        config=old.config,
+        config=old.raw_config,
         trial_id=trial_id,
         number=old.number,
         evaluated_params=old.evaluated_params,

@@ -315,7 +315,7 @@ class Story:
             raise self._comes_again(f"trial {record['trial']}")
         replaced = self._trials.get(record.get("replaces", ""))  # journals of the first versions have no such field
         trial = self._new_trial(record, replaced)
-        trial.trial_id, trial.number, trial.config = record["trial"], record.get("number", 0), record["config"]
+        trial.trial_id, trial.number, trial.raw_config = record["trial"], record.get("number", 0), record["config"]
         trial.seed, trial.experiment_number = record.get("seed", 0), record.get("experiment", 0)
         trial.evaluated_params, trial.experiment_tag = record.get("evaluated_params") or {}, record.get("tag", "")
         trial.experiment_path = self.path
@@ -375,12 +375,12 @@ class Story:
             return flatten(metrics) if self._details else {}
         metrics[CONFIG] = None
         flat = flatten(metrics) if self._details else {}
-        metrics[CONFIG] = trial.config
+        metrics[CONFIG] = trial.raw_config
         if self._details:
             del flat[CONFIG]
             known = self._configs.get(trial.trial_id)
-            if known is None or known[0] is not trial.config:
-                known = self._configs[trial.trial_id] = trial.config, flatten({CONFIG: trial.config})
+            if known is None or known[0] is not trial.raw_config:
+                known = self._configs[trial.trial_id] = trial.raw_config, flatten({CONFIG: trial.raw_config})
             flat.update(known[1])
         return flat
 
@@ -430,7 +430,7 @@ class Story:
         if total is not None:  # the sum replaces the results, which the reader may have skipped
             trial.take_sum(total)
             if CONFIG in trial.last_result:
-                trial.last_result[CONFIG] = trial.config
+                trial.last_result[CONFIG] = trial.raw_config
         if self._details and step is Step.STOP and STATUS[before] == RUNNING:  # so its last result is final
             if cause == HAS_RETURNED:
                 trial.returns()
@@ -1071,7 +1071,7 @@ class PastRun:
             if kind == records.TRIAL:
                 if change.replaced is not None:
                     curves.pop(change.replaced.trial_id, None)
-                curves[trial_id], self.configs[trial_id] = [], trial.config
+                curves[trial_id], self.configs[trial_id] = [], trial.raw_config
             elif kind == records.RESULT:
                 record, metrics = change.record, change.record["metrics"]
                 seconds = metrics.get(TIME_THIS_ITER_S)

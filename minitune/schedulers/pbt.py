@@ -209,11 +209,11 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
             )
         self._trial_id = trial.trial_id
         if not self._changes:
-            if not trial.config:
+            if not trial.raw_config:
                 raise ValueError(f"there is no configuration: {self.policy_file!r} is empty, and so is param_space")
-            self.config = trial.config
+            self.config = trial.raw_config
             return
-        if trial.config:
+        if trial.raw_config:
             logger.warning("the configuration of trial %s is replaced by that of %s", trial.name, self.policy_file)
         trial.set_config(self.config)
 
@@ -388,7 +388,7 @@ class PopulationBasedTraining(MetricScheduler):
         is_new = trial.trial_id not in self._population.members
         member = self._member(trial)
         if is_new:
-            config, drawn = fill(trial.config, self._explorer.mutations, self._rng)  # what the configuration lacks
+            config, drawn = fill(trial.raw_config, self._explorer.mutations, self._rng)  # what the configuration lacks
             if drawn:
                 trial.set_config(config)
                 values = {"/".join(path): new for path, (_, new, _) in drawn.items()}
@@ -598,7 +598,7 @@ class PopulationBasedTraining(MetricScheduler):
             The donor and the new configuration, for the decision, and the reason as text.
         """
         trial, giver = self._trials[member.trial_id], self._trials[donor.trial_id]
-        config, changes = self._new_config(member, donor, giver.config)
+        config, changes = self._new_config(member, donor, giver.raw_config)
         if self._custom_explore_fn is not None:
             with GlobalDraws(self._rng).lent():
                 config = self._custom_explore_fn(config)
@@ -612,7 +612,7 @@ class PopulationBasedTraining(MetricScheduler):
         if self._log_config and path and not getattr(context, "is_replaying", False):  # a trial of no run has no path
             newest = giver.checkpoints[-1].metrics if giver.checkpoints else {}
             donor_iteration = newest.get(TRAINING_ITERATION, donor.iteration)
-            step = Step(member.tag, donor.tag, member.iteration, donor_iteration, giver.config, config)
+            step = Step(member.tag, donor.tag, member.iteration, donor_iteration, giver.raw_config, config)
             try:
                 write_step(path, trial.trial_id, giver.trial_id, step)
             except OSError as error:

@@ -130,9 +130,9 @@ class Study:
             trial = self._search_alg.next_trial()
             if trial is None:
                 return None
-            known = self._by_key.get(config_key(trial.config)) if self._reuses else None
+            known = self._by_key.get(config_key(trial.raw_config)) if self._reuses else None
             if known is None:
-                config: dict[str, Any] = copy_tree(trial.config)
+                config: dict[str, Any] = copy_tree(trial.raw_config)
                 self._open[trial.trial_id] = (trial, config)
                 return config
             self._end(trial, known.metrics)
@@ -275,7 +275,7 @@ class Study:
                 return trial_id
         key = config_key(dict(config)) if isinstance(config, Mapping) else None
         for trial_id, (trial, _) in self._open.items():
-            if config_key(trial.config) == key:
+            if config_key(trial.raw_config) == key:
                 return trial_id
         raise ValueError(
             f"config must be one that ask() has returned and whose result was not told yet, but got {shown(config)}; "
@@ -288,7 +288,7 @@ class Study:
             self._search_alg.on_trial_complete(trial.trial_id, result=result)
         else:
             self._search_alg.on_trial_complete(trial.trial_id, error=True)
-        self._note(Evaluation(trial.config, metrics))
+        self._note(Evaluation(trial.raw_config, metrics))
 
     def _note(self, one: Evaluation) -> None:
         self._history.append(one)

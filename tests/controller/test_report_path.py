@@ -167,7 +167,7 @@ class Changing(Callback):
         if trial.report_count == 9:
             result["loss"] = math.nan
         if trial.report_count == 11:
-            trial.config["x"] = [1, 2]
+            trial.set_config({**trial.config, "x": [1, 2]})
         if trial.report_count == 13:
             trial.set_experiment_tag("another")
 

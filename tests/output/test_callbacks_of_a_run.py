@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
+import pickle
 import sys
 import time
 from collections.abc import Callable
@@ -204,6 +206,72 @@ def test_a_change_is_seen_by_loggers_and_kept() -> None:
     lines = [json.loads(line) for line in Path(result.path, "result.json").read_text().splitlines()]
     assert [line["twice"] for line in lines] == [2, 4, 6, 8]
     assert [metrics["count"] for _, metrics in result.best_checkpoints] == [2]
+
+
+class Empties(Callback):
+    """Tries to empty everything that its hooks get."""
+
+    def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: dict[str, Any], **info: Any) -> None:
+        result.clear()
+        self.empty(trials, trial)
+
+    def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+        self.empty(trials, trial)
+
+    def on_experiment_end(self, trials: Any, **info: Any) -> None:
+        self.empty(trials, trials[0])
+
+    def empty(self, trials: Any, trial: Any) -> None:
+        with pytest.raises(TypeError, match=r"list of a run's trials is read-only; .* list\(trials\)"):
+            trials.clear()
+        with pytest.raises(TypeError, match="read-only"):
+            trials += []
+        with pytest.raises(TypeError, match=r"configuration of a trial is read-only; .*trial\.set_config"):
+            trial.config.clear()
+        with pytest.raises(TypeError, match="read-only"):
+            trial.config["x"] = 7
+
+
+def empties(trial_id: str, result: dict[str, Any]) -> bool:
+    """A stopper that empties the results."""
+    result["config"].copy().clear()
+    result.clear()
+    return False
+
+
+@pytest.mark.usefixtures("inline")
+def test_plug_ins_cannot_empty_the_grid() -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        for i in range(3):
+            tune.report({"loss": config["x"] + i})
+
+    def state_of(grid: ResultGrid) -> list[Any]:
+        return [(result.config, result.metrics["config"], result.metrics["loss"]) for result in grid]
+
+    space = {"x": tune.grid_search([1, 2])}
+    grid = fit_heard(trainable, Empties(), space=space, stop=empties)
+    assert state_of(grid) == [({"x": 1}, {"x": 1}, 3), ({"x": 2}, {"x": 2}, 4)]
+    assert [[row["loss"] for row in result.get_rows()] for result in grid] == [[1, 2, 3], [2, 3, 4]]
+
+    longer = tune.Tuner.restore(grid.experiment_path, trainable, add_samples=1).fit()
+    assert state_of(longer) == 2 * state_of(grid)
+    assert json.loads(Path(longer[-1].path, "result.json").read_text().splitlines()[-1])["config"] == {"x": 2}
+
+
+def test_copies_of_what_hooks_get_can_be_changed() -> None:
+    class Copies(Callback):
+        copied: Any = None
+
+        def on_experiment_end(self, trials: Any, **info: Any) -> None:
+            self.copied = [copy.deepcopy(trials[0].config), trials[0].config.copy(), pickle.loads(pickle.dumps(trials))]
+
+    copies = Copies()
+    fit_heard(Steps, copies, space={"nested": {"x": 1}})
+    config, shallow, trials = copies.copied
+    config["nested"]["x"] = 2
+    shallow.clear()
+    assert trials.pop().config == {"nested": {"x": 1}}
+    assert trials == []
 
 
 def test_an_exception_ends_the_run_and_names_the_hook() -> None:

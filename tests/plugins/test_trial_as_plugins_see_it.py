@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 
@@ -153,15 +154,23 @@ def test_the_text_of_its_error(tmp_path: Path) -> None:
     assert trial.get_error() == "it broke"
 
 
-def test_what_stands_for_a_configuration_stands_for_it_as_it_was() -> None:
-    """A scheduler may change the configuration in place, or set another one."""
+def test_what_stands_for_a_configuration_is_used_until_another_one_is_set() -> None:
     trial = Trial("train", config={"data": b"large", "lr": 0.1})
-    assert trial.light_config is trial.config
+    assert trial.light_config == trial.config
     light = {"data": "a reference", "lr": 0.1}
     trial.set_light_config(light)
     assert trial.light_config is light
-    trial.config["lr"] = 0.2
-    assert trial.light_config is trial.config
-    trial.set_light_config({"data": "a reference", "lr": 0.2})
-    trial.set_config({"data": b"large", "lr": 0.3})
-    assert trial.light_config is trial.config
+    trial.set_config({"data": b"large", "lr": 0.1})
+    assert trial.light_config == {"data": b"large", "lr": 0.1}
+
+
+def test_a_configuration_can_be_replaced_but_not_changed() -> None:
+    trial, other = Trial("train", config={"lr": 0.1}), Trial("train")
+    with pytest.raises(TypeError, match=r"read-only; replace it by trial\.set_config"):
+        trial.config["lr"] = 0.2
+    with pytest.raises(TypeError, match="read-only"):
+        trial.config.update(lr=0.2)
+    other.set_config(trial.config)
+    trial.config = {**trial.config, "lr": 0.3}
+    assert (trial.config, other.config) == ({"lr": 0.3}, {"lr": 0.1})
+    assert json.dumps(other.config) == '{"lr": 0.1}'
