@@ -11,12 +11,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from minitune._plan import Plan
 from minitune.base.checks import require_flag, shown
 from minitune.base.files import local_path
 from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, ResumeType, RunConfig
+from minitune.driver.plan import Plan
 from minitune.error import TuneError, as_cause
 from minitune.experiment.experiment import Experiment, convert_to_experiments
 from minitune.experiment.lifecycle import TERMINATED
@@ -27,8 +27,8 @@ from minitune.settings import is_on
 from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
-    from minitune._driver import Driver, Outcome
     from minitune.analysis.experiment_analysis import ExperimentAnalysis
+    from minitune.driver.run import Driver, Outcome
     from minitune.schedulers.trial_scheduler import TrialScheduler
     from minitune.search.search_algorithm import SearchAlgorithm
     from minitune.search.searcher import Searcher
@@ -330,12 +330,12 @@ def parse_resume(resume: bool | str | None, resume_config: ResumeConfig | None =
 
 def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool) -> Driver:
     """The driver that resumes the run of this name, if the user wants that and the run exists; else of a new run."""
-    from minitune._driver import Driver
+    from minitune.driver.run import Driver
 
     path = plan.experiment.path
     goes_on = choice is not None and plan.experiment.name is not None and is_run(path)
     if goes_on or is_on("RESUME"):
-        from minitune._resume import ResumedDriver, Resumption, run_to_resume
+        from minitune.driver.resume import ResumedDriver, Resumption, run_to_resume
 
         found = run_to_resume(plan) or (RunDirectory(path) if goes_on else None)
         if found is not None:

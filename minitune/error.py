@@ -500,7 +500,7 @@ _FRAME = re.compile(r'( +)File "(.+)", line (\d+), in .+')
 _PACKAGE = __file__.rpartition("error.py")[0]
 _EXAMPLES = _PACKAGE + "examples"
 _TRAINABLE = _PACKAGE + "trainable"
-_SERVING = (_PACKAGE + "actor", _PACKAGE + "execution")
+_SERVING = (_PACKAGE + "actor", _PACKAGE + "executors")
 """The packages that carry calls to the trainable. The executor determines which of them do."""
 
 

@@ -19,8 +19,8 @@ from minitune.base.shared_values import ObjectRef, ValueFile, store
 from minitune.trainable.session import current_session
 
 if TYPE_CHECKING:
-    from minitune.execution.devices import Machine
-    from minitune.execution.trial_executor import TrialExecutor
+    from minitune.executors.devices import Machine
+    from minitune.executors.trial_executor import TrialExecutor
 
 logger = logging.getLogger("minitune")
 
@@ -136,7 +136,7 @@ def init(
         TypeError: If Ray's `init` does not have the argument either.
         ValueError: If a number or `address` is invalid, or totals are given for a cluster.
     """
-    from minitune.execution.devices import machine_resources
+    from minitune.executors.devices import machine_resources
 
     address = other.pop("redis_address", None) or address
     cluster = check_address(address)
@@ -277,7 +277,7 @@ def get(object_refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None =
 
 def machine() -> Machine:
     """The resources that trials may use: the totals from `init`, else those found on this machine."""
-    from minitune.execution.devices import machine_resources
+    from minitune.executors.devices import machine_resources
 
     _state.is_used = True
     return _state.machine or machine_resources()
@@ -336,7 +336,7 @@ def _values() -> ValueFile:
     if _state.values is None or _state.owner_pid != os.getpid():
         import tempfile
 
-        from minitune.execution.devices import memory_for_values
+        from minitune.executors.devices import memory_for_values
 
         _state.values = ValueFile(
             os.path.join(tempfile.gettempdir(), f"minitune-objects-{os.urandom(8).hex()}"),

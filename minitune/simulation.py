@@ -18,19 +18,19 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from minitune._driver import Driver, open_run, run_record
-from minitune._plan import Plan
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.base.checks import instance_of, is_real, is_whole, require, require_flag, shown
 from minitune.callback import Callback
 from minitune.clock import VirtualClock
 from minitune.config import RunConfig, default_storage_path
-from minitune.execution.devices import Machine
-from minitune.execution.simulated import Costs, SimulatedExecutor, Step
+from minitune.driver.open_run import MemoryRun, OpenRun
+from minitune.driver.plan import Plan
+from minitune.driver.run import Driver, open_run, run_record
+from minitune.executors.devices import Machine
+from minitune.executors.simulated import Costs, SimulatedExecutor, Step
 from minitune.logger.logger import LoggerCallback
 from minitune.record import records
 from minitune.record.layout import RunDirectory, create_run_directory
-from minitune.record.open_run import MemoryRun, OpenRun
 from minitune.record.story import Decisions, PastRun, Story
 from minitune.resources import CPU, GPU, Resources
 from minitune.result import TRAINING_ITERATION

@@ -23,7 +23,7 @@ from minitune.config import ResumeConfig as ResumeConfig
 from minitune.experiment.trial import Metric, Mode, Trial, check_several
 
 if TYPE_CHECKING:
-    from minitune.execution.trial_executor import TrialExecutor
+    from minitune.executors.trial_executor import TrialExecutor
     from minitune.schedulers.trial_scheduler import TrialScheduler
     from minitune.search.search_algorithm import SearchAlgorithm
     from minitune.search.searcher import Searcher

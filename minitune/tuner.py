@@ -11,10 +11,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from minitune._plan import Plan
 from minitune.base.calls import explains_calls
 from minitune.base.checks import instance_of, is_whole, require, require_flag
 from minitune.config import ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
+from minitune.driver.plan import Plan
 from minitune.error import TuneError, as_cause
 from minitune.experiment.experiment import HasToDict, as_space
 from minitune.record.layout import RunDirectory, locate_run, run_path
@@ -23,8 +23,8 @@ from minitune.settings import is_on
 from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
-    from minitune._driver import Driver, Outcome
-    from minitune._resume import Resumption
+    from minitune.driver.resume import Resumption
+    from minitune.driver.run import Driver, Outcome
     from minitune.record.run_files import RecordedTuner
     from minitune.result_grid import ResultGrid
 
@@ -125,11 +125,11 @@ class Tuner:
 
     def _driver(self) -> Driver:
         """The driver of a new or resumed run. Its module is loaded while the process for workers starts."""
-        from minitune._driver import Driver
+        from minitune.driver.run import Driver
 
         if self._resumption is None and not is_on("RESUME"):
             return Driver(self._plan)
-        from minitune._resume import ResumedDriver, Resumption, run_to_resume
+        from minitune.driver.resume import ResumedDriver, Resumption, run_to_resume
 
         if self._resumption is not None:
             return ResumedDriver(self._plan, self._resumption)
@@ -147,7 +147,7 @@ class Tuner:
             return self._grid
         if self._resumption is None:
             raise RuntimeError("there are no results before fit() is called")
-        from minitune._driver import Outcome
+        from minitune.driver.run import Outcome
         from minitune.record.records import INTERRUPTED
         from minitune.record.story import read_run
 
@@ -206,7 +206,7 @@ class Tuner:
                 is negative, or if the run has no number of samples that could grow.
             UntrustedStateError: If another user may have written the files that must be unpickled.
         """
-        from minitune._resume import Fresh, Resumption, check_same_trainable, warn_of_other_space
+        from minitune.driver.resume import Fresh, Resumption, check_same_trainable, warn_of_other_space
         from minitune.record.run_files import load_tuner_file
         from minitune.space.difference import differences
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from minitune import clock
 from minitune.error import RemoteError, TuneError
-from minitune.execution.trial_executor import (
+from minitune.executors.trial_executor import (
     ActorFactory,
     CallRaised,
     CallReturned,

@@ -78,8 +78,8 @@ from minitune import (
 )
 from minitune.base.shared_values import SharedObject
 from minitune.clock import VirtualClock
-from minitune.execution.devices import Machine
-from minitune.execution.inline import InlineTrialExecutor
+from minitune.executors.devices import Machine
+from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment.lifecycle import PAUSED, PENDING, Step
 from minitune.experiment.trial import TrialIds, TrialInfo, TrialMaker
 from minitune.record import journal
@@ -863,10 +863,10 @@ def values_of(actor: Any, key: str) -> list[Any]:
 # -- a script as a process, seen from outside ------------------------------------------------------------------------
 
 SHORT_WAITS: dict[str, Any] = {
-    "minitune.execution.tune_controller.VERDICT_S": 0.05,
-    "minitune.execution.tune_controller.RETRY_S": 0.05,
-    "minitune.execution.failure._PAUSES_S": (0.05,),
-    "minitune.execution.hooks.ASKED_EVERY_S": 0.05,
+    "minitune.driver.tune_controller.VERDICT_S": 0.05,
+    "minitune.driver.tune_controller.RETRY_S": 0.05,
+    "minitune.driver.failure._PAUSES_S": (0.05,),
+    "minitune.driver.hooks.ASKED_EVERY_S": 0.05,
     "minitune.record.disk.RETRY_S": 0.05,
 }
 """How long a hurried driver waits to see what else happens: after a death by a signal, while nothing can be written,

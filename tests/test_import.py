@@ -26,7 +26,7 @@ def test_import_loads_neither_dependencies_nor_processes():
 
 def test_a_run_can_be_imported_where_there_is_no_zygote():
     """Modules that need Linux refuse to be imported elsewhere, so no other module may import them at its top."""
-    load = "import minitune.execution.local, minitune.trainable.trial_actor"
+    load = "import minitune.executors.local, minitune.trainable.trial_actor"
     # Python's own modules are loaded before, as those of the platform that they are on
     code = (
         f"{load}, sys\nfor name in list(sys.modules):\n    if name.split('.')[0] == 'minitune': del sys.modules[name]\n"
@@ -91,7 +91,7 @@ def test_the_search_for_scikit_learn_tells_how_to_install_it(there, message):
     assert done.stdout.endswith("install it with: pip install 'minitune[sklearn]' sklearn\n")
 
 
-ONLY_FOR_RUNS = ["cloudpickle", "psutil", "multiprocessing", "minitune._driver", "minitune.execution.tune_controller"]
+ONLY_FOR_RUNS = ["cloudpickle", "psutil", "multiprocessing", "minitune.driver.run", "minitune.driver.tune_controller"]
 NOT_FOR_QUIET_RUNS = [
     "psutil",
     "multiprocessing",
@@ -99,8 +99,8 @@ NOT_FOR_QUIET_RUNS = [
     "minitune.logger.tensorboardx",
     "minitune.output.reporters",
     "minitune.output.table",
-    "minitune._resume",
-    "minitune.record.replay",
+    "minitune.driver.resume",
+    "minitune.driver.replay",
     "minitune.record.story",
 ]
 QUIET_RUN = f"""

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent / PACKAGE
 LAYERS: dict[str, str] = {
     "base": "base.* error settings clock _alias _version",
     "values": """
-        space.* result checkpoint resources config decision execution
+        space.* result checkpoint resources config decision
         experiment experiment.lifecycle experiment.trial experiment.metric_analysis
     """,
     "plugins": "search.* schedulers.* stopper.* logger.* callback",
@@ -30,21 +30,21 @@ LAYERS: dict[str, str] = {
         legacy legacy.trainables legacy.track legacy.torch_checkpoint legacy.verbosity
     """,
     "actor": "actor.*",
-    "executors": """
-        execution.trial_executor execution.ledger execution.devices execution.local
-        execution.inline execution.simulated execution.ray execution.ray_actor execution.ray_files
-        execution.logical_order
+    "executors": "executors.*",
+    "run": """
+        driver driver.tune_controller driver.launching driver.actions driver.hooks driver.failure driver.state
+        driver.report_path driver.replay driver.plugin_states driver.open_run
+        record.* tune_config experiment.experiment
     """,
-    "run": "execution.* record.* tune_config experiment.experiment",
     "readers": "output.* analysis.* result_grid visualization.*",
     "API": """
-        <top> ray tuner _plan _parts _driver _resume _run runtime simulation cli commands.* __main__
+        <top> ray tuner driver.* _run runtime simulation cli commands.* __main__
         integration.* examples.* sklearn.* testing.* utils.* legacy.*
     """,
 }
 """Modules by layer, without the leading package name. `x.*` is package x and all below it, a bare package name its
-`__init__` only, `<top>` the package itself. The first layer that fits counts, so what is in `execution` and is no
-executor belongs to the run."""
+`__init__` only, `<top>` the package itself. The first layer that fits counts: what puts a run together (`driver.plan`,
+`parts`, `run`, `resume`) belongs to the API, as it chooses an executor."""
 
 ALLOWED: dict[str, set[str]] = {
     "base": {"base"},
@@ -60,7 +60,7 @@ ALLOWED: dict[str, set[str]] = {
 ALSO: dict[str, set[str]] = {
     "plugins": {"callback", "record.story"},
     "run": {
-        "execution.trial_executor",
+        "executors.trial_executor",
         "trainable.trainable",
         "trainable.trial_actor",
         "trainable.util",
@@ -272,11 +272,11 @@ def test_forbidden_imports_are_found_wherever_they_stand(tmp_path: Path) -> None
             "schedulers/fifo.py": "import minitune.callback\nfrom minitune.search import basic\n",
             "search/__init__.py": "",
             "search/basic.py": "",
-            "execution/__init__.py": "",
-            "execution/local.py": "from minitune.actor.channel import x\n",
-            "execution/trial_executor.py": "",
-            "execution/failure.py": (
-                "from minitune.execution import local, trial_executor\n"
+            "executors/__init__.py": "",
+            "executors/local.py": "from minitune.actor.channel import x\n",
+            "executors/trial_executor.py": "",
+            "driver/failure.py": (
+                "from minitune.executors import local, trial_executor\n"
                 "from minitune.trainable.session import report\n"
                 "from minitune.trainable.util import wrap\n"
                 "from minitune import Tuner\n"
@@ -286,10 +286,10 @@ def test_forbidden_imports_are_found_wherever_they_stand(tmp_path: Path) -> None
 
     assert violations(root) == [
         "actor.channel:1 (actor) must not import resources (values)",
+        "driver.failure:1 (run) must not import executors.local (executors)",
+        "driver.failure:2 (run) must not import trainable.session (worker)",
+        "driver.failure:4 (run) must not import <top> (API)",
         "error:3 (base) must not import tuner (API)",
-        "execution.failure:1 (run) must not import execution.local (executors)",
-        "execution.failure:2 (run) must not import trainable.session (worker)",
-        "execution.failure:4 (run) must not import <top> (API)",
         "schedulers.fifo:2 (plugins) must not import search.basic (plugins)",
         "trainable.session:2 (worker) must not import schedulers.fifo (plugins)",
         "tuner:1 (API) must not import actor.channel (actor)",

@@ -5,7 +5,8 @@ main thread, as in a worker, because debuggers, signal handlers and some librari
 another thread.
 
 `resume` takes a script or a run. It executes a script in this process, and `MINITUNE_RESUME` makes its `fit()` resume
-an earlier run (see `minitune._resume`). It resumes a run in this process, with the trainable that the run has stored.
+an earlier run (see `minitune.driver.resume`). It resumes a run in this process, with the trainable that the run has
+stored.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ from minitune.commands.selecting import (
     find_trial,
     run_and_trial,
 )
+from minitune.driver.state import GRACE_S
 from minitune.error import format_traceback, user_traceback
-from minitune.execution.inline import MainThreadExecutor
-from minitune.execution.ledger import Ledger
-from minitune.execution.local import ORIG_WORKING_DIR
-from minitune.execution.state import GRACE_S
+from minitune.executors.inline import MainThreadExecutor
+from minitune.executors.ledger import Ledger
+from minitune.executors.local import ORIG_WORKING_DIR
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import HAS_RETURNED, Trial, TrialInfo
 from minitune.output.table import metrics_of

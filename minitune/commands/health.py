@@ -40,7 +40,7 @@ from minitune.commands import Commands, behind_dashes
 from minitune.commands.selecting import count_from
 from minitune.config import default_storage_path
 from minitune.error import TuneError
-from minitune.execution.devices import detect_gpus, free_memory_bytes, memory, memory_bytes, usable_cpus
+from minitune.executors.devices import detect_gpus, free_memory_bytes, memory, memory_bytes, usable_cpus
 from minitune.experiment.lifecycle import NOT_STARTED
 from minitune.output import summary
 from minitune.output.summary import Summary, Target, append_to, escaped

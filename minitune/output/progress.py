@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from minitune import clock
 from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
-from minitune.execution.hooks import INTERRUPTED_BY, call_plugin
-from minitune.execution.trial_executor import TrialExecutor
+from minitune.driver.hooks import INTERRUPTED_BY, call_plugin
+from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.record.layout import RunDirectory
@@ -113,7 +113,7 @@ class Progress:
     def report(self, trials: Sequence[Trial], done: bool = False) -> None:
         """Show the state of the run if it is time to."""
         if self.reporter is not None and call_plugin(self.reporter.should_report, None, trials, done):
-            from minitune.execution.devices import memory
+            from minitune.executors.devices import memory
             from minitune.output.table import RunInfo, cut_short
 
             totals, free = self.executor.resources()

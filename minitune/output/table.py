@@ -19,7 +19,7 @@ from typing import Any
 from minitune import clock
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line, short_repr
 from minitune.base.text import counted, date
-from minitune.execution.hooks import EARLY_ENDS, is_own_end
+from minitune.driver.hooks import EARLY_ENDS, is_own_end
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import HAS_RETURNED, Goal, Trial, best_trial
 from minitune.result import (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from minitune.base import files
 from minitune.base.text import Console, printable
 from minitune.callback import Callback
-from minitune.execution.hooks import call_plugin
+from minitune.driver.hooks import call_plugin
 from minitune.experiment.trial import Trial
 from minitune.settings import number_setting, variable_of
 

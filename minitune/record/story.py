@@ -4,7 +4,7 @@ A `Story` applies records one after the other. After each record it has the stat
 For each record it returns a `Change`, which describes the effect of the record. All other views use these changes:
 
 * `read_run`, `read_overview` and `RunFollower` return the story itself;
-* `Replay` (in `record.replay`) is a story that also calls the plug-ins, so that the run can be resumed;
+* `Replay` (in `driver.replay`) is a story that also calls the plug-ins, so that the run can be resumed;
 * `Reports` returns the results of one trial as the loggers got them;
 * `Decisions` has the reasons why trials were stopped, paused, promoted or tried again;
 * `PastRun` has the learning curves for simulations.
@@ -37,10 +37,10 @@ from typing import Any
 from minitune.base.checks import is_real, require, shown
 from minitune.base.files import local_path
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP
+from minitune.driver.failure import DRIVER_ENDED, LOST
+from minitune.driver.hooks import STOP_CRITERION, TRAINABLE_ENDED
+from minitune.driver.state import Donation
 from minitune.error import JournalCorruptError, TuneError, trial_error_of_text
-from minitune.execution.failure import DRIVER_ENDED, LOST
-from minitune.execution.hooks import STOP_CRITERION, TRAINABLE_ENDED
-from minitune.execution.state import Donation
 from minitune.experiment.lifecycle import (
     ERROR,
     FINISHED,

@@ -34,11 +34,11 @@ from typing import Any
 
 import psutil
 
-from minitune._parts import load_libraries
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.base import files
 from minitune.base.checks import is_real, require
 from minitune.config import RunConfig
+from minitune.driver.parts import load_libraries
 from minitune.error import TrialStopped, format_stack
 from minitune.experiment.trial import Trial, why_no_best
 from minitune.output.summary import Target, best_of_run, grouped_errors

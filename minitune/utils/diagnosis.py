@@ -15,7 +15,7 @@ from minitune.base.pickling import find_unpicklable, unpicklable_variables
 from minitune.base.text import echo
 from minitune.context import get_gpu_ids
 from minitune.error import TuneError
-from minitune.execution.devices import machine_resources, run_bounded
+from minitune.executors.devices import machine_resources, run_bounded
 from minitune.resources import GPU
 from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
 from minitune.settings import number_setting

@@ -17,9 +17,9 @@ from minitune.actor.launcher import start_method
 from minitune.actor.messages import Boot, CallReturned, Event, Exited, Place, Started
 from minitune.base.files import search_path
 from minitune.base.pickling import dumps
-from minitune.execution import local
-from minitune.execution.devices import Machine
-from minitune.execution.local import LocalTrialExecutor
+from minitune.executors import local
+from minitune.executors.devices import Machine
+from minitune.executors.local import LocalTrialExecutor
 from minitune.resources import Resources
 
 however_it_started = pytest.mark.parametrize("start_method", [start_method()], indirect=True)

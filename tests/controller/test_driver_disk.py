@@ -39,7 +39,7 @@ from minitune import (
     report,
 )
 from minitune.error import TuneError
-from minitune.execution.inline import InlineTrialExecutor
+from minitune.executors.inline import InlineTrialExecutor
 from minitune.record import layout
 from minitune.record.journal import Journal
 
@@ -256,7 +256,7 @@ def results_of_writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_reports_that_come_together_share_a_write(
     results_of_writes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minitune.execution.tune_controller._TOGETHER_S", 60.0)  # on a slow machine, too
+    monkeypatch.setattr("minitune.driver.tune_controller._TOGETHER_S", 60.0)  # on a slow machine, too
     grid = fit(report_n(3), num_samples=4, max_concurrent_trials=4)
     assert results_of_writes == [4, 4, 4]
     records = [record["number"] for record in journal_of() if record["type"] == "result"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from minitune.driver.state import TrialQueue
 from minitune.error import TuneError
-from minitune.execution.state import TrialQueue
 from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, TRANSITIONS, Phase, Step
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import strategies as st
 from test_driver_lifecycle import REQUESTS, make
 
+from minitune.driver.state import Live, RunState, TrialQueue
 from minitune.error import TuneError
-from minitune.execution.state import Live, RunState, TrialQueue
 from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, TRANSITIONS, Phase, Step
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources

@@ -31,8 +31,8 @@ from minitune import (
     uniform,
     with_resources,
 )
-from minitune.execution.failure import REPORT, Deadlines
-from minitune.execution.inline import InlineTrialExecutor
+from minitune.driver.failure import REPORT, Deadlines
+from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment.trial import Trial
 from minitune.schedulers import HyperBandScheduler
 from minitune.search.bohb import TuneBOHB

@@ -25,8 +25,8 @@ from kit import (
 from minitune import Trial, clock, grid_search, report
 from minitune.clock import VirtualClock
 from minitune.decision import Decision
-from minitune.execution.devices import Machine
-from minitune.execution.inline import InlineTrialExecutor
+from minitune.executors.devices import Machine
+from minitune.executors.inline import InlineTrialExecutor
 
 BEGIN = ["searcher.suggest 0", "scheduler.on_trial_add 0 PENDING", "callback.on_trial_start 0 PENDING"]
 END = ["callback.on_experiment_end"]

@@ -15,7 +15,7 @@ from kit import Log, LoggingCallback, LoggingScheduler, LoggingStopper, fit, jou
 
 from minitune import ResultGrid, Trial, grid_search, report
 
-WAIT = "minitune.execution.tune_controller.VERDICT_S"
+WAIT = "minitune.driver.tune_controller.VERDICT_S"
 FOR_EVER_S = 3600.0
 
 

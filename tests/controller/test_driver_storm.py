@@ -37,8 +37,8 @@ from minitune import (
     report,
 )
 from minitune.decision import Decision
-from minitune.execution.devices import Machine
-from minitune.execution.inline import InlineTrialExecutor
+from minitune.executors.devices import Machine
+from minitune.executors.inline import InlineTrialExecutor
 from minitune.record.story import read_run
 
 TRIALS, STEPS = 5, 5

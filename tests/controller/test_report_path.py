@@ -17,7 +17,7 @@ from kit import LastFirst, Spy, files_below, fit, run_path, virtual_executor
 from minitune import clock, grid_search, report
 from minitune.callback import Callback
 from minitune.decision import Decision
-from minitune.execution.report_path import ReportPath
+from minitune.driver.report_path import ReportPath
 from minitune.experiment.trial import Trial
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback
 from minitune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from minitune.driver.failure import CrashLoop, Setbacks
 from minitune.error import CrashLoopError
-from minitune.execution.failure import CrashLoop, Setbacks
 
 
 def test_pauses_grow_with_losses_in_a_row_and_begin_anew_with_a_start():

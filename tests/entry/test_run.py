@@ -40,8 +40,8 @@ from minitune import (
     with_resources,
 )
 from minitune.clock import VirtualClock
-from minitune.execution.devices import Machine
-from minitune.execution.inline import InlineTrialExecutor
+from minitune.executors.devices import Machine
+from minitune.executors.inline import InlineTrialExecutor
 from minitune.search import ConcurrencyLimiter
 
 pytestmark = pytest.mark.usefixtures("inline")

@@ -7,11 +7,11 @@ from executor_contract import TrialExecutorContract
 from kit import scaled_s
 
 from minitune.clock import VirtualClock
-from minitune.execution.devices import Machine
-from minitune.execution.inline import InlineTrialExecutor
-from minitune.execution.local import LocalTrialExecutor
-from minitune.execution.logical_order import OrderedExecutor
-from minitune.execution.trial_executor import TrialExecutor
+from minitune.executors.devices import Machine
+from minitune.executors.inline import InlineTrialExecutor
+from minitune.executors.local import LocalTrialExecutor
+from minitune.executors.logical_order import OrderedExecutor
+from minitune.executors.trial_executor import TrialExecutor
 
 OF_WORKERS = {
     "test_functions_and_classes_of_the_caller_travel",

@@ -19,9 +19,9 @@ from kit import Script, fit, virtual_executor
 import minitune
 from minitune import clock
 from minitune.clock import VirtualClock
-from minitune.execution.devices import Machine
-from minitune.execution.inline import InlineTrialExecutor
-from minitune.execution.trial_executor import CallReturned, Exited
+from minitune.executors.devices import Machine
+from minitune.executors.inline import InlineTrialExecutor
+from minitune.executors.trial_executor import CallReturned, Exited
 
 MACHINE = Machine({"CPU": 3.0}, ())
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitune.clock import VirtualClock
-from minitune.execution.logical_order import OrderedExecutor
-from minitune.execution.trial_executor import CallReturned, Event, Exited, Started
+from minitune.executors.logical_order import OrderedExecutor
+from minitune.executors.trial_executor import CallReturned, Event, Exited, Started
 from minitune.resources import Allocation, Resources
 
 ONE_CPU = Resources.of({"cpu": 1})

@@ -32,8 +32,9 @@ LOOP = (
 KILLED_AT = (
     LOOP
     + """
-    from minitune import _driver
-    from minitune.record import codec, journal, layout, open_run, recorder
+    from minitune.driver import open_run
+    from minitune.driver import run as _driver
+    from minitune.record import codec, journal, layout, recorder
 
     def half_a_record():
         original = codec.encode

@@ -440,8 +440,11 @@ def test_a_reported_directory_of_the_users_is_copied_and_stays_what_it_is(tmp_pa
 KILLED_AGAIN = (
     DYING
     + """
-    from minitune import RunConfig, TuneConfig, Tuner, _driver, _resume, report, uniform
-    from minitune.record import journal, open_run, recorder
+    from minitune import RunConfig, TuneConfig, Tuner, report, uniform
+    from minitune.driver import open_run
+    from minitune.driver import resume as _resume
+    from minitune.driver import run as _driver
+    from minitune.record import journal, recorder
 
     STORAGE = os.environ["MINITUNE_STORAGE_PATH"]
     RUN, SECOND, KILLED = (os.path.join(STORAGE, name) for name in ("run", "second", "killed"))

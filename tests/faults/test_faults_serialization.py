@@ -256,9 +256,9 @@ def test_metrics_may_change_their_type() -> None:
         for y in (1, "two", None, [3], float("nan"), 6.5):
             report({"y": y, "z": y if y != 6.5 else {"part": y}})
 
-    grid = fit(changes, num_samples=2, metric="y", mode="max")
+    grid = fit(changes, num_samples=2)
     assert grid.num_errors == 0
-    assert grid.get_best_result().metrics["y"] == 6.5
+    assert grid.get_best_result("y", "max").metrics["y"] == 6.5
     assert grid[0].metrics["z"] == {"part": 6.5}
 
 

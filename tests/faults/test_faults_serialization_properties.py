@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minitune.execution.devices import Machine
-from minitune.execution.local import LocalTrialExecutor
-from minitune.execution.trial_executor import CallReturned
+from minitune.executors.devices import Machine
+from minitune.executors.local import LocalTrialExecutor
+from minitune.executors.trial_executor import CallReturned
 from minitune.resources import Resources
 
 _sizes = st.one_of(st.integers(0, 8_000_000), st.sampled_from([0, 1, 2**16 - 1, 2**16, 2**16 + 1, 180_000, 250_000]))

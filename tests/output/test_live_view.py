@@ -35,8 +35,8 @@ import minitune as tune
 from minitune import Callback, CLIReporter, cli, clock
 from minitune.base.text import cut, cut_front, duration, one_line, width_of
 from minitune.clock import VirtualClock
-from minitune.execution.devices import Machine
-from minitune.execution.inline import InlineTrialExecutor
+from minitune.executors.devices import Machine
+from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
 from minitune.output.live import ErrorKind, Row, Snapshot, progress_text, render, render_html, seconds_left

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from kit import fake_nvidia_smi
 
-from minitune.execution.devices import (
+from minitune.executors.devices import (
     Host,
     detect_gpus,
     free_memory_bytes,
@@ -148,7 +148,7 @@ def test_memory_is_bounded_by_the_limit(
 def test_free_memory_is_bounded_by_the_rest_of_the_limit(
     make_host: Any, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], own: str, free: int
 ) -> None:
-    monkeypatch.setattr("minitune.execution.devices.memory", lambda: (50_000, 10_000))
+    monkeypatch.setattr("minitune.executors.devices.memory", lambda: (50_000, 10_000))
     assert free_memory_bytes(make_host(files=files, own=own)) == free
 
 
@@ -226,7 +226,7 @@ def test_failures_mean_no_gpu(
 def test_a_command_that_hangs_is_ended_with_its_children(
     make_host: Callable[..., Host], nvidia_smi: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minitune.execution.devices._NVIDIA_SMI_BOUND_S", 0.2)
+    monkeypatch.setattr("minitune.executors.devices._NVIDIA_SMI_BOUND_S", 0.2)
     nvidia_smi("PATH=/usr/bin:/bin sleep 1000 & PATH=/usr/bin:/bin sleep 1000")
     assert detect_gpus(True, make_host()) == ()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minitune.error import TuneError
-from minitune.execution.ledger import Ledger
+from minitune.executors.ledger import Ledger
 from minitune.resources import Resources
 
 SMALL, BIG = Resources.of({"cpu": 1}), Resources.of({"cpu": 4})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from minitune.error import TuneError
-from minitune.execution.ledger import Ledger
+from minitune.executors.ledger import Ledger
 from minitune.resources import Allocation, Resources
 
 TINY = 2e-4

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from minitune.execution.devices import Host, Machine, machine_resources
-from minitune.execution.ledger import Ledger
+from minitune.executors.devices import Host, Machine, machine_resources
+from minitune.executors.ledger import Ledger
 from minitune.resources import Resources
 
 
@@ -16,7 +16,7 @@ def of_worker(number: int, count: int, **environ: str) -> Machine:
 
 @pytest.fixture(autouse=True)
 def eight_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minitune.execution.devices.usable_cpus", lambda host=None: 8)
+    monkeypatch.setattr("minitune.executors.devices.usable_cpus", lambda host=None: 8)
 
 
 def test_each_worker_has_its_part_of_the_cpus_and_at_least_one() -> None:

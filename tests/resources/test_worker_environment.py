@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from minitune.execution.ledger import Ledger
+from minitune.executors.ledger import Ledger
 from minitune.resources import Resources
 
 

@@ -32,12 +32,13 @@ from minitune import (
     Stopper,
     Trial,
     TuneError,
-    _driver,
     clock,
     report,
     uniform,
 )
-from minitune.record import journal, plugin_states
+from minitune.driver import plugin_states
+from minitune.driver import run as _driver
+from minitune.record import journal
 from minitune.stopper import MaximumIterationStopper, TimeoutStopper
 
 pytestmark = pytest.mark.usefixtures("inline")

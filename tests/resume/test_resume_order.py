@@ -21,7 +21,7 @@ from kit import (
 )
 
 from minitune import ExperimentAnalysis, Trial, grid_search
-from minitune.execution.failure import LOST
+from minitune.driver.failure import LOST
 from minitune.record import records
 from minitune.record.journal import Journal
 from minitune.schedulers import ASHAScheduler, MedianStoppingRule, PopulationBasedTraining

@@ -49,7 +49,7 @@ def test_a_callback_gets_turns_while_trials_say_nothing(script):
         import time
 
         from minitune import Callback, run
-        from minitune.execution import hooks
+        from minitune.driver import hooks
 
         hooks.ASKED_EVERY_S = 0.1
 

@@ -19,10 +19,10 @@ from kit import fit
 from minitune import TuneError, grid_search, report
 from minitune.base import descriptors
 from minitune.base.files import AppendFiles
-from minitune.execution import failure
-from minitune.execution.devices import Machine
-from minitune.execution.local import LocalTrialExecutor
-from minitune.execution.trial_executor import Exited, Started
+from minitune.driver import failure
+from minitune.executors.devices import Machine
+from minitune.executors.local import LocalTrialExecutor
+from minitune.executors.trial_executor import Exited, Started
 from minitune.experiment.trial import Trial
 from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback
@@ -81,7 +81,7 @@ def test_fewer_trials_run_at_a_time_and_none_fails(script, at_once, worker, star
 
 def test_where_not_even_one_worker_fits_in_the_error_names_the_limit(script):
     driver = script.start(
-        "    from minitune.execution import failure as setbacks\n    setbacks._PAUSES_S = (0.01,)\n" + RUN,
+        "    from minitune.driver import failure as setbacks\n    setbacks._PAUSES_S = (0.01,)\n" + RUN,
         "14",
         "2",
         "fresh",

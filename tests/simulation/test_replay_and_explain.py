@@ -26,8 +26,8 @@ from minitune import (
     uniform,
 )
 from minitune.clock import VirtualClock
-from minitune.execution.devices import Machine
-from minitune.execution.inline import InlineTrialExecutor
+from minitune.executors.devices import Machine
+from minitune.executors.inline import InlineTrialExecutor
 from minitune.record.story import Decisions, PastRun, Story
 from minitune.schedulers import HyperBandScheduler, PopulationBasedTraining
 from minitune.simulation import simulate

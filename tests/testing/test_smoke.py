@@ -59,7 +59,7 @@ def test_a_failure_shows_the_users_frames_the_configuration_and_the_seed(tmp_pat
     assert "configuration: {'lr': 0.7}" in text
     assert "seed:          7" in text
     assert "1 x ValueError: lr=0.8 is too large" in text
-    assert os.sep.join(("minitune", "execution")) not in text
+    assert os.sep.join(("minitune", "executors")) not in text
 
 
 def test_arguments_go_to_the_config_that_has_them(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_values_are_in_memory_as_long_as_it_is_enough(tmp_path: Path) -> None:
 def test_a_run_takes_a_quarter_of_the_free_memory_for_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, free_bytes: int, is_memory: bool
 ) -> None:
-    monkeypatch.setattr("minitune.execution.devices.free_memory_bytes", lambda: free_bytes)
+    monkeypatch.setattr("minitune.executors.devices.free_memory_bytes", lambda: free_bytes)
 
     def trainable(config: dict[str, Any], data: Any = None) -> None:
         block = tune.get(config["data"]) if data is None else data

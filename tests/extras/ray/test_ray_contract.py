@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from executor_contract import TrialExecutorContract
 
-from minitune.execution.ray import RayTrialExecutor
-from minitune.execution.trial_executor import TrialExecutor
+from minitune.executors.ray import RayTrialExecutor
+from minitune.executors.trial_executor import TrialExecutor
 
 
 @pytest.mark.usefixtures("connection")

@@ -19,7 +19,7 @@ import ray
 import minitune as tune
 from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, RunConfig, TuneConfig, Tuner, cli
 from minitune.error import TuneError
-from minitune.execution.ray import _connect
+from minitune.executors.ray import _connect
 
 pytestmark = pytest.mark.usefixtures("connection")
 

@@ -53,12 +53,12 @@ from minitune.base.shared_values import SharedFile
 from minitune.checkpoint import discard_temporary, rename_prepared, require_directory, temporary_directory
 from minitune.clock import Clock
 from minitune.error import RemoteError, TuneError
-from minitune.execution.devices import Machine
-from minitune.execution.ledger import Ledger, allocation_of
-from minitune.execution.local import with_hint
-from minitune.execution.ray_actor import Answer, Here, Home, Proof, RayActor
-from minitune.execution.ray_files import Part, read_pieces, write_piece
-from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Started
+from minitune.executors.devices import Machine
+from minitune.executors.ledger import Ledger, allocation_of
+from minitune.executors.local import with_hint
+from minitune.executors.ray_actor import Answer, Here, Home, Proof, RayActor
+from minitune.executors.ray_files import Part, read_pieces, write_piece
+from minitune.executors.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Started
 from minitune.resources import CPU, GPU, MEMORY, Allocation, Resources
 from minitune.settings import number_setting
 

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.config import CheckpointConfig
 from minitune.decision import CONTINUE, PAUSE, STOP, Decision
-from minitune.error import TrialError, TuneError, WorkerStartError
-from minitune.execution.actions import TrialActions, stronger
-from minitune.execution.failure import (
+from minitune.driver.actions import TrialActions, stronger
+from minitune.driver.failure import (
     BY_SIGNAL,
     DRIVER_ENDED,
     LOST,
@@ -38,11 +37,12 @@ from minitune.execution.failure import (
     raised_error,
     timeout_error,
 )
-from minitune.execution.hooks import FAIL_FAST, STOPPER_ENDS, Hooks
-from minitune.execution.launcher import Launcher
-from minitune.execution.report_path import ReportPath
-from minitune.execution.state import ENDED, WAITING, Live, RunState
-from minitune.execution.trial_executor import CallRaised, Event, Exited, Started, TrialExecutor
+from minitune.driver.hooks import FAIL_FAST, STOPPER_ENDS, Hooks
+from minitune.driver.launching import Launcher
+from minitune.driver.report_path import ReportPath
+from minitune.driver.state import ENDED, WAITING, Live, RunState
+from minitune.error import TrialError, TuneError, WorkerStartError
+from minitune.executors.trial_executor import CallRaised, Event, Exited, Started, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import HAS_RETURNED, Trial
 from minitune.record import records

@@ -14,8 +14,9 @@ from typing import Any
 
 from minitune.base import files
 from minitune.config import CheckpointConfig
+from minitune.driver.hooks import DriverContext, Hooks
+from minitune.driver.plugin_states import StateKeeper
 from minitune.error import TuneError
-from minitune.execution.hooks import DriverContext, Hooks
 from minitune.experiment.trial import Trial
 from minitune.record import journal, records
 from minitune.record.checkpoint_manager import CheckpointManager
@@ -24,7 +25,6 @@ from minitune.record.disk import RESERVE_BYTES, Disk, Housekeeper
 from minitune.record.journal import Journal
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import Holder, RunLock
-from minitune.record.plugin_states import StateKeeper
 from minitune.record.recorder import Listener, Recorder
 
 # -- in a directory ----------------------------------------------------------------------------------------------------

@@ -31,9 +31,9 @@ from minitune.base.pickling import dumps, dumps_small
 from minitune.base.shared_values import SharedFile, Spot, ValueFile, read_value
 from minitune.clock import Clock
 from minitune.error import HINT, RemoteError, TuneError
-from minitune.execution.devices import Machine, memory_for_values
-from minitune.execution.ledger import Ledger
-from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Started
+from minitune.executors.devices import Machine, memory_for_values
+from minitune.executors.ledger import Ledger
+from minitune.executors.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Started
 from minitune.resources import CPU, GPU, Allocation, Resources
 from minitune.settings import number_setting
 

@@ -18,14 +18,14 @@ from minitune.base.read_only import ReadOnlyList
 from minitune.checkpoint import CheckpointRecord
 from minitune.config import CheckpointConfig, FailureConfig
 from minitune.decision import CONTINUE, Decision
-from minitune.execution.failure import Deadlines, Overdue, Setbacks
-from minitune.execution.trial_executor import Shared
+from minitune.driver.failure import Deadlines, Overdue, Setbacks
+from minitune.executors.trial_executor import Shared
 from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, Phase, Step
 from minitune.experiment.trial import KeptCheckpoint, Metric, Trial
 from minitune.resources import Allocation, Resources
 
 if TYPE_CHECKING:
-    from minitune.execution.report_path import ReportPath
+    from minitune.driver.report_path import ReportPath
 
 _READ_ONLY = (
     "the list of a run's trials is read-only; change a copy of it: list(trials). A scheduler ends a trial by "

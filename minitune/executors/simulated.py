@@ -22,9 +22,9 @@ from minitune.base.shared_values import SharedObject
 from minitune.checkpoint import CheckpointRecord, directory_name
 from minitune.clock import VirtualClock
 from minitune.error import RemoteError, TuneError
-from minitune.execution.devices import Machine
-from minitune.execution.ledger import Ledger
-from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
+from minitune.executors.devices import Machine
+from minitune.executors.ledger import Ledger
+from minitune.executors.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
 from minitune.experiment.trial import TrialInfo
 from minitune.resources import Resources
 from minitune.result import (

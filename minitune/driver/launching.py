@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from minitune.base import descriptors
 from minitune.base.pickling import require_picklable
+from minitune.driver.actions import Reuse, TrialActions
+from minitune.driver.failure import TRIAL
+from minitune.driver.hooks import Hooks, forked_error
+from minitune.driver.state import ENDED, OPEN, WAITING, Live, RunState
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
-from minitune.execution.actions import Reuse, TrialActions
-from minitune.execution.failure import TRIAL
-from minitune.execution.hooks import Hooks, forked_error
-from minitune.execution.state import ENDED, OPEN, WAITING, Live, RunState
-from minitune.execution.trial_executor import Shared, TrialExecutor
+from minitune.executors.trial_executor import Shared, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import Trial, TrialInfo
 from minitune.record.recorder import Recorder

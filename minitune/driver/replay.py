@@ -19,13 +19,13 @@ from typing import Any
 from minitune.checkpoint import matches
 from minitune.config import ResumeConfig, ResumeType
 from minitune.decision import DECISIONS, Decision
-from minitune.execution.failure import BY_SIGNAL, DRIVER_ENDED, LOST
-from minitune.execution.hooks import Hooks
-from minitune.execution.state import RunState
+from minitune.driver.failure import BY_SIGNAL, DRIVER_ENDED, LOST
+from minitune.driver.hooks import Hooks
+from minitune.driver.plugin_states import StateLoader
+from minitune.driver.state import RunState
 from minitune.experiment.lifecycle import OWNS_ACTOR, RUNNING, Phase, Step
 from minitune.experiment.trial import Trial, TrialMaker
 from minitune.record import records
-from minitune.record.plugin_states import StateLoader
 from minitune.record.story import Change, Story
 from minitune.resources import Resources
 

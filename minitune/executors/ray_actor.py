@@ -35,8 +35,8 @@ from minitune.actor.surroundings import Surroundings, dump_stacks
 from minitune.base import shared_values, user_thread
 from minitune.base.pickling import dump_value, load_value
 from minitune.error import RemoteError
-from minitune.execution.inline import UserThread
-from minitune.execution.ray_files import PIECE_BYTES, Part, Scratch, read_pieces, write_piece
+from minitune.executors.inline import UserThread
+from minitune.executors.ray_files import PIECE_BYTES, Part, Scratch, read_pieces, write_piece
 from minitune.resources import Allocation
 from minitune.result import NODE_IP_VARIABLE
 

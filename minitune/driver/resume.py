@@ -17,18 +17,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from minitune._driver import Driver, base_seed, open_run, run_record
-from minitune._plan import Plan
 from minitune.base.files import local_path
 from minitune.config import ResumeConfig, default_storage_path
-from minitune.error import RunLockedError, TuneError
-from minitune.experiment.lifecycle import TERMINATED
-from minitune.experiment.trial import Trial
-from minitune.record import records
-from minitune.record.layout import RunDirectory, find_runs
-from minitune.record.lock import check_own_directory, check_trusted, read_holder
-from minitune.record.open_run import OpenRun
-from minitune.record.plugin_states import (
+from minitune.driver.open_run import OpenRun
+from minitune.driver.plan import Plan
+from minitune.driver.plugin_states import (
     CALLBACKS,
     STOPPER,
     StateLoader,
@@ -36,7 +29,14 @@ from minitune.record.plugin_states import (
     renew_references,
     saves_itself,
 )
-from minitune.record.replay import RESUMED, SKIPPED, Replay
+from minitune.driver.replay import RESUMED, SKIPPED, Replay
+from minitune.driver.run import Driver, base_seed, open_run, run_record
+from minitune.error import RunLockedError, TuneError
+from minitune.experiment.lifecycle import TERMINATED
+from minitune.experiment.trial import Trial
+from minitune.record import records
+from minitune.record.layout import RunDirectory, find_runs
+from minitune.record.lock import check_own_directory, check_trusted, read_holder
 from minitune.record.run_files import dump_trainables, load_param_space, offer, write_trainable_file
 from minitune.record.story import Story, logged_reports, read_overview
 from minitune.result import flatten

@@ -16,11 +16,11 @@ from typing import Any
 from minitune import clock
 from minitune.checkpoint import has_its_size
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
+from minitune.driver.failure import REPORT
+from minitune.driver.hooks import TRAINABLE_ENDED, Hooks
+from minitune.driver.state import Donation, Live, Request, RunState
 from minitune.error import STOP_SWALLOWED
-from minitune.execution.failure import REPORT
-from minitune.execution.hooks import TRAINABLE_ENDED, Hooks
-from minitune.execution.state import Donation, Live, Request, RunState
-from minitune.execution.trial_executor import Exited, TrialExecutor
+from minitune.executors.trial_executor import Exited, TrialExecutor
 from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Step
 from minitune.experiment.trial import Trial
 from minitune.record.recorder import Recorder

@@ -39,9 +39,9 @@ from minitune.base.randomness import GlobalDraws
 from minitune.base.shared_values import SharedObject
 from minitune.clock import Clock, VirtualClock
 from minitune.error import RemoteError
-from minitune.execution.devices import Machine
-from minitune.execution.ledger import Ledger
-from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
+from minitune.executors.devices import Machine
+from minitune.executors.ledger import Ledger
+from minitune.executors.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
 from minitune.resources import Allocation, Resources
 from minitune.settings import number_setting
 

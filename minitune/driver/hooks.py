@@ -18,8 +18,8 @@ from typing import Any, NoReturn
 from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
 from minitune.decision import CONTINUE, STOP, Decision
+from minitune.driver.state import Request, RunState
 from minitune.error import ConstraintError, SampleError, TuneError, dual_error, sample_error
-from minitune.execution.state import Request, RunState
 from minitune.experiment.trial import HAS_RETURNED, Metric, Trial
 from minitune.logger import LoggerCallback, forwards_to_nothing, split_plain
 from minitune.resources import CPU, GPU, Resources

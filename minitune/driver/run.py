@@ -1,7 +1,7 @@
 """Driver: opens a run, runs its trials until all have ended, and closes the run's record.
 
-`Driver.open` creates a new run. `minitune._resume.ResumedDriver` opens an earlier run instead. After that, both do the
-same. Before you change this module, know three rules:
+`Driver.open` creates a new run. `minitune.driver.resume.ResumedDriver` opens an earlier run instead. After that, both
+do the same. Before you change this module, know three rules:
 
 * The driver checks everything before it writes to disk. So it creates the plug-ins and the executor first
   (`make_parts`), and the run's directory after them.
@@ -28,7 +28,13 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from minitune import clock, runtime
-from minitune._parts import (
+from minitune._version import __version__
+from minitune.base.checks import duration_s
+from minitune.base.randomness import lending
+from minitune.config import default_storage_path
+from minitune.driver.hooks import INTERRUPTED_BY, Hooks
+from minitune.driver.open_run import OpenRun
+from minitune.driver.parts import (
     Components,
     build_components,
     build_executor,
@@ -36,24 +42,18 @@ from minitune._parts import (
     shows_output,
     warn_of_clocks,
 )
-from minitune._plan import Plan
-from minitune._version import __version__
-from minitune.base.checks import duration_s
-from minitune.base.randomness import lending
-from minitune.config import default_storage_path
+from minitune.driver.plan import Plan
+from minitune.driver.plugin_states import CALLBACKS, StateKeeper
+from minitune.driver.state import RunSettings, RunState, TrialSettings
+from minitune.driver.tune_controller import TuneController
 from minitune.error import SampleError, as_cause
-from minitune.execution.hooks import INTERRUPTED_BY, Hooks
-from minitune.execution.logical_order import OrderedExecutor
-from minitune.execution.state import RunSettings, RunState, TrialSettings
-from minitune.execution.trial_executor import TrialExecutor
-from minitune.execution.tune_controller import TuneController
+from minitune.executors.logical_order import OrderedExecutor
+from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.trial import Trial
 from minitune.output.progress import Progress
 from minitune.record import records
 from minitune.record.layout import RunDirectory, create_run_directory, identifier_limit
 from minitune.record.lock import RunLock
-from minitune.record.open_run import OpenRun
-from minitune.record.plugin_states import CALLBACKS, StateKeeper
 from minitune.record.run_files import dump_trainables, dump_tuner, offer, write_trainable_file, write_tuner_file
 from minitune.result import flatten
 from minitune.search.filters import REUSE
@@ -62,7 +62,7 @@ from minitune.space.domains import draw_global_seed
 from minitune.trainable.util import bind_parameters
 
 if TYPE_CHECKING:
-    from minitune.record.open_run import MemoryRun
+    from minitune.driver.open_run import MemoryRun
 
 _FAILED = "error"
 """The close reason in the record when an exception ends the driver."""

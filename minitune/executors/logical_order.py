@@ -25,8 +25,8 @@ from typing import Any
 
 from minitune.base.text import warn_once
 from minitune.error import TuneError
-from minitune.execution.ledger import Ledger
-from minitune.execution.trial_executor import ActorFactory, Event, Exited, Shared, TrialExecutor
+from minitune.executors.ledger import Ledger
+from minitune.executors.trial_executor import ActorFactory, Event, Exited, Shared, TrialExecutor
 from minitune.resources import GPU, Resources, amount_text
 
 _STEP = "train"

@@ -30,8 +30,8 @@ from typing import Any
 from minitune.base import descriptors, files
 from minitune.base.shared_values import ObjectRef
 from minitune.callback import Callback
+from minitune.driver.hooks import DriverContext, Hooks
 from minitune.error import TuneError
-from minitune.execution.hooks import DriverContext, Hooks
 from minitune.experiment.trial import Trial
 from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from minitune import runtime
-from minitune._plan import NEEDED_BY_TRIALS, Plan, for_this_run
 from minitune.base.checks import of_class, shown
 from minitune.base.text import warn_once
 from minitune.callback import Callback, check_callbacks, environment_callbacks
-from minitune.execution.logical_order import OrderedExecutor
-from minitune.execution.trial_executor import TrialExecutor
+from minitune.driver.plan import NEEDED_BY_TRIALS, Plan, for_this_run
+from minitune.executors.logical_order import OrderedExecutor
+from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.trial import TrialIds
 from minitune.output.progress import TrialProgress
 from minitune.output.trial_output import TrialOutput, output_limit
@@ -275,7 +275,7 @@ def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
     if not isinstance(name, str):
         executor = name
     elif name == "local":
-        from minitune.execution.local import LocalTrialExecutor
+        from minitune.executors.local import LocalTrialExecutor
 
         executor = LocalTrialExecutor(
             runtime.machine(),
@@ -288,11 +288,11 @@ def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
             ahead=plan.zygote,
         )
     elif name == "inline":
-        from minitune.execution.inline import InlineTrialExecutor
+        from minitune.executors.inline import InlineTrialExecutor
 
         executor = InlineTrialExecutor(runtime.machine())
     elif name == "ray":
-        from minitune.execution.ray import RayTrialExecutor
+        from minitune.executors.ray import RayTrialExecutor
 
         executor = RayTrialExecutor(
             directory=directory,

@@ -30,7 +30,7 @@ from minitune.error import (
     WorkerStartError,
     trial_error,
 )
-from minitune.execution.trial_executor import Exited
+from minitune.executors.trial_executor import Exited
 from minitune.experiment.lifecycle import Phase
 from minitune.experiment.trial import Trial
 from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, TRAINING_ITERATION, flatten

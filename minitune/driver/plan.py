@@ -34,7 +34,7 @@ from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
     from minitune.actor.zygote_process import ZygoteProcess
-    from minitune.execution.trial_executor import TrialExecutor
+    from minitune.executors.trial_executor import TrialExecutor
     from minitune.record.run_files import RecordedTuner
 
 logger = logging.getLogger("minitune")
