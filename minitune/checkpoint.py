@@ -168,7 +168,7 @@ class Checkpoint:
             names = walk(source)
             target = tempfile.mkdtemp(prefix=_TEMPORARY_COPY_PREFIX) if path is None else local_path(path)
             os.makedirs(target, exist_ok=True)
-            _copy(source, names, target, within=target)
+            _copy(source, names, target)
         return target
 
     @contextmanager
@@ -195,7 +195,7 @@ class Checkpoint:
 
         Raises:
             TypeError: If `metadata` is not such a mapping.
-            OSError: If the file cannot be written, or its path is a link.
+            OSError: If the file cannot be written.
         """
         try:
             text = json.dumps(dict(metadata))
@@ -308,24 +308,15 @@ def temporary_directory(trial_directory: str | os.PathLike[str], number: int, at
         attempt: The trial's attempt, so that two attempts never use the same directory.
 
     Raises:
-        LinkError: If the path or the trial's directory is a link.
         OSError: If the directory cannot be created.
     """
     path = os.path.join(trial_directory, f"{TEMPORARY_PREFIX}{number:06d}-{attempt}")
-    within = os.path.dirname(trial_directory)
     try:
-        _make_new(path, within)
+        os.mkdir(path)  # without its parents: if someone has removed the trial's directory, do not create it again
     except FileExistsError:
-        files.remove_tree(path, within)
-        _make_new(path, within)
+        files.remove_tree(path)
+        os.mkdir(path)
     return path
-
-
-def _make_new(path: str, within: str) -> None:
-    with files.entry_of(path, within) as entry:
-        files.refuse_link(entry, path)
-        # without its parents: if someone has removed the trial's directory, do not create it again
-        os.mkdir(entry.name, dir_fd=entry.directory)
 
 
 def commit_copy(
@@ -347,17 +338,16 @@ def commit_copy(
     Raises:
         FileNotFoundError: If `source` is not a directory.
         ValueError: If `source` contains anything but files, directories and links.
-        LinkError: If a path in the trial's directory was replaced by a link.
     """
     if not os.path.isdir(source):
         raise FileNotFoundError(f"the reported checkpoint's directory {os.fspath(source)!r} does not exist")
     names = walk(source, leave_out=_OF_CHECKPOINT if os.path.samefile(source, trial_directory) else None)
     temporary = temporary_directory(trial_directory, number, attempt)
     try:
-        entries = _copy(source, names, temporary, within=os.path.dirname(trial_directory))
+        entries = _copy(source, names, temporary)
         return _commit(temporary, trial_directory, number, entries)
     except BaseException:
-        discard_temporary(temporary, trial_directory)
+        discard_temporary(temporary)
         raise
 
 
@@ -374,17 +364,14 @@ def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], num
 
     Raises:
         ValueError: If the directory contains anything but files, directories and links.
-        LinkError: If the directory is a link, so that its content is not in the trial's directory.
     """
-    if os.path.islink(temporary):
-        raise files.LinkError(temporary)
     return _commit(temporary, trial_directory, number, _list_entries(temporary))
 
 
-def discard_temporary(temporary: str, trial_directory: str | os.PathLike[str]) -> None:
+def discard_temporary(temporary: str) -> None:
     """Remove the prepared directory of a failed checkpoint. If that fails, the next start of the trial removes it."""
     try:
-        files.remove_tree(temporary, os.path.dirname(trial_directory))
+        files.remove_tree(temporary)
     except OSError:
         pass
 
@@ -455,31 +442,29 @@ def walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None) 
     return sorted(names)
 
 
-def _copy(source: str | os.PathLike[str], names: list[str], target: str, within: str) -> list[_Entry]:
+def _copy(source: str | os.PathLike[str], names: list[str], target: str) -> list[_Entry]:
     """Copy the entries that `walk` has found to an existing directory.
 
     Args:
         source: The directory of the entries.
         names: The entries to copy.
         target: The target directory. Existing files are replaced.
-        within: See `files.entry_of`.
     """
     chunk = bytearray(_CHUNK_BYTES)
-    return [_copy_entry(os.path.join(source, name), os.path.join(target, name), name, chunk, within) for name in names]
+    return [_copy_entry(os.path.join(source, name), os.path.join(target, name), name, chunk) for name in names]
 
 
-def _copy_entry(source: str, target: str, name: str, chunk: bytearray, within: str) -> _Entry:
+def _copy_entry(source: str, target: str, name: str, chunk: bytearray) -> _Entry:
     if name.endswith("/"):
-        files.make_directory(target.rstrip("/"), within=within)
+        files.make_directory(target.rstrip("/"))
         return name, 0, 0
     if os.path.islink(source):
         to = os.readlink(source)
-        with files.entry_of(target, within) as entry:
-            os.symlink(to, entry.name, dir_fd=entry.directory)
+        os.symlink(to, target)
         return _link_entry(name, to)
     with (
-        io.FileIO(files.open_regular(source, follow=False)) as reader,
-        open(files.open_own(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, within=within), "wb", buffering=0) as writer,
+        io.FileIO(files.open_regular(source)) as reader,
+        open(target, "wb", buffering=0) as writer,
     ):
         copied = _read_entry(reader, name, chunk, writer)
         os.fchmod(writer.fileno(), stat.S_IMODE(os.fstat(reader.fileno()).st_mode))
@@ -496,7 +481,7 @@ def _list_entry(path: str, name: str, chunk: bytearray) -> _Entry:
         return name, 0, 0
     if os.path.islink(path):
         return _link_entry(name, os.readlink(path))
-    with io.FileIO(files.open_regular(path, follow=False)) as reader:
+    with io.FileIO(files.open_regular(path)) as reader:
         return _read_entry(reader, name, chunk)
 
 
@@ -598,14 +583,10 @@ def rename_prepared(temporary: str, trial_directory: str, number: int) -> None:
     """Give a prepared directory its final name, which must not exist yet.
 
     Raises:
-        LinkError: If a link is in its place.
         OSError: If it cannot be renamed.
     """
     path = os.path.join(trial_directory, directory_name(number))
-    with files.entry_of(path, os.path.dirname(trial_directory)) as entry:
-        files.refuse_link(entry, path)
-        temporary_name = os.path.basename(temporary) if entry.directory is not None else temporary
-        os.rename(temporary_name, entry.name, src_dir_fd=entry.directory, dst_dir_fd=entry.directory)
+    os.rename(temporary, path)
 
 
 rename: Callable[[str, str, int], object] = rename_prepared

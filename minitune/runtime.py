@@ -242,7 +242,7 @@ def put(value: Any) -> ObjectRef:
         spot = _values().add(value, what)
         return ObjectRef(spot.path, spot.offset, spot.token, number)
     directory = os.path.join(session.info.directory, "objects")  # the worker may end before other trials read the value
-    files.make_directory(directory, 0o700, within=os.path.dirname(session.info.directory))
+    files.make_directory(directory, 0o700)
     path = os.path.join(directory, f"{number}-{os.urandom(8).hex()}.pkl")
     return ObjectRef(path, token=store(value, path, what).token, number=number)
 

@@ -136,15 +136,12 @@ class Place(NamedTuple):
         stdout: File that standard output is appended to; None keeps the driver's.
         stderr: The same for standard error; it may be the same file.
         env: Environment variables to set, or to remove if the value is None.
-        own: The directory of the worker's own files. Neither this directory nor the two files, if they are in it, may
-            be links. The user chooses all other files.
     """
 
     directory: str | None = None
     stdout: str | None = None
     stderr: str | None = None
     env: Mapping[str, str | None] = MappingProxyType({})
-    own: str | None = None
 
 
 class Boot(NamedTuple):

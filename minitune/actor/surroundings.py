@@ -21,7 +21,6 @@ from operator import is_
 from typing import Any
 
 from minitune.actor.messages import HIGH_DESCRIPTOR, Place
-from minitune.base import files
 
 _LIMITS = tuple({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 _SIGNALS = range(1, signal.NSIG)
@@ -126,9 +125,9 @@ class Surroundings:
             self._variables, self._environment = dict(place.env), _with(self._first_environment, place.env)
         _restore_environment(self._environment)
         if place.stdout is not None:
-            self._redirect(1, place.stdout, place.own)
+            self._redirect(1, place.stdout)
         if place.stderr is not None:
-            self._redirect(2, place.stderr, place.own)
+            self._redirect(2, place.stderr)
         if place.directory is not None:
             os.chdir(place.directory)
 
@@ -165,16 +164,12 @@ class Surroundings:
         _signal.pthread_sigmask(_signal.SIG_SETMASK, self._mask)
         arm_stack_dump()
 
-    def _redirect(self, descriptor: int, path: str, own: str | None) -> None:
+    def _redirect(self, descriptor: int, path: str) -> None:
         """Redirect a standard stream to the end of a file. It appends, so that several writers do not overwrite each
         other.
         """
         _flush(descriptor)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        if own is not None and path.rpartition(os.sep)[0] == own:
-            target = files.open_own(path, flags, within=os.path.dirname(own))
-        else:
-            target = os.open(path, flags, 0o666)
+        target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         try:
             if descriptor not in self._outputs:
                 self._outputs[descriptor] = _keep(descriptor, target)

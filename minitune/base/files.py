@@ -2,14 +2,13 @@
 
 Trials and other programs read and write a run's directory at the same time. So this module keeps three rules:
 
-* It follows no link below the run's directory when it writes, renames or removes, because a link may lead anywhere. The
-  user has chosen the directory itself, so it, and the path to it, may contain links.
-* It opens only regular files. A FIFO or a device might block forever, or never end.
+* It opens only regular files for reading. A FIFO or a device might block forever, or never end.
 * It replaces a file that others read in one step, so that they see either the old or the new content.
+* It follows no link when it removes something, because a link may lead anywhere.
 
-In all functions, `within` is the directory below which links are refused (see `entry_of`), and a `mode` is that of a
-new file or directory, before the umask. The functions raise `LinkError` for a link, `SpecialFileError` for a file that
-is not regular, and `OSError` if the system refuses an operation.
+Otherwise paths are ordinary: `lock.check_own_directory` has checked the run's directory before the run is written. A
+`mode` is that of a new file or directory, before the umask. The functions raise `SpecialFileError` for a file that is
+not regular, and `OSError` if the system refuses an operation.
 """
 
 from __future__ import annotations
@@ -38,8 +37,6 @@ BLOB_MODE = 0o600
 WRITE_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"w-[0-9a-f]{32}")
 """The names of the temporary files of `new_file`."""
 _STEP_ENTRIES = 50
-_AS_DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
-_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -51,14 +48,6 @@ _KINDS = {
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _TAIL_BYTES = 1 << 16
 _T = TypeVar("_T")
-
-
-class LinkError(OSError):
-    """A path to write, rename or remove is a symbolic link, or goes through one."""
-
-    def __init__(self, path: str | os.PathLike[str]):
-        # the link is named in `strerror`, because callers set `filename` to the file they wanted
-        super().__init__(errno.ELOOP, f"{os.fspath(path)} is a symbolic link; minitune does not write through links")
 
 
 class SpecialFileError(OSError):
@@ -74,143 +63,24 @@ def kind_of(mode: int) -> str:
 
 
 # -- opening -----------------------------------------------------------------------------------------------------------
-class Entry(NamedTuple):
-    """A file in a directory that was reached without following a link: the arguments for functions of `os`.
-
-    Attributes:
-        name: The file's name.
-        directory: A descriptor of the directory.
-    """
-
-    name: str
-    directory: int
-
-
-@contextlib.contextmanager
-def entry_of(path: str, within: str) -> Iterator[Entry]:
-    """Find the directory of `path` without following a link below `within`. This does not look at `path` itself.
-
-    Args:
-        path: A path below `within`.
-        within: The directory below which links are refused. It may itself be a link.
-
-    Yields:
-        The entry. It is valid inside the `with` block.
-    """
-    directory, name = _directory_of(path, within)
-    try:
-        try:
-            yield Entry(name, directory)
-        except OSError as error:
-            if error.filename == name:  # users need the whole path
-                error.filename = path
-            raise
-    finally:
-        os.close(directory)
-
-
-def _directory_of(path: str, within: str) -> tuple[int, str]:
-    """A descriptor of the directory of `path`, and the last part of `path`. See `entry_of`."""
-    top = within if within.endswith(("/", os.sep)) or not within else f"{within}{os.sep}"
-    if not path.startswith(top) or path == top:
-        raise ValueError(f"{path} is not below {within}")
-    *parents, name = path[len(top) :].split(os.sep)
-    if not parents:
-        return os.open(within or os.curdir, _AS_DIRECTORY), name
-    directory: int | None = None
-    end = len(top) - 1
-    for parent in parents:
-        end += len(parent) + 1
-        reached = path[:end]
-        step = parent if directory is not None else reached  # the first step opens the whole path
-        try:
-            deeper = os.open(step, _AS_DIRECTORY | _NO_FOLLOW, dir_fd=directory)
-        except OSError as error:
-            _explain(error, step, directory, reached)
-            error.filename = reached
-            raise
-        finally:
-            if directory is not None:
-                os.close(directory)
-        directory = deeper
-    assert directory is not None  # there is at least one parent
-    return directory, name
-
-
-def open_directory(path: str, within: str) -> int:
-    """Open a directory below `within` for several calls of `open_own`. The caller closes the descriptor."""
-    return _directory_of(f"{path}{os.sep}", within)[0]
-
-
-def open_own(path: str, flags: int, mode: int = 0o666, *, within: str, directory: int | None = None) -> int:
-    """`os.open` for a regular file below `within`. Neither the file nor a directory on the way to it may be a link.
-
-    The call never waits for the other end of a FIFO. `directory` is a descriptor of the file's directory from
-    `open_directory`, which saves the search for it.
-    """
-    return _open_sized(path, flags, mode, within, directory)[0]
-
-
-def _open_sized(path: str, flags: int, mode: int, within: str, directory: int | None) -> tuple[int, int]:
-    """The descriptor of `open_own`, and the file's size in bytes."""
-    found = None
-    if directory is None:
-        directory = found = _directory_of(path, within)[0]
-    name = path.rpartition(os.sep)[2]
-    try:
-        try:
-            descriptor = os.open(name, flags | _NO_FOLLOW | _NO_WAIT, mode, dir_fd=directory)
-        except OSError as error:
-            _explain(error, name, directory, path)
-            error.filename = path  # users need the whole path
-            raise
-    finally:
-        if found is not None:
-            os.close(found)
-    is_new = flags & os.O_EXCL  # so it is a regular file, and empty
-    return descriptor, 0 if is_new else _size_of_regular(descriptor, path)
-
-
-def open_to_read(path: str | os.PathLike[str], *, follow: bool = True) -> io.BufferedReader:
+def open_to_read(path: str | os.PathLike[str]) -> io.BufferedReader:
     """Open a regular file for reading. See `open_regular`."""
-    return io.BufferedReader(io.FileIO(open_regular(path, follow=follow), "rb"))
+    return io.BufferedReader(io.FileIO(open_regular(path), "rb"))
 
 
-def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> int:
-    """Open a regular file for reading, and return the descriptor. Never waits for the other end of a FIFO.
-
-    `follow` is whether the path may be a link.
-    """
+def open_regular(path: str | os.PathLike[str]) -> int:
+    """Open a regular file for reading, and return the descriptor. Never waits for the other end of a FIFO."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | _NO_WAIT | (0 if follow else _NO_FOLLOW))
+        descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
     except OSError as error:
-        _explain(error, os.fspath(path), None, path, follow=follow)
+        if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):  # a socket
+            raise SpecialFileError(path, os.stat(path).st_mode) from error
         raise
-    _size_of_regular(descriptor, path)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise SpecialFileError(path, mode)
     return descriptor
-
-
-def _size_of_regular(descriptor: int, path: str | os.PathLike[str]) -> int:
-    """The size of a regular file in bytes. If it is another kind of file, close it and raise an error."""
-    status = os.fstat(descriptor)
-    if stat.S_ISREG(status.st_mode):
-        return status.st_size
-    os.close(descriptor)
-    raise SpecialFileError(path, status.st_mode)
-
-
-def _explain(
-    error: OSError, name: str, directory: int | None, path: str | os.PathLike[str], follow: bool = False
-) -> None:
-    """If a link or a special file has caused an error of `os.open`, raise an error that says so."""
-    try:
-        mode = os.stat(name, dir_fd=directory, follow_symlinks=follow).st_mode
-    except OSError:
-        return
-    if stat.S_ISLNK(mode):
-        raise LinkError(path) from error
-    if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):  # a FIFO without a reader, or a socket
-        raise SpecialFileError(path, mode) from error
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -220,62 +90,51 @@ def temporary_name() -> str:
 
 
 @contextlib.contextmanager
-def new_file(path: str, mode: int = 0o666, sync: bool = False, within: str | None = None) -> Iterator[BinaryIO]:
+def new_file(path: str, mode: int = 0o666, sync: bool = False) -> Iterator[BinaryIO]:
     """A temporary file that replaces the file at `path` when the `with` block ends without an error.
 
     Args:
-        path: The file to replace or create. Its directory must exist. After an error, the file is unchanged.
+        path: The file to replace or create. Its directory must exist. After an error, the file is unchanged. A link is
+            replaced, not followed.
         mode: The permissions.
         sync: Whether to sync content and name to disk at the end; this blocks.
-        within: By default, the file's directory.
 
     Yields:
         The file, for reading and writing.
     """
     path = os.path.abspath(path)
-    with entry_of(path, os.path.dirname(path) if within is None else within) as (name, directory):
-        temporary = temporary_name()
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW
-        descriptor = os.open(temporary, flags, mode, dir_fd=directory)
-        try:
-            with open(descriptor, "w+b") as file:
-                yield file
-                file.flush()
-                if sync:
-                    sync_descriptor(descriptor)
-            refuse_link(Entry(name, directory), path)
-            os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary, dir_fd=directory)
-            raise
+    directory = os.path.dirname(path)
+    temporary = os.path.join(directory, temporary_name())
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with open(descriptor, "w+b") as file:
+            yield file
+            file.flush()
+            if sync:
+                sync_descriptor(descriptor)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
     if sync:
-        sync_directory(os.path.dirname(path))
+        sync_directory(directory)
 
 
-def put_in_place(temporary: str, path: str, within: str) -> None:
-    """Rename a temporary file, from `temporary_name`, to `path` in the same directory. An existing file is replaced."""
-    with entry_of(path, within) as entry:
-        refuse_link(entry, path)
-        os.replace(os.path.basename(temporary), entry.name, src_dir_fd=entry.directory, dst_dir_fd=entry.directory)
-
-
-def atomic_write(
-    path: str | os.PathLike[str], data: bytes, mode: int = 0o666, sync: bool = False, within: str | None = None
-) -> None:
+def atomic_write(path: str | os.PathLike[str], data: bytes, mode: int = 0o666, sync: bool = False) -> None:
     """Write a file so that a reader always sees either the old or the new content. See `new_file`."""
-    with new_file(os.fspath(path), mode, sync, within) as file:
+    with new_file(os.fspath(path), mode, sync) as file:
         file.write(data)
 
 
-def write_new(path: str, data: bytes, mode: int = 0o666, *, within: str, directory: int | None = None) -> None:
+def write_new(path: str, data: bytes, mode: int = 0o666) -> None:
     """Write a new file directly, without a temporary one. Replace an existing file with `atomic_write`.
 
     Use it only for files that are not read before their directory is complete: if the process is killed, a part of the
     file remains.
     """
     try:
-        descriptor, _ = _open_sized(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, within, directory)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
         written = -1
     else:
@@ -284,20 +143,13 @@ def write_new(path: str, data: bytes, mode: int = 0o666, *, within: str, directo
         finally:
             os.close(descriptor)
     if written < len(data):
-        atomic_write(path, data, mode, within=within)
+        atomic_write(path, data, mode)
 
 
-def make_directory(path: str, mode: int = 0o777, *, within: str) -> None:
-    """Create a directory if it does not exist. Its parents must exist."""
-    with entry_of(path, within) as entry:
-        try:
-            os.mkdir(entry.name, mode, dir_fd=entry.directory)
-        except FileExistsError:
-            found = os.stat(entry.name, dir_fd=entry.directory, follow_symlinks=False).st_mode
-            if stat.S_ISLNK(found):
-                raise LinkError(path) from None
-            if not stat.S_ISDIR(found):
-                raise
+def make_directory(path: str, mode: int = 0o777) -> None:
+    """Create a directory if it does not exist. Its parent must exist: a run's directory that is gone is not made."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, mode)
 
 
 def free_name(prefix: str) -> str:
@@ -306,13 +158,6 @@ def free_name(prefix: str) -> str:
     while os.path.lexists(f"{prefix}-{number}"):
         number += 1
     return f"{prefix}-{number}"
-
-
-def refuse_link(entry: Entry, path: str) -> None:
-    """Raise a `LinkError` if the entry of `path` is a link."""
-    with contextlib.suppress(FileNotFoundError):
-        if stat.S_ISLNK(os.stat(entry.name, dir_fd=entry.directory, follow_symlinks=False).st_mode):
-            raise LinkError(path)
 
 
 # -- syncing to disk ---------------------------------------------------------------------------------------------------
@@ -350,7 +195,7 @@ def settle_steps(directory: str) -> Iterator[None]:
             path = os.path.join(top, name)
             if not stat.S_ISREG(os.lstat(path).st_mode):
                 continue
-            descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW | _NO_WAIT)
+            descriptor = os.open(path, os.O_RDONLY)
             try:
                 sync_descriptor(descriptor)
             finally:
@@ -369,31 +214,26 @@ def _raise(error: OSError) -> None:
 
 
 # -- removing ----------------------------------------------------------------------------------------------------------
-def remove_file(path: str, within: str | None = None) -> None:
-    """Remove a file or link if it exists. By default, links on the way to `path` are followed."""
-    with contextlib.suppress(FileNotFoundError), entry_of(path, within or os.path.dirname(path)) as entry:
-        os.unlink(entry.name, dir_fd=entry.directory)
+def remove_file(path: str) -> None:
+    """Remove a file or link if it exists."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
 
 
-def remove_write_temporaries(directory: str, within: str) -> None:
-    """Remove temporary files and directories of a killed process, by the pattern of `temporary_name`.
-
-    `directory` is `within`, or a directory directly below it.
-    """
-    if directory != within and os.path.islink(directory):
-        raise LinkError(directory)
+def remove_write_temporaries(directory: str) -> None:
+    """Remove temporary files and directories of a killed process, by the pattern of `temporary_name`."""
     for name in names(directory):
         if WRITE_TEMPORARY.fullmatch(name):
-            remove_tree(os.path.join(directory, name), within)
+            remove_tree(os.path.join(directory, name))
 
 
-def remove_tree(path: str, within: str) -> None:
+def remove_tree(path: str) -> None:
     """All steps of `remove_tree_steps`. Blocks."""
-    for _ in remove_tree_steps(path, within):
+    for _ in remove_tree_steps(path):
         pass
 
 
-def remove_tree_steps(path: str, within: str) -> Iterator[None]:
+def remove_tree_steps(path: str) -> Iterator[None]:
     """Remove a directory, a file or a link in small steps. Links are removed, never followed.
 
     Directories without read or write permission are removed as well; some programs create such directories. A missing
@@ -402,51 +242,24 @@ def remove_tree_steps(path: str, within: str) -> Iterator[None]:
     Yields:
         None after every few entries, so that a thread can do more urgent work between them.
     """
-    with contextlib.suppress(FileNotFoundError), entry_of(path, within) as entry:
-        if not stat.S_ISDIR(os.stat(entry.name, dir_fd=entry.directory, follow_symlinks=False).st_mode):
-            os.unlink(entry.name, dir_fd=entry.directory)
-        else:
-            yield from _remove_directory(entry.name, entry.directory, path)
-
-
-def _remove_directory(name: str, parent: int, path: str) -> Iterator[None]:
-    """Remove a directory through its parent's descriptor. It is an error if a link replaces the directory meanwhile.
-
-    `path` is the path of the directory, for errors.
-    """
-    descriptor = _open_to_empty(name, parent, path)
-    try:
-        with os.scandir(descriptor) as entries:
-            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    with contextlib.suppress(FileNotFoundError):
+        mode = os.lstat(path).st_mode
+        if not stat.S_ISDIR(mode):
+            os.unlink(path)
+            return
+        if mode & stat.S_IRWXU != stat.S_IRWXU:
+            with contextlib.suppress(PermissionError):  # another user's directory: the removal reports the error
+                os.chmod(path, stat.S_IRWXU)
+        with os.scandir(path) as entries:
+            found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
         for count, (inner, is_directory) in enumerate(found, 1):
-            with contextlib.suppress(FileNotFoundError):
-                if is_directory:
-                    yield from _remove_directory(inner, descriptor, os.path.join(path, inner))
-                else:
-                    os.unlink(inner, dir_fd=descriptor)
+            if is_directory:
+                yield from remove_tree_steps(inner)
+            else:
+                remove_file(inner)
             if count % _STEP_ENTRIES == 0:
                 yield
-    finally:
-        os.close(descriptor)
-    os.rmdir(name, dir_fd=parent)
-
-
-def _open_to_empty(name: str, parent: int, path: str) -> int:
-    """Open a directory to remove its entries. If permissions are missing, set them."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | _NO_FOLLOW
-    try:
-        try:
-            descriptor = os.open(name, flags, dir_fd=parent)
-        except PermissionError:
-            os.chmod(name, stat.S_IRWXU, dir_fd=parent)
-            descriptor = os.open(name, flags, dir_fd=parent)
-    except OSError as error:
-        _explain(error, name, parent, path)
-        raise
-    if os.fstat(descriptor).st_mode & stat.S_IRWXU != stat.S_IRWXU:
-        with contextlib.suppress(PermissionError):  # another user's directory: the removal reports the error
-            os.fchmod(descriptor, stat.S_IRWXU)
-    return descriptor
+        os.rmdir(path)
 
 
 def names(directory: str) -> list[str]:
@@ -541,28 +354,27 @@ class AppendFiles:
     number of trials can be active without running out of descriptors. If descriptors run out anyway, all files are
     closed, and each is opened again for its next line.
 
-    Neither a file nor its directory may be a link (see `open_own`).
-
     Args:
         limit: How many files may be open at once. The default depends on the process's own limit.
     """
 
     def __init__(self, limit: int | None = None):
         self._limit = limit or descriptors.share(16, most=64)
-        self._paths: dict[str, tuple[str, str]] = {}  # the file, and the directory below which links are refused
+        self._paths: dict[str, str] = {}
         self._open: dict[str, int] = {}
         self._lapses: set[str] = set()
 
-    def open(self, key: str, path: str, within: str, directory: int | None = None) -> int:
-        """Open a file for appending, and return its size in bytes. See `open_own` for `directory`.
+    def open(self, key: str, path: str) -> int:
+        """Open a file for appending, and return its size in bytes.
 
         An incomplete last line, which a killed process may have left, is cut off. The file is created if necessary, but
         its directory is not: a deleted directory must be noticed.
         """
         if key in self._paths:
             self.close(key)
-        self._paths[key] = path, within
-        descriptor, size = self._reopen(key, directory)
+        self._paths[key] = path
+        descriptor = self._reopen(key)
+        size = os.fstat(descriptor).st_size
         if not size:
             return 0
         whole = _end_of_last_line(descriptor, size)
@@ -579,7 +391,7 @@ class AppendFiles:
         if descriptor is None:
             if key not in self._paths:
                 return False
-            descriptor, _ = self._reopen(key)
+            descriptor = self._reopen(key)
         written = os.write(descriptor, line)
         if written < len(line):
             self._write_rest(descriptor, line, written)
@@ -622,15 +434,14 @@ class AppendFiles:
         for key in list(self._paths):
             self.close(key)
 
-    def _reopen(self, key: str, directory: int | None = None) -> tuple[int, int]:
-        """Open a file again. Returns its descriptor and its size in bytes."""
+    def _reopen(self, key: str) -> int:
+        """Open a file again, and return its descriptor."""
         if len(self._open) >= self._limit:
             os.close(self._open.pop(next(iter(self._open))))
-        path, within = self._paths[key]
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
-        descriptor, size = self.with_room(partial(_open_sized, path, flags, 0o666, within, directory))
+        descriptor = self.with_room(partial(os.open, self._paths[key], flags, 0o666))
         self._open[key] = descriptor
-        return descriptor, size
+        return descriptor
 
     def _write_rest(self, descriptor: int, line: bytes, written: int) -> None:
         """Write the rest of a line after an incomplete write. If that fails, cut off the incomplete line."""

@@ -373,7 +373,7 @@ def _open_memory() -> _OpenFile | None:
 
 def _open_in(directory: str, has_name: bool = False) -> _OpenFile:
     """Create a file in `directory`, with a name if it cannot be opened without."""
-    files.make_directory(directory, 0o700, within=os.path.dirname(directory))
+    files.make_directory(directory, 0o700)
     path = os.path.join(directory, f"values-{os.urandom(8).hex()}")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.BLOB_MODE)
     if sys.platform != "linux" or has_name:
@@ -557,7 +557,7 @@ def store(value: Any, path: str | os.PathLike[str], what: str = "the value") -> 
     """Pickle `value` to a file that only this user can read, and return the handle. Blocks while it writes.
 
     Large buffers are written without a copy in memory. Either the whole file appears or nothing. An existing file is
-    replaced; a link raises a LinkError. The file's directory must exist.
+    replaced. The file's directory must exist.
     """
     target = os.path.abspath(path)
     with files.new_file(target, files.BLOB_MODE) as file:

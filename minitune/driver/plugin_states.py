@@ -470,7 +470,7 @@ def reconcile(
             try:
                 matches = _matches(path, trial, count and count + header_lines)
                 if not matches and (writer := writers.get(kind)) is not None:
-                    files.remove_file(path, trial.experiment_path)
+                    files.remove_file(path)
                     broken.setdefault(trial.trial_id, []).append((writer, trial))
             except OSError as error:
                 logger.warning("%s cannot be made to match the journal: %s", path, error.strerror or error)
@@ -484,11 +484,9 @@ def reconcile(
 def _matches(path: str, trial: Trial, count: int) -> bool:
     """Whether a file has `count` whole lines. If the trial is unfinished, first cut off what follows these lines."""
     may_cut = not trial.is_finished()
-    try:
-        descriptor = files.open_own(path, os.O_RDWR if may_cut else os.O_RDONLY, within=trial.experiment_path)
-    except FileNotFoundError:
+    if not os.path.exists(path):
         return not count or not os.path.isdir(trial.local_path)
-    with open(descriptor, "rb+" if may_cut else "rb") as file:
+    with open(path, "rb+" if may_cut else "rb") as file:
         for _ in range(count):
             if not file.readline().endswith(b"\n"):
                 return False

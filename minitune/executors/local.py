@@ -335,7 +335,7 @@ class ProcessExecutor:
         stdout = os.path.join(actor.directory, self._output_names[0])
         stderr = os.path.join(actor.directory, self._output_names[1])
         directory = actor.directory if self._changes_directory else None
-        return Place(directory, stdout, stderr, env, own=actor.directory)
+        return Place(directory, stdout, stderr, env)
 
     def _take_parked(self, waiter: str, reuse_key: str | None, request: Resources) -> Actor | None:
         """A parked actor with this key and request whose devices are free, or None."""

@@ -676,12 +676,7 @@ class RayTrialExecutor:
         for path, new in zip(self._outputs(actor.directory), answer.output, strict=True):
             if not new:
                 continue
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-            if os.path.dirname(path) == actor.directory:
-                descriptor = files.open_own(path, flags, within=os.path.dirname(actor.directory))
-            else:
-                descriptor = os.open(path, flags, 0o666)
-            with open(descriptor, "ab") as file:
+            with open(path, "ab") as file:
                 file.write(new)
 
     # -- checkpoints ---------------------------------------------------------------------------------------------
@@ -724,7 +719,7 @@ class RayTrialExecutor:
             directory = actor.directory
             assert directory is not None
             if actor.phase is _Phase.STOPPING or error is not None:
-                discard_temporary(temporary, directory)
+                discard_temporary(temporary)
                 then(error)
                 return
             try:
@@ -732,9 +727,9 @@ class RayTrialExecutor:
                     rename_prepared(temporary, directory, number)
                     then(None)
                     return
-                write_piece([Part(*part) for part in piece], temporary, within=os.path.dirname(directory))
+                write_piece([Part(*part) for part in piece], temporary)
             except (OSError, ValueError) as failure:
-                discard_temporary(temporary, directory)
+                discard_temporary(temporary)
                 then(RemoteError.of(failure))
                 return
             self._fetch(actor, number, temporary, is_first=False, then=then)

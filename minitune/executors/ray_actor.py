@@ -283,7 +283,7 @@ class RayWorker:
         if is_first:
             shutil.rmtree(top, ignore_errors=True)
             os.mkdir(top)
-        write_piece(piece, top, within=self._local)
+        write_piece(piece, top)
 
     def piece(self, number: int, is_first: bool) -> list[tuple[Any, ...]] | None:
         """Return the next piece of checkpoint `number`; None after the last one."""
@@ -337,9 +337,7 @@ class RayWorker:
         if home is None:
             return
         if home.is_seen:
-            self._surroundings.apply(
-                Place(home.directory if home.changes_directory else None, *home.outputs, own=home.directory)
-            )
+            self._surroundings.apply(Place(home.directory if home.changes_directory else None, *home.outputs))
             return
         if self._scratch is None:
             self._scratch = Scratch()

@@ -77,7 +77,7 @@ def _parts(top: str, name: str) -> Iterator[Part]:
     if os.path.islink(path):
         yield Part(name, link=os.readlink(path))
         return
-    with open(files.open_regular(path, follow=False), "rb", buffering=0) as file:
+    with open(files.open_regular(path), "rb", buffering=0) as file:
         found = os.fstat(file.fileno())
         mode = stat.S_IMODE(found.st_mode)
         yield Part(name, mode, size_bytes=found.st_size)
@@ -91,13 +91,12 @@ def _parts(top: str, name: str) -> Iterator[Part]:
                 offset += len(content)
 
 
-def write_piece(piece: list[Part], top: str, within: str) -> None:
+def write_piece(piece: list[Part], top: str) -> None:
     """Write a piece into a directory. Blocks while it writes.
 
     Args:
         piece: A piece of `read_pieces`. Its directory's earlier pieces were written before.
         top: An existing directory.
-        within: See `files.entry_of`.
 
     Raises:
         ValueError: If the piece would write outside of the directory.
@@ -108,12 +107,11 @@ def write_piece(piece: list[Part], top: str, within: str) -> None:
             raise ValueError(f"{part.name!r} is not the name of an entry of a directory")
         path = os.path.join(top, part.name)
         if part.name.endswith("/"):
-            files.make_directory(path.rstrip("/"), within=within)
+            files.make_directory(path.rstrip("/"))
         elif part.link is not None:
-            with files.entry_of(path, within) as entry:
-                os.symlink(part.link, entry.name, dir_fd=entry.directory)
+            os.symlink(part.link, path)
         else:
-            with open(files.open_own(path, os.O_WRONLY | os.O_CREAT, within=within), "wb", buffering=0) as file:
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666), "wb", buffering=0) as file:
                 if part.content:
                     _write_at(file.fileno(), part.content, part.offset)
                 else:  # the first part of the file

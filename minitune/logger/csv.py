@@ -33,7 +33,6 @@ class _Table:
 
     Attributes:
         path: The path of the file.
-        within: The run's directory. Links below it are not followed.
         columns: The columns of the header.
         known: The same columns as a set.
         rows: The number of rows without the header.
@@ -42,11 +41,10 @@ class _Table:
         late: By row number, the values of columns that the header does not have yet.
     """
 
-    __slots__ = ("columns", "known", "late", "path", "rewritten_at", "rows", "size", "within")
+    __slots__ = ("columns", "known", "late", "path", "rewritten_at", "rows", "size")
 
-    def __init__(self, path: str, within: str):
+    def __init__(self, path: str):
         self.path = path
-        self.within = within
         self.columns: list[str] = []
         self.known: set[str] = set()
         self.rows = 0
@@ -126,18 +124,18 @@ class CSVLoggerCallback(LoggerCallback):
         try:
             if not trial.attempt:  # outside of a run only: in a run, a new directory would hide that it was removed
                 trial.init_local_path()
-            self._begin(key, path, trial.experiment_path)
+            self._begin(key, path)
         except OSError as error:
             self._lapse(key, path, error)
 
-    def _begin(self, key: str, path: str, within: str) -> None:
+    def _begin(self, key: str, path: str) -> None:
         table = self._tables.get(key)
         if table is not None and table.late:
             self._rewrite(key, table)
-        size = self._files.open(key, path, within)
+        size = self._files.open(key, path)
         if table is None or table.path != path or table.size != size:
-            read = functools.partial(_read_table, path, within, size)
-            self._tables[key] = self._files.with_room(read) if size else _Table(path, within)
+            read = functools.partial(_read_table, path, size)
+            self._tables[key] = self._files.with_room(read) if size else _Table(path)
 
     def _log_row(self, key: str, table: _Table, flat: dict[str, Any], is_plain: bool) -> None:
         if is_plain and table.columns and table.known.issuperset(flat):
@@ -189,7 +187,7 @@ class CSVLoggerCallback(LoggerCallback):
         if table is not None and table.late:
             with (
                 contextlib.suppress(OSError),  # cut the last newline, so that a resume sees that values are missing
-                open(files.open_own(path, os.O_RDWR, within=table.within), "r+b") as file,
+                open(path, "r+b") as file,
             ):
                 file.truncate(os.path.getsize(path) - 1)
 
@@ -223,7 +221,7 @@ class CSVLoggerCallback(LoggerCallback):
         header = self._format([*table.columns, *columns])
         self._files.close(key)
         self._files.with_room(lambda: self._write_with(table, columns, header))
-        self._files.open(key, table.path, table.within)
+        self._files.open(key, table.path)
         table.add_columns(columns)
         table.rewritten_at = table.rows
         table.late.clear()
@@ -231,8 +229,8 @@ class CSVLoggerCallback(LoggerCallback):
     def _write_with(self, table: _Table, columns: list[str], header: str) -> None:
         """Replace the file by one with the same rows and more columns."""
         with (
-            files.new_file(table.path, within=table.within) as new,
-            files.open_to_read(table.path, follow=False) as old,
+            files.new_file(table.path) as new,
+            files.open_to_read(table.path) as old,
         ):
             old.readline()
             new.write(header.encode("utf-8", "backslashreplace"))
@@ -269,10 +267,10 @@ def _text(value: Any) -> str:
     return text.replace("\r", "\\r").replace("\n", "\\n").replace("\0", "\\0")  # csv of Python 3.10 refuses "\0"
 
 
-def _read_table(path: str, within: str, size: int) -> _Table:
+def _read_table(path: str, size: int) -> _Table:
     """Read the header of an existing file, and count its rows."""
-    table = _Table(path, within)
-    with files.open_to_read(path, follow=False) as file:
+    table = _Table(path)
+    with files.open_to_read(path) as file:
         header = file.readline().decode("utf-8", "replace")
         table.add_columns(next(csv.reader([header]), []))
         table.rows = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))

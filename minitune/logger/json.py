@@ -25,22 +25,17 @@ class JsonLoggerCallback(LoggerCallback):
 
     def log_trial_start(self, trial: Trial) -> None:
         """Write the configuration, and open the file. An error of a file is logged."""
-        place, within, directory = trial.local_path, trial.experiment_path, None
-        path = f"{place}{os.sep}{EXPR_RESULT_FILE}"
+        path = f"{trial.local_path}{os.sep}{EXPR_RESULT_FILE}"
         try:
             if not trial.attempt:  # outside of a run only: in a run, a new directory would hide that it was removed
                 trial.init_local_path()
-            directory = self._files.with_room(partial(files.open_directory, place, within))
-            self._files.open(trial.trial_id, path, within, directory)
+            self._files.open(trial.trial_id, path)
         except OSError as error:
             self._files.lapse(trial.trial_id, path, error)
         try:
-            self._write_config(trial, trial.raw_config, directory)
+            self.update_config(trial, trial.raw_config)
         except OSError as error:
-            self._files.lapse("", os.path.join(place, EXPR_PARAM_FILE), error)
-        finally:
-            if directory is not None:
-                os.close(directory)
+            self._files.lapse("", os.path.join(trial.local_path, EXPR_PARAM_FILE), error)
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Append one line. An error of the file is logged."""
@@ -77,10 +72,6 @@ class JsonLoggerCallback(LoggerCallback):
         Raises:
             OSError: If a file cannot be written.
         """
-        self._write_config(trial, config, None)
-
-    def _write_config(self, trial: Trial, config: dict[str, Any], directory: int | None) -> None:
-        """`update_config` through a descriptor of the trial's directory, if there is one."""
         if config is trial.raw_config and trial.light is not None:
             config = trial.light_config
         text = dumps_pretty(config).encode("ascii")
@@ -92,13 +83,12 @@ class JsonLoggerCallback(LoggerCallback):
         content = hash((text, data))
         if self._configs.get(trial.trial_id) == content:
             return
-        place, within = trial.local_path, trial.experiment_path
-        path, pickle_path = f"{place}{os.sep}{EXPR_PARAM_FILE}", f"{place}{os.sep}{EXPR_PARAM_PICKLE_FILE}"
-        write_new = partial(files.write_new, within=within, directory=directory)
-        self._files.with_room(partial(write_new, path, text))
+        path = f"{trial.local_path}{os.sep}{EXPR_PARAM_FILE}"
+        pickle_path = f"{trial.local_path}{os.sep}{EXPR_PARAM_PICKLE_FILE}"
+        self._files.with_room(partial(files.write_new, path, text))
         if data is not None:
             # Only the owner may write it: a user who can write a pickle can run code in the process that loads it.
-            self._files.with_room(partial(write_new, pickle_path, data, files.BLOB_MODE))
+            self._files.with_room(partial(files.write_new, pickle_path, data, files.BLOB_MODE))
         else:
-            files.remove_file(pickle_path, within)  # the file of an earlier configuration
+            files.remove_file(pickle_path)  # the file of an earlier configuration
         self._configs[trial.trial_id] = content

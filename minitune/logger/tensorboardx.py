@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from minitune.base import descriptors, files
+from minitune.base import descriptors
 from minitune.base.json_text import scalar_of, short_text
 from minitune.experiment.trial import Trial
 from minitune.logger.logger import LoggerCallback, step_of
@@ -76,15 +76,12 @@ class TBXLoggerCallback(LoggerCallback):
     def _begin(self, trial: Trial) -> None:
         if not trial.attempt:  # outside of a run only: in a run, a new directory would hide that it was removed
             trial.init_local_path()
-        # Check the directory: the writer would create a missing one, and follow a link in its place.
-        with files.entry_of(os.path.join(trial.local_path, "events"), trial.experiment_path):
-            pass
+        os.stat(trial.local_path)  # the writer would create a missing directory
         if len(self._trial_writer) >= self._max_open:
             self._close(next(iter(self._trial_writer)))
         # The writer names a file by the current second, so another attempt within that second would overwrite it. The
-        # number keeps the files in order, because they are read in the order of their names. The random part makes the
-        # name unpredictable, so that other users cannot put a link there.
-        suffix = f".{os.getpid()}.{next(_numbers):09d}.{os.urandom(8).hex()}"
+        # number keeps the files in order, because they are read in the order of their names.
+        suffix = f".{os.getpid()}.{next(_numbers):09d}"
         self._trial_writer[trial] = self._summary_writer_cls(
             trial.local_path, flush_secs=_FLUSH_INTERVAL_S, filename_suffix=suffix
         )

@@ -246,9 +246,8 @@ class OutputLimit(_OutputFiles):
                 path,
                 variable_of(_LIMIT),
             )
-        within = trial.experiment_path if path.startswith(os.path.join(trial.local_path, "")) else os.path.dirname(path)
         before = self._cuts.get(path)
-        self._cuts[path] = cut_middle(path, self._limit_bytes // 2, self._limit_bytes // 4, before, within)
+        self._cuts[path] = cut_middle(path, self._limit_bytes // 2, self._limit_bytes // 4, before)
 
 
 class Cut(NamedTuple):
@@ -265,9 +264,7 @@ class Cut(NamedTuple):
     note_bytes: int
 
 
-def cut_middle(
-    path: str, head_bytes: int, tail_bytes: int, before: Cut | None = None, within: str | None = None
-) -> Cut:
+def cut_middle(path: str, head_bytes: int, tail_bytes: int, before: Cut | None = None) -> Cut:
     """Replace the middle of a file to which other processes append by a line that says so. Blocks while it copies.
 
     Args:
@@ -275,13 +272,11 @@ def cut_middle(
         head_bytes: The length of the beginning to keep, up to the end of a line.
         tail_bytes: The length of the end to keep, from the beginning of a line.
         before: The earlier cut of this file, if there is one.
-        within: See `files.entry_of`; by default the file's directory.
 
     Raises:
         OSError: If the file cannot be cut.
     """
-    descriptor = files.open_own(path, os.O_RDWR, within=within or os.path.dirname(path))
-    with os.fdopen(descriptor, "r+b", buffering=0) as file:
+    with open(path, "r+b", buffering=0) as file:
         size_bytes = file.seek(0, os.SEEK_END)
         begin = before.at_bytes if before is not None else _line_end(file, head_bytes - _LINE_BYTES, head_bytes)
         source = _line_begin(file, size_bytes - tail_bytes)

@@ -183,9 +183,9 @@ class CheckpointManager:
             if path is None:
                 return
             if self._housekeeper is not None:
-                self._housekeeper.delete(path, within=surplus.trial.experiment_path)
+                self._housekeeper.delete(path)
                 return
-            files.remove_tree(path, within=surplus.trial.experiment_path)
+            files.remove_tree(path)
         except OSError as error:
             logger.warning("checkpoint %s of %s could not be removed: %s", surplus.record.number, surplus.trial, error)
 

@@ -177,13 +177,12 @@ class ObjectStore:
         return stored
 
     def _write(self, value: Any, text: str) -> StoredValue:
-        run_path = os.path.dirname(self.directory)
         if not os.path.isdir(self.directory):
-            files.make_directory(self.directory, within=run_path)
+            files.make_directory(self.directory)
             if self._durability == "strict":
-                files.sync_directory(run_path)
+                files.sync_directory(os.path.dirname(self.directory))
         temporary = os.path.join(self.directory, files.temporary_name())
-        descriptor = files.open_own(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.BLOB_MODE, within=run_path)
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.BLOB_MODE)
         try:
             digest = _sha256()
             token, size_bytes = write_value(descriptor, 0, value, text, dump_for_later, digest)
@@ -200,14 +199,13 @@ class ObjectStore:
         return stored
 
     def _put_in_place(self, descriptor: int, temporary: str, stored: StoredValue) -> None:
-        within = os.path.dirname(self.directory)
         if self._durability == "strict":
             files.sync_descriptor(descriptor)
         elif self._durability == "batched":
-            mark = files.open_own(stored.path + _UNSYNCED, os.O_WRONLY | os.O_CREAT, files.BLOB_MODE, within=within)
+            mark = os.open(stored.path + _UNSYNCED, os.O_WRONLY | os.O_CREAT, files.BLOB_MODE)
             os.close(mark)
             self._unsynced.append(stored.path)
-        files.put_in_place(temporary, stored.path, within)
+        os.replace(temporary, stored.path)
         if self._durability == "strict":
             files.sync_directory(self.directory)
 
@@ -221,7 +219,7 @@ class ObjectStore:
             return
         synced = list(self._unsynced)
         for path in synced:
-            with files.open_to_read(path, follow=False) as file:
+            with files.open_to_read(path) as file:
                 files.sync_descriptor(file.fileno())
         files.sync_directory(self.directory)
         for path in synced:
@@ -251,9 +249,8 @@ class ObjectStore:
 
     def forget_torn(self, name: str) -> None:
         """Remove the file and the mark of a value that `find_torn` returned. No record may refer to it."""
-        within = os.path.dirname(self.directory)
-        files.remove_file(self._path(name), within)
-        files.remove_file(self._path(name) + _UNSYNCED, within)
+        files.remove_file(self._path(name))
+        files.remove_file(self._path(name) + _UNSYNCED)
 
     def by_reference(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Return a record with references in place of its large values, which are stored. Blocks while it writes.

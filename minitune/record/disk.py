@@ -76,7 +76,7 @@ class Housekeeper:
         self._thread: threading.Thread | None = None
         self._syncs: dict[Sync, float] = {}
         self._last_sync_s: dict[Sync, float] = {}
-        self._deletions: deque[tuple[str, str]] = deque()
+        self._deletions: deque[str] = deque()
         self._settles: dict[str, tuple[float, str]] = {}
         self._settling: tuple[str, str] | None = None
         self._settled: dict[str, str] = {}
@@ -100,10 +100,10 @@ class Housekeeper:
             self._syncs.pop(sync, None)
             self._last_sync_s.pop(sync, None)
 
-    def delete(self, path: str, within: str) -> None:
-        """Remove a path of the run in the background; see `files.entry_of`. A failure is logged."""
+    def delete(self, path: str) -> None:
+        """Remove a path of the run in the background. A failure is logged."""
         with self._changed:
-            self._deletions.append((path, within))
+            self._deletions.append(path)
             self._wake()
 
     def settle(self, key: str, directory: str) -> None:
@@ -182,7 +182,7 @@ class Housekeeper:
             if settle is not None:
                 self._do_settle(*settle)
             elif deletion is not None:
-                self._do_steps(files.remove_tree_steps(*deletion), "removed", deletion[0])
+                self._do_steps(files.remove_tree_steps(deletion), "removed", deletion)
 
     def _wait_for_chore(self) -> bool:
         """Wait until a chore is due; False if the thread should end. The caller holds the condition."""
@@ -357,7 +357,7 @@ class Disk:
         if not self.is_to_blame(error) or not self._held_bytes:
             return False
         try:
-            with open(files.open_own(self._path, os.O_RDWR, within=self._directory), "r+b") as file:
+            with open(self._path, "r+b") as file:
                 file.truncate(self._held_bytes - _PIECE_BYTES)
         except OSError:
             return False
@@ -441,8 +441,7 @@ class Disk:
     def _write(self, path: str) -> None:
         """Write `RESERVE_BYTES` to a new file. The bytes are random, because some file systems store no zeros."""
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            with open(files.open_own(path, flags, within=self._directory), "wb", buffering=0) as file:
+            with open(path, "xb", buffering=0) as file:
                 left = memoryview(os.urandom(RESERVE_BYTES))
                 while left:
                     left = left[file.write(left) :]

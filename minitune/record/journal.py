@@ -115,7 +115,7 @@ class Journal:
         self._housekeeper = housekeeper or Housekeeper() if durability == "batched" else None
 
     def _create(self) -> int:
-        descriptor = _open_own(self.path, _FLAGS | os.O_CREAT | os.O_EXCL)
+        descriptor = os.open(self.path, _FLAGS | os.O_CREAT | os.O_EXCL, _MODE)
         try:
             if self.durability != "process":
                 files.sync_directory(os.path.dirname(self.path))
@@ -132,7 +132,7 @@ class Journal:
         if good_bytes < os.path.getsize(self.path):
             _cut(self.path, good_bytes)
         _cut_before_torn(self.path)
-        return _open_own(self.path, _FLAGS)
+        return os.open(self.path, _FLAGS)
 
     @property
     def offset(self) -> int:
@@ -262,7 +262,7 @@ class Journal:
             if not self._is_in_place(descriptor):
                 raise
             logger.warning("the journal %s could not be synced (%s); the sync is tried once more", self.path, error)
-            writer = _open_own(self.path, os.O_RDWR)
+            writer = os.open(self.path, os.O_RDWR)
             try:
                 os.lseek(writer, self._synced_bytes, os.SEEK_SET)
                 rest = memoryview(lines)
@@ -411,7 +411,7 @@ class Journal:
 
     def _go_on_with(self, descriptor: int) -> None:
         """Let the descriptor refer to the file that is at the path now. The exchange is atomic, so no write is lost."""
-        fresh = _open_own(self.path, _FLAGS)
+        fresh = os.open(self.path, _FLAGS)
         os.dup2(fresh, descriptor, inheritable=False)
         os.close(fresh)
 
@@ -630,7 +630,7 @@ def _cut(path: str, length: int) -> str:
 
     The copy is synced before the journal is cut, so that the content is never lost.
     """
-    with open(_open_own(path, os.O_RDWR), "r+b") as file:
+    with open(path, "r+b") as file:
         aside = files.free_name(f"{path}.torn")
         file.seek(length)
         with open(aside, "xb") as copy:
@@ -643,10 +643,6 @@ def _cut(path: str, length: int) -> str:
         files.sync_descriptor(file.fileno())
     logger.warning("the journal %s had a torn end after byte %d; it is in %s now", path, length, aside)
     return aside
-
-
-def _open_own(path: str, flags: int) -> int:
-    return files.open_own(path, flags, _MODE, within=os.path.dirname(path))
 
 
 def _cut_before_torn(path: str) -> None:

@@ -111,7 +111,7 @@ class RunDirectory(NamedTuple):
     def clean(self) -> None:
         """Remove the temporary files of a killed driver from the run's directory and its object store."""
         for directory in (self.path, self.objects):
-            files.remove_write_temporaries(directory, within=self.path)
+            files.remove_write_temporaries(directory)
 
 
 def is_run(path: str | os.PathLike[str]) -> bool:
@@ -424,15 +424,14 @@ def append_error(
         OSError: If the directory cannot be written.
     """
     text = f"Failure # {number} (occurred at {date})\n{traceback_text.rstrip()}\n"
-    path, within = os.path.join(trial_directory, "error.txt"), os.path.dirname(trial_directory)
-    descriptor = files.open_own(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, within=within)
-    with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+    path = os.path.join(trial_directory, "error.txt")
+    with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
     data = _pickle_error(error) if error is not None else None
     if data is None:
         remove_error_pickle(trial_directory)
     else:
-        files.atomic_write(os.path.join(trial_directory, "error.pkl"), data, files.BLOB_MODE, within=within)
+        files.atomic_write(os.path.join(trial_directory, "error.pkl"), data, files.BLOB_MODE)
 
 
 def last_error_text(trial_directory: str | os.PathLike[str]) -> str:
@@ -457,7 +456,7 @@ def _pickle_error(error: BaseException) -> bytes | None:
 
 def remove_error_pickle(trial_directory: str) -> None:
     """Remove `error.pkl`, for example because a retry has succeeded. `error.txt` stays."""
-    files.remove_file(os.path.join(trial_directory, "error.pkl"), within=os.path.dirname(trial_directory))
+    files.remove_file(os.path.join(trial_directory, "error.pkl"))
 
 
 # -- removal -------------------------------------------------------------------------------------------------------
@@ -483,7 +482,7 @@ def clean_trial_directory(run_path: str, trial_directory: str, recorded: Contain
         checkpoint = _CHECKPOINT.fullmatch(name)
         left_over = checkpoint is not None and int(checkpoint[1]) not in recorded
         if left_over or _CHECKPOINT_TEMPORARY.fullmatch(name) or files.WRITE_TEMPORARY.fullmatch(name):
-            files.remove_tree(os.path.join(trial_directory, name), within=os.path.dirname(trial_directory))
+            files.remove_tree(os.path.join(trial_directory, name))
             removed.append(name)
     return removed
 
@@ -498,16 +497,13 @@ def retire_checkpoint(trial_directory: str, number: int) -> str | None:
     """
     # attempts are counted from 1, so no worker prepares a checkpoint under this name
     path = os.path.join(trial_directory, directory_name(number))
-    target = f"{TEMPORARY_PREFIX}{number:06d}-0"
+    target = os.path.join(trial_directory, f"{TEMPORARY_PREFIX}{number:06d}-0")
     try:
-        with files.entry_of(path, os.path.dirname(trial_directory)) as entry:
-            files.refuse_link(entry, path)
-            in_place = target if entry.directory is not None else os.path.join(trial_directory, target)
-            os.replace(entry.name, in_place, src_dir_fd=entry.directory, dst_dir_fd=entry.directory)
+        os.replace(path, target)
     except FileNotFoundError:
         return None
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
         return path  # a directory of an earlier attempt has the temporary name; remove the checkpoint in place
-    return os.path.join(trial_directory, target)
+    return target

@@ -169,7 +169,7 @@ class RunLock:
         try:
             if may_set_aside and os.path.islink(self.path):
                 os.rename(self.path, files.free_name(f"{self.path}.other"))
-            descriptor = files.open_own(self.path, os.O_RDWR | os.O_CREAT, within=os.path.dirname(self.path))
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
                 if not _lock(descriptor, self.path, holder):
                     raise _locked(self.path, _read_holder(self.path))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -210,13 +209,11 @@ class Recorder:
         """What is wrong with the directory of a trial that has been started; None if it is all right."""
         if self.in_memory:
             return None
-        try:
-            mode = os.lstat(trial.local_path).st_mode
-        except OSError:
-            return FileNotFoundError(f"{trial.local_path} no longer exists")
-        if stat.S_ISDIR(mode):
+        if os.path.isdir(trial.local_path):
             return None
-        return files.LinkError(trial.local_path) if stat.S_ISLNK(mode) else NotADirectoryError(trial.local_path)
+        if os.path.exists(trial.local_path):
+            return NotADirectoryError(trial.local_path)
+        return FileNotFoundError(f"{trial.local_path} no longer exists")
 
     def note(self, trial_id: str, text: str) -> None:
         """Record a remark about a trial for people who read the run; see `records.note`."""

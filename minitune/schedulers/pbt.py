@@ -98,12 +98,11 @@ def write_step(run_path: str, target_id: str, donor_id: str, step: Step) -> None
     """
     line = json.dumps(step, default=_json_value) + "\n"
     path = os.path.join(run_path, "pbt_global.txt")
-    descriptor = files.open_own(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, within=run_path)
-    with open(descriptor, "a", encoding="utf-8") as file:
+    with open(path, "a", encoding="utf-8") as file:
         file.write(line)
     target, donor = policy_path(run_path, target_id), policy_path(run_path, donor_id)
     try:
-        with files.open_to_read(donor, follow=False) as history:
+        with files.open_to_read(donor) as history:
             steps = history.read()
     except FileNotFoundError:
         steps = b""

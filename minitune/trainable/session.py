@@ -152,7 +152,7 @@ class Session:
             self._has_saved(record)
             self._unreported = record
         except BaseException:
-            discard_temporary(directory, self.info.directory)
+            discard_temporary(directory)
             raise
 
     def hand_over_made(self) -> None:

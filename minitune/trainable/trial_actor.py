@@ -241,7 +241,7 @@ class ClassActor:
             self._trainable.save_into(directory)
             record = commit_prepared(directory, info.directory, number)
         except BaseException:
-            discard_temporary(directory, info.directory)
+            discard_temporary(directory)
             raise
         self._session.last_record = record
         self._session.checkpoint = Checkpoint(os.path.join(info.directory, record.directory))

@@ -38,7 +38,6 @@ PLACES = st.builds(
     stdout=st.none() | TEXTS,
     stderr=st.none() | TEXTS,
     env=st.dictionaries(TEXTS, st.none() | TEXTS, max_size=3),
-    own=st.none() | TEXTS,
 )
 ERRORS = st.builds(RemoteError, TEXTS, TEXTS, TEXTS, st.none() | st.binary(max_size=20))
 MESSAGES = st.one_of(

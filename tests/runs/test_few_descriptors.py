@@ -286,7 +286,7 @@ def test_append_files_keep_few_open_where_few_may_be(tmp_path: Path, monkeypatch
     before = len(os.listdir("/dev/fd"))
     files = AppendFiles()
     for name in "abcdef":
-        files.open(name, str(tmp_path / name), str(tmp_path))
+        files.open(name, str(tmp_path / name))
         files.append(name, b"line\n")
     assert len(os.listdir("/dev/fd")) - before == 3
     files.close_all()

@@ -45,7 +45,7 @@ def test_no_thread_until_there_is_something_to_do_and_none_afterwards(tmp_path: 
     assert thread_names() == []
 
     for name in ("old", "another one, after it was closed"):
-        housekeeper.delete(str(tree(tmp_path / name)), within=str(tmp_path))
+        housekeeper.delete(str(tree(tmp_path / name)))
         assert thread_names() == ["minitune-housekeeper"]
 
         housekeeper.close()
@@ -59,16 +59,16 @@ def test_a_deletion_that_fails_is_logged_and_ends_nothing(
 ) -> None:
     real = files.remove_tree_steps
 
-    def fail(path: str, within: str):  # type: ignore[no-untyped-def]  # a generator of nothing
+    def fail(path: str):  # type: ignore[no-untyped-def]  # a generator of nothing
         if path.endswith("bad"):
             raise PermissionError(13, "no")
-        yield from real(path, within)
+        yield from real(path)
 
     monkeypatch.setattr(files, "remove_tree_steps", fail)
     with Housekeeper() as housekeeper:
         for name in ("bad", "never there"):
-            housekeeper.delete(str(tmp_path / name), within=str(tmp_path))
-        housekeeper.delete(str(tree(tmp_path / "good")), within=str(tmp_path))
+            housekeeper.delete(str(tmp_path / name))
+        housekeeper.delete(str(tree(tmp_path / "good")))
 
     assert not (tmp_path / "good").exists()
     (message,) = caplog.messages
@@ -101,7 +101,7 @@ def test_a_large_deletion_does_not_hold_up_a_sync(
     journal, deleting = FakeJournal(), threading.Event()
     was_synced: list[bool] = []
 
-    def endless(path: str, within: str):  # type: ignore[no-untyped-def]  # a generator of nothing
+    def endless(path: str):  # type: ignore[no-untyped-def]  # a generator of nothing
         deleting.set()
         while not journal.synced.is_set():
             yield
@@ -109,7 +109,7 @@ def test_a_large_deletion_does_not_hold_up_a_sync(
 
     monkeypatch.setattr(files, "remove_tree_steps", endless)
     with Housekeeper() as housekeeper:
-        housekeeper.delete(str(tmp_path / "huge"), within=str(tmp_path))
+        housekeeper.delete(str(tmp_path / "huge"))
         assert deleting.wait(bound_s(10))
         housekeeper.sync_soon(journal.sync)
         assert journal.synced.wait(bound_s(10))
@@ -118,14 +118,14 @@ def test_a_large_deletion_does_not_hold_up_a_sync(
 
 
 def test_close_gives_up_on_deletions_after_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless(path: str, within: str):  # type: ignore[no-untyped-def]  # a generator of nothing
+    def endless(path: str):  # type: ignore[no-untyped-def]  # a generator of nothing
         while True:
             yield
 
     monkeypatch.setattr(files, "remove_tree_steps", endless)
     housekeeper = Housekeeper()
-    housekeeper.delete(str(tmp_path / "huge"), within=str(tmp_path))
-    housekeeper.delete(str(tmp_path / "huge too"), within=str(tmp_path))
+    housekeeper.delete(str(tmp_path / "huge"))
+    housekeeper.delete(str(tmp_path / "huge too"))
     housekeeper.close(limit_s=0.05)
 
     assert thread_names() == []

@@ -475,14 +475,6 @@ def test_an_object_that_was_lost_later_is_an_error_and_no_torn_end(tmp_path: Pat
         list(journal.read(tmp_path / "journal", unpickle=True))
 
 
-def test_a_link_in_the_journals_place_is_not_followed(tmp_path: Path) -> None:
-    write(tmp_path / "elsewhere")
-    (tmp_path / "journal").symlink_to(tmp_path / "elsewhere")
-
-    with pytest.raises(TuneError, match="could not be opened"):
-        Journal(tmp_path / "journal", "process", is_new=False)
-
-
 # -- records -------------------------------------------------------------------------------------------------------
 
 

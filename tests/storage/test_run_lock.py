@@ -218,14 +218,3 @@ def test_a_lock_that_another_driver_has_taken_meanwhile_is_not_taken_again(tmp_p
             lock.take_again()
         lock.release()
         assert read_holder(tmp_path / "lock") is not None, "the other one still has it"
-
-
-def test_a_link_in_the_place_of_a_held_lock_is_set_aside(tmp_path: Path) -> None:
-    (tmp_path / "outside").write_text("precious")
-    with RunLock(tmp_path / "lock") as lock:
-        (tmp_path / "lock").unlink()
-        (tmp_path / "lock").symlink_to(tmp_path / "outside")
-        lock.take_again()
-        assert lock.is_in_place()
-    assert (tmp_path / "outside").read_text() == "precious"
-    assert (tmp_path / "lock.other-1").is_symlink()

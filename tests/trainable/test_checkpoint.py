@@ -226,14 +226,6 @@ def test_a_fifo_in_the_place_of_our_own_files_is_not_waited_for(source: Path) ->
             read()
 
 
-def test_metadata_are_not_written_through_a_link(source: Path, tmp_path: Path) -> None:
-    (tmp_path / "outside").write_text("{}")
-    (source / METADATA_FILE).symlink_to(tmp_path / "outside")
-    with pytest.raises(OSError, match=f"{source / METADATA_FILE} is a symbolic link"):
-        Checkpoint(source).set_metadata({"a": 1})
-    assert (tmp_path / "outside").read_text() == "{}"
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at the blocks that files take up on Linux")
 def test_holes_stay_holes_and_are_not_read(source: Path, tmp_path: Path) -> None:
     sizes = {"only a hole": 1 << 40, "begins with one": (1 << 38) + 5, "ends with one": 1 << 39}
