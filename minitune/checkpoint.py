@@ -20,13 +20,14 @@ import sys
 import weakref
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NoReturn
 
 from minitune.base import files
 from minitune.base.checks import shown
+from minitune.base.disk import look
 from minitune.base.files import TEMPORARY_PREFIX, absolute, local_path
 from minitune.base.pickling import PROTOCOL
 
@@ -338,16 +339,33 @@ def commit_copy(
     Raises:
         FileNotFoundError: If `source` is not a directory.
         ValueError: If `source` contains anything but files, directories and links.
+        DiskError: If the disk of the run refuses the copy.
     """
     if not os.path.isdir(source):
         raise FileNotFoundError(f"the reported checkpoint's directory {os.fspath(source)!r} does not exist")
     names = walk(source, leave_out=_OF_CHECKPOINT if os.path.samefile(source, trial_directory) else None)
-    temporary = temporary_directory(trial_directory, number, attempt)
-    try:
+    with prepared(trial_directory, number, attempt) as temporary:
         entries = _copy(source, names, temporary)
         return _commit(temporary, trial_directory, number, entries)
-    except BaseException:
+
+
+@contextmanager
+def prepared(trial_directory: str | os.PathLike[str], number: int, attempt: int) -> Iterator[str]:
+    """Yield the directory in which checkpoint `number` is prepared; see `temporary_directory`.
+
+    After an error of the `with` block the directory is removed.
+
+    Raises:
+        DiskError: If the disk of the run has refused what was written.
+    """
+    temporary = temporary_directory(trial_directory, number, attempt)
+    try:
+        yield temporary
+    except BaseException as error:
+        refused = look(os.fspath(trial_directory), error)  # before the removal, which frees space
         discard_temporary(temporary)
+        if refused is not None:
+            raise refused from error
         raise
 
 
@@ -370,10 +388,8 @@ def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], num
 
 def discard_temporary(temporary: str) -> None:
     """Remove the prepared directory of a failed checkpoint. If that fails, the next start of the trial removes it."""
-    try:
+    with suppress(OSError):
         files.remove_tree(temporary)
-    except OSError:
-        pass
 
 
 def matches(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -> bool:

@@ -116,6 +116,10 @@ class CrashLoopError(TuneError):
     """Trials with unlimited retries fail again and again, without a report in between."""
 
 
+class DiskError(TuneError):
+    """The disk has refused a file of the run: it is full, read-only, or gone. The run has ended and can be resumed."""
+
+
 class RunNotFoundError(TuneError, FileNotFoundError):
     """The given directory contains no run."""
 

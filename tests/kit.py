@@ -864,13 +864,11 @@ def values_of(actor: Any, key: str) -> list[Any]:
 
 SHORT_WAITS: dict[str, Any] = {
     "minitune.driver.tune_controller.VERDICT_S": 0.05,
-    "minitune.driver.tune_controller.RETRY_S": 0.05,
     "minitune.driver.failure._PAUSES_S": (0.05,),
     "minitune.driver.hooks.ASKED_EVERY_S": 0.05,
-    "minitune.record.disk.RETRY_S": 0.05,
 }
-"""How long a hurried driver waits to see what else happens: after a death by a signal, while nothing can be written,
-after a lost start, and between two questions to a stopper."""
+"""How long a hurried driver waits to see what else happens: after a death by a signal, after a lost start, and between
+two questions to a stopper."""
 
 HURRIED = f"""
     import importlib

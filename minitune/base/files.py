@@ -346,6 +346,17 @@ class StorageContext(NamedTuple):
 
 
 # -- appending ---------------------------------------------------------------------------------------------------------
+def append_whole(descriptor: int, data: bytes) -> None:
+    """Append data to a file: all of it, or nothing and an error. Blocks while it writes."""
+    written = os.write(descriptor, data)
+    try:
+        while written < len(data):  # the next write raises the error that has cut this one short
+            written += os.write(descriptor, data[written:])
+    except OSError:
+        os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+        raise
+
+
 class AppendFiles:
     """Files that grow line by line, each with a key. Only some of them are open at a time.
 
@@ -392,9 +403,7 @@ class AppendFiles:
             if key not in self._paths:
                 return False
             descriptor = self._reopen(key)
-        written = os.write(descriptor, line)
-        if written < len(line):
-            self._write_rest(descriptor, line, written)
+        append_whole(descriptor, line)
         return True
 
     def lapse(self, key: str, path: str, error: OSError) -> None:
@@ -442,15 +451,6 @@ class AppendFiles:
         descriptor = self.with_room(partial(os.open, self._paths[key], flags, 0o666))
         self._open[key] = descriptor
         return descriptor
-
-    def _write_rest(self, descriptor: int, line: bytes, written: int) -> None:
-        """Write the rest of a line after an incomplete write. If that fails, cut off the incomplete line."""
-        try:
-            while written < len(line):
-                written += os.write(descriptor, line[written:])
-        except OSError:
-            os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
-            raise
 
 
 def _end_of_last_line(descriptor: int, size: int) -> int:

@@ -97,13 +97,12 @@ class Launcher:
             asked_at = state.supply
             while (
                 len(state.live) + len(state.leaving) < self._max_running  # a stopped actor still has its resources
-                and not self._recorder.disk.trouble
                 and not self.has_to_go_on
                 and (self._start_one() or (state.supply != WAITING and self._add_one()))
             ):
                 if self._refusal is not None:
                     return self._take_refusal()
-        can_go_on = not (self._recorder.disk.trouble or self.was_refused or self.has_to_go_on)
+        can_go_on = not (self.was_refused or self.has_to_go_on)
         is_done = can_go_on and (self._is_model_based or self._look_ahead())
         state.may_start = not (is_done and state.supply != WAITING and self._chooses_in_order)
         return self._take_refusal()
@@ -209,8 +208,9 @@ class Launcher:
         try:
             directory = self._recorder.prepare_directory(trial)
         except OSError as error:
-            if self._recorder.disk.is_to_blame(error) or self._lacks_descriptors(error):
+            if self._lacks_descriptors(error):
                 return False
+            self._recorder.raise_if_run_ends(error, self._recorder.run.path)
             trial.num_failures += 1
             self._refusal = Refusal(trial, TrialError(f"the directory of trial {trial.name} cannot be used: {error}"))
             return True

@@ -21,7 +21,7 @@ from minitune.experiment.trial import Trial
 from minitune.record import journal, records
 from minitune.record.checkpoint_manager import CheckpointManager
 from minitune.record.codec import ObjectStore
-from minitune.record.disk import RESERVE_BYTES, Disk, Housekeeper
+from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal import Journal
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import Holder, RunLock
@@ -79,7 +79,6 @@ class OpenRun:
         self._durability = durability
         self._lock = lock or RunLock(run.lock)
         self._housekeeper = Housekeeper()
-        self._disk = Disk(run.path)
         self._manager = CheckpointManager(
             *checkpoints,
             metric=metric,
@@ -96,25 +95,23 @@ class OpenRun:
         with contextlib.ExitStack() as stack:
             stack.callback(self._lock.release)  # does nothing if the lock cannot be taken
             self._driver = self._lock.holder or self._lock.acquire()
-            stack.callback(self._disk.free)
             stack.callback(self._housekeeper.close)
             self._prepare()
             self._journal = Journal(
                 self.run.journal,
                 self._durability,
                 self._housekeeper,
-                self._disk,
                 self._lock,
                 is_new=self._is_new,
             )
             stack.callback(self._journal.close)
+            self._housekeeper.disk_failed = self._settle_failed
             if self.is_blank and self.run.has_trials():
                 raise self.run.lost_journal()
             self.recorder = Recorder(
                 self.run,
                 self._journal,
                 self._manager,
-                self._disk,
                 self._dirname_creators,
                 is_strict=self._durability == "strict",
                 listen=self._listen,
@@ -139,15 +136,11 @@ class OpenRun:
             self.run.clean()
         except OSError as error:
             raise TuneError(f"the run's directory {self.run.path} cannot be used: {error}") from error
-        try:
-            self._disk.hold()
-        except OSError as error:
-            raise TuneError(
-                f"{RESERVE_BYTES} bytes cannot be reserved in {self.run.path} for the record of the run "
-                f"({error.strerror or error}); free some space, or choose another storage_path"
-            ) from error
         if self._is_new:
             files.remove_file(self.run.journal)  # if there is one, it is empty
+
+    def _settle_failed(self, path: str, error: OSError) -> None:
+        self._journal.fail(path, "synced to the disk", error)
 
     @property
     def objects(self) -> ObjectStore:
@@ -225,7 +218,7 @@ class MemoryRun:
     ):
         self.run = run
         manager = CheckpointManager(*checkpoints, metric=metric, mode=mode)
-        self.recorder = Recorder(run, None, manager, _NoDisk(run.path), listen=listen)
+        self.recorder = Recorder(run, None, manager, listen=listen)
 
     def begin(self, first: records.Record | None = None) -> None:
         """See `OpenRun.begin`: nothing is written."""
@@ -233,15 +226,3 @@ class MemoryRun:
     def keeper(self, hooks: Hooks, context: DriverContext) -> StateKeeper:
         """See `OpenRun.keeper`: this one saves nothing."""
         return StateKeeper(self.run, self.recorder, hooks, context)
-
-
-class _NoDisk(Disk):
-    """A disk that never fails, since nothing is written to it."""
-
-    def look(self) -> bool:
-        """See `Disk.look`: always False."""
-        return False
-
-    def is_to_blame(self, error: OSError) -> bool:
-        """See `Disk.is_to_blame`: always False. The error comes from a plug-in."""
-        return False

@@ -119,7 +119,7 @@ class StateKeeper:
     def save(self, *components: str) -> None:
         """Save the states if anything has been recorded since the last save. Blocks.
 
-        If components are given, save only these, and save them in any case.
+        If components are given, save only these, and save them in any case. A DiskError ends the run.
         """
         begin_s = time.monotonic()
         if components or self._recorder.offset != self._saved_at:
@@ -145,10 +145,11 @@ class StateKeeper:
                         os.chmod(path, files.BLOB_MODE)  # the plug-in may have made it readable for all
                     os.replace(path, os.path.join(self._run.path, name))
         except Exception as error:
-            is_disk = isinstance(error, OSError) and self._recorder.disk.is_to_blame(error)
-            if is_disk or descriptors.is_lack(error):  # a temporary fault: the next save tries again
+            if descriptors.is_lack(error):  # a temporary fault: the next save tries again
                 logger.debug("the state of the %s is not saved now: %s", component, error)
                 return
+            if isinstance(error, OSError):
+                self._recorder.raise_if_run_ends(error, self._run.path)
             self._unfit.add(component)
             logger.warning(
                 "the state of the %s cannot be saved (%s: %s); a resume replays all events to it",

@@ -46,7 +46,7 @@ from minitune.driver.plan import Plan
 from minitune.driver.plugin_states import CALLBACKS, StateKeeper
 from minitune.driver.state import RunSettings, RunState, TrialSettings
 from minitune.driver.tune_controller import TuneController
-from minitune.error import SampleError, as_cause
+from minitune.error import DiskError, SampleError, as_cause
 from minitune.executors.logical_order import OrderedExecutor
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.trial import Trial
@@ -158,7 +158,8 @@ class Driver:
         Raises:
             TypeError: If the trainable cannot be pickled.
             ValueError: If the plan contradicts itself, or an environment variable has an invalid value.
-            TuneError: If a plug-in raises, or the trials request more resources than exist.
+            TuneError: If a plug-in raises, the disk refuses a file of the run, or the trials request more resources
+                than exist.
             KeyboardInterrupt: At the second Ctrl-C.
         """
         try:
@@ -270,6 +271,9 @@ class Driver:
                 if not state.interrupted:
                     self._keeper.save()
                 reason = controller.how_ended()
+            except DiskError:
+                self.executor.shutdown(number_setting("FORCE_TRIAL_CLEANUP_S"))  # `finally` blocks run
+                raise
             except KeyboardInterrupt:
                 if recorder.is_ours:
                     progress.tell_resume("SIGINT")
@@ -282,8 +286,6 @@ class Driver:
         commands = [command for callback in self.hooks.callbacks if (command := callback.how_to_show())]
         progress.end(state.trials, interrupted_by, why_no_more=self.hooks.search_alg.end_reason, commands=commands)
         interrupts.deliver_again()
-        if controller.loss is not None:
-            raise controller.loss
         return Outcome(
             self.opened.run,
             state.trials,

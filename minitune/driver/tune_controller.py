@@ -41,12 +41,11 @@ from minitune.driver.hooks import FAIL_FAST, STOPPER_ENDS, Hooks
 from minitune.driver.launching import Launcher
 from minitune.driver.report_path import ReportPath
 from minitune.driver.state import ENDED, WAITING, Live, RunState
-from minitune.error import TrialError, TuneError, WorkerStartError
+from minitune.error import DiskError, TrialError, TuneError, WorkerStartError
 from minitune.executors.trial_executor import CallRaised, Event, Exited, Started, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import HAS_RETURNED, Trial
 from minitune.record import records
-from minitune.record.disk import RETRY_S
 from minitune.record.journal import LOOK_S
 from minitune.record.recorder import Recorder
 from minitune.result import CONFIG, DONE, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRAINING_ITERATION, Report
@@ -86,13 +85,11 @@ class TuneController:
 
     Attributes:
         failed_fast: The trial whose failure has ended the run, or None.
-        loss: The error of a run whose directory has gone, or None.
     """
 
     def __init__(self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder):
         settings = state.settings
         self.failed_fast: Trial | None = None
-        self.loss: TuneError | None = None
         self._executor = executor
         self._now = executor.clock.monotonic
         self._state = state
@@ -141,7 +138,7 @@ class TuneController:
         else:
             if state.resting:
                 state.end_rests(self._now())
-            is_due = state.may_start or not state.live or state.requests or self._recorder.disk.trouble
+            is_due = state.may_start or not state.live or state.requests
             if is_due and not state.end_reason:
                 self._launch()
             is_over = not (state.live or state.unfinished) and state.supply == ENDED
@@ -162,11 +159,8 @@ class TuneController:
     def _launch(self) -> None:
         """Start trials, end those that can never start, and then carry out the requests of schedulers."""
         state = self._state
-        if (
-            (not self._is_ordered or self._may_launch())
-            and (not self._recorder.disk.trouble or self._has_disk())
-            and not (self._setbacks.are_there and self._has_setback())
-        ):
+        may_launch = not self._is_ordered or self._may_launch()
+        if may_launch and not (self._setbacks.are_there and self._has_setback()):
             while not state.end_reason and (refusal := self._launcher.launch()) is not None:
                 self._give_up_before_start(*refusal)
         if state.requests:
@@ -200,22 +194,6 @@ class TuneController:
     def _has_setback(self) -> bool:
         """Whether no workers may start now because others were lost."""
         return self._setbacks.is_hopeless or self._setbacks.pause_s(self._now()) > 0
-
-    def _has_disk(self) -> bool:
-        """Whether the disk can take more trials again. End the run if it has waited for that too long."""
-        disk, now_s = self._recorder.disk, self._now()
-        if disk.regain(now_s):
-            return True
-        if disk.is_hopeless(now_s):
-            self.loss = disk.loss()
-            if self.loss is None:
-                logger.error(
-                    "the run ends because the disk is full; free some space, then resume it with Tuner.restore(%r, "
-                    "trainable).fit()",
-                    self._recorder.run.path,
-                )
-            self.end_run(disk.trouble, resumable=True)
-        return False
 
     def how_ended(self) -> str:
         """How the run has ended, for the journal: "finished" if every trial has ended by itself."""
@@ -305,9 +283,9 @@ class TuneController:
 
     def _patience_s(self, max_wait_s: float | None) -> float | None:
         """How long to wait for an event, in seconds; None means no limit."""
-        state, disk = self._state, self._recorder.disk
+        state = self._state
         limits = [] if max_wait_s is None else [max_wait_s]
-        if self._launcher.has_to_go_on and not disk.trouble:
+        if self._launcher.has_to_go_on:
             limits.append(0.0)
         if state.end_reason:
             limits.append(max(0.0, self._end_deadline_s - self._now()))
@@ -319,8 +297,6 @@ class TuneController:
             pause_s = self._setbacks.pause_s(self._now())
             if pause_s or self._launcher.was_refused:
                 limits.append(pause_s)
-        if disk.trouble:
-            limits.append(RETRY_S)
         for left_s in (
             state.seconds_of_rest(self._now()) if state.resting else None,
             # the stopper is not asked about a run that is ending
@@ -345,7 +321,7 @@ class TuneController:
     def _check_stuck(self) -> None:
         """Raise an error if the run waits for an event that cannot come."""
         state = self._state
-        if state.live or state.leaving or state.resting or not state.unfinished or self._recorder.disk.trouble:
+        if state.live or state.leaving or state.resting or not state.unfinished:
             return
         if self._setbacks.is_hopeless:
             raise TuneError(self._setbacks.why_hopeless())
@@ -376,6 +352,8 @@ class TuneController:
             self._setbacks.lives()
         if isinstance(event, CallRaised):
             error = raised_error(event.error, starting=phase is Phase.STARTING)
+            if isinstance(error.__cause__, DiskError):  # no trial is to blame, so this one stays unfinished
+                raise error.__cause__
             self._on_failure(live, error, by_signal=raised_by_signal(event.error))
         elif phase is Phase.TRAINING:
             self._on_report(live, event.value)
@@ -464,9 +442,9 @@ class TuneController:
         """Whether the trial's directory exists and the result has the required metrics. If not, the trial fails."""
         trial = live.trial
         live.look_s = time.monotonic() + LOOK_S
-        fault = self._recorder.directory_fault(trial)
-        if fault is not None and not self._recorder.disk.is_gone():  # otherwise the run waits for its directory
-            self._on_failure(live, TrialError(f"the directory of trial {trial.name} cannot be used: {fault}"))
+        error = self._directory_error(trial)
+        if error is not None:
+            self._on_failure(live, error, final=True)
             return False
         missing = None if self._metrics.is_over else self._metrics.error_of(result)
         if missing is None:
@@ -475,6 +453,11 @@ class TuneController:
         if not self._state.end_reason:  # otherwise the run is already ending for another reason
             self._metrics.has_failed(missing, self._state.trials)
         return False
+
+    def _directory_error(self, trial: Trial) -> TrialError | None:
+        """The error of a trial whose directory cannot be used any more; None if it can. A lost run raises DiskError."""
+        fault = self._recorder.directory_fault(trial)
+        return None if fault is None else TrialError(f"the directory of trial {trial.name} cannot be used: {fault}")
 
     def _write(self, live: Live, result: dict[str, Any], checkpoint: CheckpointRecord | None) -> None:
         """Write a result of any kind and its decision to the loggers' files and to the journal."""
@@ -583,9 +566,10 @@ class TuneController:
             by_signal: Whether the cause may be a signal to the whole run.
         """
         trial = live.trial
-        if not final and (self._recorder.disk.look() or self._recorder.directory_fault(trial) is not None):
-            self._on_trouble_of_disk(live, error, gone=gone)
-            return
+        directory_error = self._directory_error(trial)
+        if directory_error is not None:  # another attempt cannot help
+            error = directory_error
+            final = True
         is_free = False
         if trial.phase is Phase.RESTORING and not final:  # the first few failed restores in a row do not count
             self._failed_restores[trial.trial_id] += 1
@@ -649,23 +633,6 @@ class TuneController:
             self._recorder.failure(trial, error)
             self._hooks.failed(trial)
             self._fail(trial, error.summary(), after)
-
-    def _on_trouble_of_disk(self, live: Live, error: TrialError, *, gone: bool) -> None:
-        """An attempt has failed while the run cannot write, which is probably the cause. The failure does not count.
-
-        If only the trial's own directory has gone, the trial fails at its next start. It does not fail at once, because
-        removing a whole run removes the directories of its trials first.
-        """
-        trouble = self._recorder.disk.trouble or "its directory cannot be used"
-        logger.warning(
-            "trial %s failed while %s; this does not count as a failure (%s)", live.trial.name, trouble, error.summary()
-        )
-        if not gone:
-            self._actions.let_go(live)
-        self._actions.move(live.trial, Step.RETRY, f"{LOST}{trouble}")
-        if not self._recorder.disk.trouble and not self._state.end_reason:
-            self._state.rest(live.trial, self._now() + RETRY_S)
-        self._actions.remove_if_run_ends(live.trial)
 
     def _let_rest(self, live: Live, error: TrialError) -> None:
         """Delay the retry of a trial with an unlimited number of retries, if it fails again and again."""

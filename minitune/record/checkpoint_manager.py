@@ -36,7 +36,7 @@ from minitune.config import CheckpointConfig
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record import layout
-from minitune.record.disk import Housekeeper
+from minitune.record.housekeeper import Housekeeper
 from minitune.result import AUTO_RESULT_KEYS
 from minitune.stopper.stopper import MISSING, lookup
 

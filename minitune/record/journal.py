@@ -9,10 +9,10 @@ power cut may destroy depends on `durability`:
   that syncs would take over 5 % of the time; `close` syncs the rest;
 * `strict`: `write` syncs the file before it returns.
 
-The journal also checks its file after each sync, or once a second without syncs. The file must be at its path and as
-long as the written lines. If it was removed or replaced, the journal writes it again from its descriptor, which still
-refers to the old file. It does so only a second later, because a user may be removing the whole run. If the file was
-cut, or another program has written to it, its content is unreliable, and the run ends.
+If the disk refuses a write or a sync, nothing more is written, and the run ends; it can be resumed. Once a second a
+write also checks the file. It must be at its path and as long as the written lines. If it was removed or replaced, the
+run ends, and `close` writes the file again from its descriptor, which still refers to the old file. If it was cut, or
+another program has written to it, its content is unreliable, and the run ends, too.
 
 A killed writer or a power cut leaves at most a *torn end*: bad lines without a good line after them. The next open
 moves it to a separate file. A bad line *before* good lines is another kind of damage: a record is lost. Then the
@@ -22,48 +22,42 @@ journal raises an error, and the user must decide what to do.
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 from minitune.base import files
 from minitune.base.checks import require
+from minitune.base.disk import disk_error, gone_error, reason_of, refusal
 from minitune.config import DURABILITIES
 from minitune.error import JournalCorruptError, TuneError
 from minitune.record import codec, records
 from minitune.record.codec import ObjectStore
-from minitune.record.disk import Disk, Housekeeper
+from minitune.record.housekeeper import Housekeeper
 from minitune.record.lock import OBJECTS_DIRECTORY, RunLock
 
 logger = logging.getLogger("minitune")
 
 _MODE = 0o666
 _FLAGS = os.O_RDWR | os.O_APPEND
-_WRITE_TRIES = 3
+_DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 LOOK_S = 1.0
-"""The period of checks of a journal without syncs, and the delay from finding it gone to writing it again."""
+"""How often a write checks the file."""
 _CHUNK_BYTES = 1 << 20
 _LINES_BYTES = 1 << 16
-_T = TypeVar("_T")
 
 
 class Journal:
     """The writer of a journal. Only one thread may use it, except for `sync`.
 
-    It has two locks. `_sync_guard` is held during a sync and the check after it, so that the descriptor is not closed
-    meanwhile. `_writing` is held during one write, so that a copy of the file misses no record. A thread that needs
-    both takes `_sync_guard` first.
-
     Args:
         path: The file.
         durability: See the docstring of the module.
         housekeeper: Syncs a `batched` journal. By default the journal has its own housekeeper with one thread.
-        disk: The run's disk. By default there is no reserve for a full disk.
-        lock: The run's lock. The journal takes it again if its file was removed.
+        lock: The run's lock. The run ends if its file is removed.
         is_new: Whether to create the file. If not, the file must exist. Then the constructor blocks while it checks the
             whole file, and moves a torn end to a separate file.
 
@@ -84,7 +78,6 @@ class Journal:
         path: str | os.PathLike[str],
         durability: str = "batched",
         housekeeper: Housekeeper | None = None,
-        disk: Disk | None = None,
         lock: RunLock | None = None,
         *,
         is_new: bool,
@@ -99,18 +92,13 @@ class Journal:
         self._descriptor: int | None = descriptor
         self.objects = ObjectStore(_objects_directory(self.path), durability)
         self.unwritten: list[bytes] = []
-        self._disk = disk or Disk(os.path.dirname(self.path))
+        self._directory = os.open(os.path.dirname(self.path), _DIRECTORY)
         self._lock = lock
         self._next_look_s = 0.0
-        self._missed_s: float | None = None  # when the journal or the lock was first found missing
         self._failure: TuneError | None = None
         self._end = os.fstat(descriptor).st_size  # the end of the last record
-        self._torn_bytes = 0  # at the end of the file, from a short write that could not be cut back yet
         self._is_unsynced = False
-        self._synced_bytes = self._end
-        self._unsynced: list[bytes] = []  # the lines after `_synced_bytes`
-        self._sync_guard = threading.Lock()
-        self._writing = threading.Lock()
+        self._sync_guard = threading.Lock()  # held during a sync, so that the descriptor is not closed meanwhile
         self._owns_housekeeper = durability == "batched" and housekeeper is None
         self._housekeeper = housekeeper or Housekeeper() if durability == "batched" else None
 
@@ -140,16 +128,9 @@ class Journal:
         return self._end
 
     def append(self, record: dict[str, Any]) -> None:
-        """Write one record, and the records that were added before it. Blocks and raises like `add` and `write`.
-
-        If the write fails, the record is dropped, so the caller may call `append` again.
-        """
+        """Write one record, and the records that were added before it. Blocks and raises like `add` and `write`."""
         self.add(record)
-        try:
-            self.write()
-        except TuneError:
-            del self.unwritten[-1:]  # the list is empty if the record was written and only the sync failed
-            raise
+        self.write()
 
     def add(self, record: dict[str, Any]) -> None:
         """Encode a record for the next `write`. Blocks if it has large objects, which are stored at once.
@@ -158,39 +139,48 @@ class Journal:
             record: A record from a function of `records`. Later changes of it have no effect.
 
         Raises:
-            TuneError: If an object could not be stored; the text has the path and the reason.
+            DiskError: If an object could not be stored.
         """
         try:
-            line = codec.encode(record, None if self._disk.has_gone else self.objects)
-        except OSError:  # an object could not be stored
-            line = self._insist(lambda objects: codec.encode(record, objects))
-        self.unwritten.append(line)
+            self.unwritten.append(codec.encode(record, self.objects))
+        except OSError as error:
+            raise self.fail(self.objects.directory, "written", error) from error
+
+    def by_reference(self, record: dict[str, Any]) -> dict[str, Any]:
+        """See `ObjectStore.by_reference`. Use it if the references of a record are needed elsewhere, too.
+
+        Raises:
+            DiskError: If an object could not be stored.
+        """
+        try:
+            return self.objects.by_reference(record)
+        except OSError as error:
+            raise self.fail(self.objects.directory, "written", error) from error
 
     def write(self) -> None:
         """Write the added records. Blocks for a sync if the journal is `strict`.
 
         Raises:
-            TuneError: If the records could not be written; the text has the path and the reason. No part of them stays
-                in the journal, and the caller may call `write` again. This does not hold after a failed sync, because
-                then the content of the disk is unknown.
+            DiskError: If the records could not be written; then no part of them is in the journal. Or if the last sync
+                has failed, or the file or the run's directory is gone. After an error, nothing more is written.
+            TuneError: If another program has changed the file, or the journal is closed.
         """
         if not self.unwritten:
             return
         descriptor = self._descriptor
         if descriptor is None or self._failure is not None:
             raise self._failure or TuneError(f"the journal {self.path} is closed")
+        now_s = time.monotonic()
+        if now_s >= self._next_look_s:
+            self._next_look_s = now_s + LOOK_S
+            self.look()
         lines = b"".join(self.unwritten)
         try:
-            self._write(descriptor, lines)
-        except OSError:
-            self._insist(lambda objects: self._write(descriptor, lines))
+            files.append_whole(descriptor, lines)
+        except OSError as error:
+            raise self.fail(self.path, "written", error) from error
+        self._end += len(lines)
         self.unwritten.clear()
-        if self.durability != "process":
-            self._unsynced.append(lines)
-        elif time.monotonic() >= self._next_look_s:
-            self._next_look_s = time.monotonic() + LOOK_S
-            with self._sync_guard:
-                self._look(descriptor)
         if self.durability == "strict":
             self.sync()
             if self._failure is not None:
@@ -199,103 +189,105 @@ class Journal:
             self._is_unsynced = True
             self._housekeeper.sync_soon(self.sync)
 
-    def by_reference(self, record: dict[str, Any]) -> dict[str, Any]:
-        """See `ObjectStore.by_reference`. Use it if the references of a record are needed elsewhere, too.
+    def sync(self) -> None:
+        """Sync everything written so far to the disk. Blocks. After an error the next `write` or `close` raises it.
 
-        Raises:
-            TuneError: If a file could not be written; the text has the path and the reason.
+        A failed sync is not tried again: what is on the disk is unknown then, and a second sync may wrongly succeed.
         """
-        return self._insist(lambda objects: record if objects is None else objects.by_reference(record))
-
-    def _insist(self, write: Callable[[ObjectStore | None], _T]) -> _T:
-        """Call `write` with the object store until it succeeds. Return its result.
-
-        If the disk is full, free a piece of its reserve and try again. If the run's directory is gone, pass None in
-        place of the store: large objects then go into the journal, which is still open. After another error, or if the
-        reserve is used up, raise a TuneError.
-        """
-        while True:
-            had_gone = self._disk.has_gone
-            try:
-                return write(None if had_gone else self.objects)
-            except OSError as error:
-                if (had_gone or not self._disk.is_gone()) and not self._disk.give_up_piece(error):
-                    raise _os_error(self.path, "written", error) from error
-
-    def sync(self, at_end: bool = False) -> None:
-        """Sync everything written so far to the disk. Blocks. After an error the next `write` or `close` raises it."""
         self._is_unsynced = False  # before the sync, so that a write during the sync asks for another one
         with self._sync_guard:
             if self._descriptor is None or self._failure is not None:
                 return
-            count = len(self._unsynced)
             try:
-                self._sync_objects(at_end)
-                self._sync_lines(self._descriptor, b"".join(self._unsynced[:count]))
+                self.objects.sync()
+                files.sync_descriptor(self._descriptor)
             except OSError as error:
-                self._failure = self._sync_error(error)
-            else:
-                self._look(self._descriptor)
-            del self._unsynced[:count]
+                self.fail(self.path, "synced to the disk", error)
 
-    def _sync_objects(self, at_end: bool) -> None:
-        """Sync the objects that the lines refer to. If the run's directory is gone, the next sync tries again.
+    def fail(self, path: str, action: str, error: OSError) -> TuneError:
+        """Note that the disk has refused a file of the run, so that nothing more is written. Any thread may call this.
 
-        Before the last sync a missing file is not an error: somebody may just be removing the whole directory.
+        Args:
+            path: The file or directory.
+            action: What could not be done to it, as a participle.
+            error: The refusal.
+
+        Returns:
+            The error to raise: the first one, if the run has failed before.
         """
-        try:
-            self.objects.sync()
-        except OSError as error:
-            is_going = isinstance(error, FileNotFoundError) and not at_end
-            if not is_going and not self._disk.is_gone():
-                raise
+        return self._fail(disk_error(os.path.dirname(self.path), path, action, error), error)
 
-    def _sync_lines(self, descriptor: int, lines: bytes) -> None:
-        """Sync the file. Its last lines, `lines`, have not been synced yet.
+    def _fail(self, failure: TuneError, cause: OSError | None = None) -> TuneError:
+        if self._failure is None:
+            failure.__cause__ = cause
+            self._failure = failure
+        return self._failure
 
-        After a failed sync the content of the disk is unknown, and a second sync may wrongly report success. So write
-        the lines once more through a new descriptor, and sync that. If this works, the new descriptor replaces the old.
+    def look(self) -> None:
+        """Check that the file is at its path and as long as what was written.
+
+        Raises:
+            DiskError: If the file, the lock or the run's directory is not at its path.
+            TuneError: If another program has changed the file.
         """
-        try:
-            files.sync_descriptor(descriptor)
-        except OSError as error:
-            if not self._is_in_place(descriptor):
-                raise
-            logger.warning("the journal %s could not be synced (%s); the sync is tried once more", self.path, error)
-            writer = os.open(self.path, os.O_RDWR)
-            try:
-                os.lseek(writer, self._synced_bytes, os.SEEK_SET)
-                rest = memoryview(lines)
-                while rest:
-                    rest = rest[os.write(writer, rest) :]
-                files.sync_descriptor(writer)
-            finally:
-                os.close(writer)
-            self._go_on_with(descriptor)
-        self._synced_bytes += len(lines)
+        descriptor = self._descriptor
+        if descriptor is None:
+            return
+        length = os.fstat(descriptor).st_size
+        if length != self._end:
+            raise self._fail(
+                TuneError(
+                    f"the journal {self.path} was changed by another program during the run: it has {length} bytes, "
+                    f"but {self._end} were written; put back a copy, then resume the run"
+                )
+            )
+        directory = os.path.dirname(self.path)
+        if not _is_at(directory, self._directory):
+            raise self._fail(gone_error(directory, directory))
+        if not _is_at(self.path, descriptor):
+            raise self._fail(gone_error(directory, self.path))
+        if self._lock is not None and not self._lock.is_in_place():  # so another driver could take it
+            raise self._fail(gone_error(directory, self._lock.path))
 
     def close(self) -> None:
         """Sync the journal unless its durability is `process`, and close it. Blocks. A second call does nothing.
 
+        If the file was removed, it is written again, unless the run's directory is gone, too.
+
         Raises:
-            TuneError: If a sync has failed, or another program has changed the file.
+            TuneError: If a write, a sync or `look` has failed.
         """
         if self._descriptor is None:
             return
         if self._housekeeper is not None:
             self._housekeeper.forget(self.sync)
         if self.durability != "process":
-            self.sync(at_end=True)
+            self.sync()
+        with contextlib.suppress(TuneError):  # it is raised below
+            self.look()
+        if not _is_at(self.path, self._descriptor) and _is_at(os.path.dirname(self.path), self._directory):
+            self._write_again(self._descriptor)
         with self._sync_guard:
-            if self._failure is None:
-                self._look(self._descriptor, at_end=True)
-            descriptor, self._descriptor = self._descriptor, None
-            os.close(descriptor)
+            os.close(self._descriptor)
+            os.close(self._directory)
+            self._descriptor = None
         self.objects.forget()
         if self._housekeeper is not None and self._owns_housekeeper:
             self._housekeeper.close()
         if self._failure is not None:
             raise self._failure
+
+    def _write_again(self, descriptor: int) -> None:
+        """Write a copy of the removed file to its path. Blocks. Another file in its place is renamed."""
+        try:
+            if os.path.lexists(self.path):
+                os.rename(self.path, files.free_name(f"{self.path}.other"))
+            with files.new_file(self.path, _MODE, sync=self.durability != "process") as copy:
+                os.lseek(descriptor, 0, os.SEEK_SET)
+                while chunk := os.read(descriptor, _CHUNK_BYTES):
+                    copy.write(chunk)
+        except OSError as error:
+            logger.error("%s, so its records are lost", refusal(self.path, "written again", error))
 
     def __enter__(self) -> Journal:
         return self
@@ -307,121 +299,14 @@ class Journal:
             if error is None:  # otherwise the first error tells more
                 raise
 
-    def _write(self, descriptor: int, lines: bytes) -> None:
-        """Write all lines at once. After a short write, cut off its part and try again."""
-        with self._writing:
-            for _ in range(_WRITE_TRIES):
-                if self._torn_bytes:
-                    self._cut_back(descriptor)
-                written = os.write(descriptor, lines)
-                if written == len(lines):
-                    self._end += written
-                    return
-                self._torn_bytes = written
-            try:
-                # write the rest: this raises the error that explains the short writes
-                self._torn_bytes += os.write(descriptor, lines[self._torn_bytes :])
-            finally:
-                self._cut_back(descriptor)
-            raise OSError(errno.ENOSPC, "only a part of a record could be written")
 
-    def _cut_back(self, descriptor: int) -> None:
-        os.ftruncate(descriptor, os.fstat(descriptor).st_size - self._torn_bytes)
-        self._torn_bytes = 0
-
-    def _look(self, descriptor: int, at_end: bool = False) -> None:
-        """Check that the file and the lock are in place, and restore them if not. Keep an error as the failure.
-
-        The caller holds `_sync_guard`.
-        """
-        is_here = self._is_in_place(descriptor)
-        is_locked = self._lock is None or self._lock.is_in_place()
-        try:
-            with self._writing:
-                length = os.fstat(descriptor).st_size - self._torn_bytes
-                if length != self._end:
-                    raise TuneError(
-                        f"the journal {self.path} was changed by another program during the run: it has "
-                        f"{length} bytes, but {self._end} were written; put back a copy, then resume the run"
-                    )
-            if (is_here and is_locked) or self._disk.is_gone():
-                self._missed_s = None
-                return
-            if not at_end and not self._is_missed_for_long():
-                return
-            if not is_here:
-                self._write_again(descriptor)
-            if not is_locked and self._lock is not None:
-                self._lock.take_again()
-        except OSError as error:
-            self._failure = _os_error(self.path, "written again after it was removed", error)
-        except TuneError as error:
-            self._failure = error
-
-    def _is_missed_for_long(self) -> bool:
-        """Whether the file or the lock has been missing for `LOOK_S`. If not, schedule another check."""
-        now_s = time.monotonic()
-        if self._missed_s is None:
-            self._missed_s = now_s
-        if now_s - self._missed_s >= LOOK_S:
-            return True
-        if self._housekeeper is not None:
-            self._housekeeper.sync_soon(self.sync, LOOK_S)
+def _is_at(path: str, descriptor: int) -> bool:
+    """Whether an open file or directory is still at its path."""
+    try:
+        # stat both each time: some file systems give a file that is not open a new inode number
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except OSError:
         return False
-
-    def _is_in_place(self, descriptor: int) -> bool:
-        try:
-            return os.path.samestat(os.lstat(self.path), os.fstat(descriptor))
-        except OSError:
-            return False
-
-    def _write_again(self, descriptor: int) -> None:
-        """Write a copy of the file to its path, and continue with it. Blocks; delays other writes only at the end."""
-        what = "removed"
-        if os.path.lexists(self.path):
-            aside = files.free_name(f"{self.path}.other")
-            os.rename(self.path, aside)
-            what = f"replaced by another file, which is now {aside},"
-        is_durable = self.durability != "process"
-        with contextlib.ExitStack() as stack:
-            copy = stack.enter_context(files.new_file(self.path, _MODE, sync=is_durable))
-            copied = self._copy(descriptor, copy, 0)
-            if is_durable:
-                copy.flush()
-                files.sync_descriptor(copy.fileno())
-            with self._writing:
-                self._copy(descriptor, copy, copied)
-                stack.close()
-                self._go_on_with(descriptor)
-        logger.warning("the journal %s was %s during the run; it has been written again", self.path, what)
-
-    def _copy(self, descriptor: int, copy: BinaryIO, offset: int) -> int:
-        """Copy the records from `offset` on. Return where they end.
-
-        Moving the descriptor's position for reading is safe, because the file is open for appending.
-        """
-        while offset < self._end:
-            os.lseek(descriptor, offset, os.SEEK_SET)
-            chunk = os.read(descriptor, min(_CHUNK_BYTES, self._end - offset))
-            if not chunk:
-                raise OSError(errno.EIO, "it has become shorter")
-            copy.write(chunk)
-            offset += len(chunk)
-        return offset
-
-    def _go_on_with(self, descriptor: int) -> None:
-        """Let the descriptor refer to the file that is at the path now. The exchange is atomic, so no write is lost."""
-        fresh = os.open(self.path, _FLAGS)
-        os.dup2(fresh, descriptor, inheritable=False)
-        os.close(fresh)
-
-    def _sync_error(self, failure: OSError) -> TuneError:
-        error = TuneError(
-            f"the journal {self.path} could not be synced to the disk ({failure.strerror}, errno {failure.errno}): "
-            "records of the last moments may be lost after a power cut; check the disk, then resume the run"
-        )
-        error.__cause__ = failure
-        return error
 
 
 # -- reading -------------------------------------------------------------------------------------------------------
@@ -668,6 +553,4 @@ def _objects_directory(journal_path: str) -> str:
 
 
 def _os_error(path: str, action: str, error: OSError) -> TuneError:
-    name = errno.errorcode.get(error.errno or 0, "unknown errno")
-    advice = "free some space, then try again" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "check path and disk"
-    return TuneError(f"the journal {path} could not be {action}: {error.strerror or error} ({name}); {advice}")
+    return TuneError(f"the journal {path} could not be {action}: {reason_of(error)}; check path and disk")

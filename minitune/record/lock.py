@@ -130,24 +130,6 @@ class RunLock:
                 os.close(self._descriptor)
                 self._descriptor = None
 
-    def take_again(self) -> None:
-        """Take the lock again on a new file, because somebody removed the old file. Any thread may call this.
-
-        If a link is at the path now, it is renamed. Does nothing if the lock is not held.
-
-        Raises:
-            RunLockedError: If another driver has taken the lock meanwhile.
-            TuneError: If the lock's file cannot be created or locked.
-        """
-        with _held_guard:
-            if self.holder is None:
-                return
-            descriptor = self._descriptor
-            self._acquire(self.holder, may_set_aside=True)
-            if descriptor is not None:
-                os.close(descriptor)
-            logger.warning("the lock %s was removed during the run; it is taken again", self.path)
-
     def is_in_place(self) -> bool:
         """Whether the locked file is still at the path. If not, another driver could lock a new file there."""
         if self._descriptor is None:
@@ -164,11 +146,9 @@ class RunLock:
     def __exit__(self, *args: object) -> None:
         self.release()
 
-    def _acquire(self, holder: Holder, may_set_aside: bool = False) -> None:
-        """Lock the file for `holder`. A link at its path is an error, or renamed if it `may_set_aside` the link."""
+    def _acquire(self, holder: Holder) -> None:
+        """Lock the file for `holder`. A link at its path is an error."""
         try:
-            if may_set_aside and os.path.islink(self.path):
-                os.rename(self.path, files.free_name(f"{self.path}.other"))
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
                 if not _lock(descriptor, self.path, holder):

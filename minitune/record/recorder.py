@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from minitune.base import files
+from minitune.base.disk import is_of_disk
 from minitune.checkpoint import CheckpointRecord
 from minitune.decision import Decision
-from minitune.error import TrialError, TuneError
+from minitune.error import TrialError
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record import records
 from minitune.record.checkpoint_manager import CheckpointManager, Surplus
 from minitune.record.codec import is_small
-from minitune.record.disk import Disk
 from minitune.record.journal import Journal
 from minitune.record.layout import (
     RunDirectory,
@@ -54,7 +54,6 @@ class Recorder:
         run: The run's directory.
         journal: The open journal; None for a run in memory.
         checkpoints: Decides which checkpoints are kept.
-        disk: Knows whether the run can write.
         dirname_creators: Functions for the names of trial directories, one for each experiment; None for the default
             names.
         is_strict: Whether a checkpoint is synced to the disk before the record that names it is written.
@@ -73,14 +72,12 @@ class Recorder:
         run: RunDirectory,
         journal: Journal | None,
         checkpoints: CheckpointManager,
-        disk: Disk,
         dirname_creators: Sequence[Callable[[Trial], str] | None] = (),
         *,
         is_strict: bool = False,
         listen: Listener | None = None,
     ):
         self.run = run
-        self.disk = disk
         self.in_memory = journal is None
         self.journal = journal if listen is None else None
         self._journal = journal
@@ -192,6 +189,7 @@ class Recorder:
 
         Raises:
             OSError: If it cannot be used.
+            DiskError: If the run's directory is gone.
         """
         if self.in_memory:
             trial.custom_dirname = trial.custom_dirname or trial.name
@@ -206,14 +204,28 @@ class Recorder:
         return trial.local_path
 
     def directory_fault(self, trial: Trial) -> OSError | None:
-        """What is wrong with the directory of a trial that has been started; None if it is all right."""
-        if self.in_memory:
+        """What is wrong with the directory of a trial that has been started; None if it is all right.
+
+        Raises:
+            DiskError: If the run's directory is gone.
+        """
+        if self._journal is None or os.path.isdir(trial.local_path):
             return None
-        if os.path.isdir(trial.local_path):
-            return None
+        self._journal.look()
         if os.path.exists(trial.local_path):
             return NotADirectoryError(trial.local_path)
         return FileNotFoundError(f"{trial.local_path} no longer exists")
+
+    def raise_if_run_ends(self, error: OSError, path: str) -> None:
+        """Raise the error that ends the run if the disk has refused `path`, or the run's directory is gone.
+
+        Otherwise `error` concerns only one trial, or one file that the run can do without.
+        """
+        if self._journal is None:
+            return
+        self._journal.look()
+        if is_of_disk(error):
+            raise self._journal.fail(path, "written", error) from error
 
     def note(self, trial_id: str, text: str) -> None:
         """Record a remark about a trial for people who read the run; see `records.note`."""
@@ -277,11 +289,15 @@ class Recorder:
     def failure(self, trial: Trial, error: TrialError) -> None:
         """Add the failure of an attempt to the trial's `error.txt`, and write `error.pkl`.
 
-        If the directory cannot be written, which may be the cause of the failure, this is only logged.
+        A full disk may be the cause of the failure. Then these files cannot be written, either, and the run ends. If
+        only the trial's directory cannot be written, this is logged.
+
+        Raises:
+            DiskError: If the run ends. The failure is not on record, so the trial stays unfinished.
         """
         if self.in_memory:
             return
-        with _told("the failure of trial %s could not be written to its directory: %s", trial):
+        with self._told("the failure of trial %s could not be written to its directory: %s", trial):
             if trial.custom_dirname is None:
                 self.prepare_directory(trial)
             append_error(trial.local_path, trial.num_failures, str(error), date_text(), error)
@@ -289,7 +305,7 @@ class Recorder:
     def trial_ends(self, trial: Trial) -> None:
         """Clean up after a trial has ended. If a retry succeeded, remove the `error.pkl` of the earlier failure."""
         if trial.attempt > 1 and trial.error is None and not self.in_memory:
-            with _told("error.pkl of trial %s could not be removed: %s", trial):
+            with self._told("error.pkl of trial %s could not be removed: %s", trial):
                 remove_error_pickle(trial.local_path)
         self._known.pop(trial.trial_id, None)
         if trial.checkpoints:
@@ -323,16 +339,15 @@ class Recorder:
         """Sync a checkpoint to the disk. Blocks.
 
         Raises:
-            TuneError: If the sync fails, because the promise of durability `strict` cannot be kept then.
+            DiskError: If the sync fails, because the promise of durability `strict` cannot be kept then.
         """
+        if self._journal is None:
+            return
         directory = os.path.join(trial.local_path, record.directory)
         try:
             files.settle(directory)
         except OSError as error:
-            raise TuneError(
-                f"the checkpoint {directory} could not be synced to the disk ({error.strerror or error}); check the "
-                "disk, then resume the run"
-            ) from error
+            raise self._journal.fail(directory, "synced to the disk", error) from error
 
     def discard(self, trial: Trial, record: CheckpointRecord) -> bool:
         """Drop a useless checkpoint, so that the one before it is the newest. False if another trial still needs it."""
@@ -364,16 +379,18 @@ class Recorder:
         self._add(self._by_reference(fields))
         self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)
 
+    @contextlib.contextmanager
+    def _told(self, text: str, trial: Trial) -> Iterator[None]:
+        """Log an OSError of the `with` block and suppress it, unless it ends the run.
 
-@contextlib.contextmanager
-def _told(text: str, trial: Trial) -> Iterator[None]:
-    """Log an OSError of the `with` block and suppress it. A missing directory is not logged here but elsewhere."""
-    try:
-        yield
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        logger.warning(text, trial.name, error.strerror or error)
+        A missing directory is not logged here but elsewhere.
+        """
+        try:
+            yield
+        except OSError as error:
+            self.raise_if_run_ends(error, trial.local_path)
+            if not isinstance(error, FileNotFoundError):
+                logger.warning(text, trial.name, error.strerror or error)
 
 
 class _Changeable(NamedTuple):

@@ -18,7 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
-from minitune.base.files import BLOB_MODE, atomic_write, new_file, remove_file, search_path
+from minitune.base.disk import refusal
+from minitune.base.files import BLOB_MODE, atomic_write, new_file, search_path
 from minitune.base.pickling import dumps_for_later, load, loads_referring, require_picklable
 from minitune.base.shared_values import SharedObject
 from minitune.base.text import warn_once
@@ -117,7 +118,7 @@ def write_tuner_file(run: RunDirectory, content: TunerContent, objects: ObjectSt
             parts = {**content.parts, _LARGE: pickle.dumps(names), _PYTHON: pickle.dumps(PYTHON)}
             pickle.dump(parts, file)
     except OSError as error:
-        raise TuneError(f"{run.tuner} cannot be written ({error.strerror or error}); check path and disk") from error
+        raise _not_begun(run.tuner, error) from error
 
 
 def _add(parts: dict[str, bytes], large: list[Any], name: str, value: Any) -> None:
@@ -282,11 +283,16 @@ def _checked(value: Any) -> SharedObject:
 
 
 def write_trainable_file(run: RunDirectory, data: bytes) -> None:
-    """Write `trainable.pkl`. Errors of the disk are ignored: the run works without the file."""
+    """Write `trainable.pkl`. If that is not possible, it raises a TuneError."""
     try:
         atomic_write(run.trainable, data, BLOB_MODE)
-    except OSError:
-        remove_file(run.trainable)  # a file of an earlier driver may hold another trainable
+    except OSError as error:
+        raise _not_begun(run.trainable, error) from error
+
+
+def _not_begun(path: str, error: OSError) -> TuneError:
+    """The error of a run whose first files cannot be written."""
+    return TuneError(f"{refusal(path, 'written', error)}; free some space, or choose another storage_path")
 
 
 def load_trainable(run: RunDirectory, number: int = 0, *, way_out: str = "pass its script: --script {}") -> Any:

@@ -30,8 +30,7 @@ from minitune.checkpoint import (
     CheckpointRecord,
     commit_copy,
     commit_prepared,
-    discard_temporary,
-    temporary_directory,
+    prepared,
 )
 from minitune.experiment.trial import TrialInfo
 from minitune.resources import Allocation
@@ -145,15 +144,11 @@ class Session:
             self.check_stopping()
         self.hand_over_made()
         number = self.take_checkpoint_number()
-        directory = temporary_directory(self.info.directory, number, self.info.attempt)
-        try:
+        with prepared(self.info.directory, number, self.info.attempt) as directory:
             yield directory
             record = commit_prepared(directory, self.info.directory, number)
             self._has_saved(record)
             self._unreported = record
-        except BaseException:
-            discard_temporary(directory)
-            raise
 
     def hand_over_made(self) -> None:
         """Hand over a checkpoint that has no report yet, if there is one. Blocks like a report."""

@@ -14,9 +14,8 @@ from minitune.checkpoint import (
     Checkpoint,
     CheckpointRecord,
     commit_prepared,
-    discard_temporary,
+    prepared,
     require_directory,
-    temporary_directory,
 )
 from minitune.experiment.trial import TrialInfo
 from minitune.registry import register_env
@@ -236,13 +235,9 @@ class ClassActor:
 
     def _save(self) -> CheckpointRecord:
         info, number = self._session.info, self._session.take_checkpoint_number()
-        directory = temporary_directory(info.directory, number, info.attempt)
-        try:
+        with prepared(info.directory, number, info.attempt) as directory:
             self._trainable.save_into(directory)
             record = commit_prepared(directory, info.directory, number)
-        except BaseException:
-            discard_temporary(directory)
-            raise
         self._session.last_record = record
         self._session.checkpoint = Checkpoint(os.path.join(info.directory, record.directory))
         return record

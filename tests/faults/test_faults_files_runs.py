@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import DYING, Injured, Spy, cut, fit, flip_byte, journal_of, resume, run_path
+from kit import DYING, Spy, cut, fit, flip_byte, journal_of, resume, run_path
 
 from minitune import (
     Checkpoint,
@@ -27,7 +26,6 @@ from minitune import (
     report,
     sample_from,
 )
-from minitune.base import files
 from minitune.error import JournalCorruptError, TuneError
 from minitune.record import journal, run_files
 
@@ -385,28 +383,6 @@ def test_checkpoints_stay_within_the_budget() -> None:
         (r["trial"], r["checkpoint"]) for r in journal_of() if r["type"] == "drop"
     }
     assert len(named) == len(left), "the record names what is there, and nothing else"
-
-
-# -- errors of the disk ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("at", [[1], None], ids=["once", "for ever"])
-def test_a_sync_that_fails_is_tried_once_more_and_then_ends_the_run(
-    at: list[int] | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def is_of_the_journal(descriptor: int) -> bool:
-        return bool(STARTS) and os.path.samestat(os.fstat(descriptor), os.stat(run_path() / "journal"))
-
-    broken = OSError(errno.EIO, os.strerror(errno.EIO))
-    with monkeypatch.context() as patch:
-        patch.setattr(files, "sync_descriptor", Injured(files.sync_descriptor, broken, at, is_of_the_journal))
-        if at is None:
-            with pytest.raises(TuneError, match=r"could not be synced to the disk .*Input/output error"):
-                fit(counter, {"x": 1}, durability="strict")
-        else:
-            assert rows(fit(counter, {"x": 1}, durability="strict")) == [[1, 2, 3, 4, 5, 6]]
-            assert "could not be synced" in caplog.text
-    assert [result.metrics["n"] for result in resume(counter, callbacks=())] == [6]
 
 
 # -- the user's own directories ----------------------------------------------------------------------------------------

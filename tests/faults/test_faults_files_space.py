@@ -1,25 +1,99 @@
-"""A full disk: the record stays, the run waits or ends in order, and nothing is lost after a resume."""
+"""A disk that refuses: the run ends with an error that names path, reason and way out; a resume loses nothing.
+
+A real full disk needs root. So the same is tried with system calls that fail, and with a limit on the size of files.
+"""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import re
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import kit
 import pytest
-from kit import file_size_limit, live_reports, records_in, restored_state, resume, run_path
+from kit import (
+    Injured,
+    file_size_limit,
+    live_reports,
+    raiser,
+    records_in,
+    report_state,
+    restored_state,
+    resume,
+    run_path,
+)
 
-from minitune import Checkpoint, ResultGrid, TuneError, grid_search, report
-from minitune.record import disk
-
-pytestmark = pytest.mark.usefixtures("hurried")
+from minitune import Checkpoint, ResultGrid, TuneError, get_context, grid_search, report
+from minitune.record.housekeeper import Housekeeper
+from minitune.result import TRIAL_ID
 
 SPACE = {"x": grid_search([1, 2, 3, 4])}
+REPORTS = 12
+CULPRIT = 2
+"""The value of `x` of the trial in which it happens."""
+
+_happens: list[Callable[[], object]] = []
+
+
+def happen() -> None:
+    """What happens, happens once: not again after a resume."""
+    if _happens:
+        _happens.pop()()
+
+
+def plain(config: dict[str, Any], before: int = 3) -> None:
+    for n in range(1, REPORTS + 1):
+        if config["x"] == CULPRIT and n == before:
+            happen()
+        report({"n": n, "text": "x" * 300})
+
+
+def at_its_end(config: dict[str, Any]) -> None:
+    plain(config, before=0)
+    if config["x"] == 4:
+        happen()
+
+
+def saving(config: dict[str, Any]) -> None:
+    for n in range(restored_state() + 1, REPORTS + 1):
+        if config["x"] == CULPRIT and n == 3:
+            happen()
+        report_state(n, {"n": n})
+
+
+def fit(trainable: Any, what: Callable[[], object] | None = None, **settings: Any) -> ResultGrid:
+    _happens[:] = [what] if what is not None else []
+    return kit.fit(trainable, SPACE, max_concurrent_trials=2, **settings)
+
+
+def check(grid: ResultGrid) -> None:
+    """Every trial has ended well, with each report once, also in the files of the loggers."""
+    assert (grid.num_terminated, grid.num_errors) == (4, 0), grid
+    records = records_in(run_path() / "journal")
+    live = live_reports(records)
+    for result in grid:
+        trial_id = result.metrics[TRIAL_ID]
+        assert [metrics["n"] for metrics in live[trial_id]] == list(range(1, REPORTS + 1))
+        recorded = [r["metrics"]["n"] for r in records if r["type"] == "result" and r["trial"] == trial_id]
+        lines = Path(result.path, "result.json").read_text().splitlines()
+        assert [json.loads(line)["n"] for line in lines] == recorded
+        assert len(Path(result.path, "progress.csv").read_text().splitlines()) == len(recorded) + 1
+    assert not list(run_path().glob("**/.tmp*"))
+
+
+def tells(path: str, reason: str) -> str:
+    """The pattern of the error that ends a run."""
+    way_out = re.escape(f"Tuner.restore({str(run_path())!r}, trainable).fit()")
+    return rf"{path}.* could not be .*{reason}.*, \d+ bytes are free\. The run has ended.*{way_out}"
+
+
+# -- a real disk that is full ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -35,17 +109,11 @@ def small_disk(storage_of_its_own: None, tmp_path: Path, monkeypatch: pytest.Mon
     subprocess.run(["umount", str(directory)], check=True)
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run does not wait long for space."""
-    monkeypatch.setattr(disk, "PATIENCE_S", 0.5)
-
-
 def filler() -> Path:
     return run_path().parent / "filler"
 
 
-def fill() -> None:
+def fill(left_bytes: int = 0) -> None:
     with filler().open("wb", buffering=0) as file:
         for size in (1 << 16, 4096, 512, 1):
             try:
@@ -53,92 +121,143 @@ def fill() -> None:
                     file.write(bytes(size))
             except OSError:
                 pass
+        file.truncate(file.tell() - left_bytes)
 
 
-def reporting(fill_at: int = 0, free_at: int = 0, size: int = 300) -> Any:
-    """A function that reports 30 texts; its second trial fills the disk, and makes room again, at these reports."""
-
-    def trainable(config: dict[str, Any]) -> None:
-        for n in range(1, 31):
-            if config["x"] == 2 and n == fill_at:
-                fill()
-            if config["x"] == 2 and n == free_at:
-                filler().unlink()
-            report({"n": n, "text": "x" * size})
-
-    return trainable
-
-
-def fit(trainable: Any) -> ResultGrid:
-    return kit.fit(trainable, SPACE, max_concurrent_trials=1)
-
-
-def check(grid: ResultGrid) -> None:
-    assert grid.num_terminated == 4, grid
-    assert not (run_path() / "reserve").exists()
-    records = records_in(run_path() / "journal")
-    live = live_reports(records)
-    for result in grid:
-        trial_id = result.metrics["trial_id"]
-        assert [metrics["n"] for metrics in live[trial_id]] == list(range(1, 31))
-        recorded = [r["metrics"]["n"] for r in records if r["type"] == "result" and r["trial"] == trial_id]
-        lines = Path(result.path, "result.json").read_text().splitlines()
-        assert [json.loads(line)["n"] for line in lines] == recorded
-        assert len(Path(result.path, "progress.csv").read_text().splitlines()) == len(recorded) + 1
-
-
-def test_the_run_ends_in_order_and_goes_on_when_there_is_space(
-    small_disk: Path, impatient: None, caplog: pytest.LogCaptureFixture
-) -> None:
-    grid = fit(reporting(fill_at=3))
-    assert (grid.interrupted, grid.num_errors) == (True, 0)
-    assert f"no space is left at {small_disk}/run (0 bytes free): no new trials are started" in caplog.text
-    assert f"resume it with Tuner.restore('{small_disk}/run', trainable).fit()" in caplog.text
-    assert "result.json could not be written (No space left on device)" in caplog.text
-    with pytest.raises(TuneError, match="free some space"):  # a disk that is still full is named at once
-        resume(reporting())
+@pytest.mark.parametrize("trainable", [plain, saving, at_its_end], ids=["at a report", "at a checkpoint", "at the end"])
+def test_a_full_disk_ends_the_run_and_a_resume_loses_nothing(trainable: Any, small_disk: Path) -> None:
+    full = tells(str(run_path()), r"No space left on device \(ENOSPC\)")
+    with pytest.raises(TuneError, match=full):
+        fit(trainable, fill)
+    acknowledged = live_reports(records_in(run_path() / "journal"))
+    with pytest.raises(TuneError, match="No space left on device"):
+        resume(trainable)
+    assert live_reports(records_in(run_path() / "journal")) == acknowledged
     filler().unlink()
-    check(resume(reporting()))
+    check(resume(trainable))
 
 
-def test_a_run_that_finds_space_in_time_goes_on(small_disk: Path, caplog: pytest.LogCaptureFixture) -> None:
-    grid = fit(reporting(fill_at=3, free_at=8))
-    assert not grid.interrupted
-    assert grid.num_terminated == 4
-    assert "there is space again" in caplog.text
-    check(resume(reporting()))
-
-
-def test_trials_that_fail_for_want_of_space_are_not_to_blame(
-    small_disk: Path, impatient: None, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("left_bytes", [0, 8192, 16384, 20480])
+def test_a_full_disk_at_the_start_is_told_with_its_file_and_the_run_can_begin_later(
+    left_bytes: int, small_disk: Path
 ) -> None:
+    fill(left_bytes)
+    with pytest.raises(TuneError, match=rf"{run_path()}.*No space left on device \(ENOSPC\), \d+ bytes are free"):
+        fit(plain)
+    filler().unlink()
+    check(resume(plain) if (run_path() / "tuner.pkl").exists() else fit(plain))
+
+
+def test_a_checkpoint_for_which_there_is_no_space_ends_the_run_although_its_rest_is_removed(small_disk: Path) -> None:
+    """The workers hear of a full disk first. After the removal of a half copy there is space for other files."""
+
     def trainable(config: dict[str, Any]) -> None:
-        for n in range(restored_state() + 1, 6):
-            with tempfile.TemporaryDirectory() as directory:
-                Path(directory, "state").write_text(str(n))
-                Path(directory, "weights").write_bytes(bytes(40_000))
-                report({"n": n}, checkpoint=Checkpoint.from_directory(directory))
+        for n in range(restored_state() + 1, REPORTS + 1):
+            directory = Path(get_context().get_trial_dir(), "own")
+            directory.mkdir(exist_ok=True)
+            (directory / "state").write_text(str(n))
+            (directory / "weights").write_bytes(bytes(100_000))
+            report({"n": n}, checkpoint=Checkpoint.from_directory(directory))
+
+    with pytest.raises(TuneError, match=tells(str(run_path()), "No space left on device")):
+        fit(trainable, executor="local")
+    subprocess.run(["mount", "-o", "remount,size=9m", str(small_disk)], check=True)
+    check(resume(trainable))
+
+
+# -- system calls that fail --------------------------------------------------------------------------------------------
+
+
+def is_journal(descriptor: int, *arguments: Any) -> bool:
+    path = run_path() / "journal"
+    return path.exists() and os.path.samestat(os.fstat(descriptor), os.stat(path))
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO])
+@pytest.mark.parametrize("at", [1, 2, 5, 30])
+def test_a_write_to_the_journal_that_fails_ends_the_run(number: int, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever write it is: the first record, that of a trial, or that of a result."""
+    refused = Injured(os.write, OSError(number, os.strerror(number)), [at], is_journal)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", refused)
+        with pytest.raises(TuneError, match=tells(f"{run_path()}/journal", os.strerror(number))):
+            fit(plain)
+    assert refused.calls == at, "nothing is written after it"
+    check(resume(plain))
+
+
+@pytest.mark.parametrize("what", ["sync", "rename", "directory", "checkpoint"])
+def test_a_sync_or_a_rename_that_fails_ends_the_run(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = OSError(errno.EIO, os.strerror(errno.EIO))
+    with monkeypatch.context() as patch:
+        if what == "sync":
+            patch.setattr(os, "fdatasync", Injured(os.fdatasync, broken, [3]))
+        elif what == "rename":
+            is_state = lambda source, target, **directories: "-state-" in str(target)  # noqa: E731
+            patch.setattr(os, "replace", Injured(os.replace, broken, [1], is_state))
+        elif what == "directory":
+            patch.setattr(os, "mkdir", Injured(os.mkdir, broken, [2], lambda path, *rest, **more: "x=" in str(path)))
+        else:
+            patch.setattr(Housekeeper, "settle", lambda self, key, path: self.disk_failed(path, broken))
+        with pytest.raises(TuneError, match=tells(str(run_path()), r"Input/output error \(EIO\)")):
+            fit(saving, durability="strict" if what == "sync" else "batched")
+    check(resume(saving))
+
+
+def test_a_limit_on_the_size_of_files_ends_the_run_and_loses_nothing() -> None:
+    with file_size_limit(20_000), pytest.raises(TuneError, match=tells("journal", r"File too large \(EFBIG\)")):
+        fit(plain)
+    check(resume(plain))
+
+
+def test_workers_are_stopped_as_at_an_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        try:
+            saving(config)
+        finally:
+            (tmp_path / f"{config['x']} cleaned up").touch()
+
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", Injured(os.write, full, [9], is_journal))
+        with pytest.raises(TuneError, match="No space left on device"):
+            fit(trainable, executor="local")
+    reported = {record["trial"] for record in records_in(run_path() / "journal") if record["type"] == "result"}
+    trials = [record for record in records_in(run_path() / "journal") if record["type"] == "trial"]
+    assert reported
+    for trial in trials:
+        assert trial["trial"] not in reported or (tmp_path / f"{trial['config']['x']} cleaned up").exists()
+    check(resume(trainable))
+
+
+# -- who is to blame ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_another_disk_that_is_full_is_the_matter_of_the_trial(number: int) -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        if config["x"] == CULPRIT:
+            raise OSError(number, os.strerror(number), "/dev/shm/mine")
+        plain(config)
 
     grid = fit(trainable)
-    assert (grid.interrupted, grid.num_errors) == (True, 0)
-    assert "failed while no space is left at" in caplog.text
-    subprocess.run(["mount", "-o", "remount,size=3m", str(small_disk)], check=True)
-    grid = resume(trainable)
-    assert (grid.num_terminated, grid.num_errors) == (4, 0)
-    assert [[row["n"] for row in result.get_rows()] for result in grid] == [[1, 2, 3, 4, 5]] * 4
+    assert (grid.num_terminated, grid.num_errors) == (3, 1)
+    assert isinstance(grid.errors[0], OSError)
 
 
-def test_a_full_disk_at_the_start_is_an_error_before_any_trial(small_disk: Path) -> None:
-    fill()
-    with filler().open("r+b") as file:
-        file.truncate(filler().stat().st_size - 16384)
-    with pytest.raises(TuneError, match=f"bytes cannot be reserved in {small_disk}/run") as caught:
-        fit(reporting())
-    assert "free some space, or choose another storage_path" in str(caught.value)
+def test_a_trial_that_meets_the_runs_full_disk_stays_unfinished(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its failure cannot be written, either; so it is not on record."""
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    def trainable(config: dict[str, Any]) -> None:
+        if config["x"] == CULPRIT and _happens:
+            happen()
+            raise full
+        plain(config)
 
-def test_a_limit_on_the_size_of_files_ends_the_run_with_its_name_and_loses_nothing() -> None:
-    text = r"journal could not be written: File too large \(EFBIG\)"
-    with file_size_limit(80_000), pytest.raises(TuneError, match=text):
-        fit(reporting(size=1000))
-    check(resume(reporting(size=1000)))
+    with monkeypatch.context() as patch, pytest.raises(TuneError, match=tells("x=2", "No space left on device")):
+        fit(trainable, lambda: patch.setattr("minitune.record.recorder.append_error", raiser(full)))
+    assert not [record for record in records_in(run_path() / "journal") if record.get("status") == "ERROR"]
+    check(resume(trainable))

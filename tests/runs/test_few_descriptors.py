@@ -26,7 +26,7 @@ from minitune.executors.trial_executor import Exited, Started
 from minitune.experiment.trial import Trial
 from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback
-from minitune.record.disk import Housekeeper
+from minitune.record.housekeeper import Housekeeper
 from minitune.record.recorder import Recorder
 from minitune.resources import Resources
 from minitune.search import BasicVariantGenerator
@@ -295,7 +295,7 @@ def test_append_files_keep_few_open_where_few_may_be(tmp_path: Path, monkeypatch
 def test_a_checkpoint_is_settled_when_there_is_room_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("minitune.record.disk.SETTLE_PERIOD_S", 0.0)
+    monkeypatch.setattr("minitune.record.housekeeper.SETTLE_PERIOD_S", 0.0)
     tries = itertools.count()
 
     def settle(directory: str) -> Iterator[None]:

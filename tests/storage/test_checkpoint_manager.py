@@ -14,7 +14,7 @@ from minitune.config import CheckpointConfig
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record.checkpoint_manager import CheckpointManager, Surplus
-from minitune.record.disk import Housekeeper
+from minitune.record.housekeeper import Housekeeper
 
 
 class Run:

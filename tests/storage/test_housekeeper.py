@@ -11,7 +11,7 @@ import pytest
 from kit import BOUND_S, wait_until
 
 from minitune.base import files
-from minitune.record.disk import Housekeeper
+from minitune.record.housekeeper import Housekeeper
 
 Bound = Callable[[float], float]
 

@@ -18,9 +18,9 @@ from kit import Injured, Trace, raiser
 from minitune import clock
 from minitune.base import files
 from minitune.checkpoint import CheckpointRecord
-from minitune.error import JournalCorruptError, TuneError
+from minitune.error import DiskError, JournalCorruptError, TuneError
 from minitune.record import codec, journal, records
-from minitune.record.disk import Disk, Housekeeper
+from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal import Journal
 from minitune.resources import Resources
 
@@ -252,7 +252,7 @@ def test_a_process_killed_at_any_time_loses_nothing_that_was_appended(tmp_path: 
 # -- when the disk refuses -----------------------------------------------------------------------------------------
 
 
-def test_a_short_write_is_cut_back_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, real_write = tmp_path / "journal", os.write
     short = Injured(real_write, lambda descriptor, data: real_write(descriptor, data[:20]), at=[1])
 
@@ -266,7 +266,7 @@ def test_a_short_write_is_cut_back_and_tried_again(tmp_path: Path, monkeypatch: 
     assert short.calls == 3
 
 
-def test_a_full_disk_leaves_a_valid_journal_and_can_be_waited_for(
+def test_a_full_disk_leaves_a_valid_journal_to_which_nothing_more_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "journal"
@@ -278,19 +278,19 @@ def test_a_full_disk_leaves_a_valid_journal_and_can_be_waited_for(
             raise FULL
         return real_write(descriptor, data[:free_bytes])
 
-    with Journal(path, "process", is_new=True) as log:
-        log.append(run_record())
-        valid = path.read_bytes()
-        monkeypatch.setattr(os, "write", write_until_full)
-        for _ in range(2):
-            with pytest.raises(TuneError, match=r"journal could not be written.*ENOSPC.*free some space"):
-                log.append(result(1))
-            assert path.read_bytes() == valid
-        monkeypatch.setattr(os, "write", real_write)
-        log.append(result(1))
-        assert log.offset == path.stat().st_size
-
-    assert numbers(path) == [1]
+    log = Journal(path, "process", is_new=True)
+    log.append(run_record())
+    valid = path.read_bytes()
+    refused = r"journal could not be written: .*\(ENOSPC\), \d+ bytes are free.*free some space, then resume it"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", write_until_full)
+        with pytest.raises(DiskError, match=refused):
+            log.append(result(1))
+    with pytest.raises(DiskError, match=refused):
+        log.append(result(2))
+    with pytest.raises(DiskError, match=refused):
+        log.close()
+    assert path.read_bytes() == valid
 
 
 def break_syncs(monkeypatch: pytest.MonkeyPatch) -> Injured:
@@ -310,43 +310,11 @@ def test_a_failed_background_sync_is_raised_by_the_next_append(
         assert housekeeper.wait_idle(bound_s(10))
         assert broken.calls
 
-        with pytest.raises(TuneError, match=r"could not be synced to the disk .*errno 5"):
+        with pytest.raises(TuneError, match=r"could not be synced to the disk: .*EIO"):
             log.append(result(1))
         with pytest.raises(TuneError, match="could not be synced"):
             log.close()
     log.close()
-
-
-@pytest.mark.parametrize("durability", ["batched", "strict"])
-def test_after_one_failed_sync_what_was_not_synced_is_written_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A disk that forgets what it was given before the failure, as disks do."""
-    path = tmp_path / "journal"
-    real, failures = files.sync_descriptor, []
-
-    def forget_once(descriptor: int) -> None:
-        if not failures:
-            size = os.fstat(descriptor).st_size
-            failures.append(size)
-            with path.open("r+b") as file:
-                file.seek(synced)
-                file.write(bytes(size - synced))
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        real(descriptor)
-
-    with Journal(path, durability, is_new=True) as log:
-        log.append(run_record())
-        log.sync()
-        synced = log.offset
-        monkeypatch.setattr(files, "sync_descriptor", forget_once)
-        for number in range(1, 4):
-            log.append(result(number))
-        log.sync()
-        log.append(result(4))
-    assert failures
-    assert numbers(path) == [1, 2, 3, 4]
-    assert "could not be synced" in caplog.text
 
 
 def test_a_failed_strict_sync_is_raised_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -445,7 +413,7 @@ def test_after_a_power_cut_the_journal_ends_before_an_object_that_is_not_whole(
     with Journal(path, "batched", is_new=True) as log:
         log.append(run_record())
         log.append(result(1))
-        monkeypatch.setattr(log, "sync", lambda at_end=False: None)  # there is no time for it
+        monkeypatch.setattr(log, "sync", lambda: None)  # there is no time for it
         log.append(trial_with(b"y" * 2_000_000))
         log.append(result(2))
     (mark,) = (tmp_path / "objects").glob("*.unsynced")
@@ -542,29 +510,24 @@ def vanish(path: Path, how: str) -> None:
 
 @pytest.mark.parametrize("durability", DURABILITIES)
 @pytest.mark.parametrize("how", ["removed", "replaced", "a link"])
-def test_a_journal_that_goes_is_written_again_with_one_warning(
-    tmp_path: Path, durability: str, how: str, no_delay: None, caplog: pytest.LogCaptureFixture, bound_s: Any
+@pytest.mark.parametrize("is_at_the_end", [False, True])
+def test_a_journal_that_goes_ends_the_run_and_is_there_afterwards(
+    tmp_path: Path, durability: str, how: str, is_at_the_end: bool, no_delay: None
 ) -> None:
     path = tmp_path / "journal"
     (tmp_path / "outside").write_text("precious")
-    with Housekeeper() as housekeeper:
-        log = Journal(path, durability, housekeeper, is_new=True)
-        for record in (run_record(), *map(result, range(1, 4))):
-            log.append(record)
-        vanish(path, how)
-        log.append(result(4))
-        assert housekeeper.wait_idle(bound_s(10))
-        assert numbers(path) == [1, 2, 3, 4]
-        assert not path.is_symlink()
-        log.append(result(5))
-        assert numbers(path) == [1, 2, 3, 4, 5], "what follows goes to the new file"
-        assert log.offset == path.stat().st_size
+    log = Journal(path, durability, is_new=True)
+    for record in (run_record(), *map(result, range(1, 4))):
+        log.append(record)
+    vanish(path, how)
+    if not is_at_the_end:
+        with pytest.raises(DiskError, match=f"{path} was removed, moved or replaced during the run"):
+            log.append(result(4))
+    with pytest.raises(DiskError, match="was removed, moved or replaced"):
         log.close()
 
-    assert numbers(path) == [1, 2, 3, 4, 5]
-    warnings = [record.message for record in caplog.records]
-    assert len(warnings) == 1
-    assert "removed" in warnings[0] if how == "removed" else f"{path}.other-1" in warnings[0]
+    assert numbers(path) == [1, 2, 3]
+    assert not path.is_symlink()
     assert (tmp_path / "outside").read_text() == "precious"
     aside = path.with_name("journal.other-1")
     assert (
@@ -572,68 +535,17 @@ def test_a_journal_that_goes_is_written_again_with_one_warning(
     )
 
 
-@pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_journal_that_goes_before_its_end_is_there_afterwards(tmp_path: Path, durability: str) -> None:
-    log = Journal(tmp_path / "journal", durability, is_new=True)
-    log.append(run_record())
-    log.append(result(1))
-    (tmp_path / "journal").unlink()
-    log.close()
-
-    assert numbers(tmp_path / "journal") == [1]
-
-
-def test_a_journal_is_missed_also_if_nothing_more_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound_s: Any
-) -> None:
-    monkeypatch.setattr(journal, "LOOK_S", 0.01)
-    with Housekeeper() as housekeeper:
-        log = Journal(tmp_path / "journal", "batched", housekeeper, is_new=True)
-        log.append(run_record())
-        (tmp_path / "journal").unlink()
-        log.append(result(1))
-        assert housekeeper.wait_idle(bound_s(10))
-        assert numbers(tmp_path / "journal") == [1]
-        log.close()
-
-
-def test_what_is_appended_while_a_journal_is_written_again_is_in_it(
-    tmp_path: Path, no_delay: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "journal"
-    log = Journal(path, "batched", is_new=True)
-    log.append(run_record())
-    path.unlink()
-    copy = Journal._copy
-    appended: list[int] = []
-
-    def append_meanwhile(self: Journal, *arguments: Any) -> int:
-        copied = copy(self, *arguments)
-        if not appended:
-            appended.append(1)
-            self.append(result(1))
-        return copied
-
-    monkeypatch.setattr(Journal, "_copy", append_meanwhile)
-    log.sync()
-    log.close()
-
-    assert appended
-    assert numbers(path) == [1]
-
-
-def test_a_journal_that_cannot_be_written_again_ends_the_run(
-    tmp_path: Path, no_delay: None, monkeypatch: pytest.MonkeyPatch
+def test_a_journal_that_cannot_be_written_again_says_so(
+    tmp_path: Path, no_delay: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "journal"
     log = Journal(path, "strict", is_new=True)
     log.append(run_record())
     path.unlink()
     monkeypatch.setattr(files, "new_file", raiser(OSError(errno.EROFS, os.strerror(errno.EROFS))))
-    with pytest.raises(TuneError, match=f"{path} could not be written again after it was removed: Read-only"):
-        log.append(result(1))
-    with pytest.raises(TuneError, match="written again"):
+    with pytest.raises(DiskError, match="was removed"):
         log.close()
+    assert f"{path} could not be written again: Read-only file system (EROFS)" in caplog.text
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
@@ -663,31 +575,21 @@ def test_a_journal_that_others_have_changed_ends_the_run(
             log.close()
 
 
-def test_a_journal_whose_directory_has_gone_stays_where_it_is(tmp_path: Path, no_delay: None) -> None:
-    """The run waits for its directory: another journal in its place would be in its way."""
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_journal_whose_directory_has_gone_stays_where_it_is(
+    tmp_path: Path, is_replaced: bool, no_delay: None
+) -> None:
     run = tmp_path / "run"
     run.mkdir()
-    disk = Disk(str(run))
-    disk.hold()
-    log = Journal(run / "journal", "strict", disk=disk, is_new=True)
+    log = Journal(run / "journal", "strict", is_new=True)
     log.append(run_record())
-    run.rename(tmp_path / "moved")
     log.append(result(1))
-    assert disk.trouble
-    run.mkdir()
-    log.append({**result(2), "metrics": {"large": Large(b"x" * 100_000)}})
-    log.close()
-    disk.free()
+    run.rename(tmp_path / "moved")
+    if is_replaced:
+        run.mkdir()
+    for use in (lambda: log.append(result(2)), log.close):
+        with pytest.raises(DiskError, match=f"{run} was removed, moved or replaced"):
+            use()
 
-    assert os.listdir(run) == []
-    assert numbers(tmp_path / "moved" / "journal") == [1, 2]
-    assert (
-        list(journal.read(tmp_path / "moved" / "journal", unpickle=True))[-1]["metrics"]["large"].data == b"x" * 100_000
-    )
-
-
-class Large:
-    """An object that has a file of its own in a run."""
-
-    def __init__(self, data: bytes):
-        self.data = data
+    assert list(tmp_path.glob("run/*")) == []
+    assert numbers(tmp_path / "moved" / "journal") == [1]

@@ -18,7 +18,7 @@ from kit import Injured, SavedCounter, Trace, counting, cut, fit, journal_of, re
 from minitune import TuneError, grid_search
 from minitune.base import files
 from minitune.record.codec import ObjectStore, encode
-from minitune.record.disk import Housekeeper
+from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal import Journal, repair
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="descriptors are named by /proc")
@@ -185,7 +185,7 @@ def test_a_strict_checkpoint_that_cannot_be_brought_to_the_disk_ends_the_run(mon
         where=lambda descriptor: name_of(descriptor) == "state",
     )
     monkeypatch.setattr(files, "sync_descriptor", broken)
-    with pytest.raises(TuneError, match=r"checkpoint_000001 could not be synced to the disk \(Input/output error\)"):
+    with pytest.raises(TuneError, match="checkpoint_000001 could not be synced to the disk: Input/output error"):
         fit(counting(4), durability="strict")
     assert [record["number"] for record in journal_of() if record["type"] == "result"] == [1]
     assert resume(counting(4))[0].metrics["n"] == 4

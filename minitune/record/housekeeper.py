@@ -1,34 +1,20 @@
-"""The disk of a run: the thread that syncs, settles and deletes, and the waiting of a run that cannot write.
+"""Housekeeper: the thread of a run that syncs, settles and deletes.
 
-The `Housekeeper` does slow disk work in the background, so that it does not delay the driver's loop.
-
-`Disk` knows whether the run can write. Two faults may prevent that:
-
-* The disk is full. For this case the run reserves a file of 64 kB beside the journal. It frees the file piece by piece,
-  each time that the journal needs space. It does not free all at once, because workers would use up the free space.
-* The run's directory is gone: it was renamed or removed, or a mount was lost. The run holds a descriptor of the
-  directory, so that it does not mistake another directory at the same path for its own. Open files stay open: the
-  journal is still written, wherever it is now. So nothing is lost if the directory was only moved.
-
-In both cases no trial is to blame, and the driver starts no trials. For a while it checks whether the fault is gone.
-After that it ends the run so that it can be resumed.
+It does slow disk work in the background, so that this work does not delay the driver's loop.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import functools
 import logging
-import os
-import shutil
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 
 from minitune.base import descriptors, files
-from minitune.error import TuneError
+from minitune.base.disk import is_of_disk
 
 logger = logging.getLogger("minitune")
 
@@ -44,22 +30,6 @@ SETTLE_PERIOD_S = 1.0
 CLOSE_LIMIT_S = 10.0
 """How long the end of a run waits for deletions and settling. The next open of the run removes the rest."""
 
-RESERVE_BYTES = 64 * 1024
-
-PATIENCE_S = 30.0
-"""How long a run waits for the disk before it ends."""
-
-RETRY_S = 1.0
-"""How often a waiting run checks the disk."""
-
-_PIECE_BYTES = 8 * 1024
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-
-
-# -- sync, settle, delete ----------------------------------------------------------------------------------------------
-
-
 Sync = Callable[[], object]
 """Syncs everything written so far to the disk, such as `Journal.sync`. Blocks, and raises nothing."""
 
@@ -69,6 +39,9 @@ class Housekeeper:
 
     The thread does chores in small steps and syncs between them, so that removing a large checkpoint delays no sync.
     It always uses real time, also in a run with a virtual clock, because disk operations take real time.
+
+    Attributes:
+        disk_failed: Called with a path and an error if the disk refuses to sync a checkpoint. By default it is logged.
     """
 
     def __init__(self) -> None:
@@ -83,14 +56,15 @@ class Housekeeper:
         self._next_settle: dict[str, float] = {}
         self._close_by: float | None = None
         self._is_busy = False
+        self.disk_failed: Callable[[str, OSError], object] | None = None
 
     # -- chores ------------------------------------------------------------------------------------------------
 
-    def sync_soon(self, sync: Sync, delay_s: float = SYNC_DELAY_S) -> None:
+    def sync_soon(self, sync: Sync) -> None:
         """Call `sync` within 100 ms, or later if syncs would take more than `SYNC_SHARE`. Does not block."""
         with self._changed:
             last_s = self._last_sync_s.get(sync, 0.0)
-            delay_s = max(delay_s, last_s * (1 / SYNC_SHARE - 1))
+            delay_s = max(SYNC_DELAY_S, last_s * (1 / SYNC_SHARE - 1))
             self._syncs.setdefault(sync, time.monotonic() + delay_s)
             self._wake()
 
@@ -255,6 +229,8 @@ class Housekeeper:
         except Exception as error:
             if again is not None and self._close_by is None and descriptors.is_lack(error):
                 again()
+            elif again is not None and self.disk_failed is not None and is_of_disk(error):
+                self.disk_failed(path, error)
             else:
                 logger.warning("%s could not be %s: %s", path, what, error)
             return False
@@ -263,189 +239,3 @@ class Housekeeper:
                 with contextlib.suppress(Exception):
                     steps.close()  # it may hold descriptors
         return True
-
-
-# -- a disk that is full or gone ---------------------------------------------------------------------------------------
-
-
-class Disk:
-    """Knows whether one run can write to its directory, and how long it has waited for that.
-
-    The caller passes the time, in seconds of a clock of its choice. Any thread may call `is_gone`; only one thread may
-    call the other methods.
-
-    Args:
-        directory: The run's directory.
-
-    Attributes:
-        trouble: Why the run cannot write now, as the end of a sentence; empty if it can. Meanwhile it starts no trials.
-        has_gone: Whether the reason is that the directory is gone.
-    """
-
-    def __init__(self, directory: str):
-        self.trouble = ""
-        self._directory = directory
-        self._path = os.path.join(directory, "reserve")
-        self._descriptor: int | None = None
-        self.has_gone = False
-        self._held_bytes = 0
-        self._since_s: float | None = None
-        self._next_look_s = 0.0
-
-    def hold(self) -> None:
-        """Reserve the space, and remember the identity of the directory.
-
-        Raises:
-            OSError: If there is too little space.
-        """
-        self._reserve()
-        self._descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
-
-    def free(self) -> None:
-        """Free the reserved space at the end of the run."""
-        if self._is_there():  # even if all of it was given up, because an empty file is left then
-            with contextlib.suppress(OSError):
-                files.remove_file(self._path)
-        self._held_bytes = 0
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-    # -- faults ----------------------------------------------------------------------------------------------------
-
-    def is_to_blame(self, error: OSError) -> bool:
-        """Whether `error` is due to a full disk or a lost directory. If so, the run waits from now on."""
-        if error.errno in _FULL:
-            self._run_short()
-            return True
-        return self.is_gone()
-
-    def look(self) -> bool:
-        """Check the disk after a trial has failed, since that may be the cause. Return whether the run has to wait."""
-        if self.trouble or self.is_gone():
-            return True
-        if shutil.disk_usage(self._directory).free < RESERVE_BYTES:
-            probe = os.path.join(self._directory, files.temporary_name())
-            try:
-                self._write(probe)
-                files.remove_file(probe)
-            except OSError as error:
-                return self.is_to_blame(error)
-        return False
-
-    def is_gone(self) -> bool:
-        """Whether the directory is no longer at its path. If so, the run waits from now on."""
-        if self._is_there():
-            return False
-        if not self.has_gone:
-            self.has_gone = True
-            self.trouble = f"the run's directory {self._directory} is gone"
-            logger.warning(
-                "%s%s: no new trials are started; the run waits %g s for it, then it ends so that it can be resumed",
-                self.trouble,
-                self._whereabouts(),
-                PATIENCE_S,
-            )
-        return True
-
-    def give_up_piece(self, error: OSError) -> bool:
-        """Free a piece of the reserve if `error` shows that the disk is full.
-
-        Returns:
-            Whether a piece was freed, so that the caller should write again.
-        """
-        if not self.is_to_blame(error) or not self._held_bytes:
-            return False
-        try:
-            with open(self._path, "r+b") as file:
-                file.truncate(self._held_bytes - _PIECE_BYTES)
-        except OSError:
-            return False
-        self._held_bytes -= _PIECE_BYTES
-        return True
-
-    # -- waiting ---------------------------------------------------------------------------------------------------
-
-    def regain(self, now_s: float) -> bool:
-        """Check, at most every `RETRY_S` seconds, whether the fault is gone. Return whether the run can continue."""
-        if self._since_s is None:
-            self._since_s = now_s
-        if now_s >= self._next_look_s:
-            self._next_look_s = now_s + RETRY_S
-            if self.has_gone and self._is_there():
-                self.has_gone = False
-                self._goes_on(f"the run's directory {self._directory} is back")
-            elif not self.has_gone:
-                with contextlib.suppress(OSError):
-                    self._reserve()
-                    self._goes_on(f"there is space again at {self._directory}")
-        return not self.trouble
-
-    def is_hopeless(self, now_s: float) -> bool:
-        """Whether the run should end: it has waited for `PATIENCE_S` seconds, or half of the reserve is used up."""
-        waited_s = 0.0 if self._since_s is None else now_s - self._since_s
-        return waited_s >= PATIENCE_S or (not self.has_gone and self._held_bytes < RESERVE_BYTES // 2)
-
-    def loss(self) -> TuneError | None:
-        """The error of a run that ended because its directory is gone; None if it is not gone."""
-        if not self.has_gone:
-            return None
-        return TuneError(
-            f"{self.trouble}{self._whereabouts()}, and has not come back within {PATIENCE_S:g} s: the run has ended, "
-            "and no trial counts as failed; put the directory back, then resume the run with "
-            f"Tuner.restore({self._directory!r}, trainable).fit()"
-        )
-
-    def _goes_on(self, why: str) -> None:
-        self.trouble, self._since_s, self._next_look_s = "", None, 0.0
-        logger.warning("%s; the run continues", why)
-
-    def _is_there(self) -> bool:
-        if self._descriptor is None:
-            return os.path.isdir(self._directory)
-        try:
-            # stat both each time: some file systems give a file that is not open a new inode number
-            return os.path.samestat(os.stat(self._directory), os.fstat(self._descriptor))
-        except OSError:
-            return False
-
-    def _whereabouts(self) -> str:
-        """Where the directory is now, as a part of a sentence; empty if this is unknown."""
-        try:
-            path = os.readlink(f"/proc/self/fd/{self._descriptor}")
-        except OSError:
-            return ""
-        if path.endswith(" (deleted)"):
-            return " (it was removed)"
-        return "" if path == os.path.realpath(self._directory) else f" (it is at {path} now)"
-
-    def _run_short(self) -> None:
-        if self.trouble:
-            return
-        self.trouble = f"no space is left at {self._directory}"
-        logger.warning(
-            "%s (%d bytes free): no new trials are started; the run waits %g s for space, then it "
-            "ends so that it can be resumed",
-            self.trouble,
-            shutil.disk_usage(self._directory).free,
-            PATIENCE_S,
-        )
-
-    def _reserve(self) -> None:
-        """Reserve the full space in a new file that replaces the old one. If there is too little, the old one stays."""
-        spare = os.path.join(self._directory, files.temporary_name())
-        self._write(spare)
-        os.replace(spare, self._path)
-        self._held_bytes = RESERVE_BYTES
-
-    def _write(self, path: str) -> None:
-        """Write `RESERVE_BYTES` to a new file. The bytes are random, because some file systems store no zeros."""
-        try:
-            with open(path, "xb", buffering=0) as file:
-                left = memoryview(os.urandom(RESERVE_BYTES))
-                while left:
-                    left = left[file.write(left) :]
-        except OSError:
-            with contextlib.suppress(OSError):
-                files.remove_file(path)
-            raise

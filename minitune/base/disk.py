@@ -1,0 +1,87 @@
+"""Errors of the disk: a write, a sync or a rename in a run's directory that the system refuses ends the run.
+
+The run can be resumed, because everything that was acknowledged is on record. So nothing is tried again: the user frees
+space, or repairs the disk, and resumes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from typing import TypeGuard
+
+from minitune.base import files
+from minitune.error import DiskError
+
+_OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_BLOCK_BYTES = 4096
+_ENDED = "The run has ended, and all its reports are kept"
+
+
+def is_of_disk(error: BaseException) -> TypeGuard[OSError]:
+    """Whether an error means that a disk is full, is read-only, or has failed."""
+    return isinstance(error, OSError) and error.errno in _OF_DISK
+
+
+def reason_of(error: OSError) -> str:
+    """The reason of an error, such as `No space left on device (ENOSPC)`."""
+    return f"{error.strerror or error} ({errno.errorcode.get(error.errno or 0, 'unknown errno')})"
+
+
+def refusal(path: str, action: str, error: OSError) -> str:
+    """An error as a sentence: `PATH could not be written: No space left on device (ENOSPC), 0 bytes are free`."""
+    free = ""
+    with contextlib.suppress(OSError):  # the directory may be gone
+        system = os.statvfs(os.path.dirname(path))
+        free = f", {system.f_bavail * system.f_frsize} bytes are free"
+    return f"{path} could not be {action}: {reason_of(error)}{free}"
+
+
+def disk_error(run_path: str, path: str, action: str, error: OSError) -> DiskError:
+    """The error that ends a run.
+
+    Args:
+        run_path: The run's directory.
+        path: The file or directory that is refused.
+        action: What could not be done to it, as a participle.
+        error: The refusal.
+    """
+    way_out = "free some space" if error.errno in _FULL else "check path and disk"
+    return DiskError(f"{refusal(path, action, error)}. {_ENDED}; {way_out}, then {_resume(run_path)}")
+
+
+def gone_error(run_path: str, path: str) -> DiskError:
+    """The error of a run whose journal or directory, `path`, is not at its path any more."""
+    way_out = f"put it back, then {_resume(run_path)}" if path == run_path else _resume(run_path)
+    return DiskError(f"{path} was removed, moved or replaced during the run. {_ENDED}; {way_out}")
+
+
+def _resume(run_path: str) -> str:
+    return f"resume it with Tuner.restore({run_path!r}, trainable).fit()"
+
+
+def look(trial_directory: str, error: BaseException) -> DiskError | None:
+    """Look whether the disk of the run is the one that has refused something. If so, no trial is to blame.
+
+    Args:
+        trial_directory: A directory of the run. A block is written there.
+        error: What a trial has met. Only a refusal of a disk is looked at.
+
+    Returns:
+        The error that ends the run if that block is refused, too; otherwise None.
+    """
+    if not is_of_disk(error):
+        return None
+    path = os.path.join(trial_directory, files.temporary_name())
+    try:
+        with open(path, "xb", buffering=0) as file:
+            file.write(os.urandom(_BLOCK_BYTES))  # some file systems store no zeros
+    except OSError as refused:
+        if is_of_disk(refused):
+            return disk_error(os.path.dirname(trial_directory), trial_directory, "written", refused)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    return None
