@@ -9,21 +9,17 @@ removed before the next attempt. Numbers increase over all attempts of a trial.
 
 from __future__ import annotations
 
-import errno
-import io
 import json
 import os
 import pickle
 import re
 import stat
-import sys
 import weakref
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, NoReturn
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, NoReturn
 
 from minitune.base import files
 from minitune.base.checks import shown
@@ -37,11 +33,6 @@ DICT_CHECKPOINT_FILE = "_dict_checkpoint.pkl"
 _OF_CHECKPOINT = re.compile(rf"(checkpoint_\d{{6,}}|{re.escape(TEMPORARY_PREFIX)}\d{{6,}}-\d+)/")
 """The directories of checkpoints in a trial's directory: committed, or in preparation, or about to be removed."""
 _TEMPORARY_COPY_PREFIX = "checkpoint_tmp_"
-_CHUNK_BYTES = 1 << 18
-"""The size of the read buffer, which is reused: to allocate memory for each file costs more than to read it."""
-_BLOCK_BYTES = 512
-"""The unit of `st_blocks`."""
-_CRC_POLYNOMIAL = 0xEDB88320
 
 
 class Gone:
@@ -166,10 +157,10 @@ class Checkpoint:
         import tempfile
 
         with self.as_directory() as source:
-            names = walk(source)
+            entries = walk(source)
             target = tempfile.mkdtemp(prefix=_TEMPORARY_COPY_PREFIX) if path is None else local_path(path)
             os.makedirs(target, exist_ok=True)
-            _copy(source, names, target)
+            _copy(source, entries, target)
         return target
 
     @contextmanager
@@ -281,13 +272,13 @@ class CheckpointRecord:
         number: Its number within the trial. Numbers increase over all attempts.
         file_count: The number of files and links.
         total_bytes: The total size of the files, in bytes.
-        listing_crc: The CRC32 of the sorted list of names, sizes and content checksums.
+        names_crc: The CRC32 of the sorted list of names and sizes; None if an earlier version of minitune recorded it.
     """
 
     number: int
     file_count: int
     total_bytes: int
-    listing_crc: int
+    names_crc: int | None = None
 
     @property
     def directory(self) -> str:
@@ -326,9 +317,8 @@ def commit_copy(
     """Copy directory `source` into the trial's directory as checkpoint `number`. Blocks while it copies.
 
     Args:
-        source: The user's directory. It is not changed. Links are copied as links, and holes in files as holes. If
-            `source` is the trial's directory itself, the trial's checkpoints are left out. Otherwise each checkpoint
-            would contain all earlier ones.
+        source: The user's directory. It is not changed. Links are copied as links. If `source` is the trial's directory
+            itself, the trial's checkpoints are left out. Otherwise each checkpoint would contain all earlier ones.
         trial_directory: The trial's directory.
         number: The checkpoint's number.
         attempt: The trial's attempt.
@@ -343,10 +333,10 @@ def commit_copy(
     """
     if not os.path.isdir(source):
         raise FileNotFoundError(f"the reported checkpoint's directory {os.fspath(source)!r} does not exist")
-    names = walk(source, leave_out=_OF_CHECKPOINT if os.path.samefile(source, trial_directory) else None)
+    entries = walk(source, leave_out=_OF_CHECKPOINT if os.path.samefile(source, trial_directory) else None)
     with prepared(trial_directory, number, attempt) as temporary:
-        entries = _copy(source, names, temporary)
-        return _commit(temporary, trial_directory, number, entries)
+        _copy(source, entries, temporary)
+        return commit_prepared(temporary, trial_directory, number)
 
 
 @contextmanager
@@ -370,7 +360,7 @@ def prepared(trial_directory: str | os.PathLike[str], number: int, attempt: int)
 
 
 def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], number: int) -> CheckpointRecord:
-    """Commit a directory from `temporary_directory` as checkpoint `number`. Blocks while it reads the files.
+    """Commit a directory from `temporary_directory` as checkpoint `number`.
 
     Args:
         temporary: The prepared directory. It is renamed.
@@ -383,7 +373,9 @@ def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], num
     Raises:
         ValueError: If the directory contains anything but files, directories and links.
     """
-    return _commit(temporary, trial_directory, number, _list_entries(temporary))
+    record = _record(number, walk(temporary))
+    rename(temporary, os.fspath(trial_directory), number)
+    return record
 
 
 def discard_temporary(temporary: str) -> None:
@@ -393,40 +385,37 @@ def discard_temporary(temporary: str) -> None:
 
 
 def matches(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -> bool:
-    """Whether the directory on disk agrees with `record`, byte for byte.
+    """Whether the directory on disk has the files that `record` says, in name and size. Does not read the files.
 
     Args:
         record: The checkpoint's record.
         trial_directory: The trial's directory.
     """
-    directory = os.path.join(trial_directory, record.directory)
-    if not os.path.isdir(directory):
-        return False
     try:
-        return _record(record.number, _list_entries(directory)) == record
+        found = _record(record.number, walk(os.path.join(trial_directory, record.directory)))
     except (OSError, ValueError):
         return False
+    if record.names_crc is None:
+        found = replace(found, names_crc=None)
+    return found == record
 
 
-def has_its_size(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -> bool:
-    """Whether the directory on disk has as many files and bytes as `record` says. Does not read the files."""
-    directory = os.path.join(trial_directory, record.directory)
-    try:
-        found = [os.path.join(directory, name) for name in walk(directory) if not name.endswith("/")]
-        total_bytes = sum(os.path.getsize(path) for path in found if not os.path.islink(path))
-    except FileNotFoundError:  # a checkpoint without files needs no directory; those of a simulation have none
-        return record.file_count == 0
-    except (OSError, ValueError):
-        return False
-    return (len(found), total_bytes) == (record.file_count, record.total_bytes)
+class Entry(NamedTuple):
+    """A file, a directory or a link of a checkpoint.
+
+    Attributes:
+        name: The path below the checkpoint. That of a directory ends in a slash.
+        size_bytes: The size of a file; 0 for others.
+        is_link: Whether it is a link.
+    """
+
+    name: str
+    size_bytes: int = 0
+    is_link: bool = False
 
 
-_Entry = tuple[str, int, int]
-"""The name relative to the checkpoint, the size in bytes, and the CRC32 of the content (for a link, of its target)."""
-
-
-def walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None) -> list[str]:
-    """The sorted relative names of everything below `top`. Names of directories end in a slash.
+def walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None) -> list[Entry]:
+    """Everything below `top`, sorted by name.
 
     Args:
         top: The directory.
@@ -436,163 +425,69 @@ def walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None) 
         OSError: If a directory cannot be read, since its files would be missing.
         ValueError: If an entry is not a file, directory or link, since reading it might never end.
     """
-    names: list[str] = []
+    entries: list[Entry] = []
     unread = [""]
     while unread:
         prefix = unread.pop()
-        with os.scandir(os.path.join(top, prefix)) as entries:
-            for entry in entries:
-                name = prefix + entry.name
-                if entry.is_dir(follow_symlinks=False):
+        with os.scandir(os.path.join(top, prefix)) as found:
+            for one in found:
+                name = prefix + one.name
+                if one.is_symlink():
+                    entries.append(Entry(name, is_link=True))
+                elif one.is_dir():
                     name += "/"
-                    if leave_out is not None and leave_out.fullmatch(name):
-                        continue
-                    unread.append(name)
-                elif not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
-                    kind = files.kind_of(entry.stat(follow_symlinks=False).st_mode)
+                    if leave_out is None or not leave_out.fullmatch(name):
+                        unread.append(name)
+                        entries.append(Entry(name))
+                elif one.is_file():
+                    entries.append(Entry(name, one.stat().st_size))
+                else:
                     raise ValueError(
-                        f"a checkpoint must consist of files, directories and links, but {entry.path} is {kind}; "
-                        "leave it out of the directory"
+                        "a checkpoint must consist of files, directories and links, but "
+                        f"{one.path} is {files.kind_of(one.stat().st_mode)}; leave it out of the directory"
                     )
-                names.append(name)
-    return sorted(names)
+    return sorted(entries)
 
 
-def _copy(source: str | os.PathLike[str], names: list[str], target: str) -> list[_Entry]:
-    """Copy the entries that `walk` has found to an existing directory.
-
-    Args:
-        source: The directory of the entries.
-        names: The entries to copy.
-        target: The target directory. Existing files are replaced.
-    """
-    chunk = bytearray(_CHUNK_BYTES)
-    return [_copy_entry(os.path.join(source, name), os.path.join(target, name), name, chunk) for name in names]
-
-
-def _copy_entry(source: str, target: str, name: str, chunk: bytearray) -> _Entry:
-    if name.endswith("/"):
-        files.make_directory(target.rstrip("/"))
-        return name, 0, 0
-    if os.path.islink(source):
-        to = os.readlink(source)
-        os.symlink(to, target)
-        return _link_entry(name, to)
-    with (
-        io.FileIO(files.open_regular(source)) as reader,
-        open(target, "wb", buffering=0) as writer,
-    ):
-        copied = _read_entry(reader, name, chunk, writer)
-        os.fchmod(writer.fileno(), stat.S_IMODE(os.fstat(reader.fileno()).st_mode))
-    return copied
-
-
-def _list_entries(directory: str) -> list[_Entry]:
-    chunk = bytearray(_CHUNK_BYTES)
-    return [_list_entry(os.path.join(directory, name), name, chunk) for name in walk(directory)]
-
-
-def _list_entry(path: str, name: str, chunk: bytearray) -> _Entry:
-    if name.endswith("/"):
-        return name, 0, 0
-    if os.path.islink(path):
-        return _link_entry(name, os.readlink(path))
-    with io.FileIO(files.open_regular(path)) as reader:
-        return _read_entry(reader, name, chunk)
-
-
-def _link_entry(name: str, to: str) -> _Entry:
-    return name, 0, zlib.crc32(to.encode("utf-8", "surrogateescape"))
-
-
-def _read_entry(reader: io.FileIO, name: str, chunk: bytearray, writer: io.FileIO | None = None) -> _Entry:
-    """Read a file in chunks and return its entry. Copy it if there is a `writer`. Holes are skipped."""
-    size = crc = filled = 0
-    with memoryview(chunk) as whole:
-        for begin, end in data_ranges(reader.fileno()):
-            crc, size = _crc_after_zeros(crc, begin - size), begin
-            reader.seek(begin)
-            if writer is not None:
-                writer.seek(begin)
-            while count := reader.readinto(whole[: end - size]):
-                crc = zlib.crc32(whole[:count], crc)
-                size += count
-                written = 0
-                while writer is not None and written < count:
-                    written += writer.write(whole[written:count])
-                filled = size
-    if writer is not None and filled < size:
-        writer.truncate(size)  # it ends in a hole
-    return name, size, crc
-
-
-def data_ranges(descriptor: int) -> Iterator[tuple[int, int]]:
-    """The (begin, end) positions of each data range between two holes of a file, in bytes."""
-    found = os.fstat(descriptor)
-    end = 0
-    if found.st_blocks * _BLOCK_BYTES < found.st_size:
-        while end < found.st_size:
-            try:
-                begin = os.lseek(descriptor, end, os.SEEK_DATA)
-                end = min(os.lseek(descriptor, begin, os.SEEK_HOLE), found.st_size)
-            except OSError as error:
-                if error.errno != errno.ENXIO:  # no holes here: the file system compresses files
-                    break
-                begin = end = found.st_size
-            yield begin, end
+def _copy(source: str | os.PathLike[str], entries: list[Entry], target: str) -> None:
+    """Copy the entries that `walk` has found to an existing directory. Existing files are replaced."""
+    for entry in entries:
+        origin = os.path.join(source, entry.name)
+        copy = os.path.join(target, entry.name)
+        if entry.name.endswith("/"):
+            files.make_directory(copy)
+        elif entry.is_link:
+            os.symlink(os.readlink(origin), copy)
         else:
-            return
-    yield end, sys.maxsize
+            _copy_file(origin, copy)
 
 
-def _crc_after_zeros(crc: int, count: int) -> int:
-    """Continue a CRC32 over `count` zero bytes, in O(log count).
+def _copy_file(source: str, target: str) -> None:
+    """Copy a file's content and mode. Where the file system can do it, both files share their blocks."""
+    with open(source, "rb", buffering=0) as reader, open(target, "wb", buffering=0) as writer:
+        status = os.fstat(reader.fileno())
+        try:
+            left_bytes = status.st_size
+            while left_bytes:
+                copied_bytes = os.copy_file_range(reader.fileno(), writer.fileno(), left_bytes)
+                if not copied_bytes:
+                    raise OSError(f"{source} became shorter, or its file system has no such copies")
+                left_bytes -= copied_bytes
+        except (AttributeError, OSError):  # not on Linux, or from one file system to another
+            import shutil
 
-    A zero byte changes the register of the CRC by a linear map over its bits. Squaring gives the map's powers of two.
-    """
-    register, power = crc ^ 0xFFFFFFFF, 0
-    while count:
-        if count & 1:
-            register = _apply(_zeros_map(power), register)
-        count, power = count >> 1, power + 1
-    return register ^ 0xFFFFFFFF
-
-
-@lru_cache(maxsize=64)
-def _zeros_map(power: int) -> tuple[int, ...]:
-    """The linear map of 2**power zero bytes: one column for each of the 32 bits of the CRC's register."""
-    if power:
-        half = _zeros_map(power - 1)
-        return tuple(_apply(half, column) for column in half)
-    columns = [1 << bit for bit in range(32)]
-    for _ in range(8):
-        columns = [column >> 1 ^ (_CRC_POLYNOMIAL if column & 1 else 0) for column in columns]
-    return tuple(columns)
+            shutil.copyfile(source, target)
+        os.fchmod(writer.fileno(), stat.S_IMODE(status.st_mode))
 
 
-def _apply(columns: tuple[int, ...], register: int) -> int:
-    result = 0
-    for bit, column in enumerate(columns):
-        if register >> bit & 1:
-            result ^= column
-    return result
-
-
-def _record(number: int, entries: list[_Entry]) -> CheckpointRecord:
-    text = "".join(f"{name}\0{size}\0{crc}\n" for name, size, crc in entries)
+def _record(number: int, entries: list[Entry]) -> CheckpointRecord:
+    listing = "".join(f"{entry.name}\0{entry.size_bytes}\n" for entry in entries)
     return CheckpointRecord(
         number=number,
-        file_count=sum(not name.endswith("/") for name, _, _ in entries),
-        total_bytes=sum(size for _, size, _ in entries),
-        listing_crc=zlib.crc32(text.encode("utf-8", "surrogateescape")),
+        file_count=sum(not entry.name.endswith("/") for entry in entries),
+        total_bytes=sum(entry.size_bytes for entry in entries),
+        names_crc=zlib.crc32(listing.encode("utf-8", "surrogateescape")),
     )
-
-
-def _commit(
-    temporary: str, trial_directory: str | os.PathLike[str], number: int, entries: list[_Entry]
-) -> CheckpointRecord:
-    rename(temporary, os.fspath(trial_directory), number)
-    return _record(number, entries)
 
 
 def rename_prepared(temporary: str, trial_directory: str, number: int) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minitune import clock
-from minitune.checkpoint import has_its_size
+from minitune.checkpoint import matches
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
 from minitune.driver.failure import REPORT
 from minitune.driver.hooks import TRAINABLE_ENDED, Hooks
@@ -174,7 +174,7 @@ class TrialActions:
             return
         while trial.checkpoints:
             newest = trial.checkpoints[-1].record
-            is_whole = has_its_size(newest, trial.local_path)
+            is_whole = self._recorder.in_memory or matches(newest, trial.local_path)
             is_useless = not is_whole or (refused and len(trial.checkpoints) > 1)
             if not is_useless or not self._recorder.discard(trial, newest):
                 return

@@ -1,7 +1,7 @@
 """Directories that travel between the driver's machine and a node of a cluster in pieces, and where they lie there.
 
 A piece has a few megabytes: many small files, or a part of a large one. So neither side holds more than a piece of a
-directory in memory. Links travel as links, and holes of files stay holes.
+directory in memory. Links travel as links.
 
 A node that does not see the run's directory has a *scratch* directory for each process with trials. A process that is
 killed leaves it behind. So each one has a lock file, which the system unlocks when the process ends, and a new process
@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from minitune.base import files
-from minitune.checkpoint import data_ranges, walk
+from minitune.checkpoint import Entry, walk
 
 PIECE_BYTES = 4 * 1024 * 1024
 """The size of a piece. A larger one takes more memory on both sides, a smaller one more messages."""
@@ -58,8 +58,8 @@ def read_pieces(top: str) -> Iterator[list[Part]]:
     """
     piece: list[Part] = []
     left_bytes = PIECE_BYTES
-    for name in walk(top):
-        for part in _parts(top, name):
+    for entry in walk(top):
+        for part in _parts(top, entry):
             piece.append(part)
             left_bytes -= len(part.content) + _ENTRY_BYTES
             if left_bytes <= 0:
@@ -69,26 +69,23 @@ def read_pieces(top: str) -> Iterator[list[Part]]:
     yield piece
 
 
-def _parts(top: str, name: str) -> Iterator[Part]:
+def _parts(top: str, entry: Entry) -> Iterator[Part]:
+    name = entry.name
     path = os.path.join(top, name)
     if name.endswith("/"):
         yield Part(name)
         return
-    if os.path.islink(path):
+    if entry.is_link:
         yield Part(name, link=os.readlink(path))
         return
     with open(files.open_regular(path), "rb", buffering=0) as file:
         found = os.fstat(file.fileno())
         mode = stat.S_IMODE(found.st_mode)
         yield Part(name, mode, size_bytes=found.st_size)
-        for begin, end in data_ranges(file.fileno()):
-            offset = begin
-            while offset < end:
-                content = os.pread(file.fileno(), min(PIECE_BYTES, end - offset), offset)
-                if not content:
-                    break
-                yield Part(name, mode, None, found.st_size, offset, content)
-                offset += len(content)
+        offset = 0
+        while content := file.read(PIECE_BYTES):
+            yield Part(name, mode, None, found.st_size, offset, content)
+            offset += len(content)
 
 
 def write_piece(piece: list[Part], top: str) -> None:

@@ -306,7 +306,7 @@ class SimulatedExecutor:
         self._enqueue(actor, CallReturned(actor.actor_id, Report(result)), seconds)
 
     def _save(self, actor: _Actor) -> CheckpointRecord:
-        record = CheckpointRecord(actor.next_checkpoint, file_count=0, total_bytes=0, listing_crc=0)
+        record = CheckpointRecord(actor.next_checkpoint, file_count=0, total_bytes=0, names_crc=0)
         actor.next_checkpoint += 1
         self.usage.checkpoints += 1
         path = os.path.join(actor.info.directory, record.directory)

@@ -56,7 +56,7 @@ ENDED = "ended: "
 INTERRUPTED = "interrupted"
 """The reason if a signal ended the run. The run can be resumed."""
 
-_MANIFEST = ("number", "file_count", "total_bytes", "listing_crc")
+_MANIFEST = ("number", "file_count", "total_bytes", "names_crc")
 """The fields of a checkpoint's manifest, which are those of a `CheckpointRecord`."""
 
 Record = dict[str, Any]
@@ -314,7 +314,10 @@ def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
     fields = record.get("checkpoint")
     if fields is None:
         return None
-    values = [fields.get(name) for name in _MANIFEST] if type(fields) is dict else [None]
+    names: tuple[str, ...] = _MANIFEST
+    if type(fields) is dict and "listing_crc" in fields:  # a checksum of the contents, in journals before 0.1.0
+        names = _MANIFEST[:-1]
+    values = [fields.get(name) for name in names] if type(fields) is dict else [None]
     if not all(type(value) is int and value >= 0 for value in values):
         raise ValueError(f"a checkpoint's manifest must have {', '.join(_MANIFEST)}, all ints >= 0, but got {fields!r}")
     return CheckpointRecord(*values)

@@ -410,7 +410,7 @@ class Pickled:
 
 
 def test_grids_and_interrupted_runs_of_earlier_versions_can_be_loaded() -> None:
-    record = CheckpointRecord(1, 2, 3, 4)
+    record = CheckpointRecord(1, 2, 3)
     older = [
         Pickled(CheckpointRecord, number=1, file_count=2, total_bytes=3, listing_crc=4),
         Pickled(KeptCheckpoint, record=record, report_number=1, metrics={"loss": 1}, analysis=None),

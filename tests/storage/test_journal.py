@@ -482,7 +482,7 @@ def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [3, {"number": 1}, {"number": -1, "file_count": 1, "total_bytes": 1, "listing_crc": 1}]
+    "fields", [3, {"number": 1}, {"number": -1, "file_count": 1, "total_bytes": 1, "names_crc": 1}]
 )
 def test_a_malformed_manifest_is_refused(fields: Any) -> None:
     with pytest.raises(ValueError):
