@@ -83,6 +83,8 @@ CONFIG_PREFIX = "config"
 
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 _TEXT = frozenset((str,))
+_BEHIND_CONFIG = frozenset((TIME_SINCE_RESTORE, ITERATIONS_SINCE_RESTORE, TIMESTEPS_SINCE_RESTORE, "perf"))
+"""The keys after `config` in a result."""
 _MAX_LEVELS = 2_500
 """The maximum number of nested levels. A deeper value contains itself, so a walk over it would never end."""
 
@@ -91,7 +93,7 @@ class Report(NamedTuple):
     """A worker's reply to `train()`.
 
     Attributes:
-        metrics: The user's metrics, followed by the automatic keys. The driver adds `config` (see `Trial.complete`).
+        metrics: The user's metrics, followed by the automatic keys. There is no `config`.
             None if a function has returned without new metrics: the driver repeats its last result, with `done`. None
             with a checkpoint: only the checkpoint is new.
         checkpoint: The checkpoint of this report, already committed to the trial's directory, or None.
@@ -103,6 +105,27 @@ class Report(NamedTuple):
     checkpoint: CheckpointRecord | None = None
     done: bool = False
     has_returned: bool = False
+
+
+def complete(metrics: Mapping[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+    """Complete a result for plug-ins and files: add the trial's configuration as `config`.
+
+    Inside of the package, results have no `config`. Only this function puts it in.
+
+    Args:
+        metrics: The nested result. It is not changed.
+        config: The configuration. It is not copied.
+
+    Returns:
+        A new dict with the keys in the order of Ray Tune.
+    """
+    result: dict[str, Any] = {}
+    for name, value in metrics.items():
+        if name in _BEHIND_CONFIG:
+            result.setdefault(CONFIG, config)
+        result[name] = value
+    result.setdefault(CONFIG, config)
+    return result
 
 
 def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:

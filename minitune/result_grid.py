@@ -102,15 +102,15 @@ class Result:
         if checkpoint_config.num_to_keep is not None:
             kept = kept[-checkpoint_config.num_to_keep :]
         return cls(
-            metrics=dict(last_result_of(trial)),
+            metrics=last_result_of(trial),
             checkpoint=trial.checkpoint,
             error=trial.error,
             path=trial.local_path,
             best_checkpoints=[
-                (Checkpoint(os.path.join(trial.local_path, item.record.directory)), item.metrics) for item in kept
+                (Checkpoint(os.path.join(trial.local_path, item.record.directory)), item.result) for item in kept
             ],
             # a configuration that was set after the last report has not been trained
-            config=trial.last_result.get(CONFIG) or trial.raw_config,
+            config=dict(trial.reported_config or trial.raw_config),
         )
 
     @classmethod
@@ -146,7 +146,7 @@ class Result:
         rows = logged_rows(directory) if trial is None else recorded_rows(directory)
         if rows is None and trial is None:
             raise RuntimeError(f"{directory} is not a trial's directory: it has neither result.json nor progress.csv")
-        metrics = rows[-1] if rows else dict(last_result_of(trial)) if trial else {}
+        metrics = rows[-1] if rows else last_result_of(trial) if trial else {}
         kept = _kept_checkpoints(directory, rows or [], trial)
         text = last_error_text(directory)
         error = trial.error if trial is not None else trial_error_of_text(text) if text else None
@@ -454,7 +454,7 @@ def _kept_checkpoints(directory: str, rows: list[Row], trial: Trial | None) -> K
     """The checkpoints in a trial's directory, ordered by number, each with its metrics if they are known."""
     metrics = {row[CHECKPOINT_DIR_NAME]: row for row in rows if row.get(CHECKPOINT_DIR_NAME)}
     if trial is not None:
-        metrics = {kept.record.directory: kept.metrics for kept in trial.checkpoints}
+        metrics = {kept.record.directory: kept.result for kept in trial.checkpoints}
     matches = (_CHECKPOINT.fullmatch(entry.name) for entry in os.scandir(directory) if entry.is_dir())
     found = sorted((int(match[1]), match[0]) for match in matches if match)
     return [

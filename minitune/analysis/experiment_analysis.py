@@ -57,6 +57,7 @@ from minitune.result import (
     TIMESTAMP,
     TRAINING_ITERATION,
     TRIAL_ID,
+    complete,
     flatten,
 )
 from minitune.settings import setting
@@ -207,7 +208,7 @@ class ExperimentAnalysis:
                 raise ValueError(f"a mode needs a metric, but got mode={mode!r} and no metric; pass both or neither")
         found, is_known = [], metric is None
         for trial in self.trials:
-            rows = trial_rows(trial.local_path) if trial.last_result else []
+            rows = trial_rows(trial.local_path) if trial.last_metrics else []
             is_known = is_known or any(metric in row for row in rows)
             row = rows[-1] if rows else flat_row(last_result_of(trial))
             if metric is not None and mode is not None:
@@ -227,7 +228,7 @@ class ExperimentAnalysis:
         """
         pandas = import_pandas()
         rows = self.get_rows(metric, mode)
-        return pandas.DataFrame([row for row, trial in zip(rows, self.trials, strict=True) if trial.last_result])
+        return pandas.DataFrame([row for row, trial in zip(rows, self.trials, strict=True) if trial.last_metrics])
 
     # -- the best one ----------------------------------------------------------------------------------------------
 
@@ -395,7 +396,7 @@ class ExperimentAnalysis:
         return {
             "_start_time": stats["start_time"],
             "_last_checkpoint_time": stats["timestamp"],
-            "_total_time": sum(trial.last_result.get(TIME_TOTAL_S, 0.0) for trial in self.trials if trial.last_result),
+            "_total_time": sum(trial.last_metrics.get(TIME_TOTAL_S, 0.0) for trial in self.trials),
             "_metric": self.default_metric,
             "_has_errored": any(trial.status == Trial.ERROR for trial in self.trials),
         }
@@ -491,26 +492,26 @@ def recorded_rows(directory: str) -> list[Row] | None:
 
     run_path, name = os.path.split(directory)
     try:
-        rows = read_reports(run_path).of(name)
+        reports = read_reports(run_path).of(name)
     except FileNotFoundError:
         return None
+    if reports is None:
+        return None
+    rows: list[Row] = []
     logged: list[Row] | None = None
-    configs: dict[int, Row] = {}  # by identity, because reports share configurations, which may be large
-    for number, row in enumerate(rows or ()):
-        config, line = row.get(CONFIG), {}
-        if isinstance(config, dict):
-            row[CONFIG] = None
-        if any(isinstance(value, Pickled) for value in flatten(row).values()):
+    plain: set[int] = set()  # the ids of converted configurations, because reports share them, and they may be large
+    for number, (metrics, config) in enumerate(reports):
+        line: Row = {}
+        if any(isinstance(value, Pickled) for value in flatten(metrics).values()):
             if logged is None:
                 logged = logged_rows(directory) or []
-            if number < len(logged) and all(logged[number].get(key) == row.get(key) for key in _IDENTITY):
+            if number < len(logged) and all(logged[number].get(key) == metrics.get(key) for key in _IDENTITY):
                 line = logged[number]
-        make_plain(row, line)
-        if isinstance(config, dict):
-            if id(config) not in configs:
-                make_plain(config, {})
-                configs[id(config)] = config
-            row[CONFIG] = config  # in its place
+        make_plain(metrics, line)
+        if id(config) not in plain:
+            make_plain(config, {})
+            plain.add(id(config))
+        rows.append(complete(metrics, config))
     return rows
 
 

@@ -242,7 +242,7 @@ def _trials(name: str) -> _Listing:
 def _row(trial: Trial, ended: str) -> Row:
     from minitune.analysis.experiment_analysis import flat_row
 
-    result = {key: value for key, value in trial.last_result.items() if key not in (CONFIG, TRIAL_ID)}
+    result = {key: value for key, value in trial.last_metrics.items() if key != TRIAL_ID}
     automatic = {key: result.pop(key) for key in AUTO_RESULT_KEYS if key in result}
     return {
         "trial": trial.number,
@@ -431,7 +431,7 @@ def _compared(run: Story, state: RunState, metric: str, mode: str) -> Row:
         "failed": sum(trial.status == ERROR for trial in run.trials),
         "not started": sum(trial.shown_status == NOT_STARTED for trial in run.trials),
         "reports": sum(trial.report_count for trial in run.trials),
-        "seconds of training": sum(float(trial.last_result.get(TIME_TOTAL_S) or 0) for trial in run.trials),
+        "seconds of training": sum(float(trial.last_metrics.get(TIME_TOTAL_S) or 0) for trial in run.trials),
         f"best {metric}": best and best.analysis.get(metric, "last"),
         "best trial": best and _named(best),
         "once better": best and _once_better(run.trials, best, metric, mode),
@@ -461,7 +461,7 @@ def _about_run(run: Story, state: RunState) -> Facts:
     found = best_trial(run.trials, metric, mode) if metric and mode else None
     if found is not None and metric and mode:
         facts["best"] = _Said(
-            found.trial_id, f"trial {_named(found)}: {metric}={_short(look_up(found.last_result, metric))}"
+            found.trial_id, f"trial {_named(found)}: {metric}={_short(look_up(found.last_metrics, metric))}"
         )
         facts["once better"] = _once_better(run.trials, found, metric, mode)
     if run.goal.objectives:
@@ -488,9 +488,9 @@ def _about_trial(run: Story, state: RunState, trial: Trial, decisions: Sequence[
         "config": trial.config,
         "resources": {**trial.resources.required_resources},
         "seed": trial.seed,
-        "iteration": trial.last_result.get(TRAINING_ITERATION),
-        "seconds": trial.last_result.get(TIME_TOTAL_S),
-        "metrics": metrics_of(trial.last_result),
+        "iteration": trial.last_metrics.get(TRAINING_ITERATION),
+        "seconds": trial.last_metrics.get(TIME_TOTAL_S),
+        "metrics": metrics_of(trial.last_metrics),
         "checkpoints": [_about_checkpoint(trial, kept, run.goal.metric, is_short=True) for kept in trial.checkpoints],
         "decisions": [_Said(asdict(decision), str(decision)) for decision in decisions],
     }
@@ -524,7 +524,7 @@ def _about_best(run: Story, state: RunState, metric: str, mode: str, scope: str)
         "status": trial.shown_status,
         "iteration": _iteration_of(trial, metric, value) if scope in ("all", "last") else None,
         "config": trial.config,
-        "last metrics": metrics_of(trial.last_result),
+        "last metrics": metrics_of(trial.last_metrics),
         "directory": trial.local_path,
     }
     scored = [(look_up(kept.metrics, metric), kept) for kept in trial.checkpoints]
@@ -549,8 +549,8 @@ def _once_better(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -
 
 def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
     """The iteration in which a trial first reported this value; None if it is unknown."""
-    if look_up(trial.last_result, metric) == value:
-        return trial.last_result.get(TRAINING_ITERATION)
+    if look_up(trial.last_metrics, metric) == value:
+        return trial.last_metrics.get(TRAINING_ITERATION)
     from minitune.analysis.experiment_analysis import trial_rows
 
     rows = trial_rows(trial.local_path)

@@ -362,7 +362,7 @@ class Reuse:
             return None
         key = config_key(trial.raw_config)
         for earlier in self._by_key.get(key, ()):
-            has_ended = earlier.phase is Phase.TERMINATED and bool(earlier.last_result.get(DONE))
+            has_ended = earlier.phase is Phase.TERMINATED and bool(earlier.last_metrics.get(DONE))
             if has_ended and config_key(earlier.raw_config) == key:  # a scheduler may have changed it
                 return earlier
         return None
@@ -377,7 +377,7 @@ class Reuse:
         trial.start_time = clock.current.time()
         self._hooks.started(trial)
         self._actions.move(trial, Step.TRAIN, f"has the configuration of trial {earlier.name}")
-        result = trial.complete({**earlier.last_result, TRIAL_ID: trial.trial_id})
+        result = {**earlier.last_metrics, TRIAL_ID: trial.trial_id}
         if CHECKPOINT_DIR_NAME in result:
             result[CHECKPOINT_DIR_NAME] = None
         decision = self._hooks.decide(trial, result, ends=True)

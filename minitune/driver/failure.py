@@ -433,7 +433,7 @@ def timeout_error(trial: Trial, overdue: Overdue, event: Exited) -> TrialError:
 
 
 def _last_report(trial: Trial) -> str:
-    iteration = trial.last_result.get(TRAINING_ITERATION)
+    iteration = trial.last_metrics.get(TRAINING_ITERATION)
     return "none" if iteration is None else f"iteration {iteration}"
 
 
@@ -528,7 +528,7 @@ class RequiredMetrics:
         self._num_failed[metric] += 1
         if self._num_failed[metric] < _NO_ACCIDENT or metric in self._reported:
             return
-        if any(metric in trial.metric_analysis or metric in flatten(trial.last_result) for trial in trials):
+        if any(metric in trial.metric_analysis or metric in flatten(trial.last_metrics) for trial in trials):
             self._reported.add(metric)
             return
         raised = MissingMetricError(

@@ -23,7 +23,7 @@ from minitune.error import ConstraintError, SampleError, TuneError, dual_error, 
 from minitune.experiment.trial import HAS_RETURNED, Metric, Trial
 from minitune.logger import LoggerCallback, forwards_to_nothing, split_plain
 from minitune.resources import CPU, GPU, Resources
-from minitune.result import CONFIG, DEFAULT_METRIC, DONE, flatten
+from minitune.result import CONFIG, DEFAULT_METRIC, DONE, complete, flatten
 from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
 from minitune.schedulers.trial_scheduler import REACHES_MAX_T, TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
@@ -388,18 +388,20 @@ class Hooks:
             The decision.
         """
         reason = ""
-        if self._asks_stopper and self._call(self.stopper, trial, trial.trial_id, _copy_for_plugin(trial, result)):
+        if self._asks_stopper and self._call(self.stopper, trial, trial.trial_id, _completed(trial, result)):
             reason = f"{STOP_CRITERION}: {self.stopper.describe()}"
         elif ends or result.get(DONE):
             reason = TRAINABLE_ENDED
-        elif trial.stopping_criterion and (reached := self._limits_of(trial).reason(flatten(result))):
-            reason = f"{STOP_CRITERION}: {reached}"
+        elif trial.stopping_criterion:
+            reached = self._limits_of(trial).reason(flatten(complete(result, trial.attempt_config)))
+            reason = f"{STOP_CRITERION}: {reached}" if reached else ""
         if reason:
             result[DONE] = True
             return Decision(STOP, reason)
         if not self._tells_both:
             return GO_ON
-        flat, hook = flatten(result), self.scheduler.on_trial_result
+        flat = flatten(complete(result, trial.attempt_config))
+        hook = self.scheduler.on_trial_result
         answer = self._call(hook, trial, self.context, trial, flat)
         try:
             decision = Decision.of(answer or CONTINUE)
@@ -425,7 +427,7 @@ class Hooks:
             decision: The recorded decision. The present answers of the plug-ins are ignored.
         """
         if self._asks_stopper:
-            self._call(self.stopper, trial, trial.trial_id, _copy_for_plugin(trial, result))
+            self._call(self.stopper, trial, trial.trial_id, _completed(trial, result))
         if self._tells_both and not decision.reason.startswith((STOP_CRITERION, TRAINABLE_ENDED)):
             told = dict(flat)  # plug-ins may change it
             self._call(self.scheduler.on_trial_result, trial, self.context, trial, told)
@@ -444,13 +446,13 @@ class Hooks:
     def result(self, trial: Trial, result: dict[str, Any]) -> None:
         """Pass a result to the callbacks other than `logs`. They may add and change metrics, but not remove any."""
         for listener in self._listeners.get("on_trial_result", ()):
-            told = _copy_for_plugin(trial, result)
+            told = _completed(trial, result)
             self._call(listener, trial, iteration=self.iteration, trials=self._state.trials, trial=trial, result=told)
             told.pop(CONFIG, None)
             result.update(told)
 
     def log(self, trial: Trial, result: dict[str, Any]) -> None:
-        """Pass a result to `logs`."""
+        """Pass a completed result to `logs`, which do not change it."""
         for log in self.logs:
             self._call(log.log_trial_result, trial, self.iteration, trial, result)
 
@@ -472,7 +474,8 @@ class Hooks:
 
     def completed(self, trial: Trial) -> None:
         """A running trial finishes. Its last result is set, and its status is still RUNNING."""
-        flat = flatten(trial.last_result)
+        config = trial.reported_config
+        flat = flatten(trial.last_metrics if config is None else complete(trial.last_metrics, config))
         if "on_trial_complete" in self._of_scheduler:
             self._call(self.scheduler.on_trial_complete, trial, self.context, trial, flat)
         self._call(self.search_alg.on_trial_complete, trial, trial.trial_id, result=flat)
@@ -486,7 +489,7 @@ class Hooks:
 
     def interrupted(self, trial: Trial) -> None:
         """The user has interrupted the run. The trial can be resumed later."""
-        result = flatten(trial.last_result) if trial.last_result else None
+        result = flatten(trial.last_result) if trial.last_metrics else None
         self._call(self.search_alg.on_trial_complete, trial, trial.trial_id, result=result)
         self._tell("on_trial_complete", trial)
 
@@ -545,9 +548,9 @@ class Hooks:
             logger.warning("%s took %.1f s; all trials waited during that time", name, taken_s)
 
 
-def _copy_for_plugin(trial: Trial, result: dict[str, Any]) -> dict[str, Any]:
-    """A copy of a nested result, so that a plug-in cannot remove a metric from the files and from the grid."""
-    return {**result, CONFIG: trial.config}
+def _completed(trial: Trial, result: dict[str, Any]) -> dict[str, Any]:
+    """A nested result as a plug-in gets it: a copy, so that it cannot remove a metric from the files and the grid."""
+    return complete(result, dict(trial.attempt_config))
 
 
 def _is_left(hook: Any, base: Any) -> bool:

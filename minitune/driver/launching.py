@@ -219,6 +219,7 @@ class Launcher:
         if trial.report_count:
             self._roll_back(trial)
         trial.attempt += 1
+        trial.attempt_config = trial.raw_config
         self._recorder.attempt_starts(trial)
         self._state.move(trial, Step.START, f"attempt {trial.attempt}")
         earlier = self._reuse.find(trial) if self._reuse is not None else None

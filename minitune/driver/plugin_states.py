@@ -40,7 +40,7 @@ from minitune.record import records
 from minitune.record.layout import RunDirectory
 from minitune.record.recorder import Recorder
 from minitune.record.run_files import load_tuner_file
-from minitune.result import EXPR_PROGRESS_FILE, EXPR_RESULT_FILE
+from minitune.result import EXPR_PROGRESS_FILE, EXPR_RESULT_FILE, complete
 from minitune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Searcher, SearcherWrapper, newest_file
@@ -74,8 +74,8 @@ _FILES: dict[type[LoggerCallback], tuple[str, int]] = {
 }
 """By logger: the name of the file that it writes, and the number of its header lines."""
 
-PastReports = Callable[[], Iterable[tuple[str, dict[str, Any]]]]
-"""A function that returns an iterator over (trial id, report as it was logged), in order."""
+PastReports = Callable[[], Iterable[tuple[str, dict[str, Any], dict[str, Any]]]]
+"""A function that returns an iterator over (trial id, metrics, configuration) of the reports, in order."""
 
 
 # -- states of plug-ins ------------------------------------------------------------------------------------------------
@@ -475,9 +475,9 @@ def reconcile(
                     broken.setdefault(trial.trial_id, []).append((writer, trial))
             except OSError as error:
                 logger.warning("%s cannot be made to match the journal: %s", path, error.strerror or error)
-    for trial_id, result in past() if broken else ():
+    for trial_id, metrics, config in past() if broken else ():
         for writer, trial in broken.get(trial_id, ()):
-            writer.log_trial_result(0, trial, result)
+            writer.log_trial_result(0, trial, complete(metrics, config))
     for writer, trial in chain.from_iterable(broken.values()):
         writer.log_trial_end(trial)
 

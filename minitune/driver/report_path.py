@@ -23,7 +23,7 @@ from minitune.logger.json import JsonLoggerCallback
 from minitune.logger.logger import LoggerCallback
 from minitune.record import codec, records
 from minitune.record.journal import Journal
-from minitune.result import CONFIG, EXPERIMENT_TAG, flatten
+from minitune.result import CONFIG, EXPERIMENT_TAG, complete, flatten
 
 _MAX_KEYS = 1_000
 """A report with more keys takes the general path."""
@@ -43,19 +43,22 @@ class _Shape:
     Attributes:
         names: The keys.
         kinds: The types of the values.
-        place: The index of the configuration in `names`.
-        columns: The keys without the configuration.
-        line: A line of `result.json` with `%s` for each value.
+        columns: The keys as a list.
+        place: The index of the configuration among the keys of a completed result.
+        line: A line of `result.json` with `%s` for each value of a completed result.
     """
 
     def __init__(self, names: tuple[str, ...], kinds: tuple[type, ...]):
         self.names = names
         self.kinds = kinds
-        self.place = names.index(CONFIG)
-        self.columns = [name for name in names if name != CONFIG]
+        self.columns = list(names)
+        self.place = list(complete(dict.fromkeys(names), {})).index(CONFIG)
         mark = os.urandom(16).hex()  # in no text of a user
         self._marks = [f"{mark}-{number}" for number in range(len(names) + 1)]
-        self.line = self._pattern("".join(try_chunks(dict(zip(names, self._marks, strict=False)), 0))) + "\n"
+        *values, config = self._marks
+        line = complete(dict(zip(names, values, strict=True)), {})
+        line[CONFIG] = config
+        self.line = self._pattern("".join(try_chunks(line, 0))) + "\n"
 
     def record(self, trial: Trial) -> str:
         """The record of a report of the trial's current attempt, with `%s` for the report's number and each value."""
@@ -86,12 +89,26 @@ def _row_of(texts: list[str]) -> str | None:
 @functools.lru_cache(_SHAPES_KEPT)
 def _shape_of(names: tuple[str, ...], kinds: tuple[type, ...]) -> _Shape | None:
     """The shape of these keys, which are texts, and types. Many trials share it. None if such reports are not plain."""
-    if len(names) > _MAX_KEYS or CONFIG not in names or EXPERIMENT_TAG in names or codec.TAG in names:
+    if len(names) > _MAX_KEYS or CONFIG in names or EXPERIMENT_TAG in names or codec.TAG in names:
         return None
-    are_plain = all(kind in codec.SCALARS or name == CONFIG for name, kind in zip(names, kinds, strict=True))
-    if not are_plain or kinds[names.index(CONFIG)] is not dict or "\\ud" in "".join(_compact(names, 0)):
+    are_plain = codec.SCALARS.issuperset(kinds)
+    if not are_plain or "\\ud" in "".join(_compact(names, 0)):
         return None
     return _Shape(names, kinds)
+
+
+def _text_of_config(trial: Trial) -> str | None:
+    """The attempt's configuration as JSON for `result.json`; None if only the general path can write it."""
+    config = trial.attempt_config
+    if type(config) is not dict:
+        return None
+    if config is trial.raw_config:
+        config = trial.light_config  # short texts in place of large values
+    try:
+        text = "".join(try_chunks(config, 0))
+    except Exception:  # NaN, infinities, or any error of an object in the configuration
+        return None
+    return text if text.count("[") + text.count("{") < MAX_DEPTH else None
 
 
 class ReportPath:
@@ -100,19 +117,20 @@ class ReportPath:
     Args:
         trial: The trial.
         shape: The shape.
+        config_text: The configuration of the attempt in `result.json`.
         logs: The loggers of this package.
         journal: The run's journal.
     """
 
-    def __init__(self, trial: Trial, shape: _Shape, logs: Iterable[LoggerCallback], journal: Journal):
+    def __init__(self, trial: Trial, shape: _Shape, config_text: str, logs: Iterable[LoggerCallback], journal: Journal):
         self._trial = trial
         self._tag = trial.experiment_tag
         self._shape = shape
         self._names, self._kinds = shape.names, shape.kinds
         self._record = shape.record(trial)
         self._journal = journal
-        self._config_text = ""
-        self._flat_config: dict[str, Any] = {}
+        self._config_text = config_text
+        self._flat_config = flatten({CONFIG: trial.attempt_config})
         self._csv: CSVLoggerCallback | None = None
         self._json: JsonLoggerCallback | None = None
         for log in logs:
@@ -126,9 +144,13 @@ class ReportPath:
         cls, trial: Trial, result: dict[str, Any], logs: Iterable[LoggerCallback], journal: Journal
     ) -> ReportPath | None:
         """The path for reports with the shape of `result`; None if that is not plain."""
-        is_text = _TEXT.issuperset(map(type, result))
-        shape = _shape_of(tuple(result), tuple(map(type, result.values()))) if is_text else None
-        return None if shape is None else cls(trial, shape, logs, journal)
+        if not _TEXT.issuperset(map(type, result)):
+            return None
+        shape = _shape_of(tuple(result), tuple(map(type, result.values())))
+        config_text = None if shape is None else _text_of_config(trial)
+        if shape is None or config_text is None:
+            return None
+        return cls(trial, shape, config_text, logs, journal)
 
     def fits(self, result: dict[str, Any]) -> bool:
         """Whether a result has this path's keys and types."""
@@ -147,32 +169,23 @@ class ReportPath:
         trial, shape = self._trial, self._shape
         if decision != CONTINUE or decision.reason or decision.facts or trial.experiment_tag != self._tag:
             return False
-        values = list(result.values())
-        config, values[shape.place] = values[shape.place], None
-        if trial.light is not None and trial.light_config is not trial.raw_config:
-            config = trial.light_config
         try:
-            text = "".join(_one_per_line(values, 0))[1:-1]
-            config_text = "".join(try_chunks(config, 0))
-        except Exception:  # NaN, infinities, integers that Python does not print, or any error of a configuration
+            text = "".join(_one_per_line(list(result.values()), 0))[1:-1]
+        except ValueError:  # NaN, infinities, or integers that Python does not print
             return False
         if len(text) > _MAX_TEXT or "\\ud" in text:
-            return False
-        if config_text.count("[") + config_text.count("{") >= MAX_DEPTH:
             return False
         texts = text.split("\n")
         record = self._record % (trial.report_count + 1, *texts)
         if self._csv is not None:  # these loggers ignore the iteration of the loop, so it is 0
-            row = _row_of(texts[: shape.place] + texts[shape.place + 1 :])
+            row = _row_of(texts)
             if row is None or not self._csv.append(trial, shape.columns, row):
                 self._csv.log_trial_result(0, trial, result)
         if self._json is not None:
-            texts[shape.place] = config_text
+            texts.insert(shape.place, self._config_text)
             if not self._json.append(trial, shape.line % tuple(texts)):
-                self._json.log_trial_result(0, trial, result)
+                self._json.log_trial_result(0, trial, complete(result, trial.attempt_config))
         result[EXPERIMENT_TAG] = self._tag
-        if config_text != self._config_text:
-            self._config_text, self._flat_config = config_text, flatten({CONFIG: result[CONFIG]})
         trial.record_result(result, {**result, **self._flat_config})
         self._journal.unwritten.append(codec.sealed(record))
         return True

@@ -228,7 +228,9 @@ class Donation(NamedTuple):
     @classmethod
     def of(cls, donor: Trial, record: CheckpointRecord, metrics: dict[str, Any], taker: Trial) -> Donation:
         """A donation of a checkpoint of `donor` to `taker` in its present state."""
-        taken_at = KeptCheckpoint(record, taker.report_count, taker.last_result, taker.analysis.copy())
+        taken_at = KeptCheckpoint(
+            record, taker.report_count, taker.last_metrics, taker.analysis.copy(), taker.reported_config
+        )
         return cls(donor, record, metrics, taken_at)
 
     @property

@@ -48,7 +48,7 @@ from minitune.experiment.trial import HAS_RETURNED, Trial
 from minitune.record import records
 from minitune.record.journal import LOOK_S
 from minitune.record.recorder import Recorder
-from minitune.result import CONFIG, DONE, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRAINING_ITERATION, Report
+from minitune.result import DONE, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRAINING_ITERATION, Report, complete, flatten
 from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
 
 logger = logging.getLogger("minitune")
@@ -389,8 +389,6 @@ class TuneController:
             self._actions.pull(live)
         else:
             path, metrics = source
-            # The worker has the configuration, which may be too large for a message.
-            metrics = {key: value for key, value in metrics.items() if key != CONFIG}
             self._actions.restore(live, path, metrics, f"from {os.path.basename(path)}{place}")
 
     def _on_report(self, live: Live, report: Report) -> None:
@@ -398,8 +396,8 @@ class TuneController:
         trial, hooks = live.trial, self._hooks
         if self._deadlines.are_set:
             self._deadlines.end(live.actor_id, REPORT)
-        metrics, checkpoint, is_done, has_returned = report
-        if metrics is None:
+        result, checkpoint, is_done, has_returned = report
+        if result is None:
             if checkpoint is None:
                 self._on_return(live)
             else:  # a checkpoint without metrics; it belongs to the last result
@@ -407,7 +405,6 @@ class TuneController:
             return
         if self._crash_loop.counts:
             self._crash_loop.reported(trial.trial_id)
-        result = trial.complete(metrics)
         # Nearly all reports have the keys and types of the previous one, so no metric is missing. They take the fast
         # path to the files, and their trial's directory is checked only once a second.
         path = live.path if checkpoint is None and live.path is not None and live.path.fits(result) else None
@@ -462,13 +459,14 @@ class TuneController:
     def _write(self, live: Live, result: dict[str, Any], checkpoint: CheckpointRecord | None) -> None:
         """Write a result of any kind and its decision to the loggers' files and to the journal."""
         trial, hooks = live.trial, self._hooks
-        hooks.log(trial, result)
+        completed = complete(result, trial.attempt_config)
+        hooks.log(trial, completed)
         journal = self._recorder.journal if live.has_reported and checkpoint is None else None
         if journal is not None and (live.path is None or not live.path.fits(result)):
             live.path = ReportPath.after(trial, result, hooks.logs, journal)
         live.has_reported = True
         result[EXPERIMENT_TAG] = trial.experiment_tag
-        trial.record_result(result)
+        trial.record_result(result, flatten(completed))
         self._recorder.result(trial, result, live.decision, checkpoint)
         if checkpoint is not None:
             self._register(trial, checkpoint, reported=True)

@@ -355,7 +355,7 @@ def _fill(actor: _Actor, result: dict[str, Any], seconds: float, now_s: float) -
     result.setdefault(TIMESTAMP, int(now_s))
     result.setdefault(TIME_THIS_ITER_S, seconds)
     result[TIME_TOTAL_S] = actor.total_s
-    result.pop(CONFIG, None)  # see `Trial.complete`
+    result.pop(CONFIG, None)  # see `minitune.result.complete`
     result[TIME_SINCE_RESTORE] = actor.since_restore_s
     result[ITERATIONS_SINCE_RESTORE] = actor.since_restore
     return result

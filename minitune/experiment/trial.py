@@ -37,10 +37,8 @@ from minitune.result import (
     EXPERIMENT_TAG,
     EXPR_ERROR_FILE,
     EXPR_ERROR_PICKLE_FILE,
-    ITERATIONS_SINCE_RESTORE,
-    TIME_SINCE_RESTORE,
-    TIMESTEPS_SINCE_RESTORE,
     TRIAL_ID,
+    complete,
     flatten,
 )
 from minitune.settings import setting
@@ -73,8 +71,6 @@ LIMIT_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
 """The values of a metric by which trials can be compared: the last, the best of all, or a mean."""
 _NAMES_SHOWN, _NAME_LENGTH = 10, 40
-_BEHIND_CONFIG = (TIME_SINCE_RESTORE, ITERATIONS_SINCE_RESTORE, TIMESTEPS_SINCE_RESTORE, "perf")
-"""The keys after `config` in a result. `result.json` has the keys in the order of Ray Tune."""
 _T = TypeVar("_T")
 
 MODES = ("min", "max", "obs")
@@ -94,12 +90,19 @@ class KeptCheckpoint:
         report_number: The trial's count of reports when it was saved.
         metrics: The nested result that the checkpoint belongs to.
         analysis: The trial's statistics up to that result, for a rollback.
+        config: The configuration with which the result was reported; None if there is no result.
     """
 
     record: CheckpointRecord
     report_number: int
     metrics: dict[str, Any]
     analysis: MetricAnalysis
+    config: dict[str, Any] | None = None
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The metrics as users get them, with the configuration: a new dict."""
+        return _for_users(self.metrics, self.config)
 
 
 class Trial:
@@ -141,6 +144,7 @@ class Trial:
         "__weakref__",
         "analysis",
         "attempt",
+        "attempt_config",
         "checkpoints",
         "custom_dirname",
         "custom_trial_name",
@@ -149,7 +153,7 @@ class Trial:
         "experiment_number",
         "experiment_path",
         "experiment_tag",
-        "last_result",
+        "last_metrics",
         "light",
         "max_failures",
         "next_checkpoint",
@@ -159,6 +163,7 @@ class Trial:
         "pid",
         "raw_config",
         "report_count",
+        "reported_config",
         "resources",
         "seed",
         "start_checkpoint",
@@ -200,6 +205,8 @@ class Trial:
         self.raw_config: dict[str, Any] = config or {}
         if isinstance(config, ReadOnlyDict):  # that of another trial
             self.raw_config = dict(config)
+        self.attempt_config = self.raw_config
+        """The configuration of the present attempt. Its reports belong to this one, even if another one is set."""
         self.evaluated_params = evaluated_params or {}
         self.experiment_tag = experiment_tag
         self.experiment_number = 0
@@ -220,7 +227,9 @@ class Trial:
         self.next_checkpoint = 0
         self.pid: int | None = None
         self.start_time: float | None = None
-        self.last_result: dict[str, Any] = {}
+        self.last_metrics: dict[str, Any] = {}
+        self.reported_config: dict[str, Any] | None = None
+        """The configuration with which `last_metrics` were reported; None if the trial has no result."""
         self.analysis = MetricAnalysis()
         self.checkpoints: list[KeptCheckpoint] = []
         self.error: TrialError | None = None
@@ -391,7 +400,7 @@ class Trial:
     @property
     def has_reported_at_least_once(self) -> bool:
         """Whether the trial has a result."""
-        return bool(self.last_result)
+        return bool(self.last_metrics)
 
     @property
     def run_metadata(self) -> Trial:
@@ -403,66 +412,70 @@ class Trial:
         """Statistics of every numeric metric; see `MetricAnalysis.as_dict`."""
         return self.analysis.as_dict()
 
-    def complete(self, metrics: dict[str, Any]) -> dict[str, Any]:
-        """Complete a worker's report to the result that plug-ins get: add the configuration, which reports lack.
+    @property
+    def last_result(self) -> dict[str, Any]:
+        """The last nested result as plug-ins and users get it, with `config`: a new dict; empty without a result.
 
-        Args:
-            metrics: The report's metrics. The dict is changed.
-
-        Returns:
-            `metrics`.
+        The driver itself uses `last_metrics`, which have no `config`.
         """
-        metrics[CONFIG] = self.raw_config
-        for key in _BEHIND_CONFIG:
-            if key in metrics:
-                metrics[key] = metrics.pop(key)
-        return metrics
+        return _for_users(self.last_metrics, self.reported_config)
+
+    @last_result.setter
+    def last_result(self, result: dict[str, Any]) -> None:
+        metrics = dict(result)
+        self.reported_config = metrics.pop(CONFIG, None)
+        self.last_metrics = metrics
 
     def record_result(self, result: dict[str, Any], flat: Mapping[str, Any] | None = None) -> None:
-        """Make a nested result the last one, count it, and add it to the statistics.
+        """Make a nested result of the present attempt the last one, count it, and add it to the statistics.
 
-        A caller that has the flattened result passes it as `flat`, because flattening takes most of the time.
+        A caller that has the completed result, flattened, passes it as `flat`: flattening takes most of the time.
         """
-        self.last_result = result
+        self.last_metrics = result
+        self.reported_config = self.attempt_config
         self.report_count += 1
-        self.analysis.update(flatten(result) if flat is None else flat)
+        if flat is None:
+            flat = flatten(complete(result, self.attempt_config))
+        self.analysis.update(flat)
 
     def sum_up(self) -> dict[str, Any]:
         """The count, the last result and the statistics so far, as plain data for `take_sum`."""
-        return {"count": self.report_count, "last": self.last_result, "analysis": self.analysis.get_state()}
+        return {"count": self.report_count, "last": self.last_metrics, "analysis": self.analysis.get_state()}
 
     def take_sum(self, total: Mapping[str, Any]) -> None:
         """Restore the state that `sum_up` has returned, instead of recording each result."""
-        self.report_count, self.last_result = total["count"], total["last"]
+        self.report_count, self.last_metrics = total["count"], total["last"]
+        self.last_metrics.pop(CONFIG, None)  # journals of the first versions have `None` there
+        self.reported_config = self.attempt_config
         self.analysis = MetricAnalysis()
         self.analysis.set_state(total["analysis"])
 
     def record_checkpoint(self, record: CheckpointRecord) -> KeptCheckpoint:
         """Add a committed checkpoint that belongs to the last result."""
-        kept = KeptCheckpoint(record, self.report_count, self.last_result, self.analysis.copy())
+        kept = KeptCheckpoint(record, self.report_count, self.last_metrics, self.analysis.copy(), self.reported_config)
         self.checkpoints.append(kept)
         self.next_checkpoint = record.number + 1
         return kept
 
     def returns(self) -> None:
         """Make sure that a trial whose trainable has returned has a last result, even if it has never reported."""
-        if not self.last_result:
-            self.last_result = {TRIAL_ID: self.trial_id, EXPERIMENT_TAG: self.experiment_tag}
+        if not self.last_metrics:
+            self.last_metrics = {TRIAL_ID: self.trial_id, EXPERIMENT_TAG: self.experiment_tag}
 
     def completes(self) -> None:
         """Mark the last result of a finished trial as `done`.
 
         Such results take most of the memory of a large run. So equal texts in them are interned.
         """
-        if not self.last_result:
+        if not self.last_metrics:
             return
         shared: dict[str, Any] = {}
-        for name, value in self.last_result.items():
+        for name, value in self.last_metrics.items():
             if type(value) is str and len(value) <= _SHARED_LENGTH:
                 value = intern(value)
             shared[intern(name) if type(name) is str else name] = value
         shared[DONE] = True
-        self.last_result = shared
+        self.last_metrics = shared
 
     def roll_back(self, to: KeptCheckpoint | None) -> None:
         """Return to the state of a checkpoint, or to the beginning if `to` is None.
@@ -470,10 +483,15 @@ class Trial:
         Later results no longer count. The journal and the trial's files keep them.
         """
         if to is not None:
-            self.report_count, self.last_result = to.report_number, to.metrics
+            self.report_count = to.report_number
+            self.last_metrics = to.metrics
+            self.reported_config = to.config
             self.analysis = to.analysis.copy()
         else:
-            self.report_count, self.last_result, self.analysis = 0, {}, MetricAnalysis()
+            self.report_count = 0
+            self.last_metrics = {}
+            self.reported_config = None
+            self.analysis = MetricAnalysis()
 
     # -- names and places ----------------------------------------------------------------------------------------
 
@@ -555,6 +573,11 @@ class Trial:
 
     def __repr__(self) -> str:
         return self.name
+
+
+def _for_users(metrics: dict[str, Any], config: dict[str, Any] | None) -> dict[str, Any]:
+    """Metrics with a copy of the configuration with which they were reported, if there is one: a new dict."""
+    return metrics.copy() if config is None else complete(metrics, dict(config))
 
 
 def _check_dirname(name: str) -> str:
@@ -728,8 +751,8 @@ class EarlierRun:
         for trial in trials:
             if trial.status == ERROR:
                 tried.append((trial.raw_config, None))
-            elif trial.shown_status == lifecycle.TERMINATED and trial.last_result:
-                flat = flatten({name: value for name, value in trial.last_result.items() if name != CONFIG})
+            elif trial.shown_status == lifecycle.TERMINATED and trial.last_metrics:
+                flat = flatten(trial.last_metrics)
                 tried.append((trial.raw_config, {name: float(v) for name, v in flat.items() if is_real(v)}))
         return cls(path, tried)
 
@@ -943,7 +966,7 @@ def why_no_best(trials: Sequence[Trial], metric: str) -> str:
     It is one or two sentences without the last full stop, which begin with, for example, `no trial of 2 has reported`.
     """
     beginning = f"no trial of {len(trials)} has reported"
-    values = [flat[metric] for flat in (flatten(trial.last_result) for trial in trials) if metric in flat]
+    values = [flat[metric] for flat in (flatten(trial.last_metrics) for trial in trials) if metric in flat]
     if values:
         return f"{beginning} a finite number as {metric!r}: {_what_it_was(values)}{_earlier(trials, metric)}"
     known = reported_metrics(trials)
@@ -969,9 +992,9 @@ def why_no_best(trials: Sequence[Trial], metric: str) -> str:
 
 def is_unreported(trials: Sequence[Trial], metric: str) -> bool:
     """Whether trials have reported, but none of them `metric`. So its name is probably misspelt."""
-    have_reported = [trial for trial in trials if trial.last_result]
+    have_reported = [trial for trial in trials if trial.last_metrics]
     return bool(have_reported) and not any(
-        metric in flatten(trial.last_result) or trial.analysis.get(metric, "last") is not None
+        metric in flatten(trial.last_metrics) or trial.analysis.get(metric, "last") is not None
         for trial in have_reported
     )
 
@@ -988,7 +1011,7 @@ def require_reported(trials: Sequence[Trial], metric: str, path: str) -> None:
 
 def reported_metrics(trials: Iterable[Trial]) -> list[str]:
     """The flattened names of the users' metrics in the last results of trials, in the order of the reports."""
-    own = ({key: value for key, value in t.last_result.items() if key not in AUTO_RESULT_KEYS} for t in trials)
+    own = ({key: value for key, value in t.last_metrics.items() if key not in AUTO_RESULT_KEYS} for t in trials)
     return list(dict.fromkeys(name for result in own for name in flatten(result)))
 
 

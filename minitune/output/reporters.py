@@ -336,7 +336,7 @@ class TuneReporterBase(ProgressReporter):
         of = "" if not total else "/infinite" if total < 0 or total >= sys.maxsize else f"/{total}"
         counts = ", ".join(f"{len(found)} {status}" for status, found in statuses.items() if found)
         parts.append(f"Number of trials: {len(trials)}{of}{f' ({counts})' if counts else ''}")
-        has_begun = len(statuses[PENDING]) < len(trials) or any(trial.last_result for trial in trials)
+        has_begun = len(statuses[PENDING]) < len(trials) or any(trial.last_metrics for trial in trials)
         if has_begun and (done or self.print_intermediate_tables is not False):
             rank = table.rank_by(self._goal) if self._prefers_best and self._goal.metric and self._goal.mode else None
             shown, left_out = table.choose_rows(statuses, self.max_progress_rows, rank)
@@ -373,7 +373,7 @@ class TuneReporterBase(ProgressReporter):
         names = list(self._parameter_columns or best.config)[: table.MAX_SHOWN_PARAMETERS]
         values = ", ".join(f"{name!r}: {short_repr(table.parameter_of(best, name))}" for name in names)
         return [
-            f"Current best trial: {best.trial_id} with {metric}={table.look_up(best.last_result, metric)}"
+            f"Current best trial: {best.trial_id} with {metric}={table.look_up(best.last_metrics, metric)}"
             f" and parameters={{{values}}}"
         ]
 
@@ -408,7 +408,7 @@ class TuneReporterBase(ProgressReporter):
         if trial.status == ERROR:
             self.say(f"Trial {trial.name} failed: {last_line(trial)} ({trial.error_file})")
         else:
-            result, values = trial.last_result, self._values(trial.last_result)
+            result, values = trial.last_metrics, self._values(trial.last_metrics)
             ended = f"Trial {trial.name} ended after {counted(result.get(TRAINING_ITERATION, 0), 'iteration')}"
             self.say(f"{ended}: {values}" if values else ended)
 
@@ -610,7 +610,7 @@ class LiveReporter(ScreenReporter):
             parts.append(f"Ended early: {self._info.ending}")
         parts += table.best_line(trials, self._goal, list(self._parameter_columns))
         shown = table.best_and_failed(trials, self._goal, _MAX_FINAL_ROWS, _MAX_FAILED_ROWS)
-        if any(trial.last_result for trial in shown):
+        if any(trial.last_metrics for trial in shown):
             endings = {trial.trial_id: table.ending(trial, trial.trial_id in self._info.cut) for trial in shown}
             length, metric = self.max_column_length, self._metric_of(columns)
             parts.append(table.trial_table(shown, self._parameter_columns, columns, length, metric, endings))
@@ -719,7 +719,7 @@ class LiveReporter(ScreenReporter):
         new = [trial for trial in ended if trial.trial_id not in self._ranked]
         self._ranked.update(trial.trial_id for trial in new)
         self._best_ended = table.best_trials([*self._best_ended, *new], self._goal, _MAX_BEST_ROWS)
-        going_on = [trial for status in (RUNNING, PAUSED, PENDING) for trial in statuses[status] if trial.last_result]
+        going_on = [trial for status in (RUNNING, PAUSED, PENDING) for trial in statuses[status] if trial.last_metrics]
         return table.best_trials([*self._best_ended, *going_on], self._goal, _MAX_BEST_ROWS)
 
     def _total(self) -> int | None:
@@ -728,7 +728,7 @@ class LiveReporter(ScreenReporter):
         return None if not total or total < 0 or total >= sys.maxsize else int(total)
 
     def _row(self, trial: Trial, metrics: Sequence[str]) -> Row:
-        result, time_s = trial.last_result, trial.last_result.get(TIME_TOTAL_S)
+        result, time_s = trial.last_metrics, trial.last_metrics.get(TIME_TOTAL_S)
         if time_s is None and trial.start_time is not None:
             time_s = clock.current.time() - trial.start_time
         values = {name: table.look_up(result, name) for name in metrics}
@@ -766,7 +766,7 @@ def _part_done(trial: Trial) -> float | None:
         if isinstance(limit, (tuple, list)):  # a pair of an operator and a limit, see `DictStopper`
             limit = limit[1] if limit[0] in (">=", ">") else None
         if end := table.number_of(limit):
-            parts.append((table.number_of(trial.last_result.get(name)) or 0.0) / end)
+            parts.append((table.number_of(trial.last_metrics.get(name)) or 0.0) / end)
     return max(parts, default=None)
 
 
@@ -774,7 +774,7 @@ def _what_starts(trials: Sequence[Trial], importing: str) -> str:
     """A text on the work before the first trial begins; empty afterwards."""
     count = 0
     for trial in trials:
-        if trial.status != PENDING or trial.last_result:
+        if trial.status != PENDING or trial.last_metrics:
             return ""
         count += trial.phase is Phase.STARTING
     what = f"importing {importing}" if importing else "loading the trainable"

@@ -18,7 +18,7 @@ from minitune.base.text import ShortRepr, counted, cut, is_long, one_line, plain
 from minitune.error import TrialError
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import SCOPES, Trial, best_trial, check_mode
-from minitune.result import CONFIG, flatten
+from minitune.result import flatten
 from minitune.settings import is_on, setting, variable_of
 from minitune.trainable.session import current_session
 
@@ -112,7 +112,7 @@ def best_of_run(analysis: ExperimentAnalysis, target: Target) -> Best | None:
 
 def config_of(trial: Trial) -> dict[str, Any]:
     """The flattened configuration of a trial at its last report."""
-    return flatten(trial.last_result.get(CONFIG) or trial.config)
+    return flatten(trial.reported_config or trial.raw_config)
 
 
 def grouped_errors(errors: Iterable[Exception]) -> list[str]:
@@ -288,7 +288,7 @@ def _extremes(trials: Iterable[Trial]) -> dict[str, tuple[float, float]]:
     """For each metric with finite values: the smallest and the largest of the trials' last values."""
     found: dict[str, tuple[float, float]] = {}
     for trial in trials:
-        for name in flatten({key: value for key, value in trial.last_result.items() if key != CONFIG}):
+        for name in flatten(trial.last_metrics):
             value = trial.analysis.get(name, "last")
             if value is not None and -math.inf < value < math.inf:
                 low, high = found.get(name, (value, value))

@@ -143,7 +143,7 @@ def by_status(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
 def infer_metrics(trials: Iterable[Trial], known: Iterable[str], limit: int) -> list[str]:
     """The first few numeric metrics that trials have reported, without automatic keys and `known` ones."""
     known, found = set(known), dict[str, None]()
-    results = islice((trial.last_result for trial in trials if trial.last_result), _SCANNED_TRIALS)
+    results = islice((trial.last_metrics for trial in trials if trial.last_metrics), _SCANNED_TRIALS)
     for name, value in (pair for result in results for pair in metrics_of(result).items()):
         if len(found) >= limit:
             break
@@ -209,7 +209,7 @@ def ending(trial: Trial, is_cut: bool) -> str:
         return "failed"
     if trial.shown_status != TERMINATED:
         return trial.shown_status.lower()
-    at = f" at {trial.last_result[TRAINING_ITERATION]}" if TRAINING_ITERATION in trial.last_result else ""
+    at = f" at {trial.last_metrics[TRAINING_ITERATION]}" if TRAINING_ITERATION in trial.last_metrics else ""
     reason = trial.story[-1][2] if trial.story else HAS_RETURNED
     if is_cut:
         return f"cut short{at}"
@@ -255,7 +255,7 @@ def rank_by(goal: Goal) -> Callable[[Trial], float]:
         if goal.metric is None or goal.mode is None:
             return 0.0
         value = trial.analysis.get(goal.metric, "last")
-        value = number_of(look_up(trial.last_result, goal.metric)) if value is None else value
+        value = number_of(look_up(trial.last_metrics, goal.metric)) if value is None else value
         return math.inf if value is None or not math.isfinite(value) else -value if goal.mode == "max" else value
 
     return rank
@@ -300,7 +300,7 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
         return []
     names = list(names or flatten(best.config))[:MAX_SHOWN_PARAMETERS]
     config = ", ".join(f"{name}={short_repr(parameter_of(best, name), rounds=True)}" for name in names)
-    value = short_repr(look_up(best.last_result, metric), rounds=True)
+    value = short_repr(look_up(best.last_metrics, metric), rounds=True)
     trial = f"trial {best.trial_id}{', which has failed' if best.status == ERROR else ''}"
     return [f"Best: {metric}={value}{' with ' if config else ''}{config} ({trial})"]
 
@@ -351,14 +351,14 @@ def trial_table(
         endings: How each trial has ended, by id. They replace status and process.
     """
     parameters = parameters or {name: name for name in sorted({p for t in trials for p in t.evaluated_params})}
-    values = {name: [look_up(trial.last_result, name) for trial in trials] for name in metrics}
+    values = {name: [look_up(trial.last_metrics, name) for trial in trials] for name in metrics}
     metrics = {name: shown for name, shown in metrics.items() if any(value is not None for value in values[name])}
     number = Column("trial", [trial.number for trial in trials])
     columns = [Column("Trial name", [trial.name for trial in trials], 10_000, brief=number)]
     if endings is None:
         columns.append(Column("status", [trial.shown_status for trial in trials], 10_000))
-        pids = [trial.last_result.get(PID) or trial.pid for trial in trials]
-        hosts = [trial.last_result.get(NODE_IP, "127.0.0.1") for trial in trials]
+        pids = [trial.last_metrics.get(PID) or trial.pid for trial in trials]
+        hosts = [trial.last_metrics.get(NODE_IP, "127.0.0.1") for trial in trials]
         locations = [f"{host}:{pid}" if pid else "" for host, pid in zip(hosts, pids, strict=True)]
         columns.append(Column("loc", locations, max_length))
     else:

@@ -35,7 +35,6 @@ from minitune.record.layout import (
     remove_error_pickle,
 )
 from minitune.resources import Resources
-from minitune.result import CONFIG
 
 logger = logging.getLogger("minitune")
 
@@ -262,15 +261,12 @@ class Recorder:
             trial.report_count >= _RESULTS_WORTH_A_SUM and trial.attempt == 1 and trial.next_checkpoint == 0
         )
         total = trial.sum_up() if is_worth_a_sum and trial.is_finished() else None
-        if total is not None and CONFIG in total["last"]:
-            total["last"] = {**total["last"], CONFIG: None}
         self._add(records.status(trial.trial_id, trial.status, cause, total, trial.stopped_by))
 
     def result(
         self, trial: Trial, result: dict[str, Any], decision: Decision, checkpoint: CheckpointRecord | None
     ) -> None:
         """Record a result and the decision on it. This must be written before the worker gets the decision."""
-        metrics = {**result, CONFIG: None} if CONFIG in result else result
         if checkpoint is not None and self._is_strict:
             self._settle(trial, checkpoint)
         self._add(
@@ -278,7 +274,7 @@ class Recorder:
                 trial.trial_id,
                 trial.attempt,
                 trial.report_count,
-                metrics,
+                result,
                 decision,
                 decision.reason,
                 checkpoint,

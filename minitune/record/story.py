@@ -110,7 +110,7 @@ class Change:
 
     Attributes:
         kind: The record's kind.
-        record: The record. In a `result` record the trial's configuration has been added to the metrics.
+        record: The record.
         trial: The trial that the record is about, in its state after the record; None if the record is about the run.
         before: The phase of the trial before a `status` record; else None.
         step: The lifecycle step that the trial took with a `status` record; else None.
@@ -200,7 +200,7 @@ class Story:
     @property
     def updated_s(self) -> float:
         """The time of the last known event, including results of trials, in seconds since the epoch."""
-        reported = [trial.last_result.get("timestamp") for trial in self.trials]
+        reported = [trial.last_metrics.get("timestamp") for trial in self.trials]
         return max([self.noted_s, *(at for at in reported if isinstance(at, (int, float)))])
 
     @property
@@ -336,7 +336,8 @@ class Story:
 
     def _on_start(self, trial: Trial, change: Change) -> None:
         record = change.record
-        trial.custom_dirname, trial.attempt = record.get("directory") or None, record["attempt"]
+        trial.custom_dirname = record.get("directory") or None
+        trial.attempt = record["attempt"]
         if self._details:
             donation = self.donations.get(trial.trial_id)
             origin = Origin(None, {}, trial.report_count)
@@ -360,28 +361,23 @@ class Story:
         if report <= self._reports.get(trial.trial_id, (0, 0)):
             raise self._comes_again(f"report {record[records.NUMBER]} of trial {trial.trial_id}")
         self._reports[trial.trial_id] = report
+        trial.attempt_config = trial.raw_config  # a change is recorded when the next attempt starts
         if record["decision"] == STOP and record["metrics"].get(DONE):  # an interrupt also stops a trial, without DONE
             self.final[trial.trial_id] = record["reason"]
-        self._record_result(trial, record, self._complete(trial, record["metrics"]))
+        self._record_result(trial, record, self._flat(trial, record["metrics"]))
         self._on_checkpoint(trial, change)
 
-    def _complete(self, trial: Trial, metrics: dict[str, Any]) -> dict[str, Any]:
-        """Put the trial's configuration back into a result. The journal does not repeat it in each result.
-
-        Returns:
-            The flattened result; empty without details.
-        """
-        if CONFIG not in metrics:
-            return flatten(metrics) if self._details else {}
-        metrics[CONFIG] = None
-        flat = flatten(metrics) if self._details else {}
-        metrics[CONFIG] = trial.raw_config
-        if self._details:
-            del flat[CONFIG]
-            known = self._configs.get(trial.trial_id)
-            if known is None or known[0] is not trial.raw_config:
-                known = self._configs[trial.trial_id] = trial.raw_config, flatten({CONFIG: trial.raw_config})
-            flat.update(known[1])
+    def _flat(self, trial: Trial, metrics: dict[str, Any]) -> dict[str, Any]:
+        """A result as plug-ins and statistics get it: completed and flattened; empty without details."""
+        metrics.pop(CONFIG, None)  # journals of the first versions have `None` there
+        if not self._details:
+            return {}
+        known = self._configs.get(trial.trial_id)
+        if known is None or known[0] is not trial.attempt_config:
+            known = trial.attempt_config, flatten({CONFIG: trial.attempt_config})
+            self._configs[trial.trial_id] = known
+        flat = flatten(metrics)
+        flat.update(known[1])
         return flat
 
     def _on_checkpoint(self, trial: Trial, change: Change) -> None:
@@ -428,9 +424,8 @@ class Story:
             return
         total = record.get(records.SUM) if self._details else None
         if total is not None:  # the sum replaces the results, which the reader may have skipped
+            trial.attempt_config = trial.raw_config
             trial.take_sum(total)
-            if CONFIG in trial.last_result:
-                trial.last_result[CONFIG] = trial.raw_config
         if self._details and step is Step.STOP and STATUS[before] == RUNNING:  # so its last result is final
             if cause == HAS_RETURNED:
                 trial.returns()
@@ -717,13 +712,19 @@ _REPORT_LINE = re.compile(
 """The beginnings of the records from which the reports of a trial are made."""
 
 
-def logged_reports(journal_records: Iterable[records.Record]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (trial id, report as the loggers got it) for each report, including the reports of failed attempts."""
+def logged_reports(
+    journal_records: Iterable[records.Record],
+) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Yield (trial id, metrics, configuration) for each report, including the reports of failed attempts.
+
+    `minitune.result.complete` makes of metrics and configuration what the loggers got.
+    """
     for change in Story("", details=False).follow(journal_records):
         if change.kind == records.RESULT:
-            metrics = dict(change.record["metrics"])
+            metrics = change.record["metrics"]
             metrics.pop(EXPERIMENT_TAG, None)  # the driver added it after it had called the loggers
-            yield change.record["trial"], metrics
+            assert change.trial is not None
+            yield change.trial.trial_id, metrics, change.trial.attempt_config
 
 
 class Reports:
@@ -757,21 +758,22 @@ class Reports:
             self._offsets.setdefault(match[1], array("Q")).append(offset)
         return True
 
-    def of(self, directory: str) -> list[dict[str, Any]] | None:
+    def of(self, directory: str) -> list[tuple[dict[str, Any], dict[str, Any]]] | None:
         """All reports of a trial in order, including those of failed attempts. Objects stay pickled. Blocks.
 
         Args:
             directory: The name of the trial's directory.
 
         Returns:
-            New nested dicts; None if no trial of the run has this directory.
+            Pairs of nested metrics and the configuration, which many pairs share. None if no trial of the run has this
+            directory.
         """
         trial_id = self._trial_ids.get(directory)
         if trial_id is None:
             return None
         written = json.dumps(trial_id)[1:-1].encode("ascii")
         found = journal.at(self._path, self._offsets.get(written, ()))
-        return [report for _, report in logged_reports(found)]
+        return [(metrics, config) for _, metrics, config in logged_reports(found)]
 
 
 def read_reports(path: str | os.PathLike[str]) -> Reports:

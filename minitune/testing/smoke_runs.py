@@ -416,7 +416,7 @@ def hung(trials: Iterable[Trial], end_s: float, patience_s: float) -> dict[str, 
 
 def _last_sign_s(trial: Trial, end_s: float) -> float:
     """The time of a trial's last report, else of its start; `end_s` if neither is known."""
-    reported = trial.last_result.get("timestamp")
+    reported = trial.last_metrics.get("timestamp")
     if reported is not None:
         return float(reported)
     try:

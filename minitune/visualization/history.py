@@ -22,7 +22,7 @@ from minitune.record import journal, records
 from minitune.record.layout import RunDirectory, run_path
 from minitune.record.standing import RUNNING, put_back, state_of
 from minitune.record.story import Change, Story
-from minitune.result import CONFIG, TIMESTAMP, TRAINING_ITERATION, flatten
+from minitune.result import TIMESTAMP, TRAINING_ITERATION, flatten
 
 RunLike = Any
 """A run's directory, its `ResultGrid`, `ExperimentAnalysis` or `RunHistory`."""
@@ -164,7 +164,7 @@ class RunHistory:
             history.ended = ending(trial, trial.trial_id in cut)
             history.why = trial.story[-1][2] if trial.story else ""
             history.error = last_line(trial)
-            history.metrics = flatten({name: value for name, value in trial.last_result.items() if name != CONFIG})
+            history.metrics = flatten(trial.last_metrics)
 
     def _fill_params(self, changed: set[str]) -> list[str]:
         """Set the parameters of each trial. Return their paths."""

@@ -258,6 +258,28 @@ def test_plug_ins_cannot_empty_the_grid() -> None:
     assert json.loads(Path(longer[-1].path, "result.json").read_text().splitlines()[-1])["config"] == {"x": 2}
 
 
+@pytest.mark.usefixtures("inline")
+def test_a_report_belongs_to_the_configuration_of_its_attempt() -> None:
+    """A hook sets another configuration in the middle of an attempt, which only a next attempt would use."""
+
+    class Sets(Callback):
+        def on_trial_result(self, trial: Any, result: dict[str, Any], **info: Any) -> None:
+            if result["i"] == 1:
+                trial.set_config({"x": 2})
+
+    def trainable(config: dict[str, Any]) -> None:
+        for i in range(4):
+            tune.report({"i": i})
+
+    grid = fit_heard(trainable, Sets(), space={"x": 1})
+    lines = [json.loads(line) for line in Path(grid[0].path, "result.json").read_text().splitlines()]
+    assert [line["config"] for line in lines] == 4 * [{"x": 1}]
+    assert [row["config/x"] for row in grid[0].get_rows()] == 4 * [1]
+    assert (grid[0].config, grid[0].metrics["config"]) == ({"x": 1}, {"x": 1})
+    (read,) = tune.ExperimentAnalysis(grid.experiment_path).trials
+    assert read.last_result["config"] == {"x": 1}
+
+
 def test_copies_of_what_hooks_get_can_be_changed() -> None:
     class Copies(Callback):
         copied: Any = None

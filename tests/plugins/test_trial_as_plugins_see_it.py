@@ -127,7 +127,7 @@ def test_results_and_their_statistics() -> None:
         "last-10-avg": 1.5,
     }
     assert trial.has_reported_at_least_once
-    assert trial.run_metadata.last_result is trial.last_result
+    assert trial.run_metadata.last_result == trial.last_result
     assert trial.should_stop({"done": True, "a/loss": "unknown"})
     assert trial.should_stop({"a/loss": 3})
     assert not trial.should_stop({"a/loss": 2})

@@ -16,12 +16,15 @@ import pytest
 from kit import Injured, Trace, raiser
 
 from minitune import clock
+from minitune.analysis.experiment_analysis import recorded_rows
 from minitune.base import files
 from minitune.checkpoint import CheckpointRecord
 from minitune.error import DiskError, JournalCorruptError, TuneError
 from minitune.record import codec, journal, records
 from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal import Journal
+from minitune.record.layout import RunDirectory
+from minitune.record.story import read_run
 from minitune.resources import Resources
 
 DURABILITIES = ["process", "batched", "strict"]
@@ -58,6 +61,24 @@ def numbers(path: Path) -> list[int]:
 
 def lines_of(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines(keepends=True)
+
+
+def test_journals_of_the_first_versions_have_an_empty_config_in_each_result(tmp_path: Path) -> None:
+    metrics = {"loss": 0.5, "trial_id": "a", "config": None, "time_since_restore": 1.0}
+    lines = [
+        run_record(),
+        records.trial("a", 0, {"x": 1}, seed=1, resources=Resources.of(None), name="a"),
+        records.start("a", 1, None, "a"),
+        records.status("a", "RUNNING", ""),
+        records.result("a", 1, 1, metrics, "CONTINUE"),
+    ]
+    directory = RunDirectory(str(tmp_path))
+    Path(directory.journal).write_bytes(b"".join(map(codec.encode, lines)))
+    (trial,) = read_run(str(tmp_path)).trials
+    assert list(trial.last_result.items()) == list({**metrics, "config": {"x": 1}}.items())
+    assert trial.metric_analysis["config/x"]["last"] == 1
+    (row,) = recorded_rows(str(tmp_path / "a")) or ()
+    assert list(row.items()) == list(trial.last_result.items())
 
 
 def test_positions_lead_back_to_the_records(tmp_path: Path) -> None:
