@@ -23,7 +23,7 @@ from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Metric, Mode, Trial
 from minitune.record.layout import RunDirectory, is_run
 from minitune.resources import Resources
-from minitune.settings import is_on
+from minitune.settings import RESUME, shared_variable
 from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
@@ -334,7 +334,7 @@ def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool) -> Driv
 
     path = plan.experiment.path
     goes_on = choice is not None and plan.experiment.name is not None and is_run(path)
-    if goes_on or is_on("RESUME"):
+    if goes_on or shared_variable(RESUME):
         from minitune.driver.resume import ResumedDriver, Resumption, run_to_resume
 
         found = run_to_resume(plan) or (RunDirectory(path) if goes_on else None)

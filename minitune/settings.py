@@ -38,7 +38,6 @@ SETTINGS: Mapping[str, Setting] = {
     "DISABLE_STRICT_METRIC_CHECKING": Setting(
         "1: a report without the metric is no error", "0", ("TUNE_DISABLE_STRICT_METRIC_CHECKING",)
     ),
-    "ENDED_RUNS": Setting("a file to which a run appends its outcome, as a line of JSON"),
     "END_AT": Setting("time at which runs end, in seconds since 1970; it also limits time budgets", is_number=True),
     "EXECUTOR": Setting("the executor of runs that name none: local, inline or ray"),
     "FORCE_TRIAL_CLEANUP_S": Setting(
@@ -68,27 +67,13 @@ SETTINGS: Mapping[str, Setting] = {
     "MAX_SAMPLES": Setting("upper limit for num_samples", is_number=True),
     "NUM_CPUS": Setting("CPUs of this machine that trials may use"),
     "NUM_GPUS": Setting("GPUs of this machine that trials may use"),
-    "NUM_SHARES": Setting(
-        "how many processes share the CPUs and GPUs of this machine", "1", ("PYTEST_XDIST_WORKER_COUNT",)
-    ),
-    "OUTPUT_LIMIT_MB": Setting(
-        "megabytes of a trial's output that are kept; the middle is removed; 0: no limit", "200", is_number=True
-    ),
     "PRINT_ALL_TRIAL_ERRORS": Setting("0: tracebacks of trials are not logged", "1", ("TUNE_PRINT_ALL_TRIAL_ERRORS",)),
     "RAISE": Setting("1: fit raises if a trial has failed", "0"),
     "RESOURCES": Setting("other resources of this machine, as JSON"),
     "RESTORE_RETRY_NUM": Setting(
         "failed restores that do not count as failures", "0", ("TUNE_RESTORE_RETRY_NUM",), is_number=True
     ),
-    "RESUME": Setting(
-        "1: fit() and run() resume the newest run of their trainable and space; a path: the run in that directory", "0"
-    ),
-    "RESUME_FORCE": Setting("1: RESUME resumes a run even if its search space has changed", "0"),
     "RESULT_DELIM": Setting("separator between the keys of nested results in data frames", "/", ("TUNE_RESULT_DELIM",)),
-    "SHARE": Setting("which of these processes this is, from 0 on", "gw0", ("PYTEST_XDIST_WORKER",)),
-    "STEP_SUMMARY": Setting(
-        "a file to which a run appends a summary in Markdown; 0: none", "", ("GITHUB_STEP_SUMMARY",)
-    ),
     "STORAGE_PATH": Setting("the directory that holds runs", "~/minitune_results", ("TUNE_RESULT_DIR",)),
     "TRIAL_ID_PREFIX": Setting("first part of the trial ids of a run", "", ("_TEST_TUNE_TRIAL_UUID",)),
     "TRUST": Setting("1: unpickle files that other users could have changed", "0"),
@@ -97,6 +82,16 @@ SETTINGS: Mapping[str, Setting] = {
     ),
 }
 """All settings, by name without the prefix."""
+
+# A command passes these variables to the script that it starts. They are no settings: users call the commands.
+RESUME = "MINITUNE_RESUME"
+"""From `minitune resume`. 1: `fit()` and `run()` resume the newest run of their trainable and space; else its path."""
+RESUME_FORCE = "MINITUNE_RESUME_FORCE"
+"""From `minitune resume --force`: `RESUME` resumes a run even if its search space has changed."""
+ENDED_RUNS = "MINITUNE_ENDED_RUNS"
+"""From `minitune ci`: the file to which a run appends its outcome, as a line of JSON."""
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+"""From GitHub: the file to which a run appends a summary in Markdown, for the page of the job."""
 
 
 def setting(name: str, environ: Mapping[str, str] | None = None) -> str:
@@ -116,7 +111,7 @@ def setting(name: str, environ: Mapping[str, str] | None = None) -> str:
 
 
 def shared_variable(name: str) -> str:
-    """A variable that all programs share, such as `TERM` or `NO_COLOR`; empty if it is not set."""
+    """A variable that is no setting, such as `TERM`, `NO_COLOR` or `RESUME`; empty if it is not set."""
     return os.environ.get(name, "")
 
 

@@ -19,7 +19,7 @@ from minitune.error import TuneError, as_cause
 from minitune.experiment.experiment import HasToDict, as_space
 from minitune.record.layout import RunDirectory, locate_run, run_path
 from minitune.result import flatten
-from minitune.settings import is_on
+from minitune.settings import RESUME, is_on, shared_variable
 from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Tuner:
         """The driver of a new or resumed run. Its module is loaded while the process for workers starts."""
         from minitune.driver.run import Driver
 
-        if self._resumption is None and not is_on("RESUME"):
+        if self._resumption is None and not shared_variable(RESUME):
             return Driver(self._plan)
         from minitune.driver.resume import ResumedDriver, Resumption, run_to_resume
 

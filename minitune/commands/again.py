@@ -4,9 +4,9 @@
 main thread, as in a worker, because debuggers, signal handlers and some libraries need it. So the driver's code runs on
 another thread.
 
-`resume` takes a script or a run. It executes a script in this process, and `MINITUNE_RESUME` makes its `fit()` resume
-an earlier run (see `minitune.driver.resume`). It resumes a run in this process, with the trainable that the run has
-stored.
+`resume` takes a script or a run. It executes a script in this process, and a variable (`settings.RESUME`) makes its
+`fit()` resume an earlier run (see `minitune.driver.resume`). It resumes a run in this process, with the trainable that
+the run has stored.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from minitune.record.standing import RUNNING, read_standing, state_of
 from minitune.record.story import BEGINNING, Origin, Story, read_decisions, read_run
 from minitune.resources import GPU, Allocation
 from minitune.result import TRAINING_ITERATION, Report
-from minitune.settings import is_on
+from minitune.settings import RESUME, RESUME_FORCE, is_on
 from minitune.trainable.trial_actor import make_trial_actor
 
 
@@ -377,9 +377,9 @@ def _run_script(options: argparse.Namespace) -> NoReturn:
         raise FileNotFoundError(f"there is no script {options.target}")
     if options.errored or options.restart_errored or options.add_samples:
         raise ValueError("--errored, --restart-errored and --add-samples are for runs: pass the run's directory")
-    env = {**os.environ, "MINITUNE_RESUME": existing_run(options.run) if options.run else "1"}
+    env = {**os.environ, RESUME: existing_run(options.run) if options.run else "1"}
     if options.force:
-        env["MINITUNE_RESUME_FORCE"] = "1"
+        env[RESUME_FORCE] = "1"
     command = [sys.executable, options.target, *options.own]
     sys.stdout.flush()
     os.execve(sys.executable, command, env)

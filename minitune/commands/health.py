@@ -48,7 +48,7 @@ from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.standing import state_of
 from minitune.record.story import read_overview
 from minitune.result import AUTO_RESULT_KEYS
-from minitune.settings import SETTINGS, is_on, setting, variable_of
+from minitune.settings import ENDED_RUNS, SETTINGS, STEP_SUMMARY, setting, shared_variable, variable_of
 
 _NEEDED = ("cloudpickle", "psutil")
 
@@ -355,7 +355,7 @@ def _run(command: list[str], options: argparse.Namespace, runs: Path) -> int | N
     Returns:
         The exit status of the script; None if its time was up.
     """
-    environ = {**os.environ, "MINITUNE_ENDED_RUNS": str(runs)}
+    environ = {**os.environ, ENDED_RUNS: str(runs)}
     if options.samples is not None:
         environ["MINITUNE_MAX_SAMPLES"] = str(options.samples)
     bound_s = None
@@ -455,5 +455,6 @@ def _tell(summaries: list[Summary], problems: list[str], target: Target | None) 
             waiting = one.counts.get(NOT_STARTED)
             verdict += f" ({waiting} not started)" if waiting else ""
     echo(f"minitune ci {verdict}")
-    if is_on("STEP_SUMMARY"):
-        append_to(setting("STEP_SUMMARY"), f"**minitune ci** {escaped(verdict)}\n\n", "STEP_SUMMARY")
+    page = shared_variable(STEP_SUMMARY)
+    if page:
+        append_to(page, f"**minitune ci** {escaped(verdict)}\n\n", STEP_SUMMARY)

@@ -25,7 +25,7 @@ from minitune.executors.logical_order import OrderedExecutor
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.trial import TrialIds
 from minitune.output.progress import TrialProgress
-from minitune.output.trial_output import TrialOutput, output_limit
+from minitune.output.trial_output import OutputLimit, TrialOutput
 from minitune.resources import GPU
 from minitune.result import TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIME_TOTAL_S, TIMESTAMP
 from minitune.schedulers import create_scheduler
@@ -199,7 +199,7 @@ def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callb
         progress.insert(0, TrialOutput(reporter, plan.experiment.output_names))
     executor = plan.executor
     if executor != "inline" if isinstance(executor, str) else executor.isolates:  # others write no output files
-        progress += output_limit(plan.experiment.output_names)
+        progress.append(OutputLimit(plan.experiment.output_names))
     return [*given, *progress, *_loggers(given)]
 
 

@@ -40,7 +40,7 @@ from minitune.record.lock import check_own_directory, check_trusted, read_holder
 from minitune.record.run_files import dump_trainables, load_param_space, offer, write_trainable_file
 from minitune.record.story import Story, logged_reports, read_overview
 from minitune.result import flatten
-from minitune.settings import is_on, setting
+from minitune.settings import RESUME, RESUME_FORCE, shared_variable
 from minitune.space.difference import differences
 from minitune.trainable.session import current_session
 
@@ -251,26 +251,26 @@ class _Candidate(NamedTuple):
 
 
 def run_to_resume(plan: Plan) -> RunDirectory | None:
-    """The run that this plan should continue, if the process runs under `minitune resume SCRIPT` (`MINITUNE_RESUME`).
+    """The run that this plan should continue, if the process runs under `minitune resume SCRIPT` (`settings.RESUME`).
 
     It chooses the newest unfinished run with the same trainable, space and (if the plan has one) name. Without such a
     run, it chooses the newest finished one, so that no trial runs twice. A process continues each run once.
 
-    It refuses a run with another space, because the run would mix two spaces. If `MINITUNE_RESUME_FORCE` is set, an
+    It refuses a run with another space, because the run would mix two spaces. Under `minitune resume --force`, an
     unfinished run with the same parameters continues anyway. Any other run stays unchanged, and a new run begins.
 
     Args:
         plan: The plan of the run.
 
     Returns:
-        The run's directory; None if `MINITUNE_RESUME` is not set, or there is no such run.
+        The run's directory; None outside of `minitune resume`, or if there is no such run.
 
     Raises:
         RunLockedError: If another process has the run open, and there is no other candidate.
         TuneError: If all candidates have another space. The text names the differences.
     """
-    wanted = setting("RESUME")
-    if not is_on("RESUME") or current_session() is not None:  # a trial may itself start runs
+    wanted = shared_variable(RESUME)
+    if not wanted or current_session() is not None:  # a trial may itself start runs
         return None
     first = plan.experiment
     storage_path = local_path(first.storage_path or default_storage_path())
@@ -319,7 +319,7 @@ def _choose(plan: Plan, found: Sequence[_Candidate]) -> str | None:
         return None
     one, changes = refused
     can_go_on = one.has_keys and one.is_unfinished
-    if is_on("RESUME_FORCE"):
+    if shared_variable(RESUME_FORCE):
         return one.path if can_go_on else None
     if can_go_on:
         way_out = "`minitune resume --force SCRIPT.py` continues it and draws new trials from the new space"

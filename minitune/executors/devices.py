@@ -172,18 +172,10 @@ def _check_custom(value: Any, name: str) -> dict[str, float]:
 
 # -- shares of test processes ------------------------------------------------------------------------------------------
 def _shares(environ: Mapping[str, str]) -> tuple[int, int]:
-    """The number of shares of the machine, and the index of this process's share, from 0 on.
-
-    Raises:
-        ValueError: If a variable has an invalid value.
-    """
-    count, name = setting("NUM_SHARES", environ), setting("SHARE", environ)
-    number = name.removeprefix("gw")
-    if not (count.isdecimal() and int(count) >= 1):
-        raise ValueError(f"MINITUNE_NUM_SHARES must be an int >= 1, but got {count!r}")
-    if not number.isdecimal():
-        raise ValueError(f"MINITUNE_SHARE must be an int >= 0, but got {name!r}")
-    return int(count), int(number)
+    """The number of shares of the machine, and the index of this process's share, from 0 on: pytest-xdist sets both."""
+    count = environ.get("PYTEST_XDIST_WORKER_COUNT") or "1"
+    name = environ.get("PYTEST_XDIST_WORKER") or "gw0"
+    return int(count), int(name.removeprefix("gw"))
 
 
 def _part_of(gpu_ids: tuple[str, ...], shares: int, share: int) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from minitune.error import TrialError
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import SCOPES, Trial, best_trial, check_mode
 from minitune.result import flatten
-from minitune.settings import is_on, setting, variable_of
+from minitune.settings import ENDED_RUNS, STEP_SUMMARY, shared_variable
 from minitune.trainable.session import current_session
 
 logger = logging.getLogger("minitune")
@@ -264,12 +264,12 @@ def log_failures(analysis: ExperimentAnalysis, may_print: bool = False) -> None:
 
 # -- when a run ends ---------------------------------------------------------------------------------------------------
 def tell_run_ended(analysis: ExperimentAnalysis, elapsed_s: float, is_interrupted: bool) -> None:
-    """Append the outcome of a run to the files of the settings `STEP_SUMMARY` and `ENDED_RUNS`. Blocks.
+    """Append the outcome of a run to the files of the variables `STEP_SUMMARY` and `ENDED_RUNS`. Blocks.
 
     A run within a trial appends nothing. A file that cannot be written causes one warning.
     """
-    page = setting("STEP_SUMMARY") if is_on("STEP_SUMMARY") else ""
-    record = setting("ENDED_RUNS")
+    page = shared_variable(STEP_SUMMARY)
+    record = shared_variable(ENDED_RUNS)
     if not (page or record) or current_session() is not None:
         return
     try:
@@ -279,9 +279,9 @@ def tell_run_ended(analysis: ExperimentAnalysis, elapsed_s: float, is_interrupte
         warn_once(f"there is no summary of {analysis.experiment_path}: {error!r}", about="summary")
         return
     if page:
-        append_to(page, markdown + "\n", "STEP_SUMMARY", limit_bytes=_FILE_LIMIT_BYTES)
+        append_to(page, markdown + "\n", STEP_SUMMARY, limit_bytes=_FILE_LIMIT_BYTES)
     if record:
-        append_to(record, json.dumps(line) + "\n", "ENDED_RUNS")
+        append_to(record, json.dumps(line) + "\n", ENDED_RUNS)
 
 
 def _extremes(trials: Iterable[Trial]) -> dict[str, tuple[float, float]]:
@@ -297,7 +297,7 @@ def _extremes(trials: Iterable[Trial]) -> dict[str, tuple[float, float]]:
 
 
 def append_to(path: str, text: str, name: str, limit_bytes: float = math.inf) -> None:
-    """Append text to a file in one write, unless it would become too large. `name` is the setting with the path."""
+    """Append text to a file in one write, unless it would become too large. `name` is the variable with the path."""
     data = text.encode("utf-8", "replace")
     try:
         with open(path, "ab") as file:
@@ -306,4 +306,4 @@ def append_to(path: str, text: str, name: str, limit_bytes: float = math.inf) ->
             else:
                 logger.debug("%s is full; the summary of a run was left out", path)
     except (OSError, ValueError) as error:
-        warn_once(f"the file of {variable_of(name)} cannot be written: {error}", about=f"{name} {path}")
+        warn_once(f"the file of {name} cannot be written: {error}", about=f"{name} {path}")

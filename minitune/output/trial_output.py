@@ -14,7 +14,6 @@ from minitune.base.text import Console, printable
 from minitune.callback import Callback
 from minitune.driver.hooks import call_plugin
 from minitune.experiment.trial import Trial
-from minitune.settings import number_setting, variable_of
 
 if TYPE_CHECKING:
     from minitune.output.reporters import ProgressReporter
@@ -25,8 +24,9 @@ _SHOWN_BYTES = 1_000_000
 """The largest part of a file that is shown at once. The rest follows at the next look."""
 _LATE_S = 2.0
 """A trial that has ended may still write for this time."""
-_LIMIT = "OUTPUT_LIMIT_MB"
 _MEGABYTE = 1_000_000
+OUTPUT_LIMIT_BYTES = 200 * _MEGABYTE
+"""The maximum size of an output file. A trial that prints more loses the middle of its output."""
 _LOOK_S = 0.5
 """The shortest pause between two looks. A file may exceed the limit by the output of this time."""
 _LOOK_MAX_S = 30.0
@@ -148,19 +148,6 @@ class TrialOutput(_OutputFiles):
 
 
 # -- limited -----------------------------------------------------------------------------------------------------------
-def output_limit(names: tuple[str, str]) -> list[Callback]:
-    """Return the callback that limits the output files of a run's trials; an empty list if there is no limit.
-
-    Args:
-        names: The names of the files in a trial's directory.
-
-    Raises:
-        ValueError: If the setting is not a number.
-    """
-    limit_bytes = int(number_setting(_LIMIT) * _MEGABYTE)
-    return [OutputLimit(names, limit_bytes)] if limit_bytes else []
-
-
 class OutputLimit(_OutputFiles):
     """A thread that cuts the middle out of output files of running trials that have become too large.
 
@@ -169,12 +156,10 @@ class OutputLimit(_OutputFiles):
 
     Args:
         names: The names of the files in a trial's directory.
-        limit_bytes: The maximum size of a file.
     """
 
-    def __init__(self, names: tuple[str, str], limit_bytes: int):
+    def __init__(self, names: tuple[str, str]):
         super().__init__(names)
-        self._limit_bytes = limit_bytes
         self._has_files: bool | None = None
         self._running: dict[str, Trial] = {}
         self._ended: list[Trial] = []  # to look at once more
@@ -229,7 +214,7 @@ class OutputLimit(_OutputFiles):
                 try:
                     size_bytes = os.stat(path).st_size
                     seen_bytes += size_bytes
-                    if size_bytes > self._limit_bytes:
+                    if size_bytes > OUTPUT_LIMIT_BYTES:
                         self._cut(trial, path)
                 except OSError as error:  # the file does not exist, or the disk has failed
                     logger.debug("cannot shorten %s: %s", path, error)
@@ -240,14 +225,13 @@ class OutputLimit(_OutputFiles):
     def _cut(self, trial: Trial, path: str) -> None:
         if path not in self._cuts:
             logger.warning(
-                "trial %s prints more than %g MB to %s: the middle is left out (see %s; 0 means no limit)",
+                "trial %s prints more than %g MB to %s: the middle is left out; large output needs a file of its own",
                 trial.name,
-                self._limit_bytes / _MEGABYTE,
+                OUTPUT_LIMIT_BYTES / _MEGABYTE,
                 path,
-                variable_of(_LIMIT),
             )
         before = self._cuts.get(path)
-        self._cuts[path] = cut_middle(path, self._limit_bytes // 2, self._limit_bytes // 4, before)
+        self._cuts[path] = cut_middle(path, OUTPUT_LIMIT_BYTES // 2, OUTPUT_LIMIT_BYTES // 4, before)
 
 
 class Cut(NamedTuple):

@@ -44,7 +44,7 @@ from minitune.experiment.trial import Trial, why_no_best
 from minitune.output.summary import Target, best_of_run, grouped_errors
 from minitune.result import AUTO_RESULT_KEYS
 from minitune.result_grid import Result, ResultGrid
-from minitune.settings import variable_of
+from minitune.settings import STEP_SUMMARY, variable_of
 from minitune.tune_config import TuneConfig
 from minitune.tuner import Tuner
 
@@ -175,7 +175,7 @@ def smoke(
     load_libraries(tuner._plan)  # a change by a library that minitune imports is not the trial's fault
     before, until_s = Snapshot(kinds), time.monotonic() + budget_s
     try:
-        with _settings({"FORCE_TRIAL_CLEANUP_S": f"{GRACE_S:g}", "STEP_SUMMARY": "0"}):
+        with _variables({variable_of("FORCE_TRIAL_CLEANUP_S"): f"{GRACE_S:g}", STEP_SUMMARY: ""}):
             grid = _fit_in_time(tuner.fit, name, budget_s) if executor == "inline" else tuner.fit()
     finally:
         left = before.leftovers()  # also after a failure, because this restores the old state
@@ -277,10 +277,10 @@ def _own_directory() -> str:
 
 
 @contextmanager
-def _settings(values: dict[str, str]) -> Iterator[None]:
-    """Override settings inside a `with` block."""
-    before = {variable_of(name): os.environ.get(variable_of(name)) for name in values}
-    os.environ.update({variable_of(name): value for name, value in values.items()})
+def _variables(values: dict[str, str]) -> Iterator[None]:
+    """Override environment variables inside a `with` block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:

@@ -253,7 +253,6 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], dict[str, str], str]] = {
             "MAX_LEN_IDENTIFIER",
             "MAX_PENDING_TRIALS",
             "MAX_SAMPLES",
-            "OUTPUT_LIMIT_MB",
             "RESTORE_RETRY_NUM",
             "WARN_THRESHOLD_S",
         )

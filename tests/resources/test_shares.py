@@ -28,7 +28,6 @@ def test_each_worker_has_its_part_of_the_cpus_and_at_least_one() -> None:
 
 def test_the_numbers_of_the_user_count() -> None:
     assert of_worker(0, 4, MINITUNE_NUM_CPUS="6").totals["CPU"] == 6
-    assert of_worker(0, 4, MINITUNE_NUM_SHARES="1").totals["CPU"] == 8
     xdist = {"PYTEST_XDIST_WORKER": "gw0", "PYTEST_XDIST_WORKER_COUNT": "4"}
     assert machine_resources(num_cpus=5, host=Host(xdist)).totals["CPU"] == 5
 
@@ -41,19 +40,6 @@ def test_devices_are_divided_and_shared_where_there_are_fewer_than_workers() -> 
     assert [ids(number, 3, "4,5") for number in range(3)] == [("4",), ("5",), ("4",)]
     assert ids(7, 2, "0,1") == ("1",)  # it stands in for one that has crashed
     assert ids(0, 2, "") == ()
-
-
-@pytest.mark.parametrize(
-    ("environ", "text"),
-    [
-        ({"MINITUNE_NUM_SHARES": "0"}, "MINITUNE_NUM_SHARES must be an int >= 1, but got '0'"),
-        ({"MINITUNE_SHARE": "first"}, "MINITUNE_SHARE must be an int >= 0, but got 'first'"),
-    ],
-)
-def test_numbers_that_are_none_are_refused(environ: dict[str, str], text: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        of_worker(0, 4, **environ)
-    assert str(caught.value) == text
 
 
 def test_a_trial_may_have_more_than_a_share_but_not_more_than_the_machine() -> None:

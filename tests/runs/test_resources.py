@@ -138,7 +138,7 @@ def four_gpus(directory: Path) -> dict[str, str | None]:
         "PATH": path,
         "MINITUNE_NUM_CPUS": "8",
         "MINITUNE_NUM_GPUS": None,
-        "MINITUNE_NUM_SHARES": "1",  # else the workers of pytest-xdist would share the four
+        "PYTEST_XDIST_WORKER_COUNT": None,  # else the workers of pytest-xdist would share the four
         "CUDA_VISIBLE_DEVICES": "",
     }
 

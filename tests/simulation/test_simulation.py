@@ -291,7 +291,7 @@ def test_nothing_is_written_unless_there_is_a_place(tmp_path: Path, monkeypatch:
 
 
 def test_the_output_file_of_real_runs_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MINITUNE_OUTPUT_LIMIT_MB", "0.001")
+    monkeypatch.setattr("minitune.output.trial_output.OUTPUT_LIMIT_BYTES", 1_000)
     log = tmp_path / "log"
     log.write_text("a line\n" * 1000)
     for storage in (None, str(tmp_path / "runs")):

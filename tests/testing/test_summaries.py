@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -76,14 +77,10 @@ def test_a_run_within_a_trial_does_not(tmp_path: Path, page: Path) -> None:
     assert [line for line in page.read_text().splitlines() if "###" in line] == ["### outer"]
 
 
-def test_it_can_be_turned_off_and_sent_elsewhere(tmp_path: Path, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MINITUNE_STEP_SUMMARY", "0")
+def test_an_empty_variable_turns_it_off(tmp_path: Path, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "")
     fit_rates(tmp_path, [1])
-    assert not page.exists()
-    monkeypatch.setenv("MINITUNE_STEP_SUMMARY", str(tmp_path / "other.md"))
-    fit_rates(tmp_path, [1])
-    assert not page.exists()
-    assert (tmp_path / "other.md").exists()
+    assert sorted(os.listdir(tmp_path)) == ["runs"]
 
 
 def test_a_file_that_cannot_be_written_is_one_warning(
