@@ -154,7 +154,6 @@ def simulate(
     can_save: bool = True,
     start_delay_s: float = 0.0,
     checkpoint_cost_s: float = 0.0,
-    suggestion_cost_s: float = 0.0,
     failure_rate: float = 0.0,
     seed: int | None = None,
 ) -> Simulation:
@@ -184,7 +183,6 @@ def simulate(
         can_save: Whether trials can save checkpoints. If not, a paused or failed trial starts from the beginning.
         start_delay_s: Virtual seconds from the start of a worker to its first step.
         checkpoint_cost_s: Virtual seconds to write a checkpoint, and to load one.
-        suggestion_cost_s: Virtual seconds that the driver spends on each new configuration.
         failure_rate: The probability that a worker dies in a step; see `FailureConfig(max_failures=...)`.
         seed: The seed of searcher, scheduler and failures. By default the seed of `tune_config`, else 0.
 
@@ -224,7 +222,7 @@ def simulate(
     executor = SimulatedExecutor(_machine(num_workers, resources), _opener(curve), costs)
     tune.seed, tune.executor = costs.seed, executor
     plan = _plan(curve, param_space, tune, configured, resources_per_trial, can_save)
-    log = _Log(executor, plan.goal.metric, _not_negative("suggestion_cost_s", suggestion_cost_s))
+    log = _Log(executor, plan.goal.metric)
     outcome = _SimulatedDriver(plan, log).run()
     analysis = ExperimentAnalysis(
         outcome.run.path, trials=outcome.trials, default_metric=tune.metric, default_mode=tune.mode
@@ -252,13 +250,11 @@ class _Log:
     """Builds the decision log from the records of a run.
 
     Args:
-        executor: The simulated executor. The log tells it about deleted checkpoints, and advances its clock for each
-            suggestion.
+        executor: The simulated executor. The log tells it about deleted checkpoints.
         metric: The metric whose value goes into the log.
-        suggestion_cost_s: Virtual seconds for each suggestion.
     """
 
-    def __init__(self, executor: SimulatedExecutor, metric: str | None, suggestion_cost_s: float):
+    def __init__(self, executor: SimulatedExecutor, metric: str | None):
         self.entries: list[Logged] = []
         self.decisions = Decisions()
         self.end_s = 0.0
@@ -266,7 +262,6 @@ class _Log:
         self._executor = executor
         self._clock: VirtualClock = executor.clock
         self._metric = metric
-        self._suggestion_cost_s = suggestion_cost_s
 
     def listen(self, record: records.Record) -> None:
         """Add one record."""
@@ -287,7 +282,6 @@ class _Log:
         elif kind == records.EXPLOIT:
             self._note(trial.trial_id, "EXPLOIT", record["donor"])
         elif kind == records.TRIAL:
-            self._clock.sleep(self._suggestion_cost_s)
             self._note(trial.trial_id, "ADDED", trial.experiment_tag)
         elif kind == records.DROP:
             self._executor.drop_checkpoint(trial.local_path, record["checkpoint"])

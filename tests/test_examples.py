@@ -23,7 +23,7 @@ def test_a_population_finds_a_better_schedule_than_any_constant_rate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
-    assert pbt.main(["--population", "4", "--storage", str(tmp_path)]) == 0
+    assert pbt.main(["--storage", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     found, constant = (float(re.search(rf"{what}: +([\d.]+)", told)[1]) for what in ("training", "constant rate"))  # type: ignore[index]  # it is there
     assert found < constant

@@ -82,9 +82,6 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument(
         "--from-scratch", action="store_true", help="start without the checkpoint that the trial started from"
     )
-    parser.add_argument(
-        "--reports", type=count_from(1), metavar="N", help="stop after N reports (default: as many as before)"
-    )
     parser.add_argument("--keep", metavar="DIR", help="keep the files of the trial in DIR (default: delete them)")
     parser.set_defaults(command=rerun, own_begins=behind_dashes)
     parser = commands.add_parser(
@@ -142,10 +139,10 @@ def rerun(options: argparse.Namespace) -> int:
             faulthandler.enable(2, all_threads=False)  # a trial that has crashed may crash again
         with _scratch(options.keep) as directory:
             _tell_begin(run, trial, origin, directory if options.keep else None)
-            limit = options.reports or _reports_to_make(run, trial, origin)
+            limit = _reports_to_make(run, trial, origin)
             again = _Rerun(SharedObject(trainable), run, trial, origin, limit, options.pdb)
             again.run(directory)
-            return _tell_end(trial, origin, again, "" if options.reports else ", as many as before")
+            return _tell_end(trial, origin, again)
 
 
 def _reports_to_make(run: Story, trial: Trial, origin: Origin) -> int:
@@ -335,7 +332,7 @@ def _tell_begin(run: Story, trial: Trial, origin: Origin, kept: str | None) -> N
     sys.stdout.flush()
 
 
-def _tell_end(trial: Trial, origin: Origin, again: _Rerun, limit_text: str) -> int:
+def _tell_end(trial: Trial, origin: Origin, again: _Rerun) -> int:
     """Print how the trial has ended this time, and return the exit status."""
     import bdb
 
@@ -351,7 +348,7 @@ def _tell_end(trial: Trial, origin: Origin, again: _Rerun, limit_text: str) -> i
         before = trial.report_count - origin.report_number
         echo(f"did not fail this time: {reports}; the last time it failed after {before}")
     elif again.is_stopped:
-        echo(f"stopped after {reports}{limit_text}")
+        echo(f"stopped after {reports}, as many as before")
     else:
         echo(f"ended after {reports}")
     return 0

@@ -77,7 +77,6 @@ def add_parser(commands: Commands) -> None:
         epilog="The exit status is 0 if trials can run, else 1.",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--no-trial", action="store_true", help="do not run a trial")
     parser.set_defaults(command=doctor)
     parser = commands.add_parser(
         "ci",
@@ -133,7 +132,7 @@ def doctor(options: argparse.Namespace) -> int:
     found = _Findings()
     for look in (_versions, _cpus, _memory, _gpus, _limits, _storage, _leftovers):
         look(found)
-    if not options.no_trial and not found.problems:
+    if not found.problems:
         _try_trial(found)
     if options.json:
         echo(json_text.dumps_pretty({**found.facts, "problems": found.problems, "warnings": found.warnings}))

@@ -60,18 +60,12 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument(
         "--scheduler", default="asha", help="name of the scheduler, as for create_scheduler (default: asha)"
     )
-    parser.add_argument("--max-t", type=float, help="its max_t (default: the longest curve)")
-    parser.add_argument("--grace-period", type=float, help="its grace_period")
-    parser.add_argument("--reduction-factor", type=float, help="its reduction_factor")
-    parser.add_argument(
-        "--time-attr", default=TRAINING_ITERATION, help=f"its time_attr (default: {TRAINING_ITERATION})"
-    )
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="another argument of the scheduler; VALUE is JSON",
+        help="an argument of the scheduler; VALUE is JSON. By default, max_t is the longest curve",
     )
     parser.add_argument(
         "--workers", type=count_from(1), metavar="N", help="trials that run at the same time (default: as in the run)"
@@ -153,16 +147,13 @@ def _make_scheduler(options: argparse.Namespace, run: PastRun) -> TrialScheduler
     """
     kind = type(create_scheduler(options.scheduler))
     known = inspect.signature(kind).parameters
-    times = (metrics.get(options.time_attr) for curve in run.curves.values() for metrics, _ in curve)
-    longest = max((time for time in times if isinstance(time, (int, float))), default=0)
-    given = {
-        "time_attr": options.time_attr if "time_attr" in known else None,
-        "max_t": (options.max_t or longest) if "max_t" in known else options.max_t,
-        "grace_period": options.grace_period,
-        "reduction_factor": options.reduction_factor,
-        **dict(_assignment(text) for text in options.set),
-    }
-    arguments = {name: value for name, value in given.items() if value is not None}
+    arguments = dict(_assignment(text) for text in options.set)
+    if "time_attr" in known:
+        arguments.setdefault("time_attr", TRAINING_ITERATION)
+    if "max_t" in known:
+        times = (metrics.get(arguments["time_attr"]) for curve in run.curves.values() for metrics, _ in curve)
+        longest = max((time for time in times if isinstance(time, (int, float))), default=0)
+        arguments.setdefault("max_t", longest)
     unknown = sorted(set(arguments) - set(known))
     if unknown:
         raise ValueError(f"{kind.__name__} does not take {', '.join(unknown)}; it takes {', '.join(known)}")

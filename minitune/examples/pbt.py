@@ -71,7 +71,7 @@ def train(config: dict[str, Any]) -> None:
             report(metrics, checkpoint=Checkpoint.from_directory(directory))
 
 
-def tune(seed: int, population: int, storage: str | None) -> ResultGrid:
+def tune(seed: int, storage: str | None) -> ResultGrid:
     """Train a population. Blocks until all have ended."""
     tuner = Tuner(
         with_resources(train, {"cpu": 0.25}),  # so that all run at the same time, even on two CPUs
@@ -79,7 +79,7 @@ def tune(seed: int, population: int, storage: str | None) -> ResultGrid:
         tune_config=TuneConfig(
             metric="loss",
             mode="min",
-            num_samples=population,
+            num_samples=8,
             seed=seed,
             reuse_actors=True,
             scheduler=PopulationBasedTraining(
@@ -112,12 +112,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the example with the arguments of a command line; returns the exit status."""
     parser = argparse.ArgumentParser(description="Let a population of trainings find a learning-rate schedule.")
     parser.add_argument("--seed", type=int, default=1, help="decides the noise, the rates and who copies whom")
-    parser.add_argument("--population", type=int, default=8, help="how many trainings (default: 8)")
     parser.add_argument("--storage", metavar="DIR", help="where results go (default: ~/minitune_results)")
     options = parser.parse_args(arguments)
-    if options.population < 2:
-        parser.error(f"expected --population >= 2, but got {options.population}")
-    grid = tune(options.seed, options.population, options.storage)
+    grid = tune(options.seed, options.storage)
     if grid.errors:
         print(f"{len(grid.errors)} trials failed: see {grid.experiment_path}", file=sys.stderr)
         return 1

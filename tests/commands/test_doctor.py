@@ -28,7 +28,7 @@ Tuner(with_parameters(train, data=[1, 2, 3]), param_space={"go": os.path.abspath
 
 
 def doctor(script: Script) -> dict[str, Any]:
-    done = script.run_command([sys.executable, "-m", "minitune", "doctor", "--json", "--no-trial"])
+    done = script.run_command([sys.executable, "-m", "minitune", "doctor", "--json"])
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)
     return told
@@ -40,7 +40,7 @@ def about_runs(told: dict[str, Any]) -> list[str]:
 
 
 def test_the_doctor_tells_what_there_is(minitune: Minitune, storage: Path) -> None:
-    status, out, _ = minitune("doctor", "--json", "--no-trial")
+    status, out, _ = minitune("doctor", "--json")
     told = json.loads(out)
 
     assert (status, told["problems"]) == (0, [])
@@ -52,7 +52,7 @@ def test_the_doctor_tells_what_there_is(minitune: Minitune, storage: Path) -> No
 def test_the_doctor_says_what_is_broken(minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path / "file" / "runs"))
-    status, out, _ = minitune("doctor", "--no-trial")
+    status, out, _ = minitune("doctor")
 
     assert status == 1
     assert "broken: " in out

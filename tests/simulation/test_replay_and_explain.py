@@ -71,7 +71,7 @@ def test_a_past_run_is_simulated_under_another_scheduler(tmp_path: Path) -> None
 def test_replay_tells_what_would_have_been_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     grid = run(tmp_path, count=4)
 
-    assert cli.main(["replay", grid.experiment_path, "--reduction-factor", "3"]) == 0
+    assert cli.main(["replay", grid.experiment_path, "--set", "reduction_factor=3"]) == 0
     took = f"{PastRun.read(grid.experiment_path).took_s:.3g}"
     assert capsys.readouterr().out.splitlines() == [
         f"{grid.experiment_path}: 4 trials, 36 results, 72 s of training; the best report has loss=0.111111 (min)",
@@ -157,7 +157,7 @@ def test_replay_refuses_what_it_cannot_do(tmp_path: Path, capsys: pytest.Capture
 
     for arguments, text in (
         ([str(tmp_path / "nowhere")], "there is no run"),
-        ([path, "--scheduler", "fifo", "--max-t", "9"], "FIFOScheduler does not take max_t"),
+        ([path, "--scheduler", "fifo", "--set", "max_t=9"], "FIFOScheduler does not take max_t"),
         ([path, "--scheduler", "sooner"], "scheduler must be one of"),
         ([path, "--metric", "accuracy"], "reported were: loss"),
         ([path, "--metric", "los"], "has the metric 'los' (did you mean 'loss'?)"),

@@ -92,10 +92,6 @@ def test_checkpoints_cost_time_and_are_written_as_the_config_says() -> None:
     assert [(one.num_checkpoints, one.makespan_s) for one in (at_end, every, none)] == [(1, 93.0), (3, 99.0), (0, 90.0)]
 
 
-def test_a_suggestion_costs_time_of_the_driver() -> None:
-    assert on_grid(3, suggestion_cost_s=2.0).makespan_s > on_grid(3).makespan_s
-
-
 def test_failures_are_retried_from_the_last_checkpoint() -> None:
     kept = RunConfig(
         failure_config=FailureConfig(max_failures=100), checkpoint_config=CheckpointConfig(checkpoint_frequency=1)
@@ -324,7 +320,7 @@ done = simulate(
         scheduler=ASHAScheduler(max_t=27, reduction_factor=3, brackets=2, variant=sys.argv[1]),
     ),
     run_config=RunConfig(failure_config=FailureConfig(max_failures=3)),
-    num_workers=5, start_delay_s=0.5, checkpoint_cost_s=0.1, suggestion_cost_s=0.01, failure_rate=0.02, seed=7,
+    num_workers=5, start_delay_s=0.5, checkpoint_cost_s=0.1, failure_rate=0.02, seed=7,
 )
 sys.stdout.write(done.decision_log)
 """
