@@ -10,6 +10,10 @@ represent is written as a *tag*, an object whose first key is `$`::
     {"$":"pickle","text":...,"python":"3.11","sha256":...,"size":n}    the same, stored in a separate file
     {"$":"unrecorded","text":...,"v":"..."}                            an object that cannot be pickled, and why
 
+Large ints, dates, times, numbers of NumPy and texts that UTF-8 cannot represent have such forms, too. Everything else
+is a pickle, with a text for those who only look. Journals of earlier versions have forms of their own for sets,
+bytearrays, complex numbers and `...`; they are still read.
+
 The characters `{"$":` occur in a line only where a tag begins: a user's dict with the key `$` is always written as a
 tag, and JSON escapes quotes in texts. So most lines, which lack these characters, need only the JSON parser.
 
@@ -535,7 +539,7 @@ class _Tagger:
         if kind is dict:
             return self.pairs([(key, self.value(item, depth)) for key, item in value.items()])
         items = [self.value(item, depth) for item in value]
-        return items if kind is list else _tag(kind.__name__, items)
+        return items if kind is list else _tag("tuple", items)
 
     def pairs(self, pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
         """The tree for a dict, from its keys and the trees of its values."""
@@ -624,7 +628,7 @@ class _Tagger:
         return _pickle_tag(Pickled(text, PYTHON, data, None, len(data)))
 
 
-_SHAPES: dict[type, int] = {list: 1, tuple: 2, dict: 3, set: 4, frozenset: 5}
+_SHAPES: dict[type, int] = {list: 1, tuple: 2, dict: 3}
 """The container types, and their numbers in the table of a deep value."""
 
 
@@ -663,7 +667,7 @@ def _has_surrogate(text: str) -> bool:
     return False
 
 
-def _base64(data: bytes | bytearray) -> str:
+def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
@@ -675,9 +679,6 @@ def _clock_tag(value: datetime.datetime | datetime.time) -> dict[str, Any] | Non
 
 _LEAVES: dict[type, Callable[[Any], dict[str, Any] | None]] = {
     bytes: lambda value: _tag("bytes", _base64(value)),
-    bytearray: lambda value: _tag("bytearray", _base64(value)),
-    complex: lambda value: _tag("complex", [_scalar(value.real), _scalar(value.imag)]),
-    type(...): lambda value: _tag("ellipsis", None),
     datetime.datetime: _clock_tag,
     datetime.time: _clock_tag,
     datetime.date: lambda value: _tag("date", value.isoformat()),
@@ -770,20 +771,22 @@ class _Reader:
 
 
 _BUILDERS: Mapping[int, Callable[[list[Any]], Any]] = {1: list, 2: tuple, 4: set, 5: frozenset}
+"""The container types of the table of a deep value. Only earlier versions wrote 4 and 5."""
 
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "float": float,
     "int": lambda text: int(text, 16),
     "str": lambda text: base64.b64decode(text).decode("utf-8", "surrogatepass"),
     "bytes": base64.b64decode,
-    "bytearray": lambda text: bytearray(base64.b64decode(text)),
-    "complex": lambda parts: complex(*parts),
-    "ellipsis": lambda _: ...,
     "datetime": datetime.datetime.fromisoformat,
     "time": datetime.time.fromisoformat,
     "date": datetime.date.fromisoformat,
     "timedelta": lambda parts: datetime.timedelta(*parts),
     "tuple": tuple,
+    # only earlier versions wrote these
+    "bytearray": lambda text: bytearray(base64.b64decode(text)),
+    "complex": lambda parts: complex(*parts),
+    "ellipsis": lambda _: ...,
     "set": set,
     "frozenset": frozenset,
 }

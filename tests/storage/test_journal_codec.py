@@ -118,6 +118,17 @@ def test_awkward_values_come_back_exactly(name: str) -> None:
     assert line.isascii()
 
 
+@pytest.mark.parametrize("name", ["enums", "complex", "ellipsis", "sets", "bytearray", "ordered", "object"])
+def test_who_only_looks_sees_a_text_of_what_json_lacks(name: str) -> None:
+    value = AWKWARD[name]
+    looked = decode(encode({"value": value}))["value"]
+
+    parts = zip(value, looked, strict=True) if type(value) is list else [(value, looked)]
+    for part, found in parts:
+        assert isinstance(found, Pickled)
+        assert repr(found)[:10] == repr(part)[:10]
+
+
 def test_a_plain_record_is_plain_json() -> None:
     line = encode({"type": "result", "number": 3, "metrics": {"loss": 0.25, "done": False, "note": None, "l": [1, {}]}})
 
