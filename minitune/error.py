@@ -113,7 +113,7 @@ class CheckpointError(TrialError):
 
 
 class CrashLoopError(TuneError):
-    """Trials with unlimited retries fail again and again, without a report in between."""
+    """Trials fail again and again, or lose their workers, and no attempt brings a new report."""
 
 
 class DiskError(TuneError):

@@ -863,12 +863,11 @@ def values_of(actor: Any, key: str) -> list[Any]:
 # -- a script as a process, seen from outside ------------------------------------------------------------------------
 
 SHORT_WAITS: dict[str, Any] = {
-    "minitune.driver.tune_controller.VERDICT_S": 0.05,
-    "minitune.driver.failure._PAUSES_S": (0.05,),
+    "minitune.driver.failure.BACKOFF_S": (0.05,),
+    "minitune.driver.failure.BACKOFF_AFTER_SIGNAL_S": 0.05,
     "minitune.driver.hooks.ASKED_EVERY_S": 0.05,
 }
-"""How long a hurried driver waits to see what else happens: after a death by a signal, after a lost start, and between
-two questions to a stopper."""
+"""How long a hurried driver waits: after attempts in vain, and between two questions to a stopper."""
 
 HURRIED = f"""
     import importlib

@@ -208,8 +208,8 @@ class TrialActions:
     def _stop(self, live: Live, keeps: bool) -> None:
         exited = self._executor.stop(live.actor_id, self._settings.grace_s, keeps)
         if exited is not None:
-            if self._state.setbacks.are_there:
-                self._state.setbacks.left(live.trial.trial_id)
+            if self._state.backoff.is_active:
+                self._state.backoff.has_room()
             self.has_left(live.trial.trial_id, exited)
 
     def has_left(self, trial_id: str, event: Exited) -> None:

@@ -1,17 +1,15 @@
 """Failures of trials and losses of workers: their consequences, the time of the next attempt, and their errors.
 
 A failure is the trial's own fault: its trainable raises, its worker dies, it breaks a time limit, a metric is missing.
-`after_failure` decides whether the trial is retried, and `CrashLoop` slows down endless retries. A loss is not the
-trial's fault: the system has no process or descriptor left, or the parent process of the workers has died. `Setbacks`
-decides when workers are started again. A start at once would only keep the driver busy. No start at all would waste
-resources that become free.
+`after_failure` decides whether the trial is retried. A loss is probably not the trial's fault: the parent process of
+the workers has died, or a signal has ended the worker that may be meant for the whole run. The trial goes back to
+PENDING. `Backoff` slows down losses and endless retries, and ends a run in which no attempt brings anything new.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import re
 import signal
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
@@ -37,42 +35,30 @@ from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, TRAINING_ITERATION
 
 logger = logging.getLogger("minitune")
 
-_PAUSES_S = (0.2, 2.0, 5.0, 10.0, 30.0)
-"""The pause after the first loss, after the second one in a row, and so on. The last value holds for all later ones."""
-_IN_VAIN = 3
-"""After so many losses in a row without an answer of any trial, the run ends if no worker runs."""
-_LOSSES = 3
-"""A trial is to blame if so many of its attempts in a row were lost because the parent process of their workers died.
-In the last of them, that process had no other worker. If several trials are lost and none has answered in between, the
-cause may be another one, and twice as many losses are needed."""
-_RESTS_S = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
-"""The rest after a trial's first failure, after its second one without a result in between, and so on."""
-_STORM, _STORM_S = 100, 10.0
-"""More restarts within so many seconds, without a result in between, end the run. A slow machine may take longer for
-them, so the same number of *quick* failures also ends the run. A failure is quick if neither the attempt nor the rests
-of the trial since its last result took longer than these seconds."""
+BACKOFF_S = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
+"""How long a trial waits after its first attempt in vain, after the second one in a row, and so on. The last value
+holds for all later ones."""
+BACKOFF_AFTER_SIGNAL_S = 1.0
+"""How long it waits at least if a signal has ended the attempt. If the signal was meant for the whole run, the driver's
+own copy arrives in that time, and ends the run before the trial starts again."""
+_MAX_LOSSES = 10
+"""A trial that loses its worker so many times in a row, without a new report in between, has failed."""
+_MAX_LOSSES_BY_SIGNAL = 3
+"""The same if a signal has ended the last one."""
+_MAX_IN_VAIN = 30
+"""After so many attempts in a row without a new report of any trial, the run ends if nothing runs."""
 _NEVER_UP = 3
 """The run also ends if the workers of so many trials could not start, and no worker has started."""
 REPORT, TRIAL = "report", "trial"
 """The kinds of time limits: from one pull to the next report, and for a whole attempt."""
 LOST = "lost: "
 """The prefix of the cause of a return to PENDING if the trial is not to blame."""
-BY_SIGNAL = f"{LOST}by a signal that may be meant for the whole run: "
-"""The same prefix if the driver does not know yet whether the trial is to blame."""
-VERDICT_S = 2.25
-"""After a signal has ended a trial, the driver waits so long for a signal of its own before the trial fails. If all
-processes of a run get a signal, the driver may get it up to 2 s after the workers, and needs a moment to handle it."""
-_INTERRUPTED = re.compile(r"^KeyboardInterrupt\b", re.MULTILINE)
-"""Matches a traceback with an interrupt, even if another exception was raised while the interrupt was handled."""
-_ENDING = [
-    (name, int(number))
-    for name in ("SIGHUP", "SIGINT", "SIGKILL", "SIGTERM", "SIGUSR1")
-    if (number := getattr(signal, name, None)) is not None
-]
-"""The signals that end a run, and SIGKILL, which often follows them."""
-_BY_SIGNAL = frozenset(f"{name} ({number})" for name, number in _ENDING)
-_EXIT_BY_SIGNAL = frozenset(128 + number for _, number in _ENDING)
-"""The exit codes that a shell uses for a program that was ended by one of these signals."""
+_SIGNALS = frozenset(
+    getattr(signal, name)
+    for name in ("SIGHUP", "SIGINT", "SIGTERM")
+    if hasattr(signal, name)  # not all on Windows
+)
+"""The signals that are often sent to all processes of a run."""
 DRIVER_ENDED = "the driver ended"
 """The cause of a return to PENDING if the trial had a worker when its driver ended."""
 _KILLED = "SIGKILL (9)"
@@ -106,168 +92,133 @@ def after_failure(config: FailureConfig, trial: Trial, *, final: bool) -> AfterF
     return AfterFailure.GIVE_UP
 
 
-# -- losses and restarts -----------------------------------------------------------------------------------------------
-class Setbacks:
-    """Counts losses of workers in a row. It says how long to wait after a loss, and when to give up.
+# -- losses and retries ------------------------------------------------------------------------------------------------
+class Backoff:
+    """Says how long trials wait after attempts in vain, and when another attempt is of no use.
 
-    A loss during a pause belongs to the loss that has caused the pause. So does the loss of a worker that was requested
-    before the pause. The count only grows when a worker is lost that was requested later.
+    An attempt is *in vain* if its worker was lost, or if it has failed and its trial has unlimited retries. The count
+    of a trial's attempts in a row starts again with a report number that the trial never had: a trial that repeats its
+    first reports again and again makes no progress.
 
-    Times are seconds of the executor's clock.
-
-    Attributes:
-        are_there: Whether a worker was ever lost. Before that, no other method needs a call.
-    """
-
-    def __init__(self) -> None:
-        self.are_there = False
-        self._num_in_row = 0
-        self._num_in_vain = 0
-        self._not_before_s = self._last_s = -math.inf
-        self._cause = ""
-        self._told: set[str] = set()
-        self._losses: Counter[str] = Counter()  # by trial: the number of attempts in a row
-        self._lost_in_vain: set[str] = set()
-
-    def lost(self, cause: str, now_s: float, begun_s: float = math.inf) -> bool:
-        """A worker was lost, or could not be started.
-
-        Args:
-            cause: Why.
-            now_s: The time.
-            begun_s: When the worker was requested.
-
-        Returns:
-            Whether this cause is new: each cause gets one warning.
-        """
-        self.are_there = True
-        if now_s >= self._not_before_s and begun_s >= self._last_s:
-            self._last_s = now_s
-            self._not_before_s = now_s + _PAUSES_S[min(self._num_in_row, len(_PAUSES_S) - 1)]
-            self._num_in_row += 1
-            self._num_in_vain += 1
-            self._cause = cause
-        is_new = cause not in self._told
-        self._told.add(cause)
-        return is_new
-
-    def started(self) -> None:
-        """A worker has started."""
-        self._num_in_row = 0
-
-    def lives(self) -> None:
-        """A trial has answered, so the next loss is the first one in a row."""
-        self._num_in_vain = 0
-        self._lost_in_vain.clear()
-
-    def carrier_died(self, trial_id: str) -> bool:
-        """The parent process of a trial's worker has died; `lost` was called before.
-
-        Returns:
-            Whether this has happened so often in a row that the trial must be the cause.
-        """
-        self._losses[trial_id] += 1
-        self._lost_in_vain.add(trial_id)
-        is_general = self.is_hopeless and len(self._lost_in_vain) > 1
-        if self._losses[trial_id] < (2 * _LOSSES if is_general else _LOSSES):
-            return False
-        del self._losses[trial_id]
-        self.lives()
-        return True
-
-    def left(self, trial_id: str) -> None:
-        """An attempt of a trial has ended in any other way. There may be room for another worker at once."""
-        self._losses.pop(trial_id, None)
-        self._not_before_s = -math.inf
-        self._num_in_vain = min(self._num_in_vain, _IN_VAIN - 1)
-
-    def pause_s(self, now_s: float) -> float:
-        """How long to wait before the next start of a worker; 0 for no wait."""
-        return self._not_before_s - now_s if self._not_before_s > now_s else 0.0
-
-    @property
-    def is_hopeless(self) -> bool:
-        """Whether no worker should be started until a running one answers or exits. If none runs, the run ends."""
-        return self._num_in_vain >= _IN_VAIN
-
-    def why_hopeless(self) -> str:
-        """The error text for a run without workers; empty if workers may still be started."""
-        if not self.is_hopeless:
-            return ""
-        return (
-            f"workers were lost {self._num_in_vain} times in a row before a trial could start, and no trial runs: "
-            f"{self._cause}. Look at the limits on processes, memory and open files (ulimit -u, -v and -n, those of "
-            "the container), or let fewer trials run at a time; the run can be resumed"
-        )
-
-
-class CrashLoop:
-    """Slows down trials that fail again and again, and ends the run if no trial ever succeeds.
+    A worker that could not be started says nothing about its trial. Then *no* worker is started for a while, because
+    the next one would be refused, too.
 
     Times are seconds of the executor's clock.
 
     Attributes:
-        counts: Whether such a trial has failed since the last result.
-        has_come_up: Whether a worker of the run was ever ready. The controller sets it.
+        is_active: Whether some trial or the next start of a worker may have to wait. If not, most calls can be skipped.
+        has_come_up: Whether a worker of the run was ever ready.
     """
 
     def __init__(self) -> None:
-        self.counts = False
+        self.is_active = False
         self.has_come_up = False
-        self._in_row: dict[str, tuple[int, float]] = {}  # by trial, since its last result: failures, seconds of rest
+        self._in_row: Counter[str] = Counter()  # by trial: its attempts in vain since its last progress
+        self._in_vain: deque[str] = deque(maxlen=_MAX_IN_VAIN)  # causes of attempts in a row without a new report
+        self._num_refused = 0
+        self._no_start_before_s = -math.inf
         self._never_up: set[str] = set()  # the trials that have failed at their start before any worker was ready
-        self._restarts: deque[tuple[float, str]] = deque(maxlen=_STORM + 1)
-        self._num_quick = 0
+        self._told: set[str] = set()
 
-    def rest_s(
-        self, trial_id: str, cause: str, now_s: float, starting: bool = False, lived_s: float = math.inf
-    ) -> float:
-        """A trial has failed and will be retried.
+    def num_in_row(self, trial_id: str) -> int:
+        """How many attempts of a trial were in vain since its last progress."""
+        return self._in_row.get(trial_id, 0)
+
+    def has_lost_too_many(self, trial_id: str, *, by_signal: bool) -> bool:
+        """Whether a trial has failed if it now loses its worker once more."""
+        limit = _MAX_LOSSES_BY_SIGNAL if by_signal else _MAX_LOSSES
+        return self.num_in_row(trial_id) + 1 >= limit
+
+    def in_vain(self, trial_id: str, cause: str, *, has_progressed: bool, by_signal: bool = False) -> float:
+        """An attempt was in vain.
 
         Args:
             trial_id: The trial.
             cause: The cause, in one line.
-            now_s: The time.
-            starting: Whether it failed while the trainable was loaded or set up.
-            lived_s: Seconds from the time when the worker was ready to the failure.
+            has_progressed: Whether the attempt has brought a report number that the trial never had before it.
+            by_signal: Whether a signal has ended it that may be meant for the whole run.
 
         Returns:
-            How many seconds it should wait.
+            How many seconds the trial should wait.
+        """
+        self.is_active = True
+        wait_s = _step(self._in_row[trial_id])
+        self._in_row[trial_id] += 1
+        if not has_progressed:
+            self._in_vain.append(cause)
+        return max(wait_s, BACKOFF_AFTER_SIGNAL_S) if by_signal else wait_s
+
+    def progressed(self, trial_id: str) -> None:
+        """A trial has reported a number that it never had, or has ended well."""
+        self._in_row.pop(trial_id, None)
+        self._in_vain.clear()
+        self.is_active = bool(self._in_row) or self._num_refused > 0
+
+    def failed_to_start(self, trial_id: str, cause: str) -> None:
+        """A trial with unlimited retries has failed while its trainable was loaded or set up.
 
         Raises:
-            CrashLoopError: If there were more than 100 restarts within 10 s, or more than 100 quick failures, and no
-                result; or if no worker of the run was ready so far and three trials have failed so. It names the
-                common cause.
+            CrashLoopError: If no worker of the run was ready so far, and three trials have failed so.
         """
-        if starting and not self.has_come_up:
-            self._never_up.add(trial_id)
-            if len(self._never_up) >= _NEVER_UP:
-                raise CrashLoopError(
-                    f"no worker has started, and the workers of {_NEVER_UP} trials have failed at their start: "
-                    f"{cause}. Fix the cause, or limit max_failures; the run can be resumed"
-                )
-        self.counts = True
-        times, rested_s = self._in_row.get(trial_id, (0, 0.0))
-        rest_s = _RESTS_S[min(times, len(_RESTS_S) - 1)]
-        self._in_row[trial_id] = times + 1, rested_s + rest_s
-        self._num_quick += (starting or lived_s <= _STORM_S) and rested_s <= _STORM_S
-        self._restarts.append((now_s, cause))
-        span_s = now_s - self._restarts[0][0]
-        if len(self._restarts) > _STORM and (span_s <= _STORM_S or self._num_quick > _STORM):
-            common, count = Counter(cause for _, cause in self._restarts).most_common(1)[0]
+        if self.has_come_up:
+            return
+        self._never_up.add(trial_id)
+        if len(self._never_up) >= _NEVER_UP:
             raise CrashLoopError(
-                f"trials were restarted {len(self._restarts)} times within {max(_STORM_S, math.ceil(span_s)):g} s, and "
-                f"none reported a result: {common} ({count} times). Fix the cause, or limit max_failures; the run "
-                "can be resumed"
+                f"no worker has started, and the workers of {_NEVER_UP} trials have failed at their start: {cause}. "
+                "Fix the cause, or limit max_failures; the run can be resumed"
             )
-        return rest_s
 
-    def reported(self, trial_id: str) -> None:
-        """A trial has reported a result."""
-        self._in_row.pop(trial_id, None)
-        self._restarts.clear()
-        self._num_quick = 0
-        self.counts = bool(self._in_row)
+    def is_new(self, cause: str) -> bool:
+        """Whether this cause of a loss was not told yet. Each cause gets one warning."""
+        is_new = cause not in self._told
+        self._told.add(cause)
+        return is_new
+
+    # -- workers that could not be started --------------------------------------------------------------------------
+
+    def refused(self, cause: str, now_s: float) -> None:
+        """A worker could not be started. Several at a time count once: they say the same."""
+        if now_s < self._no_start_before_s:
+            return
+        self.is_active = True
+        self._no_start_before_s = now_s + _step(self._num_refused)
+        self._num_refused += 1
+        self._in_vain.append(cause)
+
+    def started(self) -> None:
+        """A worker is ready."""
+        self.has_come_up = True
+        self._num_refused = 0
+
+    def has_room(self) -> None:
+        """A worker has exited, so there may be room for another one at once."""
+        self._no_start_before_s = -math.inf
+
+    def seconds_left(self, now_s: float) -> float:
+        """How long no worker should be started because the last one was refused; 0 if one may be started."""
+        return max(0.0, self._no_start_before_s - now_s)
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether so many attempts in a row have brought no new report that the run ends if nothing runs."""
+        return len(self._in_vain) == _MAX_IN_VAIN
+
+    def error(self) -> CrashLoopError:
+        """The error of a run that ends because it is hopeless and nothing runs."""
+        common, count = Counter(self._in_vain).most_common(1)[0]
+        return CrashLoopError(
+            f"{_MAX_IN_VAIN} attempts in a row have brought no new report, and no trial runs: {common} ({count} "
+            "times). Fix the cause, then resume the run. If processes cannot be started, look at the limits on "
+            "processes, memory and open files (ulimit -u, -v and -n, those of the container), or let fewer trials run "
+            "at a time"
+        )
+
+
+def _step(num_before: int) -> float:
+    return BACKOFF_S[min(num_before, len(BACKOFF_S) - 1)]
 
 
 # -- time limits -------------------------------------------------------------------------------------------------------
@@ -355,17 +306,13 @@ def raised_error(remote: RemoteError, *, starting: bool) -> TrialError:
 
 
 def died_by_signal(event: Exited) -> bool:
-    """Whether a signal has ended a worker, and its sender may have sent it to other processes, too."""
-    return event.cause in _BY_SIGNAL or (
-        event.cause == f"exit code {event.exit_code}" and event.exit_code in _EXIT_BY_SIGNAL
-    )
+    """Whether a worker was ended by a signal that may be meant for the whole run."""
+    return event.exit_code is not None and -event.exit_code in _SIGNALS
 
 
 def raised_by_signal(remote: RemoteError) -> bool:
-    """The same for an exception: a `KeyboardInterrupt`, or an exit with the code of a signal."""
-    if remote.type_name == SystemExit.__name__:
-        return remote.message.isdecimal() and int(remote.message) in _EXIT_BY_SIGNAL
-    return _INTERRUPTED.search(remote.traceback) is not None
+    """The same for an exception: SIGINT raises it in Python code."""
+    return remote.type_name == KeyboardInterrupt.__name__
 
 
 def died_error(trial: Trial, event: Exited) -> TrialError:
@@ -389,22 +336,22 @@ def died_error(trial: Trial, event: Exited) -> TrialError:
     return error
 
 
-def carrier_error(trial: Trial, event: Exited) -> TrialError:
-    """The error of a trial that was running each time the parent process of the workers died.
+def lost_error(trial: Trial, event: Exited, num_losses: int) -> TrialError:
+    """The error of a trial that has lost its worker too often in a row.
 
     Args:
         trial: The trial.
-        event: The last loss of its worker.
+        event: The last loss.
+        num_losses: How many there were.
     """
     what = (
-        f"the worker of trial {trial.name} (pid {event.pid}) was lost again: {event.cause}. The zygote is the parent "
-        "process of the workers. It has ended in several attempts of this trial in a row, and in the last one it was "
-        "the parent of this trial alone. A trial must not kill its parent process (os.getppid())"
+        f"trial {trial.name} has lost its worker {num_losses} times in a row without a new report, the last one (pid "
+        f"{event.pid or trial.pid}) because of this: {event.cause}"
     )
     error = WorkerDiedError(
         "\n".join([what, f"last report: {_last_report(trial)}", *_where_and_last_lines(trial, event)])
     )
-    error.cause = f"{event.cause}, in several attempts of this trial in a row"
+    error.cause = event.cause
     return error
 
 

@@ -217,6 +217,7 @@ class Launcher:
         if not self._recorder.is_ours:  # the user's function for directory names has forked, and the child returned
             raise forked_error("a plug-in")
         if trial.report_count:
+            trial.reports_before = max(trial.reports_before, trial.report_count)
             self._roll_back(trial)
         trial.attempt += 1
         trial.attempt_config = trial.raw_config
@@ -243,10 +244,9 @@ class Launcher:
             trial.num_failures += 1
             self._refusal = Refusal(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error)))
             return True
-        now_s = self._executor.clock.monotonic()
-        self._state.live[trial.actor_id] = Live(trial, trial.actor_id, begun_s=now_s)
+        self._state.live[trial.actor_id] = Live(trial, trial.actor_id)
         if self._state.deadlines.are_set:
-            self._state.deadlines.begin(trial.actor_id, TRIAL, now_s)
+            self._state.deadlines.begin(trial.actor_id, TRIAL, self._executor.clock.monotonic())
         return True
 
     def _lacks_descriptors(self, error: OSError) -> bool:
@@ -255,7 +255,8 @@ class Launcher:
             return False
         self.was_refused = True
         cause = f"could not make a directory for a trial: {error.strerror}"
-        if self._state.setbacks.lost(cause, self._executor.clock.monotonic()):
+        self._state.backoff.refused(cause, self._executor.clock.monotonic())
+        if self._state.backoff.is_new(cause):
             logger.warning("%s; it is started when resources are free", cause)
         return True
 

@@ -19,7 +19,7 @@ from typing import Any
 from minitune.checkpoint import matches
 from minitune.config import ResumeConfig, ResumeType
 from minitune.decision import DECISIONS, Decision
-from minitune.driver.failure import BY_SIGNAL, DRIVER_ENDED, LOST
+from minitune.driver.failure import DRIVER_ENDED, LOST
 from minitune.driver.hooks import Hooks
 from minitune.driver.plugin_states import StateLoader
 from minitune.driver.state import RunState
@@ -71,7 +71,7 @@ class Replay(Story):
         self.saved = saved
         self.reports: Counter[str] = Counter()
         self.changes: list[tuple[Trial, Trial | None]] = []
-        self._cut_off: set[str] = set()  # ids of trials whose worker ended together with the driver
+        self._cut_off: set[str] = set()  # ids of trials whose worker was lost, with the driver or before it
         self._warned = False
 
     def run(self, scan: Callable[[int | None], Iterable[tuple[int, records.Record]]], choice: ResumeConfig) -> None:
@@ -94,8 +94,8 @@ class Replay(Story):
             self.saved.reach(None, self.hooks, self._trials)
             for trial in list(self.state.trials):
                 self._choose(trial, choice)
-            # Trials that had a worker when the driver ended come first, because the driver had started them before the
-            # others. So the others go to the end of the queue.
+            # Trials whose worker was lost or ended with the driver come first, because the driver had started them
+            # before the others. So the others go to the end of the queue.
             for trial in [each for each in self.state.queue if each.trial_id not in self._cut_off]:
                 self.state.queue.remove(trial)
                 self.state.queue.push(trial)
@@ -174,10 +174,10 @@ class Replay(Story):
             self._cut_off.discard(trial.trial_id)
         elif step is Step.STOP:
             (self.hooks.completed if is_running else self.hooks.removed)(trial)
-        elif step is Step.RETRY and (cause == DRIVER_ENDED or cause.startswith(BY_SIGNAL)):
-            self._cut_off.add(trial.trial_id)  # a signal that killed the worker probably ended the driver, too
+        elif step is Step.RETRY and (cause == DRIVER_ENDED or cause.startswith(LOST)):
+            self._cut_off.add(trial.trial_id)  # a signal that ended the worker probably ended the driver, too
         elif step is Step.RETRY:
-            has_failed = not cause.startswith(LOST)
+            has_failed = True
         if has_failed:
             self.hooks.failed(trial)
         self.state.move(trial, step, cause)

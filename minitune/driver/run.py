@@ -488,5 +488,4 @@ def _settings(plan: Plan, seed: int, executor: TrialExecutor, run_name: str) -> 
         strict_metric=not is_on("DISABLE_STRICT_METRIC_CHECKING"),
         reuses_results=tune.on_duplicate == REUSE,
         answered=executor.answered if isinstance(executor, OrderedExecutor) else None,
-        rest=executor.rest if isinstance(executor, OrderedExecutor) else None,
     )

@@ -7,7 +7,6 @@ of a trial, so the indices always agree with the phases.
 from __future__ import annotations
 
 import itertools
-import math
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +17,7 @@ from minitune.base.read_only import ReadOnlyList
 from minitune.checkpoint import CheckpointRecord
 from minitune.config import CheckpointConfig, FailureConfig
 from minitune.decision import CONTINUE, Decision
-from minitune.driver.failure import Deadlines, Overdue, Setbacks
+from minitune.driver.failure import Backoff, Deadlines, Overdue
 from minitune.executors.trial_executor import Shared
 from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, Phase, Step
 from minitune.experiment.trial import KeptCheckpoint, Metric, Trial
@@ -73,7 +72,6 @@ class RunSettings(NamedTuple):
         strict_metric: Whether a trial fails if its result lacks the metric of run, scheduler or searcher.
         answered: For a run with logical order: returns the actors whose answers have arrived and wait for their turn.
             Else None.
-        rest: For a run with logical order: waits at most the given seconds without returning an event. Else None.
     """
 
     run_name: str = ""
@@ -91,7 +89,6 @@ class RunSettings(NamedTuple):
     strict_metric: bool = True
     reuses_results: bool = False
     answered: Callable[[], Iterator[str]] | None = None
-    rest: Callable[[float], object] | None = None
 
     @property
     def is_ordered(self) -> bool:
@@ -172,8 +169,6 @@ class Live:
         ends_by_itself: True if the trainable has reported that it is done.
         allocation: The actor's resources; None until it is ready.
         idle: True while no call is in flight. This is so only during the handling of an event.
-        begun_s: When the worker was requested, by the executor's clock.
-        ready_s: When it was ready; infinite until then.
         has_reported: Whether this attempt has reported.
         path: The fast path that writes reports like the previous one to the files; None if there is none.
         look_s: While the fast path is used: when to check the trial's directory again, by `time.monotonic`.
@@ -187,8 +182,6 @@ class Live:
     ends_by_itself: bool = False
     allocation: Allocation | None = None
     idle: bool = False
-    begun_s: float = math.inf
-    ready_s: float = math.inf
     has_reported: bool = False
     path: ReportPath | None = None
     look_s: float = 0.0
@@ -252,12 +245,12 @@ class RunState:
         supply: Whether the searcher may suggest more trials: `OPEN`, `WAITING` or `ENDED`.
         requests: The scheduler's requests that have not been carried out yet.
         deadlines: The time limits of the actors.
-        setbacks: Losses of workers in a row. They determine when no worker is started.
+        backoff: How long trials wait after attempts in vain, and when no worker is started.
         trials: All trials of the run. Plug-ins get this list, so only the methods of this class can change it.
         queue: The trials that could start: they are QUEUED, and their last actor has exited.
         paused: The PAUSED trials that could be chosen, in order.
         live: The trials that have an actor, by actor id.
-        resting: QUEUED trials that have failed repeatedly, by trial id, each with the time until which it must wait.
+        resting: QUEUED trials whose last attempts were in vain, by trial id, each with the time until which it waits.
         leaving: For trials whose actor was stopped but has not exited yet: the actor id, by trial id.
         cut_short: Trials whose actor was stopped during a call and has not exited yet, by actor id.
         unfinished: The trials that have not ended, by trial id.
@@ -277,7 +270,7 @@ class RunState:
         self.supply = OPEN
         self.requests: deque[Request] = deque()
         self.deadlines = Deadlines(settings.report_timeout_s, settings.trial_timeout_s)
-        self.setbacks = Setbacks()
+        self.backoff = Backoff()
         self.trials: list[Trial] = ReadOnlyList((), _READ_ONLY)
         self.queue = TrialQueue()
         self.paused: dict[str, Trial] = {}
@@ -373,7 +366,7 @@ class RunState:
         self.queue.remove(trial)
 
     def end_rests(self, now_s: float) -> None:
-        """Return trials that have rested long enough to the queue. Few trials rest at a time; see `CrashLoop`."""
+        """Return trials that have rested long enough to the queue. Few trials rest at a time."""
         for trial_id in [trial_id for trial_id, until_s in self.resting.items() if until_s <= now_s]:
             self.may_start = True
             del self.resting[trial_id]

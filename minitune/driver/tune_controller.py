@@ -10,29 +10,25 @@ The events of a turn share one write of the journal. Workers get their answers a
 from __future__ import annotations
 
 import logging
-import math
 import os
 import time
-from collections import Counter, deque
-from typing import Any, NamedTuple
+from collections import Counter
+from typing import Any
 
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.config import CheckpointConfig
 from minitune.decision import CONTINUE, PAUSE, STOP, Decision
 from minitune.driver.actions import TrialActions, stronger
 from minitune.driver.failure import (
-    BY_SIGNAL,
     DRIVER_ENDED,
     LOST,
     REPORT,
-    VERDICT_S,
     AfterFailure,
-    CrashLoop,
     RequiredMetrics,
     after_failure,
-    carrier_error,
     died_by_signal,
     died_error,
+    lost_error,
     raised_by_signal,
     raised_error,
     timeout_error,
@@ -65,15 +61,6 @@ _ASKS_UNTIL_SAID = 100
 """
 
 
-class _Undecided(NamedTuple):
-    """A trial that a signal has ended. It fails unless the driver gets a signal by `until_s`, too."""
-
-    trial: Trial
-    error: TrialError
-    after: AfterFailure
-    until_s: float
-
-
 class TuneController:
     """Runs the trials of one run to their ends.
 
@@ -98,7 +85,7 @@ class TuneController:
         self._settings = settings
         self._is_ordered = settings.is_ordered
         self._deadlines = state.deadlines
-        self._setbacks = state.setbacks
+        self._backoff = state.backoff
         self._metrics = RequiredMetrics(
             hooks.metrics(settings.metric) if settings.strict_metric else (),
             is_bare=hooks.goes_by_bare_number(settings.metric),
@@ -107,8 +94,6 @@ class TuneController:
         self._has_news = True
         self._asked_in_vain = 0
         self._failed_restores: Counter[str] = Counter()
-        self._undecided: deque[_Undecided] = deque()
-        self._crash_loop = CrashLoop()
         self._actions = TrialActions(executor, state, hooks, recorder)
         self._launcher = Launcher(executor, state, hooks, recorder, self._actions)
 
@@ -129,29 +114,22 @@ class TuneController:
             while state.to_end:
                 self._end_stopped(*state.to_end.pop(0))
             self._actions.commit()
-        if self._undecided:
-            self._pass_verdicts(self._now())
+        if state.resting:
+            state.end_rests(self._now())
+        is_due = state.may_start or not state.live or state.requests
+        if is_due and not state.end_reason:
+            self._launch()
+        is_over = not (state.live or state.unfinished) and state.supply == ENDED
+        if not is_over and not (self._is_ordered and self._launcher.has_to_go_on):
+            self._apply(self._patience_s(max_wait_s))
+            if self._deadlines.are_set:
+                self._stop_overdue()
+        if hooks.stops_run and not state.end_reason and hooks.wants_all_stopped():
+            self.end_run(self._why_ended())
+        if state.end_reason and self._now() >= self._end_deadline_s:
+            for live in list(state.live.values()):  # their grace period is over: end them without a save
+                self._actions.cut_short(live, state.end_reason)
             self._actions.commit()
-        if self._undecided and self._settings.rest is not None:
-            # what follows depends on the verdict
-            self._settings.rest(self._undecided[0].until_s - self._now())
-        else:
-            if state.resting:
-                state.end_rests(self._now())
-            is_due = state.may_start or not state.live or state.requests
-            if is_due and not state.end_reason:
-                self._launch()
-            is_over = not (state.live or state.unfinished) and state.supply == ENDED
-            if not is_over and not (self._is_ordered and self._launcher.has_to_go_on):
-                self._apply(self._patience_s(max_wait_s))
-                if self._deadlines.are_set:
-                    self._stop_overdue()
-            if hooks.stops_run and not state.end_reason and hooks.wants_all_stopped():
-                self.end_run(self._why_ended())
-            if state.end_reason and self._now() >= self._end_deadline_s:
-                for live in list(state.live.values()):  # their grace period is over: end them without a save
-                    self._actions.cut_short(live, state.end_reason)
-                self._actions.commit()
         hooks.iteration += 1
         if hooks.hears_turns:
             hooks.step_ends()
@@ -160,7 +138,7 @@ class TuneController:
         """Start trials, end those that can never start, and then carry out the requests of schedulers."""
         state = self._state
         may_launch = not self._is_ordered or self._may_launch()
-        if may_launch and not (self._setbacks.are_there and self._has_setback()):
+        if may_launch and not (self._backoff.is_active and self._has_to_wait()):
             while not state.end_reason and (refusal := self._launcher.launch()) is not None:
                 self._give_up_before_start(*refusal)
         if state.requests:
@@ -191,9 +169,15 @@ class TuneController:
         """
         return self._has_news or self._launcher.has_to_go_on or not (self._state.live or self._state.leaving)
 
-    def _has_setback(self) -> bool:
-        """Whether no workers may start now because others were lost."""
-        return self._setbacks.is_hopeless or self._setbacks.pause_s(self._now()) > 0
+    def _has_to_wait(self) -> bool:
+        """Whether no worker may start now.
+
+        If no attempt brings anything new, no trial starts while another one rests. Otherwise a searcher without an end
+        would bring trial after trial, and the run would never come to the point where nothing runs.
+        """
+        if self._backoff.is_hopeless and self._state.resting:
+            return True
+        return self._backoff.seconds_left(self._now()) > 0
 
     def how_ended(self) -> str:
         """How the run has ended, for the journal: "finished" if every trial has ended by itself."""
@@ -225,9 +209,6 @@ class TuneController:
         self._state.interrupted = resumable
         self._end_deadline_s = self._now() + self._settings.grace_s
         self.end_supply()
-        if not resumable:
-            self._pass_verdicts(math.inf)
-        self._undecided.clear()
         for trial in list(self._state.unfinished.values()):
             live = self._state.live.get(trial.actor_id)
             if live is None:
@@ -293,10 +274,10 @@ class TuneController:
             limits.append(self._seconds_to_next_ask())
         else:
             self._asked_in_vain = 0
-        if self._setbacks.are_there:
-            pause_s = self._setbacks.pause_s(self._now())
-            if pause_s or self._launcher.was_refused:
-                limits.append(pause_s)
+        if self._backoff.is_active:
+            wait_s = self._backoff.seconds_left(self._now())
+            if wait_s or self._launcher.was_refused:
+                limits.append(wait_s)
         for left_s in (
             state.seconds_of_rest(self._now()) if state.resting else None,
             # the stopper is not asked about a run that is ending
@@ -321,11 +302,11 @@ class TuneController:
     def _check_stuck(self) -> None:
         """Raise an error if the run waits for an event that cannot come."""
         state = self._state
-        if state.live or state.leaving or state.resting or not state.unfinished:
+        if state.live or state.leaving or not state.unfinished:
             return
-        if self._setbacks.is_hopeless:
-            raise TuneError(self._setbacks.why_hopeless())
-        if state.requests or state.supply == WAITING:
+        if self._backoff.is_hopeless:
+            raise self._backoff.error()
+        if state.resting or state.requests or state.supply == WAITING:
             return
         if state.paused and not state.queue:
             raise TuneError(
@@ -348,13 +329,14 @@ class TuneController:
         if isinstance(event, Started):
             self._on_started(live, event)
             return
-        if self._setbacks.are_there:
-            self._setbacks.lives()
         if isinstance(event, CallRaised):
             error = raised_error(event.error, starting=phase is Phase.STARTING)
             if isinstance(error.__cause__, DiskError):  # no trial is to blame, so this one stays unfinished
                 raise error.__cause__
-            self._on_failure(live, error, by_signal=raised_by_signal(event.error))
+            if raised_by_signal(event.error):
+                self._on_loss(live, error, by_signal=True)
+            else:
+                self._on_failure(live, error)
         elif phase is Phase.TRAINING:
             self._on_report(live, event.value)
         elif phase is Phase.SAVING:
@@ -368,11 +350,10 @@ class TuneController:
 
     def _on_started(self, live: Live, event: Started) -> None:
         """The worker is ready. Restore a checkpoint if there is one, then request the first report."""
-        if self._setbacks.are_there:
-            self._setbacks.started()
-        self._crash_loop.has_come_up = True
+        self._backoff.started()
         trial = live.trial
-        live.allocation, live.ready_s, trial.pid = event.allocation, self._now(), event.pid
+        live.allocation = event.allocation
+        trial.pid = event.pid
         trial.start_time = self._executor.clock.time()
         self._hooks.started(trial)
         donation = self._state.donations.get(trial.trial_id)
@@ -403,8 +384,8 @@ class TuneController:
             else:  # a checkpoint without metrics; it belongs to the last result
                 self._on_saved(live, checkpoint)
             return
-        if self._crash_loop.counts:
-            self._crash_loop.reported(trial.trial_id)
+        if self._backoff.is_active and (is_done or trial.report_count >= trial.reports_before):
+            self._backoff.progressed(trial.trial_id)
         # Nearly all reports have the keys and types of the previous one, so no metric is missing. They take the fast
         # path to the files, and their trial's directory is checked only once a second.
         path = live.path if checkpoint is None and live.path is not None and live.path.fits(result) else None
@@ -476,6 +457,8 @@ class TuneController:
         """The function has returned without new metrics, so its last result is its final one."""
         trial = live.trial
         live.ends_by_itself = True
+        if self._backoff.is_active:
+            self._backoff.progressed(trial.trial_id)
         trial.returns()
         live.decision = _RETURNED
         if self._saves_at_end(trial) and trial.report_count:
@@ -521,39 +504,70 @@ class TuneController:
         """The actor's process and all its descendants have exited."""
         trial_id, _, _ = event.actor_id.rpartition("#")
         self._state.may_start = True
-        if event.counts and self._setbacks.are_there:
-            self._setbacks.left(trial_id)
+        if self._backoff.is_active and event.kind != "refused":
+            self._backoff.has_room()
         if live is not None:
             trial = live.trial
             self._state.live.pop(event.actor_id)
             self._deadlines.forget(event.actor_id)
             if live.overdue is not None:
                 self._on_failure(live, timeout_error(trial, live.overdue, event), gone=True)
-            elif event.counts:
-                self._on_failure(live, died_error(trial, event), gone=True, by_signal=died_by_signal(event))
+            elif event.kind == "refused":
+                self._on_refused(live, event)
+            elif not event.counts:
+                num_losses = self._backoff.num_in_row(trial_id) + 1
+                self._on_loss(live, lost_error(trial, event, num_losses), gone=True)
+            elif died_by_signal(event):
+                self._on_loss(live, died_error(trial, event), by_signal=True, gone=True)
             else:
-                self._on_lost(live, event)
+                self._on_failure(live, died_error(trial, event), gone=True)
             self._recorder.worker_is_gone(trial)
         elif self._state.leaving.get(trial_id) == event.actor_id:
             self._actions.has_left(trial_id, event)
 
-    def _on_lost(self, live: Live, event: Exited) -> None:
-        """A worker was lost or could not start. The trial is not to blame, unless it has lost too many workers."""
+    # -- losses and failures -----------------------------------------------------------------------------------------
+
+    def _on_refused(self, live: Live, event: Exited) -> None:
+        """The worker could not be started. The trial waits for its turn again."""
+        self._backoff.refused(event.cause, self._now())
+        self._retry_lost(live.trial, event.cause)
+
+    def _on_loss(self, live: Live, error: TrialError, *, by_signal: bool = False, gone: bool = False) -> None:
+        """The worker was lost. The trial is probably not to blame, so it waits for another one; plug-ins are not told.
+
+        If it loses one worker after the other, it has failed.
+
+        Args:
+            live: The trial and its actor.
+            error: Its error, if it has failed.
+            by_signal: Whether the worker was lost by a signal that may be meant for the whole run.
+            gone: True if the actor has already exited.
+        """
         trial = live.trial
-        is_new = self._setbacks.lost(event.cause, self._now(), live.begun_s)
-        if event.kind == "lost" and self._setbacks.carrier_died(trial.trial_id):
-            self._on_failure(live, carrier_error(trial, event), final=True, gone=True)
+        if self._backoff.has_lost_too_many(trial.trial_id, by_signal=by_signal):
+            self._on_failure(live, error, gone=gone)
             return
-        level = logging.WARNING if is_new else logging.DEBUG
-        logger.log(level, "trial %s lost its worker (%s); it is started again (logged once)", trial.name, event.cause)
-        self._actions.move(trial, Step.RETRY, LOST + event.cause)
+        if not gone:
+            self._actions.let_go(live, keep=False)
+        cause = error.summary()
+        self._retry_lost(trial, cause)
+        if not self._state.end_reason:
+            self._let_rest(trial, cause, by_signal=by_signal)
+
+    def _retry_lost(self, trial: Trial, cause: str) -> None:
+        level = logging.WARNING if self._backoff.is_new(cause) else logging.DEBUG
+        logger.log(level, "trial %s lost its worker (%s); it is started again (logged once)", trial.name, cause)
+        self._actions.move(trial, Step.RETRY, LOST + cause)
         self._actions.remove_if_run_ends(trial)
 
-    # -- failures ----------------------------------------------------------------------------------------------------
+    def _let_rest(self, trial: Trial, cause: str, *, by_signal: bool = False) -> None:
+        """An attempt was in vain: delay the next one."""
+        has_progressed = trial.report_count > trial.reports_before
+        wait_s = self._backoff.in_vain(trial.trial_id, cause, has_progressed=has_progressed, by_signal=by_signal)
+        if wait_s > 0:
+            self._state.rest(trial, self._now() + wait_s)
 
-    def _on_failure(
-        self, live: Live, error: TrialError, *, final: bool = False, gone: bool = False, by_signal: bool = False
-    ) -> None:
+    def _on_failure(self, live: Live, error: TrialError, *, final: bool = False, gone: bool = False) -> None:
         """An attempt has failed. Its worker is not reused, because the failure may have left anything in its process.
 
         Args:
@@ -561,7 +575,6 @@ class TuneController:
             error: The failure.
             final: True if another attempt cannot help.
             gone: True if the actor has already exited.
-            by_signal: Whether the cause may be a signal to the whole run.
         """
         trial = live.trial
         directory_error = self._directory_error(trial)
@@ -577,11 +590,6 @@ class TuneController:
         if not gone:
             self._actions.let_go(live, keep=False)
         cause = error.summary()
-        is_ending = bool(self._state.end_reason) and not self._state.interrupted  # and not by a signal
-        if by_signal and after is not AfterFailure.RETRY and self._executor.isolates and not is_ending:
-            trial.num_failures -= 1
-            self._await_verdict(trial, error, after)
-            return
         self._recorder.failure(trial, error)
         if after is not AfterFailure.RETRY:
             trial.error = error  # it shows schedulers that the trial will not be retried
@@ -599,46 +607,12 @@ class TuneController:
             self._actions.move(trial, Step.RETRY, cause)
             self._hooks.recovers(trial)
             if trial.max_failures < 0 and not self._state.end_reason:
-                self._let_rest(live, error)
+                if isinstance(error, WorkerStartError):
+                    self._backoff.failed_to_start(trial.trial_id, cause)
+                self._let_rest(trial, cause)
             self._actions.remove_if_run_ends(trial)
         else:
             self._fail(trial, cause, after)
-
-    def _await_verdict(self, trial: Trial, error: TrialError, after: AfterFailure) -> None:
-        """A signal has ended a trial's worker. The trial fails, unless the driver also gets a signal soon.
-
-        If it does, the signal was meant for the whole run, and the trial can be resumed. The death is recorded at once
-        as a lost worker, so that a resume also continues the trial if the driver is killed meanwhile. Plug-ins are
-        told only after the verdict, because that cannot be undone. The trial's resources are free at once.
-        """
-        self._actions.move(trial, Step.RETRY, BY_SIGNAL + error.summary())
-        if self._state.interrupted:
-            self._actions.remove_if_run_ends(trial)
-            return
-        logger.info("trial %s fails (%s), unless the run is ended within 2 s", trial.name, error.summary())
-        until_s = self._now() + VERDICT_S
-        self._state.rest(trial, until_s)
-        self._undecided.append(_Undecided(trial, error, after, until_s))
-
-    def _pass_verdicts(self, now_s: float) -> None:
-        """Fail the trials whose workers a signal has ended, if no signal has ended the run in time."""
-        while self._undecided and self._undecided[0].until_s <= now_s:
-            trial, error, after, _ = self._undecided.popleft()
-            if trial.phase not in (Phase.QUEUED, Phase.PAUSED):  # a scheduler has stopped it meanwhile
-                continue
-            trial.num_failures += 1
-            trial.error = error
-            self._recorder.failure(trial, error)
-            self._hooks.failed(trial)
-            self._fail(trial, error.summary(), after)
-
-    def _let_rest(self, live: Live, error: TrialError) -> None:
-        """Delay the retry of a trial with an unlimited number of retries, if it fails again and again."""
-        trial, now_s = live.trial, self._now()
-        starting = isinstance(error, WorkerStartError)
-        rest_s = self._crash_loop.rest_s(trial.trial_id, error.summary(), now_s, starting, now_s - live.ready_s)
-        if rest_s:
-            self._state.rest(trial, now_s + rest_s)
 
     def _give_up_before_start(self, trial: Trial, error: TrialError) -> None:
         """A trial that can never start ends in ERROR. The other trials continue."""

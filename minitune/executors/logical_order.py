@@ -173,11 +173,6 @@ class OrderedExecutor:
                 self._keep(one)
         return [event]
 
-    def rest(self, timeout_s: float) -> None:
-        """Wait until an event arrives (it then waits for its turn), or until `wake`."""
-        for event in self._executor.wait(timeout_s):
-            self._keep(event)
-
     def wake(self) -> None:
         """See `TrialExecutor.wake`."""
         self._executor.wake()

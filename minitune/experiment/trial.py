@@ -164,6 +164,7 @@ class Trial:
         "raw_config",
         "report_count",
         "reported_config",
+        "reports_before",
         "resources",
         "seed",
         "start_checkpoint",
@@ -224,6 +225,8 @@ class Trial:
         self.light: tuple[dict[str, Any], dict[str, Any]] | None = None
         self.num_failures = 0
         self.report_count = 0
+        self.reports_before = 0
+        """The most reports that it had at the end of an earlier attempt."""
         self.next_checkpoint = 0
         self.pid: int | None = None
         self.start_time: float | None = None

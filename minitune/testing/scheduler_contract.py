@@ -108,7 +108,7 @@ class SchedulerContract:
         done = self.simulated(curve=curve)
         for trial in _trials(done):
             assert trial.status == TERMINATED or (trial.status == ERROR and trial.config["x"] < 0.4)
-        done = self.simulated(failure_rate=0.2, max_failures=-1)
+        done = self.simulated(failure_rate=0.05, max_failures=-1)
         assert done.num_failures > 0
         assert {trial.status for trial in _trials(done)} == {TERMINATED}
 

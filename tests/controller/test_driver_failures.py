@@ -236,6 +236,7 @@ def test_the_error_of_a_text_that_cannot_be_decoded_tells_where() -> None:
     assert (error.object, error.start) == (b"ab\xff", 2)
 
 
+@pytest.mark.usefixtures("hurried")
 @pytest.mark.parametrize("end", [SystemExit(4), SystemExit("message"), KeyboardInterrupt(), GeneratorExit()])
 def test_other_ways_out_fail_only_the_trial(end: BaseException) -> None:
     def trainable(config: dict[str, Any]) -> None:

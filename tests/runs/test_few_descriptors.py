@@ -81,7 +81,7 @@ def test_fewer_trials_run_at_a_time_and_none_fails(script, at_once, worker, star
 
 def test_where_not_even_one_worker_fits_in_the_error_names_the_limit(script):
     driver = script.start(
-        "    from minitune.driver import failure as setbacks\n    setbacks._PAUSES_S = (0.01,)\n" + RUN,
+        "    from minitune.driver import failure\n    failure.BACKOFF_S = (0.01,)\n" + RUN,
         "14",
         "2",
         "fresh",
@@ -178,7 +178,7 @@ def _next(executor: LocalTrialExecutor) -> Any:
 def test_a_trial_whose_directory_cannot_be_opened_now_waits(
     number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(failure, "_PAUSES_S", (0.0,))
+    monkeypatch.setattr(failure, "BACKOFF_S", (0.0,))
     prepare, calls = Recorder.prepare_directory, itertools.count()
 
     def fail_at_first(self: Recorder, trial: Trial) -> str:
@@ -194,7 +194,7 @@ def test_a_trial_whose_directory_cannot_be_opened_now_waits(
 
 
 def test_directories_that_can_never_be_opened_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failure, "_PAUSES_S", (0.0,))
+    monkeypatch.setattr(failure, "BACKOFF_S", (0.0,))
 
     def fail(self: Recorder, trial: Trial) -> str:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))

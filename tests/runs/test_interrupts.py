@@ -190,8 +190,7 @@ def statuses(script) -> list[tuple[str, str]]:
     [
         (signal.SIGTERM, signal.SIGTERM, "function"),
         (signal.SIGINT, signal.SIGINT, "class"),
-        (signal.SIGUSR1, signal.SIGUSR1, "class"),
-        (signal.SIGKILL, signal.SIGTERM, "class"),
+        (signal.SIGHUP, signal.SIGUSR1, "class"),
         (signal.SIGTERM, signal.SIGKILL, "function"),
     ],
     ids=str,

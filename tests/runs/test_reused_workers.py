@@ -95,17 +95,22 @@ def test_handlers_are_those_of_a_fresh_worker() -> None:
 
 def asked_to_end(config: dict[str, Any]) -> None:
     report({"pid": os.getpid(), "is_over": int(config["x"] == 0)})
-    if config["x"] == 1:
+    if config["x"] == 1 and get_context().get_attempt() == 1:
+        Path("pid").write_text(str(os.getpid()))
         os.kill(os.getpid(), signal.SIGTERM)
         for _ in range(1000):
             pass
-        report({"pid": 0})
+        Path("survived").touch()
 
 
-def test_a_signal_that_no_one_has_asked_for_ends_the_process(hurried: None) -> None:
+@pytest.mark.usefixtures("hurried")
+def test_a_signal_that_no_one_has_asked_for_ends_the_process() -> None:
     """It had been asked to end its first trial; it must not take this one for the same."""
-    grid = on_one_worker(asked_to_end, stop={"is_over": 1})
-    assert "SIGTERM (15)" in str(grid[1].error)
+    space = {"x": grid_search([0, 1])}
+    grid = fit(asked_to_end, space, executor="local", reuse_actors=True, stop={"is_over": 1})
+    assert Path(grid[1].path, "pid").read_text() == str(grid[0].metrics["pid"]), "the worker was handed on"
+    assert not Path(grid[1].path, "survived").exists()
+    assert grid[1].metrics["pid"] != grid[0].metrics["pid"], "the next attempt has another worker"
 
 
 def leaves_something(config: dict[str, Any]) -> None:
