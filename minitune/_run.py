@@ -1,6 +1,6 @@
 """`run` and `run_experiments`: the older entry points, for scripts that use them.
 
-They turn their arguments into a plan, which the same driver runs as for `Tuner`, and they return trials.
+They make configs from their arguments. From there they go the way of `Tuner`, and they return trials.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ import datetime
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from minitune.base.checks import require_flag, shown
 from minitune.base.files import local_path
 from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint
-from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, ResumeType, RunConfig
-from minitune.driver.plan import Plan
+from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
+from minitune.driver.plan import Plan, experiment_of
 from minitune.error import TuneError, as_cause
 from minitune.experiment.experiment import Experiment, convert_to_experiments
 from minitune.experiment.lifecycle import TERMINATED
@@ -156,73 +157,61 @@ def run(
     if local_dir is not None:
         local_path(local_dir)  # refuse an invalid path, even if storage_path has precedence
         warn_once("local_dir is the old name of storage_path")
-    several = isinstance(run_or_experiment, (list, tuple))
-    experiments = [
-        one
-        if isinstance(one, Experiment)
-        else Experiment(
-            name,
-            one,
-            stop=stop,
-            time_budget_s=time_budget_s,
-            config=config,
-            resources_per_trial=resources_per_trial,
-            num_samples=num_samples,
-            storage_path=storage_path or local_dir,
-            storage_filesystem=storage_filesystem,
-            sync_config=sync_config,
-            checkpoint_config=checkpoint_config,
-            trial_name_creator=trial_name_creator,
-            trial_dirname_creator=trial_dirname_creator,
-            log_to_file=log_to_file,
-            export_formats=export_formats,
-            max_failures=failure.max_failures,
-            restore=restore,
-        )
-        for one in (run_or_experiment if several else [run_or_experiment])
-    ]
-    if not experiments:
+    refuse_out_of_scope(storage_filesystem, sync_config, export_formats)
+    trainables = list(run_or_experiment) if isinstance(run_or_experiment, (list, tuple)) else [run_or_experiment]
+    if not trainables:
         raise TuneError("a trainable must be given, but got an empty list")
-    loggers = dict.fromkeys(logger for one in experiments for logger in one.loggers)
+    loggers = dict.fromkeys(logger for one in trainables if isinstance(one, Experiment) for logger in one.loggers)
     if loggers:
         from minitune.legacy.loggers import callbacks_of
 
         callbacks = [*(callbacks or ()), *callbacks_of(loggers)]
-    plan = Plan(
-        experiments,
-        TuneConfig(
-            mode=mode,
-            metric=metric,
-            search_alg=search_alg,
-            scheduler=scheduler,
-            num_samples=experiments[0].num_samples,
-            max_concurrent_trials=max_concurrent_trials,
-            time_budget_s=experiments[0].time_budget_s,
-            reuse_actors=reuse_actors,
-            trial_name_creator=experiments[0].trial_name_creator,
-            trial_dirname_creator=experiments[0].trial_dirname_creator,
-            chdir_to_trial_dir=chdir_to_trial_dir,
-        ),
-        RunConfig(
-            name=experiments[0].name,
-            storage_path=experiments[0].storage_path,
-            failure_config=failure,
-            checkpoint_config=experiments[0].checkpoint_config,
-            verbose=verbose,
-            stop=experiments[0].stop,
-            callbacks=callbacks,
-            progress_reporter=progress_reporter,
-            log_to_file=experiments[0].log_to_file,
-        ),
-        raises=bool(raise_on_failed_trial),
+    tune_config = TuneConfig(
+        mode=mode,
+        metric=metric,
+        search_alg=search_alg,
+        scheduler=scheduler,
+        num_samples=num_samples,
+        max_concurrent_trials=max_concurrent_trials,
+        time_budget_s=time_budget_s,
+        reuse_actors=reuse_actors,
+        trial_name_creator=trial_name_creator,
+        trial_dirname_creator=trial_dirname_creator,
+        chdir_to_trial_dir=chdir_to_trial_dir,
     )
+    run_config = RunConfig(
+        name=name,
+        storage_path=storage_path or local_dir,
+        failure_config=failure,
+        checkpoint_config=checkpoint_config,
+        verbose=verbose,
+        stop=stop,
+        callbacks=callbacks,
+        progress_reporter=progress_reporter,
+        log_to_file=log_to_file,
+    )
+    experiments: list[Experiment] = []
+    with_recorded_rule: list[int] = []  # experiments that keep checkpoints by the rule of the run that they resume
+    for one in trainables:
+        if isinstance(one, Experiment):
+            has_rule = one.has_checkpoint_config
+            experiment = one
+        else:
+            has_rule = checkpoint_config is not None
+            experiment = experiment_of(one, config, tune_config, run_config, resources_per_trial, restore)
+        if not has_rule:
+            with_recorded_rule.append(len(experiments))
+        experiments.append(experiment)
+    if isinstance(trainables[0], Experiment):
+        tune_config, run_config = _with_settings_of(trainables[0], tune_config, run_config)
+    plan = Plan(experiments, tune_config, run_config, raises=bool(raise_on_failed_trial))
     choice = parse_resume(resume, resume_config)
     with plan.start_ahead():
         # imported now, while the parent process of the workers starts
         from minitune.analysis.experiment_analysis import ExperimentAnalysis
         from minitune.output.summary import log_failures, tell_run_ended
 
-        outcome = _driver(plan, choice, resume is True).run()
+        outcome = _driver(plan, choice, resume is True, with_recorded_rule).run()
     analysis = ExperimentAnalysis(outcome.run.path, trials=outcome.trials, default_metric=metric, default_mode=mode)
     tell_run_ended(analysis, outcome.took_s, outcome.interrupted)
     outcome.raise_failure()
@@ -328,8 +317,33 @@ def parse_resume(resume: bool | str | None, resume_config: ResumeConfig | None =
     return _SUFFIXES[suffixes[-1]] if suffixes else ResumeConfig()
 
 
-def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool) -> Driver:
-    """The driver that resumes the run of this name, if the user wants that and the run exists; else of a new run."""
+def _with_settings_of(
+    first: Experiment, tune_config: TuneConfig, run_config: RunConfig
+) -> tuple[TuneConfig, RunConfig]:
+    """The configs for a user's `Experiment`, whose attributes have precedence over the arguments of `run`."""
+    tune_config = replace(
+        tune_config,
+        num_samples=first.num_samples,
+        time_budget_s=first.time_budget_s,
+        trial_name_creator=first.trial_name_creator,
+        trial_dirname_creator=first.trial_dirname_creator,
+    )
+    run_config = replace(
+        run_config,
+        name=first.name,
+        storage_path=first.storage_path,
+        checkpoint_config=first.checkpoint_config,
+        stop=first.stop,
+        log_to_file=first.log_to_file,
+    )
+    return tune_config, run_config
+
+
+def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool, with_recorded_rule: Sequence[int]) -> Driver:
+    """The driver that resumes the run of this name, if the user wants that and the run exists; else of a new run.
+
+    In a resumed run, the experiments with these numbers keep checkpoints by the recorded rule.
+    """
     from minitune.driver.run import Driver
 
     path = plan.experiment.path
@@ -339,22 +353,23 @@ def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool) -> Driv
 
         found = run_to_resume(plan) or (RunDirectory(path) if goes_on else None)
         if found is not None:
-            _keep_checkpoints_as_before(plan, found)
+            _keep_checkpoints_as_before(plan, found, with_recorded_rule)
             return ResumedDriver(plan, Resumption(found, choice or ResumeConfig()))
     if tells_if_new:
         logger.warning("there is no run to resume in %s; a new run starts", path)
     return Driver(plan)
 
 
-def _keep_checkpoints_as_before(plan: Plan, run: RunDirectory) -> None:
-    """Use the recorded rule for checkpoints if the call has none."""
-    if all(experiment.has_checkpoint_config for experiment in plan.experiments):
+def _keep_checkpoints_as_before(plan: Plan, run: RunDirectory, numbers: Sequence[int]) -> None:
+    """Use the recorded rules for checkpoints for the experiments with these numbers."""
+    if not numbers:
         return
     from minitune.record.run_files import load_checkpoint_configs
 
-    for experiment, config in zip(plan.experiments, load_checkpoint_configs(run), strict=False):
-        if not experiment.has_checkpoint_config:
-            experiment.checkpoint_config = config
+    recorded = load_checkpoint_configs(run)
+    for number in numbers:
+        if number < len(recorded):
+            plan.experiments[number].checkpoint_config = recorded[number]
 
 
 def _raise_incomplete(outcome: Outcome) -> None:

@@ -1,7 +1,8 @@
 """The plan of a run: the user's trainables, spaces and configs, and the plug-ins in the state before their first run.
 
-`Tuner` and `run` make a plan first. While they load the rest of the package, the process that workers are forked from
-starts. So this module imports little.
+`Tuner` gets configs, and `run` makes them from its arguments. From there both go one way: `experiment_of` makes an
+experiment from the configs, a `Plan` holds both, and the driver builds its parts from the plan. While `Tuner` and `run`
+load the rest of the package, the process that workers are forked from starts. So this module imports little.
 
 A searcher or scheduler keeps what it learns, and users pass one object to several runs. Each run gets the object in
 the state before its first run: the first run gets the object itself, later runs get copies. The record of a run stores
@@ -24,6 +25,7 @@ from minitune import runtime
 from minitune.actor.launcher import new_run_id, start_method
 from minitune.base.checks import require_texts
 from minitune.base.text import warn_once
+from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
 from minitune.error import TuneError
 from minitune.experiment.experiment import Experiment
@@ -100,22 +102,7 @@ class Plan:
             TypeError: If `trainable` is not a trainable.
             ValueError: If the configs contradict it or each other.
         """
-        failure = run_config.failure_config or FailureConfig()
-        experiment = Experiment(
-            run_config.name,
-            trainable,
-            stop=run_config.stop,
-            time_budget_s=tune_config.time_budget_s,
-            config=param_space,
-            resources_per_trial=resources_per_trial,
-            num_samples=tune_config.num_samples,
-            storage_path=run_config.storage_path,
-            checkpoint_config=run_config.checkpoint_config,
-            trial_name_creator=tune_config.trial_name_creator,
-            trial_dirname_creator=tune_config.trial_dirname_creator,
-            log_to_file=run_config.log_to_file,
-            max_failures=failure.max_failures,
-        )
+        experiment = experiment_of(trainable, param_space, tune_config, run_config, resources_per_trial)
         return cls([experiment], tune_config, run_config)
 
     @property
@@ -197,6 +184,44 @@ class Plan:
         """0, 1 or 2."""
         verbose = self.run_config.verbose
         return 1 if verbose is None else int(verbose)
+
+
+def experiment_of(
+    trainable: Any,
+    param_space: Any,
+    tune_config: TuneConfig,
+    run_config: RunConfig,
+    resources_per_trial: Mapping[str, Any] | Resources | None = None,
+    restore: str | os.PathLike[str] | Checkpoint | None = None,
+) -> Experiment:
+    """The experiment of a trainable, its space and the configs. Raises the errors of `Experiment`.
+
+    Args:
+        trainable: The trainable.
+        param_space: The search space.
+        tune_config: Has the number of samples, the time budget and the functions for names.
+        run_config: Has the name, the place, the stop criterion, the output files, and the rules for checkpoints and
+            failures.
+        resources_per_trial: The resources of each trial, if the trainable does not set them.
+        restore: The checkpoint from which every trial starts.
+    """
+    failure = run_config.failure_config or FailureConfig()
+    return Experiment(
+        run_config.name,
+        trainable,
+        stop=run_config.stop,
+        time_budget_s=tune_config.time_budget_s,
+        config=param_space,
+        resources_per_trial=resources_per_trial,
+        num_samples=tune_config.num_samples,
+        storage_path=run_config.storage_path,
+        checkpoint_config=run_config.checkpoint_config,
+        trial_name_creator=tune_config.trial_name_creator,
+        trial_dirname_creator=tune_config.trial_dirname_creator,
+        log_to_file=run_config.log_to_file,
+        max_failures=failure.max_failures,
+        restore=restore,
+    )
 
 
 # -- plug-ins before any run -----------------------------------------------------------------------------------------
