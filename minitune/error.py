@@ -108,10 +108,6 @@ class MissingMetricError(TrialError, ValueError):
     metric = ""
 
 
-class CheckpointError(TrialError):
-    """A checkpoint could not be written or does not match its record."""
-
-
 class CrashLoopError(TuneError):
     """Trials fail again and again, or lose their workers, and no attempt brings a new report."""
 

@@ -121,9 +121,9 @@ def new_file(path: str, mode: int = 0o666, sync: bool = False) -> Iterator[Binar
         sync_directory(directory)
 
 
-def atomic_write(path: str | os.PathLike[str], data: bytes, mode: int = 0o666, sync: bool = False) -> None:
+def atomic_write(path: str | os.PathLike[str], data: bytes, mode: int = 0o666) -> None:
     """Write a file so that a reader always sees either the old or the new content. See `new_file`."""
-    with new_file(os.fspath(path), mode, sync) as file:
+    with new_file(os.fspath(path), mode) as file:
         file.write(data)
 
 
@@ -360,17 +360,14 @@ def append_whole(descriptor: int, data: bytes) -> None:
 class AppendFiles:
     """Files that grow line by line, each with a key. Only some of them are open at a time.
 
-    One system call writes a whole line, so a line is safe even if the process is killed right after. At most `limit`
-    files are open. To open another one, the file that was opened first is closed; its next line opens it again. So any
-    number of trials can be active without running out of descriptors. If descriptors run out anyway, all files are
-    closed, and each is opened again for its next line.
-
-    Args:
-        limit: How many files may be open at once. The default depends on the process's own limit.
+    One system call writes a whole line, so a line is safe even if the process is killed right after. How many files may
+    be open depends on the process's own limit. To open another one, the file that was opened first is closed; its next
+    line opens it again. So any number of trials can be active without running out of descriptors. If descriptors run
+    out anyway, all files are closed, and each is opened again for its next line.
     """
 
-    def __init__(self, limit: int | None = None):
-        self._limit = limit or descriptors.share(16, most=64)
+    def __init__(self) -> None:
+        self._limit = descriptors.share(16, most=64)
         self._paths: dict[str, str] = {}
         self._open: dict[str, int] = {}
         self._lapses: set[str] = set()

@@ -214,13 +214,13 @@ def read_value(spot: Spot, maps: bool = True) -> tuple[Any, bool]:
     return value, not isinstance(content, bytearray)
 
 
-def read_any(path: str, maps: bool = True) -> Any:
-    """Load a file with one value, or with a plain pickle of an older version. May run user code. See `read_value`."""
+def read_any(path: str) -> Any:
+    """Load a file with one value, or with a plain pickle of an older version. May run user code. Maps nothing."""
     with _open(path) as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             file.seek(0)
             return load(file)
-    return read_value(Spot(path), maps)[0]
+    return read_value(Spot(path), maps=False)[0]
 
 
 def _open(path: str) -> BinaryIO:

@@ -216,7 +216,6 @@ class TuneReporterBase(ProgressReporter):
         self._total_samples = total
         self._interval_s = self.max_report_frequency
         self._goal = Goal(self.metric, self.mode)
-        self._prefers_best = self.sort_by_metric
         self._verbose = 1
         self._prints_errors = True
         self._raised: Trial | None = None
@@ -274,10 +273,6 @@ class TuneReporterBase(ProgressReporter):
     def _elapsed_s(self) -> float:
         """The time since the start of the run; after its end, the time that it took."""
         return clock.current.monotonic() - self._begin_s if self._took_s is None else self._took_s
-
-    def prefer_best(self) -> None:
-        """Show the best terminated trials first if the run has metric and mode; otherwise those that ended last."""
-        self._prefers_best = True
 
     def add_metric_column(self, metric: str, representation: str | None = None) -> None:
         """Show one more metric. The metrics that trials report then get no columns automatically.
@@ -338,7 +333,7 @@ class TuneReporterBase(ProgressReporter):
         parts.append(f"Number of trials: {len(trials)}{of}{f' ({counts})' if counts else ''}")
         has_begun = len(statuses[PENDING]) < len(trials) or any(trial.last_metrics for trial in trials)
         if has_begun and (done or self.print_intermediate_tables is not False):
-            rank = table.rank_by(self._goal) if self._prefers_best and self._goal.metric and self._goal.mode else None
+            rank = table.rank_by(self._goal) if self.sort_by_metric and self._goal.metric and self._goal.mode else None
             shown, left_out = table.choose_rows(statuses, self.max_progress_rows, rank)
             length, metric = self.max_column_length, self._goal.metric
             parts.append(table.trial_table(shown, self._parameter_columns, columns, length, metric))

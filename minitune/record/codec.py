@@ -290,7 +290,7 @@ class ObjectStore:
             raise TuneError(f"{path}, which the journal names, cannot be read ({error.strerror})") from error
         if not is_whole:
             raise TuneError(f"{path} is damaged: its content has another checksum than its name says")
-        return read_any(path, maps=False)
+        return read_any(path)
 
     def forget(self) -> None:
         """Drop the references to the values that were stored last."""

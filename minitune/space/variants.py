@@ -48,7 +48,6 @@ __all__ = [
     "VariantTable",
     "assign_value",
     "complete",
-    "count_variants",
     "format_tag",
     "format_vars",
     "generate_variants",
@@ -326,17 +325,6 @@ def parse_spec_vars(spec: dict[str, Any]) -> tuple[list[tuple[Path, Any]], _Unre
     """
     grids, others = _split(find_unresolved(spec))
     return list(find_constants(spec)), others, sorted(grids, key=lambda item: path_key(item[0]))
-
-
-def count_variants(space: dict[str, Any], num_samples: int = 1, points: Sequence[Mapping[str, Any]] = ()) -> int:
-    """The number of variants of a space; see `VariantTable.total`.
-
-    Raises:
-        ValueError: If `num_samples` is -1 (no limit).
-    """
-    if num_samples == -1:
-        raise ValueError("num_samples must be >= 0 to count variants, but got -1 (endless)")
-    return int(VariantTable(space, num_samples, points).total)
 
 
 def complete(config: dict[str, Any], rng: random.Random) -> dict[str, Any]:

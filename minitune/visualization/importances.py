@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from minitune.base.checks import is_whole, require
 from minitune.visualization.history import RunLike, TrialHistory, history_of, shown_params
 
 _FEWEST = 10
 _FOLDS, _REPEATS, _TREES = 5, 3, 64
+_SEED = 0
 _SURE, _UNSURE = 0.5, 0.2
 """From the first R² on, importances are called reliable; below the second one, unreliable."""
 
@@ -63,7 +63,6 @@ def get_param_importances(
     params: Sequence[str] | None = None,
     metric: str | None = None,
     mode: str | None = None,
-    seed: int = 0,
 ) -> Importances:
     """Estimate how much each parameter matters for the objective.
 
@@ -73,7 +72,6 @@ def get_param_importances(
         params: The parameters; by default all that took more than one value.
         metric: The objective; by default the run's.
         mode: `"min"` or `"max"`; by default the run's.
-        seed: The seed of the model.
 
     Raises:
         ImportError: If scikit-learn is not installed.
@@ -89,7 +87,6 @@ def get_param_importances(
         raise ImportError(
             'parameter importances need scikit-learn; `pip install "minitune[report]"` installs it'
         ) from error
-    require(is_whole(seed) and seed >= 0, "seed: an int >= 0", seed)
     history = history_of(run, metric, mode)
     trials = history.scored()
     if len(trials) < _FEWEST:
@@ -104,11 +101,11 @@ def get_param_importances(
     inputs = numpy.array(columns, dtype=float).T
     values = numpy.array([trial.value for trial in trials])
     ranks = numpy.searchsorted(numpy.sort(values), values, side="left") / len(values)
-    draw = numpy.random.default_rng(seed)
+    draw = numpy.random.default_rng(_SEED)
     increases: dict[str, list[float]] = {name: [] for name in varied}
     unexplained = 0.0
-    for fitted, held in KFold(_FOLDS, shuffle=True, random_state=seed).split(inputs):
-        forest = RandomForestRegressor(_TREES, min_samples_leaf=2, max_features=0.7, random_state=seed)
+    for fitted, held in KFold(_FOLDS, shuffle=True, random_state=_SEED).split(inputs):
+        forest = RandomForestRegressor(_TREES, min_samples_leaf=2, max_features=0.7, random_state=_SEED)
         forest.fit(inputs[fitted], ranks[fitted])
         errors = (forest.predict(inputs[held]) - ranks[held]) ** 2
         unexplained += float(errors.sum())

@@ -66,9 +66,7 @@ def show(reporter: ProgressReporter, trials: list[Trial], done: bool = False) ->
 
 def blocks() -> CLIReporter:
     """A reporter of status blocks that shows the best trials first."""
-    reporter = CLIReporter(max_report_frequency=30, infer_limit=4)
-    reporter.prefer_best()
-    return reporter
+    return CLIReporter(max_report_frequency=30, infer_limit=4, sort_by_metric=True)
 
 
 def ready(reporter: CLIReporter | None = None, **kwargs: Any) -> CLIReporter:

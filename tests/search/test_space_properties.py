@@ -14,7 +14,7 @@ from minitune.search import BasicVariantGenerator
 from minitune.space import domains
 from minitune.space.domains import fits
 from minitune.space.tree import find_unresolved, get_value, has_unresolved_values
-from minitune.space.variants import VariantTable, count_variants
+from minitune.space.variants import VariantTable
 
 hypothesis.settings.register_profile("search", max_examples=60)
 SETTINGS = hypothesis.settings.get_profile("search")
@@ -68,7 +68,7 @@ PARTS = st.recursive(
 )
 GRIDS = st.lists(PARTS, min_size=1, max_size=4).map(domains.grid_search)
 SPACES = st.dictionaries(KEYS, st.one_of(PARTS, GRIDS, st.dictionaries(KEYS, GRIDS, max_size=2)), max_size=4).filter(
-    lambda any_space: count_variants(any_space) <= 100
+    lambda any_space: VariantTable(any_space).total <= 100
 )
 
 
@@ -98,7 +98,7 @@ def test_every_configuration_is_one_of_the_space(any_space: dict[str, Any], num_
     for config in table:
         assert fits(any_space, config)
         assert not has_unresolved_values(config)
-    assert len(table) == count_variants(any_space, num_samples)
+    assert len(table) == VariantTable(any_space, num_samples).total
 
 
 @SETTINGS

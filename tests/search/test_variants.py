@@ -15,7 +15,6 @@ from minitune.space.domains import choice, fits, grid_search, loguniform, randin
 from minitune.space.variants import (
     RecursiveDependencyError,
     VariantTable,
-    count_variants,
     format_vars,
     generate_variants,
     has_unresolved_values,
@@ -90,7 +89,7 @@ def test_a_grid_within_a_grids_option_is_unfolded() -> None:
         "n": grid_search([0, 1]),
     }
     table = variants(space, num_samples=2)
-    assert len(table) == count_variants(space, 2) == 2 * (3 + 1 + 1) * 2
+    assert len(table) == VariantTable(space, 2).total == 2 * (3 + 1 + 1) * 2
     shown = [(v["n"], v["model"] if v["model"] == 7 else v["model"].get("depth", "lr")) for v in table[:10]]
     assert shown == [(n, m) for n in (0, 1) for m in (1, 2, 3, "lr", 7)]
     assert 0 <= table[3]["model"]["lr"] < 1
@@ -147,8 +146,8 @@ def test_text_is_never_run_as_code(space: dict[str, Any]) -> None:
 
 def test_a_table_counts_without_being_made() -> None:
     space = {"a": grid_search([1, 2]), "b": uniform(0, 1)}
-    assert count_variants(space, 5) == 10
-    assert count_variants(space, 5, [{"a": 1}, {"b": 0.5}]) == 1 + 2 + 3 * 2
+    assert VariantTable(space, 5).total == 10
+    assert VariantTable(space, 5, [{"a": 1}, {"b": 0.5}]).total == 1 + 2 + 3 * 2
     assert VariantTable(space, -1).total == math.inf
     with pytest.raises(ValueError, match="num_samples must be -1"):
         VariantTable(space, -2)

@@ -269,9 +269,10 @@ def test_a_link_in_the_directorys_place_is_not_used(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sync", [False, True])
 def test_a_file_is_replaced_whole(tmp_path: Path, sync: bool) -> None:
     path = tmp_path / "file"
-    files.atomic_write(path, b"one", sync=sync)
+    path.write_bytes(b"one")
     with path.open("rb") as reader:
-        files.atomic_write(path, b"two" * 100_000, sync=sync)
+        with files.new_file(str(path), sync=sync) as file:
+            file.write(b"two" * 100_000)
         assert reader.read() == b"one"  # who had it open still sees the old content
 
     assert path.read_bytes() == b"two" * 100_000

@@ -40,7 +40,8 @@ def trace(monkeypatch: pytest.MonkeyPatch) -> Trace:
 
 
 def test_a_file_is_on_the_disk_before_its_name_and_the_name_before_it_counts(tmp_path: Path, trace: Trace) -> None:
-    files.atomic_write(tmp_path / "file", b"new", sync=True)
+    with files.new_file(str(tmp_path / "file"), sync=True) as file:
+        file.write(b"new")
     assert trace.lines == ["sync a new file", "rename to file", f"sync names in {tmp_path.name}"]
     trace.lines.clear()
     files.atomic_write(tmp_path / "file", b"newer")
