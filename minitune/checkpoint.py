@@ -23,7 +23,6 @@ from typing import Any, NamedTuple, NoReturn
 
 from minitune.base import files
 from minitune.base.checks import shown
-from minitune.base.disk import look
 from minitune.base.files import TEMPORARY_PREFIX, absolute, local_path
 from minitune.base.pickling import PROTOCOL
 
@@ -352,7 +351,7 @@ def prepared(trial_directory: str | os.PathLike[str], number: int, attempt: int)
     try:
         yield temporary
     except BaseException as error:
-        refused = look(os.fspath(trial_directory), error)  # before the removal, which frees space
+        refused = files.look_at_disk(os.fspath(trial_directory), error)  # before the removal, which frees space
         discard_temporary(temporary)
         if refused is not None:
             raise refused from error

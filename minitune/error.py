@@ -113,7 +113,13 @@ class CrashLoopError(TuneError):
 
 
 class DiskError(TuneError):
-    """The disk has refused a file of the run: it is full, read-only, or gone. The run has ended and can be resumed."""
+    """The disk has refused a file of the run: it is full, read-only, or gone. The run has ended and can be resumed.
+
+    Attributes:
+        run_path: The run's directory.
+    """
+
+    run_path = ""
 
 
 class RunNotFoundError(TuneError, FileNotFoundError):

@@ -11,13 +11,10 @@ import errno
 import os
 from typing import TypeGuard
 
-from minitune.base import files
 from minitune.error import DiskError
 
 _OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_BLOCK_BYTES = 4096
-_ENDED = "The run has ended, and all its reports are kept"
 
 
 def is_of_disk(error: BaseException) -> TypeGuard[OSError]:
@@ -49,39 +46,19 @@ def disk_error(run_path: str, path: str, action: str, error: OSError) -> DiskErr
         error: The refusal.
     """
     way_out = "free some space" if error.errno in _FULL else "check path and disk"
-    return DiskError(f"{refusal(path, action, error)}. {_ENDED}; {way_out}, then {_resume(run_path)}")
+    return _ended(run_path, refusal(path, action, error), f"{way_out}, then ")
 
 
 def gone_error(run_path: str, path: str) -> DiskError:
     """The error of a run whose journal or directory, `path`, is not at its path any more."""
-    way_out = f"put it back, then {_resume(run_path)}" if path == run_path else _resume(run_path)
-    return DiskError(f"{path} was removed, moved or replaced during the run. {_ENDED}; {way_out}")
+    way_out = "put it back, then " if path == run_path else ""
+    return _ended(run_path, f"{path} was removed, moved or replaced during the run", way_out)
 
 
-def _resume(run_path: str) -> str:
-    return f"resume it with Tuner.restore({run_path!r}, trainable).fit()"
-
-
-def look(trial_directory: str, error: BaseException) -> DiskError | None:
-    """Look whether the disk of the run is the one that has refused something. If so, no trial is to blame.
-
-    Args:
-        trial_directory: A directory of the run. A block is written there.
-        error: What a trial has met. Only a refusal of a disk is looked at.
-
-    Returns:
-        The error that ends the run if that block is refused, too; otherwise None.
-    """
-    if not is_of_disk(error):
-        return None
-    path = os.path.join(trial_directory, files.temporary_name())
-    try:
-        with open(path, "xb", buffering=0) as file:
-            file.write(os.urandom(_BLOCK_BYTES))  # some file systems store no zeros
-    except OSError as refused:
-        if is_of_disk(refused):
-            return disk_error(os.path.dirname(trial_directory), trial_directory, "written", refused)
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-    return None
+def _ended(run_path: str, why: str, way_out: str) -> DiskError:
+    ended = DiskError(
+        f"{why}. The run has ended, and all its reports are kept; {way_out}resume it with Tuner.restore({run_path!r}, "
+        "trainable).fit()"
+    )
+    ended.run_path = run_path
+    return ended

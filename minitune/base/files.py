@@ -27,6 +27,8 @@ from typing import BinaryIO, NamedTuple, TypeVar
 
 from minitune.base import descriptors
 from minitune.base.checks import shown
+from minitune.base.disk import disk_error, is_of_disk
+from minitune.error import DiskError
 
 logger = logging.getLogger("minitune")
 
@@ -46,6 +48,7 @@ _KINDS = {
     stat.S_IFDIR: "a directory",
 }
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_BLOCK_BYTES = 4096
 _TAIL_BYTES = 1 << 16
 _T = TypeVar("_T")
 
@@ -158,6 +161,31 @@ def free_name(prefix: str) -> str:
     while os.path.lexists(f"{prefix}-{number}"):
         number += 1
     return f"{prefix}-{number}"
+
+
+def look_at_disk(trial_directory: str, error: BaseException) -> DiskError | None:
+    """Look whether the disk of the run is the one that has refused something. If so, no trial is to blame.
+
+    Args:
+        trial_directory: A directory of the run. A block is written there.
+        error: What a trial has met. Only a refusal of a disk is looked at.
+
+    Returns:
+        The error that ends the run if that block is refused, too; otherwise None.
+    """
+    if not is_of_disk(error):
+        return None
+    path = os.path.join(trial_directory, temporary_name())
+    try:
+        with open(path, "xb", buffering=0) as file:
+            file.write(os.urandom(_BLOCK_BYTES))  # some file systems store no zeros
+    except OSError as refused:
+        if is_of_disk(refused):
+            return disk_error(os.path.dirname(trial_directory), trial_directory, "written", refused)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    return None
 
 
 # -- syncing to disk ---------------------------------------------------------------------------------------------------
@@ -404,11 +432,22 @@ class AppendFiles:
         return True
 
     def lapse(self, key: str, path: str, error: OSError) -> None:
-        """Close a file that could not be written, and warn once for each path. The run continues.
+        """Close a file that could not be written. If the disk has refused it, the run ends.
 
+        Otherwise, such as after the removal of the trial's directory, warn once for each path. The run continues.
         Nothing is lost, because the journal has all results. The next `open` tries again.
+
+        Args:
+            key: The file's key.
+            path: Its path, in the directory of a trial.
+            error: Why it could not be written.
+
+        Raises:
+            DiskError: If the run ends.
         """
         self.close(key)
+        if is_of_disk(error):
+            raise disk_error(os.path.dirname(os.path.dirname(path)), path, "written", error) from error
         if path not in self._lapses:
             self._lapses.add(path)
             logger.warning(

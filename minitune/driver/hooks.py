@@ -19,7 +19,7 @@ from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
 from minitune.decision import CONTINUE, STOP, Decision
 from minitune.driver.state import Request, RunState
-from minitune.error import ConstraintError, SampleError, TuneError, dual_error, sample_error
+from minitune.error import ConstraintError, DiskError, SampleError, TuneError, dual_error, sample_error
 from minitune.experiment.trial import HAS_RETURNED, Metric, Trial
 from minitune.logger import LoggerCallback, forwards_to_nothing, split_plain
 from minitune.resources import CPU, GPU, Resources
@@ -527,7 +527,7 @@ class Hooks:
         begin_s = time.monotonic()
         try:
             value = hook(*args, **kwargs)
-        except PluginError:
+        except (PluginError, DiskError):  # a logger of this package raises a DiskError
             raise
         except Exception as error:
             if os.getpid() != self._pid:  # see `call_plugin`

@@ -240,6 +240,9 @@ class Launcher:
         self._actions.commit()  # the start is in the journal before the trial starts
         try:
             self._executor.start(trial.actor_id, factory, trial.resources, directory, reuse_key, (info.for_reset(),))
+        except OSError as error:
+            self._recorder.raise_if_run_ends(error, directory)
+            raise
         except TypeError as error:
             trial.num_failures += 1
             self._refusal = Refusal(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error)))

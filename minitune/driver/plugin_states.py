@@ -475,11 +475,13 @@ def reconcile(
                     broken.setdefault(trial.trial_id, []).append((writer, trial))
             except OSError as error:
                 logger.warning("%s cannot be made to match the journal: %s", path, error.strerror or error)
-    for trial_id, metrics, config in past() if broken else ():
-        for writer, trial in broken.get(trial_id, ()):
-            writer.log_trial_result(0, trial, complete(metrics, config))
-    for writer, trial in chain.from_iterable(broken.values()):
-        writer.log_trial_end(trial)
+    try:
+        for trial_id, metrics, config in past() if broken else ():
+            for writer, trial in broken.get(trial_id, ()):
+                writer.log_trial_result(0, trial, complete(metrics, config))
+    finally:
+        for writer, trial in chain.from_iterable(broken.values()):
+            writer.log_trial_end(trial)
 
 
 def _matches(path: str, trial: Trial, count: int) -> bool:

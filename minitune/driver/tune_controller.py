@@ -331,8 +331,9 @@ class TuneController:
             return
         if isinstance(event, CallRaised):
             error = raised_error(event.error, starting=phase is Phase.STARTING)
-            if isinstance(error.__cause__, DiskError):  # no trial is to blame, so this one stays unfinished
-                raise error.__cause__
+            refused = error.__cause__
+            if isinstance(refused, DiskError) and refused.run_path == self._recorder.run.path:
+                raise refused  # no trial is to blame, so this one stays unfinished
             if raised_by_signal(event.error):
                 self._on_loss(live, error, by_signal=True)
             else:

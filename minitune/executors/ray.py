@@ -47,7 +47,6 @@ from minitune.actor.loop import Loop, Timer
 from minitune.actor.messages import DUMP_LINES, KILL_CONFIRM_S, LAST_LINES, Place
 from minitune.actor.process import last_lines
 from minitune.base import files, shared_values
-from minitune.base.disk import look
 from minitune.base.files import search_path
 from minitune.base.pickling import dumps, require_picklable
 from minitune.base.shared_values import SharedFile
@@ -730,7 +729,7 @@ class RayTrialExecutor:
                     return
                 write_piece([Part(*part) for part in piece], temporary)
             except (OSError, ValueError) as failure:
-                refused = look(directory, failure)  # before the removal, which frees space
+                refused = files.look_at_disk(directory, failure)  # before the removal, which frees space
                 discard_temporary(temporary)
                 then(RemoteError.of(refused or failure))
                 return

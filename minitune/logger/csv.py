@@ -89,7 +89,7 @@ class CSVLoggerCallback(LoggerCallback):
         self._put_row = _row_writer(self._rows)
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
-        """Append one row. An error of the file is logged."""
+        """Append one row. An error of the file is logged, unless the disk has refused it."""
         flat = dict(result)
         flat.pop(CONFIG, None)
         is_plain = _PLAIN.issuperset(map(type, flat.values()))
@@ -104,7 +104,7 @@ class CSVLoggerCallback(LoggerCallback):
                 self._lapse(key, table.path, error)
 
     def append(self, trial: Trial, columns: list[str], row: str) -> bool:
-        """Append the text of a row, which ends in its only newline. An error of the file is logged.
+        """Append the text of a row, which ends in its only newline. Errors are as in `log_trial_result`.
 
         Returns:
             False, and nothing is written, if the trial's file is not open or has other columns.
@@ -119,7 +119,7 @@ class CSVLoggerCallback(LoggerCallback):
         return True
 
     def _start(self, trial: Trial) -> None:
-        """Open the file. Rows of earlier attempts and drivers stay. An error is logged."""
+        """Open the file. Rows of earlier attempts and drivers stay."""
         key, path = trial.trial_id, f"{trial.local_path}{os.sep}{EXPR_PROGRESS_FILE}"
         try:
             if not trial.attempt:  # outside of a run only: in a run, a new directory would hide that it was removed
@@ -167,9 +167,12 @@ class CSVLoggerCallback(LoggerCallback):
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
         """Complete and close the files that are still open."""
-        for key in list(self._tables):
-            self._complete(key)
-        self._tables.clear()
+        try:
+            for key in list(self._tables):
+                self._complete(key)
+        finally:
+            self._tables.clear()
+            self._files.close_all()
 
     def _complete(self, key: str) -> None:
         table = self._tables.get(key)
@@ -182,7 +185,6 @@ class CSVLoggerCallback(LoggerCallback):
 
     def _lapse(self, key: str, path: str, error: OSError) -> None:
         """Give up the file after an error. Its content is read again when it is next opened."""
-        self._files.lapse(key, path, error)
         table = self._tables.pop(key, None)
         if table is not None and table.late:
             with (
@@ -190,6 +192,7 @@ class CSVLoggerCallback(LoggerCallback):
                 open(path, "r+b") as file,
             ):
                 file.truncate(os.path.getsize(path) - 1)
+        self._files.lapse(key, path, error)
 
     def _append(self, key: str, table: _Table, text: str) -> None:
         """Append the text of a row, which may begin with the header."""

@@ -24,7 +24,7 @@ class JsonLoggerCallback(LoggerCallback):
         self._configs: dict[str, int] = {}  # by trial id, a hash of the written files, because a trial may start often
 
     def log_trial_start(self, trial: Trial) -> None:
-        """Write the configuration, and open the file. An error of a file is logged."""
+        """Write the configuration, and open the file. An error of a file is logged, unless the disk has refused it."""
         path = f"{trial.local_path}{os.sep}{EXPR_RESULT_FILE}"
         try:
             if not trial.attempt:  # outside of a run only: in a run, a new directory would hide that it was removed
@@ -38,7 +38,7 @@ class JsonLoggerCallback(LoggerCallback):
             self._files.lapse("", os.path.join(trial.local_path, EXPR_PARAM_FILE), error)
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
-        """Append one line. An error of the file is logged."""
+        """Append one line. Errors are as in `log_trial_start`."""
         if trial.light is not None and trial.light_config is not trial.raw_config:  # keep large values out of each line
             result = {**result, CONFIG: trial.light_config}
         line = f"{dumps(result)}\n"
@@ -47,7 +47,7 @@ class JsonLoggerCallback(LoggerCallback):
             self.append(trial, line)
 
     def append(self, trial: Trial, line: str) -> bool:
-        """Append a line to the trial's file. Return False if the file is not open. An error of the file is logged."""
+        """Append a line to the trial's file. Return False if the file is not open."""
         try:
             return self._files.append(trial.trial_id, line.encode("ascii"))
         except OSError as error:

@@ -144,7 +144,7 @@ class Journal:
         try:
             self.unwritten.append(codec.encode(record, self.objects))
         except OSError as error:
-            raise self.fail(self.objects.directory, "written", error) from error
+            raise self._not_stored(error) from error
 
     def by_reference(self, record: dict[str, Any]) -> dict[str, Any]:
         """See `ObjectStore.by_reference`. Use it if the references of a record are needed elsewhere, too.
@@ -155,7 +155,11 @@ class Journal:
         try:
             return self.objects.by_reference(record)
         except OSError as error:
-            raise self.fail(self.objects.directory, "written", error) from error
+            raise self._not_stored(error) from error
+
+    def _not_stored(self, error: OSError) -> TuneError:
+        self.look()  # the run's directory may be gone
+        return self.fail(self.objects.directory, "written", error)
 
     def write(self) -> None:
         """Write the added records. Blocks for a sync if the journal is `strict`.

@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from kit import (
 )
 
 from minitune import Checkpoint, ResultGrid, TuneError, get_context, grid_search, report
+from minitune.base.disk import disk_error
 from minitune.record.housekeeper import Housekeeper
 from minitune.result import TRIAL_ID
 
@@ -69,7 +71,7 @@ def saving(config: dict[str, Any]) -> None:
 
 def fit(trainable: Any, what: Callable[[], object] | None = None, **settings: Any) -> ResultGrid:
     _happens[:] = [what] if what is not None else []
-    return kit.fit(trainable, SPACE, max_concurrent_trials=2, **settings)
+    return kit.fit(trainable, SPACE, **{"max_concurrent_trials": 2, **settings})
 
 
 def check(grid: ResultGrid) -> None:
@@ -160,7 +162,7 @@ def test_a_checkpoint_for_which_there_is_no_space_ends_the_run_although_its_rest
             report({"n": n}, checkpoint=Checkpoint.from_directory(directory))
 
     with pytest.raises(TuneError, match=tells(str(run_path()), "No space left on device")):
-        fit(trainable, executor="local")
+        fit(trainable, executor="local", max_concurrent_trials=1)
     subprocess.run(["mount", "-o", "remount,size=9m", str(small_disk)], check=True)
     check(resume(trainable))
 
@@ -183,6 +185,19 @@ def test_a_write_to_the_journal_that_fails_ends_the_run(number: int, at: int, mo
         with pytest.raises(TuneError, match=tells(f"{run_path()}/journal", os.strerror(number))):
             fit(plain)
     assert refused.calls == at, "nothing is written after it"
+    check(resume(plain))
+
+
+@pytest.mark.parametrize("name", ["result.json", "progress.csv"])
+def test_a_write_to_a_loggers_file_that_fails_ends_the_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_loggers(descriptor: int, data: bytes) -> bool:
+        return any(os.path.samestat(os.fstat(descriptor), path.stat()) for path in run_path().glob(f"*/{name}"))
+
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", Injured(os.write, full, [REPORTS + 3], is_loggers))
+        with pytest.raises(TuneError, match=tells(name, r"No space left on device \(ENOSPC\)")):
+            fit(plain)
     check(resume(plain))
 
 
@@ -211,10 +226,14 @@ def test_a_limit_on_the_size_of_files_ends_the_run_and_loses_nothing() -> None:
 
 
 def test_workers_are_stopped_as_at_an_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have the whole grace period for their `finally` blocks."""
+
     def trainable(config: dict[str, Any]) -> None:
         try:
             saving(config)
         finally:
+            if not (tmp_path / "resumed").exists():
+                time.sleep(1.5)
             (tmp_path / f"{config['x']} cleaned up").touch()
 
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -227,6 +246,7 @@ def test_workers_are_stopped_as_at_an_interrupt(tmp_path: Path, monkeypatch: pyt
     assert reported
     for trial in trials:
         assert trial["trial"] not in reported or (tmp_path / f"{trial['config']['x']} cleaned up").exists()
+    (tmp_path / "resumed").touch()
     check(resume(trainable))
 
 
@@ -261,3 +281,13 @@ def test_a_trial_that_meets_the_runs_full_disk_stays_unfinished(
         fit(trainable, lambda: patch.setattr("minitune.record.recorder.append_error", raiser(full)))
     assert not [record for record in records_in(run_path() / "journal") if record.get("status") == "ERROR"]
     check(resume(trainable))
+
+
+def test_the_full_disk_of_a_run_inside_a_trial_is_the_matter_of_the_trial(tmp_path: Path) -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        if config["x"] == CULPRIT:
+            raise disk_error(str(tmp_path), f"{tmp_path}/journal", "written", OSError(errno.ENOSPC, "full"))
+        plain(config)
+
+    grid = fit(trainable)
+    assert (grid.num_terminated, grid.num_errors) == (3, 1)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from kit import fit, make_trial, run_trial
 
+from minitune.error import DiskError
 from minitune.experiment.trial import Trial
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback, LoggerCallback, pretty_print
 from minitune.logger.logger import step_of
@@ -401,21 +402,26 @@ def test_files_are_closed_when_a_trial_ends(make: Any, how: str, trial: Trial) -
 
 
 @pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
-def test_a_full_disk_is_told_once_and_ends_nothing(
-    make: Any, trial: Trial, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSPC])
+def test_a_file_that_cannot_be_written_is_told_once_but_a_full_disk_ends_the_run(
+    make: Any, number: int, trial: Trial, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "result.json" if make is JsonLoggerCallback else "progress.csv"
     logger = make()
     start(logger, trial)
 
     def refuse(descriptor: int, data: bytes) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "write", refuse)
-    log(logger, trial, {"loss": 1})
-    log(logger, trial, {"loss": 2})
+    if number == errno.ENOSPC:
+        with pytest.raises(DiskError, match=f"{trial.local_path}/{name} could not be written: No space left on device"):
+            log(logger, trial, {"loss": 1})
+    else:
+        log(logger, trial, {"loss": 1})
+        log(logger, trial, {"loss": 2})
+        assert [record.message.count(f"{name} could not be written (Operation") for record in caplog.records] == [1]
     end(logger, trial)
-    assert [record.message.count(f"{name} could not be written (No space left") for record in caplog.records] == [1]
 
 
 @pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
@@ -437,7 +443,8 @@ def test_a_line_for_which_there_is_no_space_is_not_there_in_part(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        log(logger, trial, {"loss": 2})
+        with pytest.raises(DiskError):
+            log(logger, trial, {"loss": 2})
     assert len(calls) == 2
     assert {path.name: path.read_bytes() for path in Path(trial.local_path).glob("[rp]*[sn]*")} == files
     end(logger, trial)
