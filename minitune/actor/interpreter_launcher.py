@@ -94,8 +94,8 @@ class InterpreterLauncher(Launcher):
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
-    def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, Channel, Channel]:
-        """See `Launcher.launch`. No process stands between the driver and a worker, so each worker is alone."""
+    def launch(self, listener: Listener, preload: bool) -> tuple[str, Channel, Channel]:
+        """See `Launcher.launch`."""
         token = next(self._tokens)
         ours, worker_ends = worker_sockets()
         self._loop.call_later(0.0, partial(self._start, token, listener, worker_ends))

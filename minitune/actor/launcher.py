@@ -60,13 +60,12 @@ class Launcher(Protocol):
         """Seconds that a worker may take until its first message."""
         ...
 
-    def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd, DriverEnd]:
+    def launch(self, listener: Listener, preload: bool) -> tuple[str, DriverEnd, DriverEnd]:
         """Start a worker.
 
         Args:
             listener: Gets the events. Never called from within this method.
             preload: Whether the worker may use the preloaded modules and values.
-            alone: Whether the worker needs a parent process of its own, which forks no other worker.
 
         Returns:
             Its token, and the driver's ends of its control channel and its report pipe.

@@ -170,7 +170,6 @@ class ActorProcess(Listener):
         started: Started,
         boot: Boot,
         preload: bool = True,
-        alone: bool = False,
         instead: NotReset | None = None,
     ) -> None:
         """Start the process and send it the first message. Started, CallRaised or Exited follows.
@@ -180,7 +179,6 @@ class ActorProcess(Listener):
             boot: The surroundings and the factory.
             preload: Whether the worker may use the preloaded modules. False if the process must choose its devices or
                 thread limits before anything is imported.
-            alone: Whether the worker needs its own parent process: if that dies, only this actor is lost.
             instead: The NotReset of another process that could not be handed over.
 
         Raises:
@@ -193,7 +191,7 @@ class ActorProcess(Listener):
             self._is_told, self._first = instead.is_told, instead.call
         self._memory_kills.look()
         try:
-            self.token, self._channel, self._reports = self.launcher.launch(self, preload, alone)
+            self.token, self._channel, self._reports = self.launcher.launch(self, preload)
         except OSError as error:  # no file descriptor is free
             self.phase = Phase.ENDED
             cause = f"could not make a channel: {error}"

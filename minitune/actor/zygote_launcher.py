@@ -8,7 +8,6 @@ A zygote is a process that has imported what all workers need, so a worker that 
 - The *loaded* one has also preloaded values of this run, such as the trainable. Workers that may use them are forked
   from this one and wait until it has loaded them. A preload that fails, takes too long, or makes forking unsafe is left
   out: each worker then loads that value itself.
-- A zygote of its own for each worker that has to be *alone*. It ends with that worker.
 
 While workers come and go quickly, one is always forked in advance, the *spare*, so that the next actor need not wait.
 If the system does not let a zygote fork, all later workers are new interpreters.
@@ -63,7 +62,6 @@ class _Worker:
         listener: Hears of its life.
         began_s: When an actor got it.
         zygote: The one that was asked to fork it; None before that, and after that zygote has died.
-        is_alone: Whether the zygote is its own.
         worker_ends: Its ends of the control channel and the report pipe, until they are sent to the zygote.
         pid: Its process; 0 before the fork.
         pidfd: Its process descriptor; -1 if there is none.
@@ -74,7 +72,6 @@ class _Worker:
     listener: Listener
     began_s: float
     zygote: ZygoteProcess | None = None
-    is_alone: bool = False
     worker_ends: Sequence[socket.socket] = ()
     pid: int = 0
     pidfd: int = -1
@@ -128,19 +125,19 @@ class ZygoteLauncher(Launcher):
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
-    def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd, DriverEnd]:
+    def launch(self, listener: Listener, preload: bool) -> tuple[str, DriverEnd, DriverEnd]:
         """See `Launcher.launch`."""
         if self._interpreters is not None:
-            return self._interpreters.launch(listener, preload, alone)
-        worker, ours = (None if alone else self._take_spare(preload)) or self._new(listener)
+            return self._interpreters.launch(listener, preload)
+        worker, ours = self._take_spare(preload) or self._new(listener)
         if worker.zygote is None:
-            self._loop.call_later(0.0, lambda: self._place(worker, preload, alone))
+            self._loop.call_later(0.0, lambda: self._place(worker, preload))
         else:  # the spare
             worker.listener = listener
             worker.began_s = self._loop.time()
             if worker.pid:
                 self._loop.call_later(0.0, lambda: listener.on_started(worker.pid))
-        if self._lives_are_short and not alone:
+        if self._lives_are_short:
             self._loop.call_later(0.0, lambda: self._fork_ahead(preload))
         return worker.token, Channel(ours[0]), Channel(ours[1])
 
@@ -380,16 +377,15 @@ class ZygoteLauncher(Launcher):
         self._workers[token] = worker
         return worker, ours
 
-    def _place(self, worker: _Worker, preload: bool, alone: bool = False) -> None:
+    def _place(self, worker: _Worker, preload: bool) -> None:
         """Request a worker from the right zygote, or hold it until that has loaded."""
         if worker.token not in self._workers or not worker.worker_ends:
             return
         try:
-            zygote = self._start() if alone else self._choose(preload)
+            zygote = self._choose(preload)
         except OSError as error:
             self._refuse(worker, f"the zygote could not be started: {error}")
             return
-        worker.is_alone = alone
         if zygote is None:
             self._held[worker.token] = worker
         else:
@@ -451,8 +447,6 @@ class ZygoteLauncher(Launcher):
         self._unwatch(worker)
         for end in worker.worker_ends:
             end.close()
-        if worker.is_alone and worker.zygote is not None:
-            worker.zygote.dismiss()  # its descriptor will report its death
 
     def _unwatch(self, worker: _Worker) -> None:
         if worker.pidfd >= 0:

@@ -94,12 +94,6 @@ class ZygoteProcess:
             self.popen.kill()
             self.close()
 
-    def dismiss(self) -> None:
-        """Tell it to kill everything and exit; `close` waits for its end later."""
-        with suppress(OSError):  # it was dismissed already, or is dead
-            # Closing is not enough: a process that the user forked from the driver may hold the socket, too.
-            self.end.shutdown(socket.SHUT_RDWR)
-
     def close(self) -> None:
         """Tell it to kill everything and exit. Blocks for at most `CLOSE_S` seconds. May be called repeatedly."""
         for _, attached in self._unsent:
@@ -108,7 +102,9 @@ class ZygoteProcess:
         self._unsent.clear()
         if self.end.fileno() < 0 or os.getpid() != self._driver_pid:
             return
-        self.dismiss()
+        with suppress(OSError):  # it is dead
+            # Closing is not enough: a process that the user forked from the driver may hold the socket, too.
+            self.end.shutdown(socket.SHUT_RDWR)
         self.end.close()
         # `popen.wait` with a limit would look only every few milliseconds.
         poll = select.poll()

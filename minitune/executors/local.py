@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 import weakref
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -48,9 +48,6 @@ ORIG_WORKING_DIR = ("MINITUNE_ORIG_WORKING_DIR", "TUNE_ORIG_WORKING_DIR")
 """The variables with the driver's working directory, for trials that work in their own directories."""
 MAX_NESTING = 4
 """How deep runs may be nested in trials of other runs. Deeper nesting is a mistake that would exhaust the machine."""
-LOSSES_TOGETHER = 2
-"""If a trial has lost its worker so many times in a row because the workers' parent process died, its next worker gets
-its own parent process. If the trial kills that one, too, the other trials are not affected."""
 LARGE_FACTORY_BYTES = 1024 * 1024
 """A factory with a larger pickle, because of its configuration, is sent in a file: the size of messages is limited."""
 
@@ -131,7 +128,6 @@ class ProcessExecutor:
         self._finalizer = weakref.finalize(self, _release, self._driver_pid, loop, close_launchers, self._processes)
         self._actors: dict[str, Actor] = {}  # each from its start to its Exited
         self._just_ended: set[str] = set()  # actors whose Exited the last `wait` has returned
-        self._losses: Counter[str] = Counter()  # by trial: how many workers in a row were lost with their parent
         self._parked: dict[tuple[str, Resources], list[Actor]] = {}
         self._reset_timeout_s = number_setting("FUNCTION_THREAD_TIMEOUT_S")
         self._parked_limit = parked_limit
@@ -173,10 +169,7 @@ class ProcessExecutor:
         self._check_open()
         if actor_id in self._actors:
             raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
-        trial_id = _trial_of(actor_id)
-        if self._losses[trial_id] >= LOSSES_TOGETHER:
-            reuse_key = None
-        parked = self._take_parked(trial_id, reuse_key, request)
+        parked = self._take_parked(actor_id.rpartition("#")[0], reuse_key, request)
         actor = Actor(actor_id, request, directory, reuse_key, factory)
         try:
             gpu_ids = parked.allocation.gpu_ids if parked is not None else None
@@ -307,10 +300,9 @@ class ProcessExecutor:
             self._drop_parked()
         place = self._place(actor)
         preload = actor.request.required_resources.get(GPU, 0) == 0 and _has_one_thread(place.env)
-        alone = self._losses[_trial_of(actor.actor_id)] >= LOSSES_TOGETHER
         is_reusable = actor.reuse_key is not None
         boot = Boot(place, self._pack(actor), tuple(search_path()), tuple(sys.argv), is_reusable)
-        actor.process.start(self._started(actor), boot, preload, alone, instead)
+        actor.process.start(self._started(actor), boot, preload, instead)
 
     def _started(self, actor: Actor) -> Started:
         return Started(actor.actor_id, 0, self._host, actor.allocation)
@@ -393,7 +385,6 @@ class ProcessExecutor:
 
     def _on_exited(self, actor: Actor, event: Exited) -> None:
         """An actor and its process have ended."""
-        trial_id = _trial_of(actor.actor_id)
         del self._actors[actor.actor_id]
         actor.remove_file()
         if event.survivors:
@@ -403,10 +394,6 @@ class ProcessExecutor:
             self._ledger.release(actor.actor_id)
         if event.kind != "stopped":
             self._just_ended.add(actor.actor_id)
-        if event.kind == "lost":
-            self._losses[trial_id] += 1
-        elif event.counts:
-            self._losses.pop(trial_id, None)
 
     def _check_open(self) -> None:
         """Raise RuntimeError after the shutdown. In a daemon thread, never return while the interpreter exits."""
@@ -523,10 +510,6 @@ def with_hint(error: RemoteError, directory: str | None, changes_directory: bool
         )
         return replace(error, hint=hint)
     return error
-
-
-def _trial_of(actor_id: str) -> str:
-    return actor_id.rpartition("#")[0]
 
 
 def _make_from_file(spot: Spot, user_thread: Any) -> Any:

@@ -48,7 +48,6 @@ class Group(LocalTrialExecutor):
         factory: Callable[..., Any] | bytes,
         place: Place | None = None,
         preload: bool = True,
-        alone: bool = False,
     ) -> None:
         """Start `factory(user_thread)`."""
         actor = self._actors[actor_id] = local.Actor(actor_id, _ONE, None, "key", counter)
@@ -57,7 +56,7 @@ class Group(LocalTrialExecutor):
         data = factory if isinstance(factory, bytes) else dumps(factory, "the factory")
         boot = Boot(place or Place(), data, tuple(search_path()), tuple(sys.argv))
         try:
-            process.start(self._started(actor), boot, preload, alone)
+            process.start(self._started(actor), boot, preload)
         except ValueError:
             del self._actors[actor_id]
             raise

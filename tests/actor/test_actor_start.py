@@ -131,22 +131,6 @@ def test_zygote_killed_its_workers_are_lost_and_the_next_start_has_a_new_one(zyg
     zygote.start("c")
 
 
-def test_an_actor_that_is_carried_alone_is_lost_alone_and_its_zygote_goes_with_it(zygote: Driver) -> None:
-    zygote.start("a")
-    [common] = zygote_pids()
-    for name in ("stops", "is lost"):
-        zygote.start(name, alone=True)
-    parents = {name: psutil.Process(pid).ppid() for name, pid in zygote.group.pids().items()}
-    assert parents["a"] == common
-    assert len(set(parents.values())) == 3
-    os.kill(parents["is lost"], signal.SIGKILL)
-    event = zygote.ended("is lost")
-    assert (event.kind, event.counts) == ("lost", False)
-    assert zygote.stop("stops").cause == "stopped"
-    wait_until(lambda: zygote.group.wait(0) == [] and zygote_pids() == [common], "the other zygotes have left")
-    assert zygote.call("a", "add", 1) == 1
-
-
 def test_zygote_killed_replies_come_first(zygote: Driver) -> None:
     pid = zygote.start("a")
     zygote.group.call("a", "add", 4)
