@@ -32,6 +32,7 @@ from kit import (
 )
 
 from minitune import (
+    Checkpoint,
     Trial,
     choice,
     get_context,
@@ -88,15 +89,23 @@ def test_result_json_and_progress_csv() -> None:
     assert not any(key.startswith("config") for key in rows[0])
 
 
-def test_the_automatic_keys_come_in_their_order() -> None:
-    (result,) = fit(counting(1), {"x": 3})
+def test_the_automatic_keys_come_in_their_order(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+
+    def trainable(config: dict[str, Any]) -> None:
+        report({"n": 1, "timesteps_this_iter": 5}, checkpoint=Checkpoint(source))
+
+    (result,) = fit(trainable, {"x": 3})
     keys = list(json.loads(Path(result.path, "result.json").read_text()))
     assert keys == [
         "n",
+        "timesteps_this_iter",
         "timestamp",
         "checkpoint_dir_name",
         "should_checkpoint",
         "done",
+        "timesteps_total",
         "training_iteration",
         "trial_id",
         "date",
@@ -108,6 +117,7 @@ def test_the_automatic_keys_come_in_their_order() -> None:
         "config",
         "time_since_restore",
         "iterations_since_restore",
+        "timesteps_since_restore",
     ]
 
 

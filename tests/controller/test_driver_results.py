@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -115,17 +114,6 @@ def test_what_is_no_trainable_or_space_is_refused_early() -> None:
         Tuner(report_n(1), param_space=[1, 2])
     with pytest.raises(AttributeError):
         make_tuner(report_n(1)).restore(str(run_path()), report_n(1))
-
-
-def test_an_unpicklable_trainable_names_the_member_and_leaves_no_run() -> None:
-    lock = threading.Lock()
-
-    def trainable(config: dict[str, Any]) -> None:
-        print(lock)
-
-    with pytest.raises(TypeError, match="lock"):
-        fit(trainable)
-    assert not run_path().exists()
 
 
 @pytest.mark.parametrize(("mode", "best"), [("max", 2), ("min", -1)])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import sys
 from typing import Any
 
 import pytest
@@ -240,32 +238,3 @@ def test_a_seed_fixes_the_configurations() -> None:
     assert three_configs(seed=1, search_alg=BasicVariantGenerator(random_state=3)) == three_configs(
         seed=2, search_alg=BasicVariantGenerator(random_state=3)
     )
-
-
-def test_without_a_seed_the_global_generator_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("numpy", "numpy.random"):  # whose generator it is where another test has imported that
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    state = random.getstate()
-    try:
-        random.seed(5)
-        first = three_configs()
-        random.seed(5)
-        assert three_configs() == first
-        assert three_configs() != first
-    finally:
-        random.setstate(state)
-
-
-def test_with_a_seed_the_global_generator_is_not_touched() -> None:
-    before = random.getstate()
-    three_configs(seed=1, scheduler=FIFOScheduler())
-    assert random.getstate() == before
-
-
-def test_every_trial_has_a_seed_of_its_own_that_follows_from_the_run() -> None:
-    def seeds(seed: int) -> list[int]:
-        fit(report_n(1), num_samples=3, seed=seed, callbacks=[spy := Spy()])
-        return [trial.seed for trial in spy.trials]
-
-    assert seeds(1) == seeds(1)
-    assert len({*seeds(1), *seeds(2)}) == 6

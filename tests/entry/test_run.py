@@ -113,11 +113,6 @@ def test_a_storage_path_may_be_an_address_of_this_machine(tmp_path: Path, monkey
     assert sorted(one.name for one in tmp_path.iterdir() if ":" in one.name) == []
 
 
-def test_without_the_date_the_default_name_is_the_trainable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TUNE_DISABLE_DATED_SUBDIR", "1")
-    assert run(count, storage_path=tmp_path, verbose=0).experiment_path == str(tmp_path / "count")
-
-
 def test_an_old_name_of_the_storage(tmp_path: Path) -> None:
     (trial,) = run(count, name="old", local_dir=tmp_path / "there", verbose=0).trials
     assert Path(trial.local_path).parent == tmp_path / "there" / "old"

@@ -381,12 +381,6 @@ def test_a_trial_is_saved_and_restored(driver: FakeDriver, kind: type[Counter]) 
     assert metrics["time_total_s"] > last["time_total_s"]
 
 
-def test_a_class_without_checkpoints_has_none(driver: FakeDriver) -> None:
-    actor = driver.start(Plain)
-    pull(actor)
-    assert settle(actor.save()) is None
-
-
 def test_a_failed_save_leaves_nothing(driver: FakeDriver) -> None:
     actor = driver.start(StringFiler)
     with pytest.raises(ValueError, match="elsewhere"):

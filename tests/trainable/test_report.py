@@ -34,34 +34,6 @@ def in_trial(driver: FakeDriver, body: Any, **kwargs: Any) -> Any:
 # -- automatic keys ----------------------------------------------------------------------------------------------------
 
 
-def test_the_keys_come_in_their_order(driver: FakeDriver, tmp_path: Path) -> None:
-    (tmp_path / "source").mkdir()
-
-    def fn(config: dict[str, Any]) -> None:
-        report({"loss": 1, "timesteps_this_iter": 5}, checkpoint=Checkpoint(tmp_path / "source"))
-
-    assert list(pull(driver.start(fn)).metrics) == [
-        "loss",
-        "timesteps_this_iter",
-        "timestamp",
-        "checkpoint_dir_name",
-        "should_checkpoint",
-        "done",
-        "timesteps_total",
-        "training_iteration",
-        "trial_id",
-        "date",
-        "time_this_iter_s",
-        "time_total_s",
-        "pid",
-        "hostname",
-        "node_ip",
-        "time_since_restore",
-        "iterations_since_restore",
-        "timesteps_since_restore",
-    ]
-
-
 def test_the_values_of_the_automatic_keys(driver: FakeDriver) -> None:
     virtual = clock.VirtualClock(1_000_000.0)
 
