@@ -213,12 +213,12 @@ def run(
 
         outcome = _driver(plan, choice, resume is True, with_recorded_rule).run()
     analysis = ExperimentAnalysis(outcome.run.path, trials=outcome.trials, default_metric=metric, default_mode=mode)
-    tell_run_ended(analysis, outcome.took_s, outcome.interrupted)
+    tell_run_ended(analysis._run, outcome.took_s, outcome.interrupted)
     outcome.raise_failure()
     if plan.raises and not outcome.interrupted:
         _raise_incomplete(outcome)
     elif plan.is_silent:
-        log_failures(analysis)
+        log_failures(analysis._run)
     return analysis
 
 

@@ -10,16 +10,9 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from minitune.analysis.experiment_analysis import (
-    ExperimentAnalysis,
-    Row,
-    import_pandas,
-    last_result_of,
-    logged_rows,
-    read_params,
-    recorded_rows,
-    trial_rows,
-)
+from minitune.analysis.experiment_analysis import ExperimentAnalysis
+from minitune.analysis.run_results import last_result_of
+from minitune.analysis.trial_rows import Row, import_pandas, logged_rows, read_params, recorded_rows, trial_rows
 from minitune.base.checks import require, shown
 from minitune.base.files import local_path
 from minitune.base.text import plain_numbers
@@ -262,17 +255,17 @@ class ResultGrid(Sequence[Result]):
                 f"experiment_analysis must be an ExperimentAnalysis, but got {shown(experiment_analysis)}; to "
                 "read a run's directory, use ExperimentAnalysis(path)"
             )
-        self._analysis = experiment_analysis
+        self._run = experiment_analysis._run
         self._checkpoint_config = checkpoint_config or CheckpointConfig()
         self.interrupted = interrupted
 
     @cached_property
     def _results(self) -> list[Result]:
         """Created on first use: a large run has many results, and most scripts need only the best one."""
-        return [Result.of(trial, self._checkpoint_config) for trial in self._analysis.trials]
+        return [Result.of(trial, self._checkpoint_config) for trial in self._run.trials]
 
     def __len__(self) -> int:
-        return len(self._analysis.trials)
+        return len(self._run.trials)
 
     @overload
     def __getitem__(self, i: int) -> Result: ...
@@ -289,12 +282,12 @@ class ResultGrid(Sequence[Result]):
 
     def _repr_html_(self) -> str:
         """Shown by notebooks."""
-        return self._analysis._repr_html_()
+        return self._run.to_html()
 
     @property
     def experiment_path(self) -> str:
         """The run's directory."""
-        return self._analysis.experiment_path
+        return self._run.path
 
     @property
     def seed(self) -> int | None:
@@ -302,7 +295,7 @@ class ResultGrid(Sequence[Result]):
 
         None if the record of the run no longer exists.
         """
-        return self._analysis.seed
+        return self._run.seed
 
     @property
     def filesystem(self) -> NoReturn:
@@ -317,17 +310,17 @@ class ResultGrid(Sequence[Result]):
     @property
     def num_errors(self) -> int:
         """How many trials have failed."""
-        return sum(trial.status == ERROR for trial in self._analysis.trials)
+        return sum(trial.status == ERROR for trial in self._run.trials)
 
     @property
     def num_terminated(self) -> int:
         """How many trials have finished."""
-        return sum(trial.shown_status == TERMINATED for trial in self._analysis.trials)
+        return sum(trial.shown_status == TERMINATED for trial in self._run.trials)
 
     @property
     def num_not_started(self) -> int:
         """How many trials never had a worker, because the run ended first. They have no directory."""
-        return sum(not trial.has_started and trial.status != ERROR for trial in self._analysis.trials)
+        return sum(not trial.has_started and trial.status != ERROR for trial in self._run.trials)
 
     def get_best_result(
         self,
@@ -350,15 +343,15 @@ class ResultGrid(Sequence[Result]):
             ValueError: If there is no metric or no mode, or `scope` has another value.
             RuntimeError: If no trial has the metric. The cause is the first error of a failed trial, if there is one.
         """
-        best = self._analysis._find_best(metric, mode, scope, filter_nan_and_inf)
+        best = self._run.find_best(metric, mode, scope, filter_nan_and_inf)
         if best is None:
             failed = next(iter(self.errors), None)
             way_out = ""
-            if filter_nan_and_inf and self._analysis._find_best(metric, mode, scope, False) is not None:
+            if filter_nan_and_inf and self._run.find_best(metric, mode, scope, False) is not None:
                 way_out = "; filter_nan_and_inf=False lets NaN and infinities count"
             counts = f" ({self.num_errors} of them have failed)" if 0 < self.num_errors < len(self) else ""
-            raise RuntimeError(f"{self._analysis._why_no_best(metric)}{way_out}{counts}") from failed
-        return self._results[self._analysis.trials.index(best)]
+            raise RuntimeError(f"{self._run.why_no_best(metric)}{way_out}{counts}") from failed
+        return self._results[self._run.trials.index(best)]
 
     def get_front(self, metric: list[str] | None = None, mode: list[str] | None = None) -> list[Result]:
         """The Pareto front: the results that no other result dominates, in order of submission.
@@ -374,8 +367,8 @@ class ResultGrid(Sequence[Result]):
             ValueError: If there are no objectives, the lists differ in length, or trials have reported, but none of
                 them an objective.
         """
-        front = {trial.trial_id for trial in self._analysis._front(metric, mode)}
-        return [result for trial, result in zip(self._analysis.trials, self, strict=True) if trial.trial_id in front]
+        front = {trial.trial_id for trial in self._run.front(metric, mode)}
+        return [result for trial, result in zip(self._run.trials, self, strict=True) if trial.trial_id in front]
 
     def to_html(self, path: str | os.PathLike[str], metric: str | None = None, mode: str | None = None) -> str:
         """Write a report of the run to one HTML file: plots, importances, errors and a table of all trials.
@@ -430,7 +423,7 @@ class ResultGrid(Sequence[Result]):
             ValueError: If the mode is unknown, there is a mode without a metric, or trials have reported, but none of
                 them the metric.
         """
-        return self._analysis.get_rows(filter_metric, filter_mode)
+        return self._run.rows(filter_metric, filter_mode)
 
     def get_dataframe(self, filter_metric: str | None = None, filter_mode: str | None = None) -> pandas.DataFrame:
         """The rows of `get_rows` as a data frame, without trials that have no report. Needs pandas.
@@ -439,7 +432,7 @@ class ResultGrid(Sequence[Result]):
             ImportError: If pandas is not installed.
             ValueError: See `get_rows`.
         """
-        return self._analysis.dataframe(filter_metric, filter_mode)
+        return self._run.dataframe(filter_metric, filter_mode)
 
 
 def _score(value: Any, order: str) -> float:

@@ -227,7 +227,7 @@ def simulate(
     analysis = ExperimentAnalysis(
         outcome.run.path, trials=outcome.trials, default_metric=tune.metric, default_mode=tune.mode
     )
-    analysis.seed = costs.seed
+    analysis._run.seed = costs.seed
     grid = ResultGrid(analysis, interrupted=outcome.interrupted, checkpoint_config=plan.checkpoint_config)
     for trial, result in zip(outcome.trials, grid, strict=True):
         result.decisions = log.decisions.by_trial.get(trial.trial_id, [])

@@ -115,12 +115,12 @@ class Tuner:
             outcome = self._driver().run()
         self._resumption = None
         self._grid = self._make_grid(outcome)
-        tell_run_ended(self._grid._analysis, outcome.took_s, outcome.interrupted)
+        tell_run_ended(self._grid._run, outcome.took_s, outcome.interrupted)
         outcome.raise_failure()
         if self._plan.raises:
             _raise_first(self._grid)
         elif self._plan.is_silent:
-            log_failures(self._grid._analysis, may_print=self._plan.verbose > 0)
+            log_failures(self._grid._run, may_print=self._plan.verbose > 0)
         return self._grid
 
     def _driver(self) -> Driver:
@@ -256,7 +256,7 @@ class Tuner:
 def _raise_first(grid: ResultGrid) -> None:
     """Raise a `TuneError` that counts the failed trials and has the first error as its cause."""
     if grid.num_errors:
-        first = next(trial for trial in grid._analysis.trials if trial.error is not None)
+        first = next(trial for trial in grid._run.trials if trial.error is not None)
         assert first.error is not None
         raise TuneError(
             f"{grid.num_errors} of {len(grid)} trials failed; the first of them: trial {first.name}, "

@@ -1,63 +1,35 @@
 """ExperimentAnalysis: the trials of a run, from its driver or from its directory, and the best of them.
 
-This module unpickles nothing, so it can read runs that are not trusted. The reports of a trial come from the run's
-journal. The trial's `result.json` and `progress.csv` are read only if there is no journal, because the trainable may
-have written files with these names itself.
+This module unpickles nothing, so it can read runs that are not trusted.
 """
 
 from __future__ import annotations
 
-import contextlib
-import csv
-import io
-import json
 import logging
-import math
 import os
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from minitune.base import files, json_text
-from minitune.base.checks import require, require_flag, require_metric
+from minitune.analysis.run_results import RunResults, last_result_of
+from minitune.analysis.trial_rows import Row, flat_row, import_pandas, trial_rows
+from minitune.base.checks import require, require_metric
 from minitune.base.files import local_path
-from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint
 from minitune.config import refuse_out_of_scope
-from minitune.error import TuneError
 from minitune.experiment.trial import (
-    Goal,
     Metric,
     Trial,
     best_of,
-    best_trial,
     check_mode,
-    check_objectives,
     is_number,
-    is_unreported,
-    require_reported,
-    why_no_best,
 )
-from minitune.record import journal
-from minitune.record.codec import Pickled
-from minitune.record.layout import RunDirectory, run_path
+from minitune.record.layout import run_path
 from minitune.result import (
-    CHECKPOINT_DIR_NAME,
     CONFIG,
-    DATE,
-    DEFAULT_METRIC,
-    EXPERIMENT_TAG,
-    EXPR_PARAM_FILE,
-    EXPR_PROGRESS_FILE,
-    EXPR_RESULT_FILE,
-    HOSTNAME,
-    NODE_IP,
     TIME_TOTAL_S,
-    TIMESTAMP,
     TRAINING_ITERATION,
     TRIAL_ID,
-    complete,
     flatten,
 )
 from minitune.settings import setting
@@ -66,21 +38,6 @@ if TYPE_CHECKING:
     import pandas
 
 logger = logging.getLogger("minitune")
-
-Row = dict[str, Any]
-
-_TEXT_COLUMNS = frozenset({TRIAL_ID, EXPERIMENT_TAG, DATE, HOSTNAME, NODE_IP, CHECKPOINT_DIR_NAME})
-
-_INT = re.compile(r"[+-]?\d{1,4000}")
-
-_FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf|nan", re.IGNORECASE)
-
-_IDENTITY = (TRIAL_ID, TRAINING_ITERATION, TIMESTAMP)
-"""The keys that identify a report."""
-
-_PLAIN = frozenset({str, int, float, bool, type(None)})
-
-_INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
 class ExperimentAnalysis:
@@ -115,15 +72,6 @@ class ExperimentAnalysis:
         default_mode: Metric = None,
     ):
         refuse_out_of_scope(storage_filesystem)
-        if isinstance(default_metric, (list, tuple)):
-            check_objectives(default_metric, default_mode)
-        else:
-            require_metric("default_metric", default_metric)
-            if default_mode is not None:
-                check_mode(str(default_mode))
-            default_metric = default_metric or (DEFAULT_METRIC if default_mode else None)
-        self._goal = Goal.of(default_metric, default_mode)
-        self.default_metric, self.default_mode = self._goal.metric, self._goal.mode
         path = local_path(experiment_checkpoint_path)
         if trials is None:
             from minitune.record.story import read_run  # imported here, because the script of a run does not need it
@@ -133,12 +81,13 @@ class ExperimentAnalysis:
             except FileNotFoundError as error:
                 raise ValueError(str(error)) from error
             path, trials = run.path, run.trials
-        good = isinstance(trials, Iterable) and all(issubclass(kind, Trial) for kind in set(map(type, trials)))
-        require(good, "trials: None or a list of Trial objects, such as those of another analysis", trials)
-        self.experiment_path = path
-        self.trials = list(trials)
+        self._run = RunResults(path, trials, default_metric, default_mode)
+        self.default_metric = self._run.goal.metric
+        self.default_mode = self._run.goal.mode
+        self.experiment_path = self._run.path
+        self.trials = self._run.trials
 
-    @cached_property
+    @property
     def seed(self) -> int | None:
         """The base seed of the run, whether set or drawn. `TuneConfig(seed=...)` with it repeats the run.
 
@@ -147,20 +96,11 @@ class ExperimentAnalysis:
         Raises:
             JournalCorruptError: If the journal is damaged.
         """
-        from minitune.record.story import Story
-
-        try:
-            story = Story(self.experiment_path, details=False)
-            next(story.follow(journal.read(RunDirectory(self.experiment_path).journal)), None)
-        except FileNotFoundError:
-            return None
-        return story.seed
+        return self._run.seed
 
     def _repr_html_(self) -> str:
         """Shown by notebooks."""
-        from minitune.output.table import run_html
-
-        return run_html(self.trials, self._goal, self.experiment_path)
+        return self._run.to_html()
 
     # -- all trials ------------------------------------------------------------------------------------------------
 
@@ -201,23 +141,7 @@ class ExperimentAnalysis:
             ValueError: If the mode is unknown, there is a mode without a metric, or trials have reported, but none of
                 them the metric.
         """
-        require_metric("metric", metric)
-        if mode is not None:
-            check_mode(mode)
-            if metric is None:
-                raise ValueError(f"a mode needs a metric, but got mode={mode!r} and no metric; pass both or neither")
-        found, is_known = [], metric is None
-        for trial in self.trials:
-            rows = trial_rows(trial.local_path) if trial.last_metrics else []
-            is_known = is_known or any(metric in row for row in rows)
-            row = rows[-1] if rows else flat_row(last_result_of(trial))
-            if metric is not None and mode is not None:
-                row = best_of(((each[metric], each) for each in rows if is_number(each.get(metric))), mode) or row
-            metrics = {key: value for key, value in row.items() if key != CONFIG and not key.startswith(f"{CONFIG}/")}
-            found.append(metrics | flat_row({CONFIG: trial.raw_config}) | {"logdir": trial.local_path})
-        if metric is not None and not is_known:  # an early report may have had a flag or a text of this name
-            require_reported(self.trials, metric, self.experiment_path)
-        return found
+        return self._run.rows(metric, mode)
 
     def dataframe(self, metric: str | None = None, mode: str | None = None) -> pandas.DataFrame:
         """The rows of `get_rows` as a data frame, without trials that have no report. Needs pandas.
@@ -226,9 +150,7 @@ class ExperimentAnalysis:
             ImportError: If pandas is not installed.
             ValueError: See `get_rows`.
         """
-        pandas = import_pandas()
-        rows = self.get_rows(metric, mode)
-        return pandas.DataFrame([row for row, trial in zip(rows, self.trials, strict=True) if trial.last_metrics])
+        return self._run.dataframe(metric, mode)
 
     # -- the best one ----------------------------------------------------------------------------------------------
 
@@ -239,12 +161,12 @@ class ExperimentAnalysis:
         Raises:
             ValueError: If there is no default metric or mode.
         """
-        return self.get_best_trial(*self._one_goal(None, None))
+        return self.get_best_trial(*self._run.require_goal(None, None))
 
     @property
     def best_config(self) -> dict[str, Any] | None:
         """The configuration of the best trial; see `best_trial`."""
-        return self.get_best_config(*self._one_goal(None, None))
+        return self.get_best_config(*self._run.require_goal(None, None))
 
     @property
     def best_result(self) -> dict[str, Any]:
@@ -269,7 +191,7 @@ class ExperimentAnalysis:
     @property
     def best_checkpoint(self) -> Checkpoint | None:
         """The best kept checkpoint of the best trial. Raises the same errors as `best_result`."""
-        return self.get_best_checkpoint(self._require_best(), *self._one_goal(None, None))
+        return self.get_best_checkpoint(self._require_best(), *self._run.require_goal(None, None))
 
     def get_best_trial(
         self, metric: str | None = None, mode: str | None = None, scope: str = "last", filter_nan_and_inf: bool = True
@@ -288,45 +210,10 @@ class ExperimentAnalysis:
         Raises:
             ValueError: If there is no metric or no mode, or `scope` has another value.
         """
-        best = self._find_best(metric, mode, scope, filter_nan_and_inf)
+        best = self._run.find_best(metric, mode, scope, filter_nan_and_inf)
         if best is None:
-            logger.warning("%s (%s)", self._why_no_best(metric), self.experiment_path)
+            logger.warning("%s (%s)", self._run.why_no_best(metric), self.experiment_path)
         return best
-
-    def _find_best(
-        self, metric: str | None, mode: str | None, scope: str = "last", filter_nan_and_inf: bool = True
-    ) -> Trial | None:
-        """Like `get_best_trial`, but without a warning."""
-        require_metric("metric", metric)
-        require_flag("filter_nan_and_inf", filter_nan_and_inf)
-        wanted = metric or self.default_metric
-        is_known = mode or self.default_mode or self._goal.one(wanted, None)[1]
-        if len(self.trials) == 1:
-            if wanted in (None, DEFAULT_METRIC):
-                return self.trials[0]
-            if not is_known:
-                return None if is_unreported(self.trials, wanted) else self.trials[0]
-        metric, mode = self._one_goal(metric, mode)
-        return best_trial(self.trials, metric, mode, scope, filter_nan_and_inf)
-
-    def _front(self, metric: list[str] | None, mode: list[str] | None) -> list[Trial]:
-        """See `ResultGrid.get_front`."""
-        if metric is None and mode is None:
-            metric, mode = (list(each) if isinstance(each, list) else None for each in self._goal.given)
-        if not isinstance(metric, (list, tuple)) or not isinstance(mode, (list, tuple)):
-            raise ValueError(
-                f"metric and mode must be lists of one length for a front, but got metric={metric!r}, mode={mode!r}; "
-                "pass them here, or set them for the run: TuneConfig(metric=[...], mode=[...])"
-            )
-        check_objectives(metric, mode)
-        goal = Goal.of(metric, mode)
-        for name, kind in goal.objectives.items():
-            if kind != "obs":
-                require_reported(self.trials, name, self.experiment_path)
-        return goal.front(self.trials)
-
-    def _why_no_best(self, metric: str | None) -> str:
-        return why_no_best(self.trials, metric or self.default_metric or DEFAULT_METRIC)
 
     def get_best_config(
         self, metric: str | None = None, mode: str | None = None, scope: str = "last"
@@ -349,7 +236,7 @@ class ExperimentAnalysis:
             ValueError: If there is no mode, or `trial` is not a trial.
         """
         require(isinstance(trial, Trial), "trial: one of this analysis' trials", trial)
-        metric, mode = self._one_goal(metric or self.default_metric or TRAINING_ITERATION, mode)
+        metric, mode = self._run.require_goal(metric or self.default_metric or TRAINING_ITERATION, mode)
         scored = ((flatten(kept.metrics).get(metric), kept) for kept in trial.checkpoints)
         best = best_of(((value, kept) for value, kept in scored if is_number(value)), mode)
         if best is None:
@@ -416,261 +303,8 @@ class ExperimentAnalysis:
         trial = trial or self.get_best_trial(metric, mode)
         return None if trial is None else self.get_best_checkpoint(trial, TRAINING_ITERATION, "max")
 
-    def _one_goal(self, metric: str | None, mode: str | None) -> tuple[str, str]:
-        require_metric("metric", metric)
-        metric, mode = self._goal.one(metric or None, mode)
-        if metric is not None and mode is None and self.default_mode is not None:
-            mode = self.default_mode  # as in Ray Tune
-            warn_once(f"the mode of metric={metric!r} is not given; {mode!r} is used, which is that of {self._goal}")
-        if metric is None and self._goal.objectives:
-            raise ValueError(
-                f"metric must be one of the run's objectives, {self._goal}: with several there is no best trial; pass "
-                "metric=..., or ask the ResultGrid for get_front()"
-            )
-        if metric is None or mode is None:
-            raise ValueError(
-                f"metric and mode must be set, but got metric={metric!r}, mode={mode!r}; pass them here, or when "
-                "the run is made: TuneConfig(metric=..., mode=...), run(metric=..., mode=...)"
-            )
-        check_mode(mode)
-        return metric, mode
-
     def _require_best(self) -> Trial:
-        best = self._find_best(*self._one_goal(None, None))
+        best = self._run.find_best(*self._run.require_goal(None, None))
         if best is None:
-            raise ValueError(f"{self._why_no_best(None)} ({self.experiment_path})")
+            raise ValueError(f"{self._run.why_no_best(None)} ({self.experiment_path})")
         return best
-
-
-def last_result_of(trial: Trial) -> dict[str, Any]:
-    """The last result of a trial. Without a result, a dict with only the trial's id."""
-    return trial.last_result or {TRIAL_ID: trial.trial_id}
-
-
-# -- the reports of a trial --------------------------------------------------------------------------------------------
-
-
-def trial_rows(directory: str) -> list[Row]:
-    """All reports of a trial in order, flattened, including those of failed attempts.
-
-    They come from the run's journal. The trial's directory may be the trainable's working directory, so a `result.json`
-    in it may be the user's own file. The trial's files are read only if there is no journal, or it is damaged.
-
-    Args:
-        directory: The trial's directory, absolute.
-
-    Returns:
-        The reports; empty if there are none.
-
-    Raises:
-        OSError: If a file cannot be read.
-    """
-    try:
-        rows = recorded_rows(directory)
-    except TuneError as error:
-        logger.warning("%s is read without the journal of its run: %s", directory, error)
-        rows = None
-    return [flat_row(row) for row in (logged_rows(directory) if rows is None else rows) or ()]
-
-
-def recorded_rows(directory: str) -> list[Row] | None:
-    """All reports of a trial in order, from the journal of its run. Unpickles nothing.
-
-    Values are plain, as in `result.json`, except for NaN and infinities. A value that the journal stores as a pickle,
-    such as an array, comes from the same report in `result.json`; if it is not there, it is replaced by a text.
-
-    Args:
-        directory: The trial's directory, absolute.
-
-    Returns:
-        The nested reports; None if there is no journal, or it does not contain the trial.
-
-    Raises:
-        TuneError: If the journal is damaged or cannot be read.
-    """
-    from minitune.record.story import read_reports
-
-    run_path, name = os.path.split(directory)
-    try:
-        reports = read_reports(run_path).of(name)
-    except FileNotFoundError:
-        return None
-    if reports is None:
-        return None
-    rows: list[Row] = []
-    logged: list[Row] | None = None
-    plain: set[int] = set()  # the ids of converted configurations, because reports share them, and they may be large
-    for number, (metrics, config) in enumerate(reports):
-        line: Row = {}
-        if any(isinstance(value, Pickled) for value in flatten(metrics).values()):
-            if logged is None:
-                logged = logged_rows(directory) or []
-            if number < len(logged) and all(logged[number].get(key) == metrics.get(key) for key in _IDENTITY):
-                line = logged[number]
-        make_plain(metrics, line)
-        if id(config) not in plain:
-            make_plain(config, {})
-            plain.add(id(config))
-        rows.append(complete(metrics, config))
-    return rows
-
-
-def make_plain(row: Row, logged: Row) -> None:
-    """Replace all values in a nested dict that are not plain. Changes the dict.
-
-    Args:
-        row: The dict.
-        logged: The same report from `result.json`, for values that are still pickled; `{}` if there is none.
-    """
-    levels = [(row, logged)]  # an explicit stack: reports may be nested deeper than Python's stack
-    while levels:
-        level, lines = levels.pop()
-        for key in [key for key in level if type(key) is not str]:
-            level[str(key)] = level.pop(key)
-        for key, value in level.items():
-            if type(value) in _PLAIN:
-                continue
-            line = lines.get(key)
-            if isinstance(value, dict):
-                levels.append((value, line if isinstance(line, dict) else {}))
-            elif isinstance(value, Pickled) and key in lines:
-                level[key] = line
-            else:
-                number = json_text.scalar_of(value)
-                level[key] = json_text.clean(value) if number is None else number
-
-
-def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> Row:
-    """Flatten a result to a row of a data frame. Nested metrics come last, and empty mappings are left out.
-
-    Args:
-        result: The result.
-        delimiter: The text between the parts of a key.
-    """
-    top = {key: value for key, value in result.items() if not isinstance(value, Mapping)}
-    nested = flatten({key: value for key, value in result.items() if isinstance(value, Mapping)}, delimiter)
-    return top | {key: value for key, value in nested.items() if not isinstance(value, Mapping)}
-
-
-def import_pandas() -> Any:
-    """The module pandas.
-
-    Raises:
-        ImportError: If it is not installed. The text names the methods that do not need it.
-    """
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("data frames need pandas (`pip install pandas`); get_rows() does not") from error
-    return pandas
-
-
-# -- a trial's own files -----------------------------------------------------------------------------------------------
-
-
-def logged_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
-    """All reports of a trial in order, from the trial's own files.
-
-    Args:
-        directory: The trial's directory. The function reads `result.json`; without it, `progress.csv`, whose rows are
-            flattened and have no `config`.
-
-    Returns:
-        The reports, without incomplete lines; None if there is neither file. If a metric is a number in all other rows,
-        or NaN in `progress.csv`, then `null` becomes NaN and `"Infinity"` becomes a float.
-
-    Raises:
-        OSError: If a file cannot be read.
-    """
-    for read in (_read_json, _read_csv):
-        try:
-            rows = read(directory)
-        except FileNotFoundError:
-            continue
-        _restore_numbers(rows, directory)
-        return rows
-    return None
-
-
-def read_params(directory: str | os.PathLike[str]) -> Row:
-    """The trial's configuration from `params.json`; `{}` if the file is missing or damaged."""
-    try:
-        with files.open_to_read(os.path.join(directory, EXPR_PARAM_FILE)) as file:
-            params = json.load(file)
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return params if isinstance(params, dict) else {}
-
-
-def _read_json(directory: str | os.PathLike[str]) -> list[Row]:
-    """The lines of `result.json`."""
-    rows = []
-    path = os.path.join(directory, EXPR_RESULT_FILE)
-    with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                row = None
-            if isinstance(row, dict):
-                rows.append(row)
-            else:
-                logger.warning("line %d of %s is torn or damaged; it is left out", number, path)
-    return rows
-
-
-def _read_csv(directory: str | os.PathLike[str]) -> list[Row]:
-    """The rows of the complete lines of `progress.csv`, without empty cells."""
-    path = os.path.join(directory, EXPR_PROGRESS_FILE)
-    with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
-        table = csv.reader(line for line in file if line.endswith("\n"))
-        header = next(table, [])
-        return [
-            {name: _cell(name, text) for name, text in zip(header, cells, strict=False) if text != ""}
-            for cells in table
-        ]
-
-
-def _cell(name: str, text: str) -> Any:
-    if name in _TEXT_COLUMNS:
-        return text
-    if text in ("True", "False"):
-        return text == "True"
-    if _INT.fullmatch(text):
-        return int(text)
-    return float(text) if _FLOAT.fullmatch(text) else text
-
-
-def _restore_numbers(rows: list[Row], directory: str | os.PathLike[str]) -> None:
-    """Convert the texts by which strict JSON replaces NaN and infinities back to floats, where that is certain."""
-    numbers: set[str] = set()
-    others: set[str] = set()
-    odd: set[str] = set()
-    flat_rows = [flatten({key: value for key, value in row.items() if key != CONFIG}) for row in rows]
-    for row in flat_rows:
-        for key, value in row.items():
-            if value is None:
-                odd.add(key)
-            elif isinstance(value, str) and value in _INFINITIES:
-                odd.add(key)
-                numbers.add(key)
-            elif isinstance(value, (int, float)) and not isinstance(value, bool):
-                numbers.add(key)
-            else:
-                others.add(key)
-    if odd - numbers - others - _TEXT_COLUMNS:  # only null, so either None or always NaN; `progress.csv` shows which
-        with contextlib.suppress(FileNotFoundError):
-            numbers.update(name for row in _read_csv(directory) for name, value in row.items() if value != value)
-    restored = odd & numbers - others
-    levels = [(row, "") for row in rows] if restored else []
-    while levels:
-        level, prefix = levels.pop()
-        for key, value in level.items():
-            path = f"{prefix}{key}"
-            if isinstance(value, dict):
-                if path != CONFIG:
-                    levels.append((value, f"{path}/"))
-            elif path in restored and not isinstance(value, (int, float)):
-                level[key] = math.nan if value is None else _INFINITIES[value]

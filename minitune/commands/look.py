@@ -240,7 +240,7 @@ def _trials(name: str) -> _Listing:
 
 
 def _row(trial: Trial, ended: str) -> Row:
-    from minitune.analysis.experiment_analysis import flat_row
+    from minitune.analysis.trial_rows import flat_row
 
     result = {key: value for key, value in trial.last_metrics.items() if key != TRIAL_ID}
     automatic = {key: result.pop(key) for key in AUTO_RESULT_KEYS if key in result}
@@ -551,7 +551,7 @@ def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
     """The iteration in which a trial first reported this value; None if it is unknown."""
     if look_up(trial.last_metrics, metric) == value:
         return trial.last_metrics.get(TRAINING_ITERATION)
-    from minitune.analysis.experiment_analysis import trial_rows
+    from minitune.analysis.trial_rows import trial_rows
 
     rows = trial_rows(trial.local_path)
     return next((row.get(TRAINING_ITERATION) for row in rows if row.get(metric) == value), None)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from minitune.analysis.experiment_analysis import ExperimentAnalysis
+from minitune.analysis.run_results import RunResults
 from minitune.base.checks import is_real, require
 from minitune.base.text import ShortRepr, counted, cut, is_long, one_line, plain_numbers, warn_once
 from minitune.error import TrialError
@@ -101,9 +101,9 @@ class Best:
         return f"{self.metric} = {self.value:.6g} of trial {self.trial.trial_id} ({config})"
 
 
-def best_of_run(analysis: ExperimentAnalysis, target: Target) -> Best | None:
+def best_of_run(results: RunResults, target: Target) -> Best | None:
     """The best trial by a target's metric; None if no trial has a finite value of it."""
-    best = best_trial(analysis.trials, target.metric, target.mode, target.scope)
+    best = best_trial(results.trials, target.metric, target.mode, target.scope)
     if best is None:
         return None
     value = best.analysis.get(target.metric, target.mode if target.scope == "all" else target.scope)
@@ -157,26 +157,26 @@ class Summary:
     errors: list[str]
 
     @classmethod
-    def of(cls, analysis: ExperimentAnalysis, elapsed_s: float, is_interrupted: bool) -> Summary:
+    def of(cls, results: RunResults, elapsed_s: float, is_interrupted: bool) -> Summary:
         """The summary of a run that has ended in this process."""
         from minitune.output.table import cut_short, early_end
 
-        cut_trials = cut_short(analysis.trials)
-        counts = Counter(_how_it_ended(trial, trial.trial_id in cut_trials) for trial in analysis.trials)
+        cut_trials = cut_short(results.trials)
+        counts = Counter(_how_it_ended(trial, trial.trial_id in cut_trials) for trial in results.trials)
         best = None
-        if analysis.default_metric is not None and analysis.default_mode is not None:
-            best = best_of_run(analysis, Target(analysis.default_metric, None, None, analysis.default_mode))
+        if results.goal.metric is not None and results.goal.mode is not None:
+            best = best_of_run(results, Target(results.goal.metric, None, None, results.goal.mode))
         return cls(
-            os.path.basename(analysis.experiment_path),
-            analysis.experiment_path,
+            os.path.basename(results.path),
+            results.path,
             elapsed_s,
             is_interrupted,
             {how: counts[how] for how in _ENDS if counts[how]},
             len(cut_trials),
-            early_end(analysis.trials),
+            early_end(results.trials),
             None if best is None else f"{best.metric} = {best.value:.6g} (trial {best.trial.trial_id})",
             {} if best is None else {key: _shown(value) for key, value in config_of(best.trial).items()},
-            grouped_errors(trial.error for trial in analysis.trials if trial.error is not None),
+            grouped_errors(trial.error for trial in results.trials if trial.error is not None),
         )
 
     @classmethod
@@ -251,19 +251,19 @@ def _shown(value: Any) -> str:
     return cut(text, _CELL)
 
 
-def log_failures(analysis: ExperimentAnalysis, may_print: bool = False) -> None:
+def log_failures(results: RunResults, may_print: bool = False) -> None:
     """Log the failed trials of a run once, if it shows no progress.
 
     If no log is configured, Python prints the record to standard error. `may_print` is whether it may.
     """
-    failed = [trial.error for trial in analysis.trials if trial.error is not None]
+    failed = [trial.error for trial in results.trials if trial.error is not None]
     if failed and (may_print or logger.hasHandlers()):
-        kinds, path = "; ".join(grouped_errors(failed)), analysis.experiment_path
-        logger.error("%d of %d trials failed: %s (%s)", len(failed), len(analysis.trials), kinds, path)
+        kinds, path = "; ".join(grouped_errors(failed)), results.path
+        logger.error("%d of %d trials failed: %s (%s)", len(failed), len(results.trials), kinds, path)
 
 
 # -- when a run ends ---------------------------------------------------------------------------------------------------
-def tell_run_ended(analysis: ExperimentAnalysis, elapsed_s: float, is_interrupted: bool) -> None:
+def tell_run_ended(results: RunResults, elapsed_s: float, is_interrupted: bool) -> None:
     """Append the outcome of a run to the files of the variables `STEP_SUMMARY` and `ENDED_RUNS`. Blocks.
 
     A run within a trial appends nothing. A file that cannot be written causes one warning.
@@ -273,10 +273,10 @@ def tell_run_ended(analysis: ExperimentAnalysis, elapsed_s: float, is_interrupte
     if not (page or record) or current_session() is not None:
         return
     try:
-        summary = Summary.of(analysis, elapsed_s, is_interrupted)
-        markdown, line = summary.markdown(), {**asdict(summary), "extremes": _extremes(analysis.trials)}
+        summary = Summary.of(results, elapsed_s, is_interrupted)
+        markdown, line = summary.markdown(), {**asdict(summary), "extremes": _extremes(results.trials)}
     except Exception as error:  # a user's values may raise anything, but the run itself has finished
-        warn_once(f"there is no summary of {analysis.experiment_path}: {error!r}", about="summary")
+        warn_once(f"there is no summary of {results.path}: {error!r}", about="summary")
         return
     if page:
         append_to(page, markdown + "\n", STEP_SUMMARY, limit_bytes=_FILE_LIMIT_BYTES)

@@ -587,19 +587,19 @@ def read_earlier(argument: str, sources: Any) -> list[EarlierRun]:
         TuneError: If a run cannot be read.
     """
     is_list = isinstance(sources, Iterable) and not isinstance(sources, (str, bytes, os.PathLike, Mapping))
-    is_list = is_list and not hasattr(sources, "_analysis")  # a ResultGrid is a sequence of results
+    is_list = is_list and not hasattr(sources, "_run")  # a ResultGrid is a sequence of results
     require(is_list, f"{argument}: a list of directories of runs, or of ResultGrids", sources)
     found = []
     for source in sources:
         if isinstance(source, EarlierRun):
             found.append(source)
             continue
-        analysis = getattr(source, "_analysis", source)
+        results = getattr(source, "_run", None)  # of a ResultGrid or an ExperimentAnalysis
         if isinstance(source, (str, os.PathLike)):
             run = read_run(run_path(source))
             earlier = EarlierRun.of(run.path, run.trials)
-        elif hasattr(analysis, "trials") and hasattr(analysis, "experiment_path"):
-            earlier = EarlierRun.of(analysis.experiment_path, analysis.trials)
+        elif results is not None:
+            earlier = EarlierRun.of(results.path, results.trials)
         else:
             raise ValueError(f"{argument} must hold directories of runs, or ResultGrids, but got {shown(source)}")
         if not any(set(metrics or ()) - set(AUTO_RESULT_KEYS) for _, metrics in earlier.tried):

@@ -188,7 +188,7 @@ class _EndlessError(BaseException):
 
 
 def _trials(done: Simulation) -> list[Trial]:
-    return done.results._analysis.trials
+    return done.results._run.trials
 
 
 class _Observed(TrialScheduler):

@@ -184,7 +184,7 @@ def smoke(
     is_late = time.monotonic() > until_s
     if is_late and executor != "inline":
         patience_s = budget_s * _SILENT_SHARE if has_reported else 0
-        stacks = hung(grid._analysis.trials, time.time() - (time.monotonic() - until_s), patience_s)
+        stacks = hung(grid._run.trials, time.time() - (time.monotonic() - until_s), patience_s)
         if stacks:
             raise SmokeFailure(_told_hang(name, budget_s, stacks, has_reported=has_reported), grid)
     if left:
@@ -229,16 +229,14 @@ def assert_best(
         result_grid = ResultGrid(result_grid)
     if not isinstance(result_grid, ResultGrid):
         raise TypeError(f"result_grid must be a ResultGrid, but got {type(result_grid).__name__}: what fit() returns")
-    analysis = result_grid._analysis
-    target = Target.of(
-        metric or analysis.default_metric, at_least, at_most, mode=mode or analysis.default_mode, scope=scope
-    )
-    best = best_of_run(analysis, target)
+    results = result_grid._run
+    target = Target.of(metric or results.goal.metric, at_least, at_most, mode=mode or results.goal.mode, scope=scope)
+    best = best_of_run(results, target)
     if best is None:
-        raise AssertionError(f"expected {target}, but {why_no_best(analysis.trials, target.metric)}")
+        raise AssertionError(f"expected {target}, but {why_no_best(results.trials, target.metric)}")
     if not target.is_met(best.value):
         raise AssertionError(f"expected {target}, got {best}\n(the best of {len(result_grid)} trials)")
-    return result_grid[analysis.trials.index(best.trial)]
+    return result_grid[results.trials.index(best.trial)]
 
 
 # -- the run ----------------------------------------------------------------------------------------------------------

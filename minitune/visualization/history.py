@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from minitune.analysis.experiment_analysis import ExperimentAnalysis
+from minitune.analysis.run_results import RunResults
 from minitune.base.checks import require, shown
 from minitune.base.table import short_repr
 from minitune.experiment.lifecycle import ERROR, Step
@@ -130,10 +130,10 @@ class RunHistory:
     """
 
     def __init__(self, source: Any, metric: str | None = None, mode: str | None = None):
-        analysis = getattr(source, "_analysis", source)  # a ResultGrid has this attribute; its module imports this one
-        if isinstance(analysis, ExperimentAnalysis):
-            metric, mode = analysis._goal.one(metric, mode)
-            source = analysis.experiment_path
+        results = getattr(source, "_run", None)  # a ResultGrid and an ExperimentAnalysis have this attribute
+        if isinstance(results, RunResults):
+            metric, mode = results.goal.one(metric, mode)
+            source = results.path
         if not isinstance(source, (str, os.PathLike)):
             raise TypeError(f"run: a run's directory, ResultGrid or ExperimentAnalysis, but got {shown(source)}")
         self.path = run_path(source)

@@ -90,7 +90,7 @@ def test_a_trial_that_fails_first_ends_the_run_before_the_others(monkeypatch: py
 
 def test_the_summary_counts_them(tmp_path: Path) -> None:
     analysis = ExperimentAnalysis(end_early(tmp_path, "run").experiment_path)
-    assert Summary.of(analysis, 1.0, False).counts["not started"] == 4
+    assert Summary.of(analysis._run, 1.0, False).counts["not started"] == 4
 
 
 def test_the_console_shows_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ import pytest
 from kit import Injured, Trace, raiser
 
 from minitune import clock
-from minitune.analysis.experiment_analysis import recorded_rows
+from minitune.analysis.trial_rows import recorded_rows
 from minitune.base import files
 from minitune.checkpoint import CheckpointRecord
 from minitune.error import DiskError, JournalCorruptError, TuneError

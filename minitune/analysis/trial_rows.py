@@ -1,0 +1,282 @@
+"""The reports of one trial as rows: from the journal of its run, or from the trial's own files.
+
+This module unpickles nothing, so it can read runs that are not trusted. The reports of a trial come from the run's
+journal. The trial's `result.json` and `progress.csv` are read only if there is no journal, because the trainable may
+have written files with these names itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import logging
+import math
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from minitune.base import files, json_text
+from minitune.error import TuneError
+from minitune.record.codec import Pickled
+from minitune.result import (
+    CHECKPOINT_DIR_NAME,
+    CONFIG,
+    DATE,
+    EXPERIMENT_TAG,
+    EXPR_PARAM_FILE,
+    EXPR_PROGRESS_FILE,
+    EXPR_RESULT_FILE,
+    HOSTNAME,
+    NODE_IP,
+    TIMESTAMP,
+    TRAINING_ITERATION,
+    TRIAL_ID,
+    complete,
+    flatten,
+)
+
+logger = logging.getLogger("minitune")
+
+Row = dict[str, Any]
+
+_TEXT_COLUMNS = frozenset({TRIAL_ID, EXPERIMENT_TAG, DATE, HOSTNAME, NODE_IP, CHECKPOINT_DIR_NAME})
+
+_INT = re.compile(r"[+-]?\d{1,4000}")
+
+_FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf|nan", re.IGNORECASE)
+
+_IDENTITY = (TRIAL_ID, TRAINING_ITERATION, TIMESTAMP)
+"""The keys that identify a report."""
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+_INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def trial_rows(directory: str) -> list[Row]:
+    """All reports of a trial in order, flattened, including those of failed attempts.
+
+    They come from the run's journal. The trial's directory may be the trainable's working directory, so a `result.json`
+    in it may be the user's own file. The trial's files are read only if there is no journal, or it is damaged.
+
+    Args:
+        directory: The trial's directory, absolute.
+
+    Returns:
+        The reports; empty if there are none.
+
+    Raises:
+        OSError: If a file cannot be read.
+    """
+    try:
+        rows = recorded_rows(directory)
+    except TuneError as error:
+        logger.warning("%s is read without the journal of its run: %s", directory, error)
+        rows = None
+    return [flat_row(row) for row in (logged_rows(directory) if rows is None else rows) or ()]
+
+
+def recorded_rows(directory: str) -> list[Row] | None:
+    """All reports of a trial in order, from the journal of its run. Unpickles nothing.
+
+    Values are plain, as in `result.json`, except for NaN and infinities. A value that the journal stores as a pickle,
+    such as an array, comes from the same report in `result.json`; if it is not there, it is replaced by a text.
+
+    Args:
+        directory: The trial's directory, absolute.
+
+    Returns:
+        The nested reports; None if there is no journal, or it does not contain the trial.
+
+    Raises:
+        TuneError: If the journal is damaged or cannot be read.
+    """
+    from minitune.record.story import read_reports
+
+    run_path, name = os.path.split(directory)
+    try:
+        reports = read_reports(run_path).of(name)
+    except FileNotFoundError:
+        return None
+    if reports is None:
+        return None
+    rows: list[Row] = []
+    logged: list[Row] | None = None
+    plain: set[int] = set()  # the ids of converted configurations, because reports share them, and they may be large
+    for number, (metrics, config) in enumerate(reports):
+        line: Row = {}
+        if any(isinstance(value, Pickled) for value in flatten(metrics).values()):
+            if logged is None:
+                logged = logged_rows(directory) or []
+            if number < len(logged) and all(logged[number].get(key) == metrics.get(key) for key in _IDENTITY):
+                line = logged[number]
+        make_plain(metrics, line)
+        if id(config) not in plain:
+            make_plain(config, {})
+            plain.add(id(config))
+        rows.append(complete(metrics, config))
+    return rows
+
+
+def make_plain(row: Row, logged: Row) -> None:
+    """Replace all values in a nested dict that are not plain. Changes the dict.
+
+    Args:
+        row: The dict.
+        logged: The same report from `result.json`, for values that are still pickled; `{}` if there is none.
+    """
+    levels = [(row, logged)]  # an explicit stack: reports may be nested deeper than Python's stack
+    while levels:
+        level, lines = levels.pop()
+        for key in [key for key in level if type(key) is not str]:
+            level[str(key)] = level.pop(key)
+        for key, value in level.items():
+            if type(value) in _PLAIN:
+                continue
+            line = lines.get(key)
+            if isinstance(value, dict):
+                levels.append((value, line if isinstance(line, dict) else {}))
+            elif isinstance(value, Pickled) and key in lines:
+                level[key] = line
+            else:
+                number = json_text.scalar_of(value)
+                level[key] = json_text.clean(value) if number is None else number
+
+
+def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> Row:
+    """Flatten a result to a row of a data frame. Nested metrics come last, and empty mappings are left out.
+
+    Args:
+        result: The result.
+        delimiter: The text between the parts of a key.
+    """
+    top = {key: value for key, value in result.items() if not isinstance(value, Mapping)}
+    nested = flatten({key: value for key, value in result.items() if isinstance(value, Mapping)}, delimiter)
+    return top | {key: value for key, value in nested.items() if not isinstance(value, Mapping)}
+
+
+def import_pandas() -> Any:
+    """The module pandas.
+
+    Raises:
+        ImportError: If it is not installed. The text names the methods that do not need it.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("data frames need pandas (`pip install pandas`); get_rows() does not") from error
+    return pandas
+
+
+# -- a trial's own files -----------------------------------------------------------------------------------------------
+
+
+def logged_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
+    """All reports of a trial in order, from the trial's own files.
+
+    Args:
+        directory: The trial's directory. The function reads `result.json`; without it, `progress.csv`, whose rows are
+            flattened and have no `config`.
+
+    Returns:
+        The reports, without incomplete lines; None if there is neither file. If a metric is a number in all other rows,
+        or NaN in `progress.csv`, then `null` becomes NaN and `"Infinity"` becomes a float.
+
+    Raises:
+        OSError: If a file cannot be read.
+    """
+    for read in (_read_json, _read_csv):
+        try:
+            rows = read(directory)
+        except FileNotFoundError:
+            continue
+        _restore_numbers(rows, directory)
+        return rows
+    return None
+
+
+def read_params(directory: str | os.PathLike[str]) -> Row:
+    """The trial's configuration from `params.json`; `{}` if the file is missing or damaged."""
+    try:
+        with files.open_to_read(os.path.join(directory, EXPR_PARAM_FILE)) as file:
+            params = json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return params if isinstance(params, dict) else {}
+
+
+def _read_json(directory: str | os.PathLike[str]) -> list[Row]:
+    """The lines of `result.json`."""
+    rows = []
+    path = os.path.join(directory, EXPR_RESULT_FILE)
+    with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                row = None
+            if isinstance(row, dict):
+                rows.append(row)
+            else:
+                logger.warning("line %d of %s is torn or damaged; it is left out", number, path)
+    return rows
+
+
+def _read_csv(directory: str | os.PathLike[str]) -> list[Row]:
+    """The rows of the complete lines of `progress.csv`, without empty cells."""
+    path = os.path.join(directory, EXPR_PROGRESS_FILE)
+    with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
+        table = csv.reader(line for line in file if line.endswith("\n"))
+        header = next(table, [])
+        return [
+            {name: _cell(name, text) for name, text in zip(header, cells, strict=False) if text != ""}
+            for cells in table
+        ]
+
+
+def _cell(name: str, text: str) -> Any:
+    if name in _TEXT_COLUMNS:
+        return text
+    if text in ("True", "False"):
+        return text == "True"
+    if _INT.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def _restore_numbers(rows: list[Row], directory: str | os.PathLike[str]) -> None:
+    """Convert the texts by which strict JSON replaces NaN and infinities back to floats, where that is certain."""
+    numbers: set[str] = set()
+    others: set[str] = set()
+    odd: set[str] = set()
+    flat_rows = [flatten({key: value for key, value in row.items() if key != CONFIG}) for row in rows]
+    for row in flat_rows:
+        for key, value in row.items():
+            if value is None:
+                odd.add(key)
+            elif isinstance(value, str) and value in _INFINITIES:
+                odd.add(key)
+                numbers.add(key)
+            elif isinstance(value, (int, float)) and not isinstance(value, bool):
+                numbers.add(key)
+            else:
+                others.add(key)
+    if odd - numbers - others - _TEXT_COLUMNS:  # only null, so either None or always NaN; `progress.csv` shows which
+        with contextlib.suppress(FileNotFoundError):
+            numbers.update(name for row in _read_csv(directory) for name, value in row.items() if value != value)
+    restored = odd & numbers - others
+    levels = [(row, "") for row in rows] if restored else []
+    while levels:
+        level, prefix = levels.pop()
+        for key, value in level.items():
+            path = f"{prefix}{key}"
+            if isinstance(value, dict):
+                if path != CONFIG:
+                    levels.append((value, f"{path}/"))
+            elif path in restored and not isinstance(value, (int, float)):
+                level[key] = math.nan if value is None else _INFINITIES[value]
