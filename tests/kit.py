@@ -600,6 +600,9 @@ class FakeContext:
     def first_pending(self) -> Trial | None:
         return next((trial for trial in self.trials if trial.status == PENDING), None)
 
+    def first_paused(self) -> Trial | None:
+        return next((trial for trial in self.trials if trial.status == PAUSED), None)
+
     def stop_trial(self, trial: Trial, reason: str = "") -> None:
         self.requests.append(("stop", trial))
 
