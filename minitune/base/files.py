@@ -38,6 +38,8 @@ BLOB_MODE = 0o600
 """The mode of pickles: only their owner may read them, because they may contain any data of the user."""
 WRITE_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"w-[0-9a-f]{32}")
 """The names of the temporary files of `new_file`."""
+_SETTLED = ".settled"
+"""The file in a trial's directory with the name of the checkpoint that was settled last."""
 _STEP_ENTRIES = 50
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _KINDS = {
@@ -211,7 +213,10 @@ def sync_directory(path: str) -> None:
 
 
 def settle(directory: str) -> None:
-    """Sync a checkpoint to disk: its files and directories, its name, and that of its trial's directory. Blocks."""
+    """Sync a checkpoint to disk: its files and directories, its name, and that of its trial's directory. Blocks.
+
+    Then `settled_name` returns its name, also after a power cut.
+    """
     for _ in settle_steps(directory):
         pass
 
@@ -231,10 +236,19 @@ def settle_steps(directory: str) -> Iterator[None]:
             yield
         sync_directory(top)
         yield
-    trial_directory = os.path.dirname(directory)
-    sync_directory(trial_directory)
+    trial_directory, name = os.path.split(directory)
+    atomic_write(os.path.join(trial_directory, _SETTLED), name.encode(), sync=True)  # this syncs the name, too
     yield
     sync_directory(os.path.dirname(trial_directory))
+
+
+def settled_name(trial_directory: str) -> str | None:
+    """The name of the checkpoint that was settled last in a trial's directory; None if none was."""
+    try:
+        with open_to_read(os.path.join(trial_directory, _SETTLED)) as file:
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return None
 
 
 def _raise(error: OSError) -> None:

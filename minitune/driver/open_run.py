@@ -24,7 +24,7 @@ from minitune.record.codec import ObjectStore
 from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal import Journal
 from minitune.record.layout import RunDirectory
-from minitune.record.lock import Holder, RunLock
+from minitune.record.lock import Holder, RunLock, boot_id
 from minitune.record.recorder import Listener, Recorder
 
 # -- in a directory ----------------------------------------------------------------------------------------------------
@@ -160,11 +160,10 @@ class OpenRun:
         """
         if first is not None:
             self._journal.append(first)
-        boot_id = ""  # distinguishes this boot of the machine from others; empty if unknown
-        with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            boot_id = file.read().strip()
         driver = self._driver
-        record = records.opened(driver.pid, driver.start_time, boot_id, driver.host, self._time_budget_s, self._limits)
+        record = records.opened(
+            driver.pid, driver.start_time, boot_id(), driver.host, self._time_budget_s, self._limits
+        )
         self._journal.append(record)
         if self._durability != "process":
             self._journal.sync()  # from here on the run can be resumed even after a power cut

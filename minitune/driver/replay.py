@@ -16,7 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from minitune.checkpoint import matches
+from minitune.base import files
+from minitune.checkpoint import CheckpointRecord, matches
 from minitune.config import ResumeConfig, ResumeType
 from minitune.decision import DECISIONS, Decision
 from minitune.driver.failure import DRIVER_ENDED, LOST
@@ -26,6 +27,7 @@ from minitune.driver.state import RunState
 from minitune.experiment.lifecycle import OWNS_ACTOR, RUNNING, Phase, Step
 from minitune.experiment.trial import Trial, TrialMaker
 from minitune.record import records
+from minitune.record.lock import boot_id
 from minitune.record.story import Change, Story
 from minitune.resources import Resources
 
@@ -73,6 +75,7 @@ class Replay(Story):
         self.changes: list[tuple[Trial, Trial | None]] = []
         self._cut_off: set[str] = set()  # ids of trials whose worker was lost, with the driver or before it
         self._warned = False
+        self._boot_id = ""  # of the machine when the last driver began
 
     def run(self, scan: Callable[[int | None], Iterable[tuple[int, records.Record]]], choice: ResumeConfig) -> None:
         """Apply all records, and then prepare the trials that continue. Blocks while the journal is read.
@@ -116,6 +119,8 @@ class Replay(Story):
             self.reports[record["trial"]] += 1
         elif kind == records.STATUS and change.trial is not None and records.SUM in record:
             self.reports[record["trial"]] = change.trial.report_count
+        elif kind == records.OPEN:
+            self._boot_id = record["boot_id"]
         elif kind == records.EXTEND:
             self.saved.search_alg.add_samples(record["samples"])
         return change
@@ -230,27 +235,35 @@ class Replay(Story):
         """
         trial.num_failures = 0
         donation = self.state.donations.get(trial.trial_id)
-        if donation is not None and not matches(donation.record, donation.donor.local_path):
-            logger.warning(
-                "%s, from which trial %s was to continue, does not match its record", donation.path, trial.name
-            )
+        fault = "" if donation is None else self._fault(donation.record, donation.donor.local_path)
+        if donation is not None and fault:
+            logger.warning("%s, from which trial %s was to continue, %s", donation.path, trial.name, fault)
             del self.state.donations[trial.trial_id]
         is_to_end = trial.phase in OWNS_ACTOR and trial.trial_id in self.final
         if trial.custom_dirname is not None and not is_to_end and not os.path.lexists(trial.local_path):
             logger.warning("%s has gone, so trial %s starts over", trial.local_path, trial.name)
             trial.checkpoints.clear()
             trial.custom_dirname = None  # as of a new trial: its next attempt creates a directory
-        while trial.checkpoints and not matches(trial.checkpoints[-1].record, trial.local_path):
-            damaged = trial.checkpoints.pop()
-            logger.warning(
-                "%s of trial %s does not match its record; the previous one is used",
-                damaged.record.directory,
-                trial.name,
-            )
+        while trial.checkpoints and (fault := self._fault(trial.checkpoints[-1].record, trial.local_path)):
+            unfit = trial.checkpoints.pop()
+            logger.warning("%s of trial %s %s; the previous one is used", unfit.record.directory, trial.name, fault)
         if is_to_end:
             self.state.to_end.append((trial, self.final[trial.trial_id]))
         elif trial.phase in OWNS_ACTOR:
             self.state.move(trial, Step.RETRY, DRIVER_ENDED)
+
+    def _fault(self, record: CheckpointRecord, trial_directory: str) -> str:
+        """Why a checkpoint cannot be used; empty if it can.
+
+        A power cut may leave files with the right names and sizes whose content was not written. So after another boot
+        of the machine, a checkpoint newer than the settled one does not count.
+        """
+        if not matches(record, trial_directory):
+            return "does not match its record"
+        settled = files.settled_name(trial_directory) if self._boot_id != boot_id() else None
+        if settled is not None and settled < record.directory:
+            return "was not yet synced to the disk when the machine was restarted"
+        return ""
 
 
 _NO_EVENTS = frozenset({records.RUN, records.OPEN, records.NOTE, records.STATE, records.CLOSE})

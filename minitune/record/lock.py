@@ -221,6 +221,15 @@ def _write(descriptor: int, data: bytes) -> None:
         pass
 
 
+def boot_id() -> str:
+    """Identifies the present boot of the machine; empty if unknown."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
 def _start_time(pid: int) -> float | None:
     """When a process was started, in seconds since the epoch; None if it is gone or a zombie; NaN if unknown."""
     if sys.platform != "linux":

@@ -165,6 +165,23 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(damage: str, caplog: p
     assert [r["number"] for r in journal_of() if r["type"] == "rollback"] == [3]
 
 
+@pytest.mark.parametrize("is_after_boot", [False, True])
+def test_after_another_boot_only_settled_checkpoints_count(
+    is_after_boot: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a power cut has not written may have its name and its size."""
+    cut(counter, results=5, durability="strict", **IN_TURN)
+    trial = next(run_path().glob("*/checkpoint_000003")).parent
+    assert (trial / ".settled").read_text() == "checkpoint_000003"
+    (trial / ".settled").write_text("checkpoint_000002")  # as if it had been cut off before the last one was settled
+    if is_after_boot:
+        monkeypatch.setattr("minitune.driver.replay.boot_id", lambda: "another")
+    grid = resume(counter, callbacks=())
+    assert ("checkpoint_000003" in caplog.text) == ("not yet synced" in caplog.text) == is_after_boot
+    assert STARTS[1] == (1, 3 if is_after_boot else 4)
+    assert [result.metrics["n"] for result in grid] == [6, 6]
+
+
 def test_without_any_whole_checkpoint_the_trial_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
     cut(counter, results=5, **IN_TURN)
     for directory in run_path().glob("*/checkpoint_*"):

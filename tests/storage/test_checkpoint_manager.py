@@ -52,7 +52,8 @@ class Run:
     def numbers(self, trial: Trial) -> list[int]:
         """Numbers of the trial's checkpoints, which are just those on disk."""
         known = [kept.record.number for kept in trial.checkpoints]
-        on_disk = sorted(int(name.partition("_")[2]) for name in os.listdir(trial.local_path))
+        names = set(os.listdir(trial.local_path)) - {".settled"}
+        on_disk = sorted(int(name.partition("_")[2]) for name in names)
         assert on_disk == known
         return known
 

@@ -60,9 +60,12 @@ def test_a_checkpoint_is_settled_from_the_inside_out(tmp_path: Path, trace: Trac
         "sync names in sub",
         "sync outer",
         "sync names in checkpoint_000000",
+        "sync a new file",
+        "rename to .settled",
         "sync names in trial",
         "sync names in run",
     ]
+    assert files.settled_name(str(directory.parent)) == "checkpoint_000000"
 
 
 def test_a_torn_end_is_copied_for_good_before_it_is_cut_off(
