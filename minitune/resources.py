@@ -29,27 +29,41 @@ class Resources:
     Args:
         bundles: One dict for each bundle, such as `[{"CPU": 1}, {"CPU": 2, "GPU": 1}]`. The first bundle is for the
             trainable's own process. It may be empty if only child processes need resources. Zero amounts are removed.
-        strategy: Accepted for Ray Tune's signature. It has no effect on one machine.
+        strategy: How the bundles are spread over the nodes of a Ray cluster. It has no effect on one machine.
         *args: Accepted for Ray Tune's signature.
+        bundle_label_selector: The labels that the node of each bundle must have, such as `[{"zone": "a"}]`, as in Ray.
+            It has no effect on one machine.
         **kwargs: Accepted for Ray Tune's signature.
 
     Raises:
-        ValueError: If there is no bundle, an amount is negative or not a number, a bundle names a resource twice, or a
-            bundle requests more than one GPU but not a whole number.
+        ValueError: If there is no bundle, the label selectors are not one dict for each bundle, an amount is negative
+            or not a number, a bundle names a resource twice, or a bundle requests more than one GPU but not a whole
+            number.
     """
 
-    __slots__ = ("_hash", "_total", "bundles", "head_bundle_is_empty", "strategy")
+    __slots__ = ("_hash", "_total", "bundles", "head_bundle_is_empty", "labels", "strategy")
 
-    def __init__(self, bundles: Sequence[Mapping[str, float]], strategy: str = "PACK", *args: Any, **kwargs: Any):
+    def __init__(
+        self,
+        bundles: Sequence[Mapping[str, float]],
+        strategy: str = "PACK",
+        *args: Any,
+        bundle_label_selector: Sequence[Mapping[str, str]] | None = None,
+        **kwargs: Any,
+    ):
         if not isinstance(bundles, Iterable) or isinstance(bundles, (str, Mapping)):
             raise ValueError(f"bundles must be a list of dicts such as [{{'CPU': 1}}], but got {shown(bundles)}")
         if not bundles:
             raise ValueError("bundles must hold at least one bundle, but got an empty list; use [{}] for an empty head")
-        self._take([_clean(bundle) for bundle in bundles], strategy)
+        labels = [dict(labels) for labels in bundle_label_selector or ()]
+        if labels and len(labels) != len(bundles):
+            raise ValueError(f"bundle_label_selector must hold one dict for each bundle, but got {labels!r}")
+        self._take([_clean(bundle) for bundle in bundles], strategy, labels)
 
-    def _take(self, bundles: list[dict[str, float]], strategy: str) -> None:
+    def _take(self, bundles: list[dict[str, float]], strategy: str, labels: list[dict[str, str]]) -> None:
         self.bundles = bundles
         self.strategy = strategy
+        self.labels = labels
         self.head_bundle_is_empty = not self.bundles[0]
         total: dict[str, float] = {}
         for bundle in self.bundles:
@@ -86,7 +100,7 @@ class Resources:
         """The one shared object that equals this request. The trials of a large run need only a few of them."""
         if len(_shared) >= _SHARED_LIMIT:
             _shared.clear()
-        return _shared.setdefault((repr(self.bundles), self.strategy), self)
+        return _shared.setdefault((repr(self.bundles), self.strategy, repr(self.labels)), self)
 
     @property
     def required_resources(self) -> dict[str, float]:
@@ -99,7 +113,7 @@ class Resources:
         return self.bundles[0].get(CPU, 0.0)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Resources) and self.bundles == other.bundles
+        return isinstance(other, Resources) and self.bundles == other.bundles and self.labels == other.labels
 
     def __hash__(self) -> int:
         return self._hash
@@ -108,17 +122,17 @@ class Resources:
         return f"PlacementGroupFactory({self.bundles!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _checked, (self.bundles, self.strategy)
+        return _checked, (self.bundles, self.strategy, self.labels)
 
 
-def _checked(bundles: list[dict[str, float]], strategy: str) -> Resources:
+def _checked(bundles: list[dict[str, float]], strategy: str, labels: Sequence[dict[str, str]] = ()) -> Resources:
     """Create a request without checking its bundles again. Every worker unpickles requests this way."""
     resources = Resources.__new__(Resources)
-    resources._take(bundles, strategy)
+    resources._take(bundles, strategy, list(labels))
     return resources
 
 
-_shared: dict[tuple[str, str], Resources] = {}
+_shared: dict[tuple[str, str, str], Resources] = {}
 """The shared requests, by their text; see `Resources.shared`."""
 _SHARED_LIMIT = 1000
 

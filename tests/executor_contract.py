@@ -28,6 +28,7 @@ from minitune.executors.trial_executor import (
     CallReturned,
     Event,
     Exited,
+    Placed,
     Shared,
     Started,
     TrialExecutor,
@@ -318,11 +319,13 @@ class Watch:
         self._fences = 0
 
     def next(self) -> Event:
-        """Return the next event, or fail if none comes in time."""
+        """Return the next event, or fail if none comes in time. `Placed`, which no call expects, is left out."""
         until_s = time.monotonic() + self._bound_s
         while not self._events:
             assert time.monotonic() < until_s, f"no event came within {self._bound_s:g} s"
-            self._events.extend(self.executor.wait(self._bound_s))
+            events = self.executor.wait(self._bound_s)
+            assert self.executor.has_queue or not any(isinstance(event, Placed) for event in events)
+            self._events.extend(event for event in events if not isinstance(event, Placed))
         return self._events.popleft()
 
     def take(self, count: int) -> list[Event]:
@@ -734,7 +737,9 @@ class TrialExecutorContract:
                 watch.executor.can_start(Resources([{"tokens": 1}]), waiter="a")
             watch.start("a#1")
 
-            assert not watch.executor.can_start(Resources([{"CPU": 2}]), waiter="b")
+            assert not watch.executor.can_start(Resources([{"CPU": 2}]))
+            if not watch.executor.has_queue:  # otherwise the waiter may wait in the queue of the system
+                assert not watch.executor.can_start(Resources([{"CPU": 2}]), waiter="b")
             watch.executor.forget("b")
             assert watch.executor.can_start(ONE_CPU)
             assert watch.executor.can_start(NOTHING)

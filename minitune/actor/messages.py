@@ -297,7 +297,13 @@ class Exited(NamedTuple):
     survivors: bool = False
 
 
-Event = Started | CallReturned | CallRaised | Exited
+class Placed(NamedTuple):
+    """The actor has its resources now, after it has waited for them. Only for executors with a queue."""
+
+    actor_id: str
+
+
+Event = Placed | Started | CallReturned | CallRaised | Exited
 
 
 class NotReset(NamedTuple):

@@ -30,7 +30,7 @@ import struct
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
@@ -58,6 +58,8 @@ _loading = threading.RLock()
 """Lets one thread load at a time, so that two threads get the same object for the same value."""
 fetchers: dict[str, Callable[[], Any]] = {}
 """By token: functions that get a value from another store than its file, which may be on another machine."""
+_noted: list[Spot] | None = None
+"""The references that were pickled inside `noting`."""
 _tokens = itertools.count()
 _objects: weakref.WeakValueDictionary[str, SharedObject] = weakref.WeakValueDictionary()
 
@@ -407,6 +409,26 @@ def _release(owner_pid: int, opened: list[_OpenFile]) -> None:
         opened.pop().close()
 
 
+@contextlib.contextmanager
+def noting() -> Iterator[list[Spot]]:
+    """Inside the `with` block, each reference to a value in a file of this machine that is pickled goes into a list.
+
+    Another machine cannot read the file. Not thread-safe.
+    """
+    global _noted
+    before = _noted
+    _noted = []
+    try:
+        yield _noted
+    finally:
+        _noted = before
+
+
+def _note(spot: Spot) -> None:
+    if _noted is not None:
+        _noted.append(spot)
+
+
 # -- handles -----------------------------------------------------------------------------------------------------------
 class Shared(Protocol):
     """A small picklable handle to a value that is stored once per run."""
@@ -503,6 +525,10 @@ class ObjectRef(Spot):
     def __repr__(self) -> str:
         return f"ObjectRef({self.__name__})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        _note(self)
+        return ObjectRef, (self.path, self.offset, self.token, self.number)
+
     def get(self) -> Any:
         """The value, as a separate copy for each call, so that no trial sees another's changes. Blocks while it reads.
 
@@ -541,6 +567,7 @@ class StoredValue(Spot):
         return self.text
 
     def __reduce__(self) -> tuple[Any, ...]:
+        _note(self)
         return _read_stored, (self.path, self.token)
 
 

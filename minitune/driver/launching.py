@@ -248,7 +248,7 @@ class Launcher:
             self._refusal = Refusal(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error)))
             return True
         self._state.live[trial.actor_id] = Live(trial, trial.actor_id)
-        if self._state.deadlines.are_set:
+        if self._state.deadlines.are_set and not self._executor.has_queue:
             self._state.deadlines.begin(trial.actor_id, TRIAL, self._executor.clock.monotonic())
         return True
 

@@ -23,6 +23,7 @@ from minitune.driver.failure import (
     DRIVER_ENDED,
     LOST,
     REPORT,
+    TRIAL,
     AfterFailure,
     RequiredMetrics,
     after_failure,
@@ -38,7 +39,7 @@ from minitune.driver.launching import Launcher
 from minitune.driver.report_path import ReportPath
 from minitune.driver.state import ENDED, WAITING, Live, RunState
 from minitune.error import DiskError, TrialError, TuneError, WorkerStartError
-from minitune.executors.trial_executor import CallRaised, Event, Exited, Started, TrialExecutor
+from minitune.executors.trial_executor import CallRaised, Event, Exited, Placed, Started, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import HAS_RETURNED, Trial
 from minitune.record import records
@@ -150,7 +151,7 @@ class TuneController:
     def _apply(self, timeout_s: float | None) -> None:
         """Wait for events, and apply them and the requests that schedulers make meanwhile."""
         events = self._executor.wait(timeout_s)
-        self._has_news = bool(events)
+        self._has_news = bool(events) and not isinstance(events[0], Placed)  # in logical order there is one at a time
         count, until_s = 0, time.monotonic() + _TOGETHER_S
         for event in events:
             if count >= _TOGETHER or time.monotonic() >= until_s:
@@ -326,6 +327,11 @@ class TuneController:
         if live is None:
             return
         phase = live.trial.phase
+        if isinstance(event, Placed):
+            self._state.may_start = True  # there is more room than was known
+            if self._deadlines.are_set:
+                self._deadlines.begin(event.actor_id, TRIAL, self._now())
+            return
         if isinstance(event, Started):
             self._on_started(live, event)
             return

@@ -120,6 +120,7 @@ class InlineTrialExecutor:
     """
 
     isolates = False
+    has_queue = False
 
     def __init__(self, machine: Machine, clock: Clock = clocks.REAL):
         self.clock = clock

@@ -99,6 +99,7 @@ class ProcessExecutor:
     """
 
     isolates = True
+    has_queue = False
 
     def __init__(
         self,

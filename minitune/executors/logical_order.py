@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ from typing import Any
 from minitune.base.text import warn_once
 from minitune.error import TuneError
 from minitune.executors.ledger import Ledger
-from minitune.executors.trial_executor import ActorFactory, Event, Exited, Shared, TrialExecutor
+from minitune.executors.trial_executor import ActorFactory, Event, Exited, Placed, Shared, TrialExecutor
 from minitune.resources import GPU, Resources, amount_text
 
 _STEP = "train"
@@ -64,11 +65,13 @@ class OrderedExecutor:
     def __init__(self, executor: TrialExecutor, window: int):
         self.clock = executor.clock
         self.isolates = executor.isolates
+        self.has_queue = executor.has_queue
         self._executor = executor
         self._window = window
         self._ledger = self._new_ledger()
         self._actors: dict[str, _Actor] = {}
         self._queue: list[tuple[int, int, _Actor]] = []  # outdated places are skipped
+        self._placed: deque[Event] = deque()
         self._numbers = itertools.count()
         self._time = 0
 
@@ -166,6 +169,8 @@ class OrderedExecutor:
         """See `TrialExecutor.wait`. Returns at most one event."""
         end_s = None if timeout_s is None else self.clock.monotonic() + timeout_s
         while (event := self._take_due()) is None:
+            if self._placed:
+                return [self._placed.popleft()]
             arrived = self._executor.wait(None if end_s is None else max(0.0, end_s - self.clock.monotonic()))
             if not arrived:
                 return []
@@ -198,6 +203,9 @@ class OrderedExecutor:
 
     def _keep(self, event: Event) -> None:
         """Store an event that has arrived. If an actor has died after it answered, its end comes after the answer."""
+        if isinstance(event, Placed):  # it concerns only time limits, so it needs no place
+            self._placed.append(event)
+            return
         actor = self._actors.get(event.actor_id)
         if actor is None:
             return

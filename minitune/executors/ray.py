@@ -20,7 +20,10 @@ attempt that Ray has given up can commit nothing, even if it still runs on a nod
 Room
 ----
 A ledger counts what the actors of this run hold, of the sum of all nodes. Others may use the cluster, too, and a
-request may fit into the sum and into no node. So an actor may have to wait in Ray's queue for its place.
+request may fit into the sum and into no node. So an actor may have to wait in Ray's queue for its place. If the ledger
+has no room, one more actor may wait there nevertheless: when Ray finds a place for it, because a node was added or
+others have left, this is the news that there is more room. If an autoscaler adds nodes, more of them may wait, since
+it adds nodes for those.
 """
 
 from __future__ import annotations
@@ -30,13 +33,12 @@ import itertools
 import logging
 import math
 import os
-import signal
 import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import Enum
 from typing import Any
 
@@ -49,7 +51,7 @@ from minitune.actor.process import last_lines
 from minitune.base import files, shared_values
 from minitune.base.files import search_path
 from minitune.base.pickling import dumps, require_picklable
-from minitune.base.shared_values import SharedFile
+from minitune.base.shared_values import SharedFile, Spot, read_value
 from minitune.checkpoint import discard_temporary, rename_prepared, require_directory, temporary_directory
 from minitune.clock import Clock
 from minitune.error import RemoteError, TuneError
@@ -57,8 +59,18 @@ from minitune.executors.devices import Machine
 from minitune.executors.ledger import Ledger, allocation_of
 from minitune.executors.local import with_hint
 from minitune.executors.ray_actor import Answer, Here, Home, Proof, RayActor
-from minitune.executors.ray_files import Part, read_pieces, write_piece
-from minitune.executors.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Started
+from minitune.executors.ray_cluster import (
+    Node,
+    amounts_text,
+    connect,
+    has_autoscaler,
+    in_words,
+    signals_kept,
+    totals_of,
+    why_never,
+)
+from minitune.executors.ray_files import Part, collect, read_pieces, write_piece
+from minitune.executors.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Placed, Started
 from minitune.resources import CPU, GPU, MEMORY, Allocation, Resources
 from minitune.settings import number_setting
 
@@ -68,12 +80,15 @@ _SLOW_S = 30.0
 """If an actor has no place for this long, a warning says so."""
 _PARKED_S = 10.0
 """How long a parked actor keeps its resources from the rest of the cluster."""
+_BEYOND = 1
+_BEYOND_AUTOSCALED = 16
+"""How many actors may wait in Ray's queue although the ledger has no room; the same if nodes may be added for them."""
 _REFRESH_S = 10.0
 """How long the list of nodes is used before it is read again, if there is no room."""
 _AGAIN_S = 0.5
 """The pause before a request is sent again whose connection has broken."""
-_HIDDEN = ("node:", "object_store_memory")
-"""Prefixes of the names of internal resources of nodes, which are not shown."""
+_COLLECT_S = 60.0
+"""How long the last output of a dead process may take to come from its node."""
 _CONTROL = "control"
 """Ray's name for the thread of `RayActor.stop`."""
 
@@ -101,6 +116,7 @@ class _Process:
         number: The number of the last request.
         here: Where it is; None until it has a place.
         sees_run: Whether it sees the run's directory.
+        scratch: The name of its scratch directory, if it does not.
         allocation: The resources of its actors.
         actor: The actor that it serves; None while it is parked or about to end.
         is_resetting: Whether it was parked, and its reset for the actor is not answered yet.
@@ -116,6 +132,7 @@ class _Process:
         self.number = 0
         self.here: Here | None = None
         self.sees_run = False
+        self.scratch = ""
         self.allocation = Allocation()
         self.actor: _Actor | None = None
         self.is_dead = False
@@ -143,6 +160,9 @@ class _Actor:
     Attributes:
         phase: See `_Phase`.
         process: Serves it.
+        reset_args: The pickled arguments of a reset, if it can be served by a parked process.
+        tokens: Those of the values that only this actor needs.
+        output_bytes: How much of its stdout and stderr has come, if its node does not see the run's directory.
         shows_stacks: Whether its stacks were dumped.
         why_stopped: How its stop has ended, in words.
     """
@@ -155,7 +175,9 @@ class _Actor:
         self.factory = factory
         self.phase = _Phase.WAITING
         self.process: _Process
-        self.keeps = False
+        self.reset_args = b""
+        self.tokens: set[str] = set()
+        self.output_bytes = [0, 0]
         self.shows_stacks = False
         self.why_stopped = "stopped"
 
@@ -177,6 +199,7 @@ class RayTrialExecutor:
     """
 
     isolates = True
+    has_queue = True
 
     def __init__(
         self,
@@ -200,7 +223,7 @@ class RayTrialExecutor:
         self._changes_directory = changes_directory
         self._is_connected_by_us = not ray.is_initialized()
         if self._is_connected_by_us:
-            _connect(ray, address, machine)
+            connect(ray, address, machine)
         self._own_node = ray.get_runtime_context().get_node_id()
         self._remote = self._ray.remote(concurrency_groups={_CONTROL: 1})(RayActor)
         self._loop = Loop()
@@ -210,9 +233,13 @@ class RayTrialExecutor:
         self._processes: set[_Process] = set()  # those that are not dead
         self._parked: dict[tuple[str, Resources], list[_Process]] = {}
         self._values: dict[str, Any] = {}  # references of Ray, by token
+        self._of_all: set[str] = set()  # the tokens of those that all actors may need
         self._run_id = new_run_id()
         self._proof: Proof | None = None
         self._answers = itertools.count(1)
+        self._is_autoscaled: bool | None = None
+        self._beyond: dict[str, _Actor] = {}  # the actors for which the ledger has no room
+        self._admitted = ""  # the waiter that may start in spite of that
         self._ledger = Ledger({})
         self._holders: set[str] = set()  # the actors that the ledger counts
         self._refresh_s = 0.0
@@ -224,7 +251,7 @@ class RayTrialExecutor:
 
     # -- resources and values ----------------------------------------------------------------------------------
 
-    def nodes(self) -> list[Mapping[str, Any]]:
+    def nodes(self) -> list[Node]:
         """The living nodes, as `ray.nodes` describes them. Asks the cluster's head, so it blocks for a short time."""
         return [node for node in self._ray.nodes() if node["Alive"]]
 
@@ -240,10 +267,14 @@ class RayTrialExecutor:
             self._refresh()
             if self._has_room(request, waiter):
                 return True
-        problem = _why_never(request, self._living)
-        if problem:
+        problem = why_never(request, self._living)
+        if problem and not self._may_grow():
             raise TuneError(problem)
-        return False
+        waiting = sum(actor.phase is _Phase.WAITING for actor in self._beyond.values())
+        if waiter is None or waiting >= (_BEYOND_AUTOSCALED if self._may_grow() else _BEYOND):
+            return False
+        self._admitted = waiter
+        return True
 
     def forget(self, waiter: str) -> None:
         """See `TrialExecutor.forget`."""
@@ -254,41 +285,53 @@ class RayTrialExecutor:
 
         Trials on a node share the memory of its large buffers, so arrays are read-only there.
         """
-        try:
-            reference = self._ray.put(value)
-        except TypeError:
-            require_picklable(value, "the value")  # names the part that is the cause
-            raise
         token = os.urandom(8).hex()
-        self._values[token] = reference
+        with shared_values.noting() as spots:
+            try:
+                self._values[token] = reference = self._ray.put(value)
+            except TypeError:
+                require_picklable(value, "the value")  # names the part that is the cause
+                raise
         shared_values.fetchers[token] = functools.partial(self._ray.get, reference)
+        self._of_all.update((token, *self._put_spots(spots)))
         return SharedFile("", token=token)
+
+    def _put_spots(self, spots: list[Spot]) -> list[str]:
+        """Put values that lie in files of this machine into Ray's object store, too. Returns their tokens."""
+        for spot in spots:
+            if spot.token not in self._values:
+                with suppress(FileNotFoundError):  # whoever asks for the value gets the error
+                    self._values[spot.token] = self._ray.put(read_value(spot)[0])
+        return [spot.token for spot in spots if spot.token in self._values]
+
+    def _may_grow(self) -> bool:
+        """Whether nodes may be added for actors that wait. Asks the cluster's head once."""
+        if self._is_autoscaled is None:
+            self._is_autoscaled = has_autoscaler(self._ray)
+        return self._is_autoscaled
 
     def _has_room(self, request: Resources, waiter: str | None) -> bool:
         with suppress(TuneError):  # the sum of the nodes has not so much
-            return self._ledger.can_acquire(request, waiter) and not _why_never(request, self._living)
+            return self._ledger.can_acquire(request, waiter) and not why_never(request, self._living)
         return False
 
     def _refresh(self) -> None:
         """Read the list of nodes, and count again what the actors hold."""
         self._refresh_s = self._loop.time() + _REFRESH_S
         self._living = self.nodes()
-        totals: dict[str, float] = {}
-        gpu_ids = []
-        for node in self._living:
-            for name, amount in _shown(node["Resources"]).items():
-                totals[name] = totals.get(name, 0.0) + amount
-            gpu_ids += [f"{node['NodeID']}/{number}" for number in range(int(node["Resources"].get(GPU, 0)))]
-        self._ledger = Ledger(totals, gpu_ids)
+        self._ledger = Ledger(*totals_of(self._living))
         self._holders.clear()
+        self._beyond.clear()
         for actor in self._actors.values():
             self._hold(actor)
 
     def _hold(self, actor: _Actor) -> None:
-        """Count what an actor holds, unless the nodes have less than all actors together: one may have been lost."""
+        """Count what an actor holds, if there is room in the ledger."""
+        self._beyond[actor.actor_id] = actor
         with suppress(RuntimeError, TuneError):
             self._ledger.acquire(actor.actor_id, actor.request)
             self._holders.add(actor.actor_id)
+            del self._beyond[actor.actor_id]
 
     # -- actors --------------------------------------------------------------------------------------------------
 
@@ -305,22 +348,22 @@ class RayTrialExecutor:
         self._check_open()
         if actor_id in self._actors:
             raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
-        if not self._has_room(request, actor_id.rpartition("#")[0]):
+        waiter = actor_id.rpartition("#")[0]
+        if waiter != self._admitted and not self._has_room(request, waiter):
             raise RuntimeError(f"there is no room for {request!r}, free: {self._ledger.free()}; ask can_start first")
-        actor = _Actor(actor_id, request, directory, reuse_key, dumps(factory, "the factory"))
-        args = dumps((*reset_args, None), "an argument of reset()") if reuse_key is not None else b""
+        with shared_values.noting() as spots:
+            actor = _Actor(actor_id, request, directory, reuse_key, dumps(factory, "the factory"))
+            args = dumps((*reset_args, None), "an argument of reset()") if reuse_key is not None else b""
+        self._admitted = ""
+        actor.tokens = {*self._put_spots(spots)}
+        actor.reset_args = args
         self._hold(actor)
         self._actors[actor_id] = actor
         parked = self._parked.get((reuse_key, request)) if reuse_key is not None else None
-        if not parked:
+        if parked:
+            self._reset(parked.pop(), actor)
+        else:
             self._place(actor)
-            return
-        process = parked.pop()
-        process.cancel_timers()
-        self._serve(process, actor)
-        process.is_resetting = True
-        process.timers.append(self._loop.call_later(self._reset_timeout_s, lambda: self._replace(process)))
-        self._ask(process, lambda answer: self._on_reset(process, answer), "reset", self._home(actor), args)
 
     def call(self, actor_id: str, method: str, *args: Any) -> None:
         """See `TrialExecutor.call`."""
@@ -412,7 +455,7 @@ class RayTrialExecutor:
                 with suppress(OSError):
                     os.unlink(self._proof.path)
             if self._is_connected_by_us:
-                with _signals_kept():
+                with signals_kept():
                     self._ray.shutdown()
 
     # -- requests to a process -----------------------------------------------------------------------------------
@@ -460,6 +503,7 @@ class RayTrialExecutor:
         actor.phase = _Phase.WAITING
         process.timers.append(self._loop.call_later(_SLOW_S, lambda: self._tell_slow(actor)))
         proof = self._new_proof()
+        process.scratch = proof.scratch
         self._ask(
             process,
             lambda answer: self._on_placed(process, proof, answer),
@@ -500,13 +544,17 @@ class RayTrialExecutor:
         if len(request.bundles) > 1:
             from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-            bundles = [bundle for bundle in request.bundles if bundle]
-            group = self._ray.util.placement_group(bundles, strategy=request.strategy)
+            kept = [number for number, bundle in enumerate(request.bundles) if bundle]
+            labels = {"bundle_label_selector": [request.labels[number] for number in kept]} if request.labels else {}
+            bundles = [request.bundles[number] for number in kept]
+            group = self._ray.util.placement_group(bundles, strategy=request.strategy, **labels)
             options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
                 group,
                 placement_group_bundle_index=0 if head else -1,
                 placement_group_capture_child_tasks=True,
             )
+        elif request.labels:
+            options["label_selector"] = request.labels[0]
         return _Process(self._remote.options(**options).remote(), group, request)
 
     def _serve(self, process: _Process, actor: _Actor) -> None:
@@ -521,8 +569,9 @@ class RayTrialExecutor:
             path = os.path.join(self._directory(), f".node-{self._run_id}")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(content)
-            self._proof = Proof(path, content, "")
-        return self._proof._replace(answer=f"{self._proof.path}-{next(self._answers)}")
+            self._proof = Proof(path, content, "", "")
+        number = next(self._answers)
+        return self._proof._replace(answer=f"{self._proof.path}-{number}", scratch=f"{self._run_id}-{number}")
 
     def _on_placed(self, process: _Process, proof: Proof, answer: Any) -> None:
         """A process has its place, and has looked where that is."""
@@ -546,9 +595,12 @@ class RayTrialExecutor:
         if is_stopping:
             return
         process.cancel_timers()
+        if actor.actor_id in self._beyond:
+            self._refresh()
+        self._told.append(Placed(actor.actor_id))
         process.allocation = allocation_of(actor.request, _first_bundle(actor.request, here.gpu_ids), os.environ)
         actor.phase = _Phase.STARTING
-        values = self._unsent_values(process)
+        values = self._unsent_values(actor)
         self._ask(
             process,
             lambda answer: self._on_begun(actor, answer),
@@ -559,11 +611,11 @@ class RayTrialExecutor:
             process.allocation,
         )
 
-    def _unsent_values(self, process: _Process) -> list[tuple[str, Any]]:
-        """The references of the shared values that a process does not know yet."""
-        unsent = [(token, reference) for token, reference in self._values.items() if token not in process.sent]
-        process.sent.update(self._values)
-        return unsent
+    def _unsent_values(self, actor: _Actor) -> list[tuple[str, Any]]:
+        """The references of the values that an actor may need and its process does not know yet."""
+        tokens = (self._of_all | actor.tokens) - actor.process.sent
+        actor.process.sent |= tokens
+        return [(token, self._values[token]) for token in tokens]
 
     def _home(self, actor: _Actor) -> Home | None:
         if actor.directory is None:
@@ -587,6 +639,22 @@ class RayTrialExecutor:
         here = actor.process.here
         assert here is not None
         self._told.append(Started(actor.actor_id, here.pid, here.host, actor.process.allocation, reused))
+
+    def _reset(self, process: _Process, actor: _Actor) -> None:
+        """Let a parked process serve another actor."""
+        process.cancel_timers()
+        self._serve(process, actor)
+        process.is_resetting = True
+        process.timers.append(self._loop.call_later(self._reset_timeout_s, lambda: self._replace(process)))
+        self._told.append(Placed(actor.actor_id))
+        self._ask(
+            process,
+            lambda answer: self._on_reset(process, answer),
+            "reset",
+            self._home(actor),
+            self._unsent_values(actor),
+            actor.reset_args,
+        )
 
     def _on_reset(self, process: _Process, answer: Any) -> None:
         """A parked process was reset, or could not be."""
@@ -619,7 +687,7 @@ class RayTrialExecutor:
             self._has_told_slow = True
             logger.warning(
                 "Ray has found no place for a trial (%s) for %g s: perhaps others use the cluster (said once)",
-                _text(actor.request.required_resources),
+                amounts_text(actor.request.required_resources),
                 _SLOW_S,
             )
 
@@ -673,9 +741,11 @@ class RayTrialExecutor:
         """Append output that came with an answer to the actor's files."""
         if actor.directory is None:
             return
-        for path, new in zip(self._outputs(actor.directory), answer.output, strict=True):
+        for number, path in enumerate(self._outputs(actor.directory)):
+            new = answer.output[number]
             if not new:
                 continue
+            actor.output_bytes[number] += len(new)
             with open(path, "ab") as file:
                 file.write(new)
 
@@ -809,6 +879,13 @@ class RayTrialExecutor:
         if is_parked and self._has_place_for_parked():
             process.cancel_timers()
             process.actor = None
+            following = self._waits_for(actor)
+            if following is not None:
+                self._end(actor, Exited(actor.actor_id, "parked"))
+                following.process.actor = None
+                self._kill(following.process)
+                self._reset(process, following)
+                return
             process.timers.append(self._loop.call_later(_PARKED_S, lambda: self._end_parked(process)))
             self._parked.setdefault((actor.reuse_key or "", actor.request), []).append(process)
             self._end(actor, Exited(actor.actor_id, "parked"))
@@ -816,6 +893,13 @@ class RayTrialExecutor:
             self._kill(process)
         else:
             self._ask(process, lambda answer: self._kill(process), "leave")
+
+    def _waits_for(self, actor: _Actor) -> _Actor | None:
+        """An actor that waits for its place and could use this one's process."""
+        for other in self._actors.values():
+            if other.phase is _Phase.WAITING and (other.reuse_key, other.request) == (actor.reuse_key, actor.request):
+                return other
+        return None
 
     def _has_place_for_parked(self) -> bool:
         return sum(map(len, self._parked.values())) < max(1, self._ledger.totals().get(CPU, 1))
@@ -877,7 +961,29 @@ class RayTrialExecutor:
         if process.is_resetting and actor.phase is not _Phase.STOPPING:
             self._place(actor)
             return
-        self._end(actor, self._exited(actor, process, error))
+        has_output = process.here is not None and not process.sees_run and actor.directory is not None
+        if not has_output or not self._is_alive(process):
+            self._end(actor, self._exited(actor, process, error))
+            return
+
+        def on_output(future: Any) -> None:
+            if actor.actor_id not in self._actors:
+                return  # it took too long
+            if future is not None and future.exception() is None:
+                with suppress(OSError):
+                    self._write_output(actor, Answer(output=future.result()))
+            self._end(actor, self._exited(actor, process, error))
+
+        affinity = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+        where = affinity(process.here.node_id, soft=False) if process.here is not None else None
+        task = self._ray.remote(collect).options(num_cpus=0, max_retries=0, scheduling_strategy=where)
+        future = task.remote(process.scratch, tuple(actor.output_bytes)).future()
+        future.add_done_callback(lambda future: self._loop.post(functools.partial(on_output, future)))
+        self._loop.call_later(_COLLECT_S, lambda: on_output(None))
+
+    def _is_alive(self, process: _Process) -> bool:
+        """Whether the node of a process is alive, says Ray."""
+        return process.here is not None and any(node["NodeID"] == process.here.node_id for node in self.nodes())
 
     def _exited(self, actor: _Actor, process: _Process, error: BaseException) -> Exited:
         pid = process.here.pid if process.here is not None else 0
@@ -888,21 +994,22 @@ class RayTrialExecutor:
         if actor.phase is _Phase.STOPPING:
             return Exited(actor.actor_id, "stopped", actor.why_stopped, last_lines=lines, pid=pid)
         if process.here is None:
-            return Exited(actor.actor_id, "refused", f"no place in the cluster: {_in_words(error)}", counts=False)
-        node_id = process.here.node_id
-        is_lost = getattr(error, "preempted", False) or all(node["NodeID"] != node_id for node in self.nodes())
-        if is_lost:
+            return Exited(actor.actor_id, "refused", f"no place in the cluster: {in_words(error)}", counts=False)
+        if getattr(error, "preempted", False) or not self._is_alive(process):
             self._refresh()
             cause = f"the node {process.here.host} ({process.here.ip}) is gone"
             return Exited(actor.actor_id, "lost", cause, last_lines=lines, counts=False, pid=pid)
-        return Exited(actor.actor_id, "died", _in_words(error), last_lines=lines, pid=pid)
+        return Exited(actor.actor_id, "died", in_words(error), last_lines=lines, pid=pid)
 
     def _end(self, actor: _Actor, exited: Exited) -> None:
         """Report the end of an actor."""
         del self._actors[actor.actor_id]
+        self._beyond.pop(actor.actor_id, None)
         if actor.actor_id in self._holders:
             self._holders.discard(actor.actor_id)
             self._ledger.release(actor.actor_id)
+            for other in list(self._beyond.values()):
+                self._hold(other)
         self._told.append(exited)
 
     def _check_open(self) -> None:
@@ -953,82 +1060,3 @@ def _first_bundle(request: Resources, gpu_ids: tuple[str, ...]) -> tuple[tuple[s
     if not gpu_ids and not request.required_resources.get(GPU, 0):
         return ()
     return (gpu_ids, *[()] * (len(request.bundles) - 1))
-
-
-# -- the cluster -------------------------------------------------------------------------------------------------------
-def _shown(amounts: Mapping[str, float]) -> dict[str, float]:
-    """The resources of a node that are not Ray's internal ones."""
-    return {name: amount for name, amount in amounts.items() if not name.startswith(_HIDDEN)}
-
-
-def _text(amounts: Mapping[str, float]) -> str:
-    return "{" + ", ".join(f"{name}: {amount:g}" for name, amount in _shown(amounts).items()) + "}"
-
-
-def _why_never(request: Resources, nodes: list[Mapping[str, Any]]) -> str:
-    """Why the nodes that exist can never meet a request, if that is certain; else empty."""
-    bundles = [bundle for bundle in request.bundles if bundle]
-    if request.strategy == "STRICT_PACK":
-        bundles = [request.required_resources]
-    able = [
-        sum(all(node["Resources"].get(name, 0) >= amount for name, amount in bundle.items()) for node in nodes)
-        for bundle in bundles
-    ]
-    total = {name: sum(node["Resources"].get(name, 0) for node in nodes) for name in request.required_resources}
-    fits = all(total[name] >= amount for name, amount in request.required_resources.items())
-    if request.strategy == "STRICT_SPREAD" and len(bundles) > len(nodes):
-        fits = False
-    if fits and all(able):
-        return ""
-    shown = request.bundles[0] if len(request.bundles) == 1 else request.bundles
-    found = "; ".join(_text(node["Resources"]) for node in nodes)
-    return (
-        f"the request {shown} ({request.strategy}) can never be met: no node, or no set of nodes, of the Ray cluster "
-        f"has as much. The nodes have {found or 'gone'}. Ask for less, or add nodes to the cluster"
-    )
-
-
-def _in_words(error: BaseException) -> str:
-    """Ray's error in one line, without stacks."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    kept = [line for line in lines if line and not line.startswith(("File ", "^", "Traceback"))]
-    return f"{type(error).__name__}: {' '.join(kept)}"[:600]
-
-
-@contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Restore the handler of SIGTERM, which Ray replaces."""
-    handler = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        if handler is not None and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)
-
-
-def _connect(ray: Any, address: str | None, machine: Machine | None) -> None:
-    """Connect to a cluster. If no address is given and none runs here, start one on this machine."""
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
-    with _signals_kept():
-        try:
-            ray.init(address=address or "auto", **quiet)
-            return
-        except ConnectionError as error:
-            if address is not None or os.environ.get("RAY_ADDRESS"):
-                raise ConnectionError(
-                    f"{error}. Check that the cluster runs and that this is its address. If `ray start` has said that "
-                    "token authentication is enabled, set RAY_AUTH_MODE=token"
-                ) from error
-        totals = dict(machine.totals) if machine is not None else {}
-        memory = totals.pop(MEMORY, None)
-        cpus, gpus = totals.pop(CPU, None), totals.pop(GPU, None)
-        logger.info("there is no Ray cluster to connect to: one is started on this machine for this run")
-        ray.init(
-            address="local",
-            num_cpus=None if cpus is None else int(cpus),
-            num_gpus=None if gpus is None else int(gpus),
-            resources=totals or None,
-            _memory=None if memory is None else int(memory),
-            include_dashboard=False,
-            **quiet,
-        )

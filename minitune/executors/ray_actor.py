@@ -26,6 +26,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from minitune import checkpoint
@@ -52,11 +53,13 @@ class Proof(NamedTuple):
         path: A file of the driver in the run's directory.
         content: What is in it.
         answer: A file that the actor creates there. If the driver sees it, both see the same directory.
+        scratch: The name of the actor's scratch directory, if it needs one.
     """
 
     path: str
     content: str
     answer: str
+    scratch: str
 
 
 class Here(NamedTuple):
@@ -142,6 +145,7 @@ class RayWorker:
         self._answer: bytes | Answer = b""
         self._home: Home | None = None
         self._scratch: Scratch | None = None
+        self._scratch_name = ""
         self._local: str | None = None  # the directory that stands for the trial's, if that is not seen
         self._outbox: list[int] = []
         self._pieces: Iterator[list[Part]] = iter(())
@@ -208,6 +212,7 @@ class RayWorker:
         if version != __version__:
             raise ImportError(f"minitune {__version__} is installed on this node, but the driver has {version}")
         context = ray.get_runtime_context()
+        self._scratch_name = proof.scratch
         has_read = False
         try:
             with open(proof.path, encoding="utf-8") as file:
@@ -238,10 +243,7 @@ class RayWorker:
             factory: Makes the object. Pickled.
             allocation: Its resources.
         """
-        import ray
-
-        for token, reference in values:
-            shared_values.fetchers[token] = functools.partial(ray.get, reference)
+        self._learn(values)
         self._settle(home)
 
         def make() -> Any:
@@ -249,8 +251,9 @@ class RayWorker:
 
         self._object = self._thread.submit(make).result()
 
-    def reset(self, home: Home | None, args: bytes) -> bool:
-        """Reset the parked object for the next trial, and return whether it can be used."""
+    def reset(self, home: Home | None, values: list[tuple[str, Any]], args: bytes) -> bool:
+        """Reset the parked object for the next trial, and return whether it can be used. See `begin`."""
+        self._learn(values)
         self._settle(home)
         with self._touching:
             value = self._object.reset(*load_value(args), **self._place())
@@ -326,6 +329,14 @@ class RayWorker:
             os.chdir("/")
             self._scratch.remove()
 
+    @staticmethod
+    def _learn(values: list[tuple[str, Any]]) -> None:
+        """Let shared values be found in Ray's object store."""
+        import ray
+
+        for token, reference in values:
+            shared_values.fetchers[token] = functools.partial(ray.get, reference)
+
     # -- places ----------------------------------------------------------------------------------------------------
 
     def _settle(self, home: Home | None) -> None:
@@ -340,11 +351,14 @@ class RayWorker:
             self._surroundings.apply(Place(home.directory if home.changes_directory else None, *home.outputs))
             return
         if self._scratch is None:
-            self._scratch = Scratch()
+            self._scratch = Scratch(self._scratch_name)
         self._local = os.path.join(self._scratch.path, "trial", os.path.basename(home.directory))
         shutil.rmtree(os.path.dirname(self._local), ignore_errors=True)
         os.makedirs(self._local)
-        files = [os.path.join(self._scratch.path, name) for name in ("stdout", "stderr")]
+        files = self._scratch.outputs
+        for path in files:
+            with suppress(FileNotFoundError):
+                os.unlink(path)  # of the trial before
         if home.outputs[0] == home.outputs[1]:
             files[1] = files[0]
         self._surroundings.apply(Place(self._local if home.changes_directory else None, files[0], files[1]))
@@ -373,7 +387,7 @@ class _Output:
 
     def __init__(self, path: str):
         self._path = path
-        self._read_bytes = os.path.getsize(path)  # of earlier trials
+        self._read_bytes = 0
 
     def read(self) -> bytes:
         """The next bytes, at most `PIECE_BYTES`."""

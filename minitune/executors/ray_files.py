@@ -27,6 +27,7 @@ PIECE_BYTES = 4 * 1024 * 1024
 _ENTRY_BYTES = 256
 """What an entry without content counts, so that a piece has a limited number of them."""
 _LOCK = "lock"
+_OUTPUTS = ("stdout", "stderr")
 
 
 class Part(NamedTuple):
@@ -127,26 +128,63 @@ def _write_at(descriptor: int, content: bytes, offset: int) -> None:
 class Scratch:
     """A directory for the trials of this process, on a machine that does not see that of the run.
 
+    Args:
+        name: Its name, which no other process on the machine uses.
+
     Attributes:
         path: The directory. It exists until `remove` is called.
     """
 
-    def __init__(self) -> None:
-        base = os.path.join(tempfile.gettempdir(), f"minitune-{os.getuid()}")
+    def __init__(self, name: str) -> None:
+        base = _base()
         os.makedirs(base, mode=0o700, exist_ok=True)
         if os.stat(base).st_uid != os.getuid():
             raise PermissionError(f"{base} belongs to another user: set TMPDIR on this node to another directory")
         with open(os.path.join(base, _LOCK), "wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # nobody sweeps between the next two steps
             _sweep(base)
-            self.path = tempfile.mkdtemp(dir=base)
+            self.path = os.path.join(base, name)
+            os.mkdir(self.path, mode=0o700)
             self._lock = open(os.path.join(self.path, _LOCK), "wb")  # noqa: SIM115 - it stays open
             fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    @property
+    def outputs(self) -> list[str]:
+        """The files for stdout and stderr in it."""
+        return [os.path.join(self.path, name) for name in _OUTPUTS]
 
     def remove(self) -> None:
         """Remove the directory with all that is in it."""
         self._lock.close()
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _base() -> str:
+    return os.path.join(tempfile.gettempdir(), f"minitune-{os.getuid()}")
+
+
+def collect(name: str, read_bytes: tuple[int, int]) -> tuple[bytes, bytes]:
+    """The end of the output in the scratch directory of a process that has died. The directory is removed.
+
+    Args:
+        name: The directory's name.
+        read_bytes: How many bytes of stdout and stderr are known.
+
+    Returns:
+        What follows them, at most the last `PIECE_BYTES` of each.
+    """
+    found = []
+    path = os.path.join(_base(), name)
+    for output, known_bytes in zip(_OUTPUTS, read_bytes, strict=True):
+        try:
+            with open(os.path.join(path, output), "rb") as file:
+                size_bytes = file.seek(0, os.SEEK_END)
+                file.seek(max(known_bytes, size_bytes - PIECE_BYTES))
+                found.append(file.read())
+        except FileNotFoundError:
+            found.append(b"")
+    shutil.rmtree(path, ignore_errors=True)
+    return found[0], found[1]
 
 
 def _sweep(base: str) -> None:

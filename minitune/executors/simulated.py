@@ -138,6 +138,7 @@ class SimulatedExecutor:
     """
 
     isolates = False
+    has_queue = False
 
     def __init__(self, machine: Machine, open_curve: OpenCurve, costs: Costs):
         self.costs = costs

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from minitune.actor.messages import CallRaised, CallReturned, Event, Exited, Started
+from minitune.actor.messages import CallRaised, CallReturned, Event, Exited, Placed, Started
 from minitune.base.shared_values import Shared
 from minitune.clock import Clock
 from minitune.resources import Resources
 
-__all__ = ["CallRaised", "CallReturned", "Event", "Exited", "Shared", "Started"]  # from lower layers
+__all__ = ["CallRaised", "CallReturned", "Event", "Exited", "Placed", "Shared", "Started"]  # from lower layers
 
 ActorFactory = Callable[..., Any]
 """Creates the actor's object, in its own process or thread: `factory(user_thread, allocation=allocation)`.
@@ -35,6 +35,8 @@ class TrialExecutor(Protocol):
     """The clock of the run. Its `monotonic` is the time of all limits."""
     isolates: bool
     """Whether each actor has its own process."""
+    has_queue: bool
+    """Whether an actor may have to wait for its resources after `start`. If so, `Placed` is its first event."""
 
     def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         """The total and the free amounts, by resource name."""
@@ -53,7 +55,7 @@ class TrialExecutor(Protocol):
         ...
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
-        """Whether there is room for `start` with this request now.
+        """Whether there is room for `start` with this request now, or the waiter may wait in the queue.
 
         Args:
             request: The requested resources.

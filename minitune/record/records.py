@@ -302,7 +302,10 @@ def close(reason: str, took_s: float | None = None) -> Record:
 
 
 def _resource_fields(resources: Resources) -> dict[str, Any]:
-    return {"bundles": resources.bundles, "strategy": resources.strategy}
+    fields = {"bundles": resources.bundles, "strategy": resources.strategy}
+    if resources.labels:
+        fields["labels"] = resources.labels
+    return fields
 
 
 def _checkpoint_fields(checkpoint: CheckpointRecord) -> dict[str, int]:
@@ -326,4 +329,4 @@ def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
 def resources_of(record: Mapping[str, Any]) -> Resources:
     """The resources in a `trial` or `change` record. ValueError if they are malformed."""
     fields = record["resources"]
-    return Resources(fields["bundles"], fields["strategy"]).shared()
+    return Resources(fields["bundles"], fields["strategy"], bundle_label_selector=fields.get("labels")).shared()

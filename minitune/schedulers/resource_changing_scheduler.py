@@ -121,11 +121,13 @@ class DistributeResources:
         limit = self._limit(trial, result, scheduler, units, max(0, _count(unit, beyond_bases)))
         grown = min(max(mine, limit), mine + free) if free >= 0 else max(0, mine + free)
         if self.add_bundles:
-            return Resources([*base.bundles, *([dict(unit)] * grown)], base.strategy)
+            labels = [*base.labels, *([base.labels[-1]] * grown)] if base.labels else None
+            bundles = [*base.bundles, *([dict(unit)] * grown)]
+            return Resources(bundles, base.strategy, bundle_label_selector=labels)
         bundle = dict(base.bundles[0])
         for name, amount in unit.items():
             bundle[name] = bundle.get(name, 0) + amount * grown
-        return Resources([bundle], base.strategy)
+        return Resources([bundle], base.strategy, bundle_label_selector=base.labels)
 
     def _limit(
         self,

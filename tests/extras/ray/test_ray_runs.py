@@ -19,7 +19,7 @@ import ray
 import minitune as tune
 from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, RunConfig, TuneConfig, Tuner, cli
 from minitune.error import TuneError
-from minitune.executors.ray import _connect
+from minitune.executors.ray_cluster import connect
 
 pytestmark = pytest.mark.usefixtures("connection")
 
@@ -258,7 +258,7 @@ def test_a_cluster_that_refuses_the_connection_is_named_with_the_way_out():
         raise ConnectionError(f"Failed to connect to Ray cluster at {settings['address']}")
 
     with pytest.raises(ConnectionError, match=r"10\.0\.0\.1:6379\. Check .* RAY_AUTH_MODE=token"):
-        _connect(SimpleNamespace(init=refuse), "10.0.0.1:6379", None)
+        connect(SimpleNamespace(init=refuse), "10.0.0.1:6379", None)
 
 
 def test_bound_values_arrive(tmp_path):

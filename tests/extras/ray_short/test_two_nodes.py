@@ -1,0 +1,185 @@
+"""Trials on a cluster of two nodes that do not see the run's directory, as if each machine had its own disk.
+
+This is the short form of the tests in `tests/extras/ray`, which take ten minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+import minitune as tune
+from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, RunConfig, TuneConfig, Tuner
+from minitune.error import TuneError
+from minitune.executors.ray import RayTrialExecutor
+from minitune.executors.ray_files import PIECE_BYTES
+
+pytestmark = pytest.mark.usefixtures("two_nodes", "own_disks")
+LARGE_BYTES = 2 * PIECE_BYTES + 1
+
+
+@pytest.fixture
+def own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No node finds the driver's proof. They are processes of one machine, so the directory itself is there."""
+    new_proof = RayTrialExecutor._new_proof
+    monkeypatch.setattr(RayTrialExecutor, "_new_proof", lambda self: new_proof(self)._replace(content="elsewhere"))
+
+
+def fit(trainable, tmp_path, space=None, *, run=None, **tune_settings):
+    tuner = Tuner(
+        trainable,
+        param_space=space or {},
+        tune_config=TuneConfig(executor="ray", **tune_settings),
+        run_config=RunConfig(storage_path=str(tmp_path), verbose=0, **(run or {})),
+    )
+    return tuner.fit()
+
+
+def training(config):
+    """Reports 1 to 4 with checkpoints. `config["fault"]` happens once, after report 2."""
+    checkpoint = tune.get_checkpoint()
+    begin = int(Path(checkpoint.path, "n").read_text()) if checkpoint else 0
+    for n in range(begin + 1, 5):
+        saved = Path("saved")
+        (saved / "parts" / "empty").mkdir(parents=True, exist_ok=True)
+        (saved / "n").write_text(str(n))
+        (saved / "n").chmod(0o640)
+        (saved / "parts" / "large").write_bytes(bytes([n]) * LARGE_BYTES)
+        if begin == 0 and n == 1:
+            (saved / "link").symlink_to("n")
+        print("step", n, flush=True)
+        tune.report({"n": n, "begin": begin, "cwd": os.getcwd()}, checkpoint=Checkpoint(saved))
+        assert Path(tune.get_checkpoint().path, "n").read_text() == str(n)
+        if n == 2 and begin == 0:
+            print("before the fault", file=sys.stderr, flush=True)
+            config.get("fault", int)()
+
+
+def die():
+    os._exit(3)
+
+
+def kill_node():
+    os.kill(int(os.environ["RAY_RAYLET_PID"]), signal.SIGKILL)
+    signal.pause()
+
+
+class Adding(tune.Trainable):
+    def setup(self, config):
+        self.total = 0
+
+    def step(self):
+        self.total += self.config["x"]
+        return {"total": self.total}
+
+    def save_checkpoint(self, directory):
+        return {"total": self.total}
+
+    def load_checkpoint(self, state):
+        self.total = state["total"]
+
+    def reset_config(self, config):
+        self.total = 0
+        return True
+
+
+def test_checkpoints_and_output_travel_there_and_back(tmp_path: Path) -> None:
+    """Also those of a trial that dies: what it had printed comes, and the next attempt gets its checkpoint."""
+    failures = {"failure_config": FailureConfig(max_failures=1)}
+    (result,) = fit(training, tmp_path, {"fault": die}, run={**failures, "log_to_file": True})
+
+    assert result.error is None
+    assert (result.metrics["n"], result.metrics["begin"]) == (4, 2)
+    assert not result.metrics["cwd"].startswith(str(tmp_path))
+    saved = Path(result.checkpoint.path)
+    assert saved == Path(result.path, "checkpoint_000003")
+    assert (saved / "n").read_text() == "4"
+    assert (saved / "n").stat().st_mode & 0o777 == 0o640
+    assert (saved / "parts" / "large").read_bytes() == bytes([4]) * LARGE_BYTES
+    assert (saved / "parts" / "empty").is_dir()
+    assert Path(result.path, "checkpoint_000000", "link").readlink() == Path("n")
+    assert Path(result.path, "stdout").read_text().split() == ["step", "1", "step", "2", "step", "3", "step", "4"]
+    assert Path(result.path, "stderr").read_text() == "before the fault\n"
+    assert not list(Path(result.path).glob(".tmp*"))
+
+
+def test_classes_are_saved_and_their_processes_used_again(tmp_path: Path) -> None:
+    grid = fit(
+        Adding,
+        tmp_path,
+        {"x": tune.grid_search([1, 2, 3])},
+        run={"stop": {"training_iteration": 3}, "checkpoint_config": CheckpointConfig(checkpoint_at_end=True)},
+        reuse_actors=True,
+        max_concurrent_trials=1,
+    )
+
+    assert [result.metrics["total"] for result in grid] == [3, 6, 9]
+    assert [result.checkpoint.to_dict() for result in grid] == [{"total": 3}, {"total": 6}, {"total": 9}]
+    assert len({result.metrics["pid"] for result in grid}) == 1
+
+
+def test_values_come_from_the_object_store(tmp_path: Path) -> None:
+    def looking(config, bound, reference):
+        inline = numpy.asarray(config["inline"])
+        sums = [float(array.sum()) for array in (bound, reference, tune.get(config["reference"]), inline)]
+        tune.report({"sums": sums, "owns": bool(bound.flags.owndata)})
+
+    ones = numpy.ones(300_000)
+    bound = tune.with_parameters(looking, bound=ones, reference=tune.put(ones * 2))
+    (result,) = fit(bound, tmp_path, {"reference": tune.put(ones * 3), "inline": ones * 4})
+
+    assert result.metrics["sums"] == [3e5, 6e5, 9e5, 12e5]
+    assert not result.metrics["owns"]
+
+
+def test_bundles_and_labels_choose_nodes(tmp_path: Path) -> None:
+    def looking(config):
+        tune.report({"node": ray.get_runtime_context().get_node_id()})
+
+    far = {node["NodeID"] for node in ray.nodes() if node["Labels"].get("region") == "far"}
+    spread = Resources([{"CPU": 1}, {"CPU": 1}], "STRICT_SPREAD")
+    labelled = Resources([{"CPU": 1}], bundle_label_selector=[{"region": "in(far,away)"}])
+    (on_two,) = fit(tune.with_resources(looking, spread), tmp_path / "spread")
+    (on_far,) = fit(tune.with_resources(looking, labelled), tmp_path / "labelled")
+
+    assert on_two.error is None
+    assert {on_far.metrics["node"]} == far
+    for impossible in (
+        Resources([{"CPU": 1}] * 3, "STRICT_SPREAD"),
+        Resources([{"CPU": 2}, {"CPU": 1}], "STRICT_PACK"),
+        Resources([{"CPU": 1}], bundle_label_selector=[{"region": "!far", "zone": "a"}]),
+    ):
+        with pytest.raises(TuneError, match="can never be met"):
+            fit(tune.with_resources(looking, impossible), tmp_path / "impossible")
+
+
+def test_a_trial_goes_on_elsewhere_when_its_node_dies(tmp_path: Path, two_nodes: Cluster) -> None:
+    """It does not count as a failure. A node that is added later is used."""
+    handler = signal.getsignal(signal.SIGTERM)
+    lost = two_nodes.add_node(num_cpus=1, resources={"stand": 1}, object_store_memory=100 * 2**20)
+
+    class AddsANode(tune.Callback):
+        has_added = False
+
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            if result["n"] == 2 and not self.has_added:
+                self.has_added = True
+                two_nodes.add_node(num_cpus=1, resources={"stand": 1}, object_store_memory=100 * 2**20)
+
+    request = {"cpu": 1, "stand": 1}
+    added = AddsANode()
+    faults = {"fault": tune.grid_search([kill_node, int])}
+    grid = fit(tune.with_resources(training, request), tmp_path, faults, run={"callbacks": [added]})
+    two_nodes.remove_node(lost, allow_graceful=False)
+    signal.signal(signal.SIGTERM, handler)  # each node that is started here replaces it
+
+    assert added.has_added
+    assert [(result.error, result.metrics["n"]) for result in grid] == [(None, 4), (None, 4)]
+    assert grid[0].metrics["begin"] == 2
