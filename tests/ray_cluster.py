@@ -46,7 +46,7 @@ def cluster() -> Iterator[Cluster]:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def two_nodes() -> Iterator[Cluster]:
     """A cluster with two nodes of 2 CPUs, one of them with two spots. This process is connected."""
     with _running("", num_cpus=2, num_gpus=0) as found:

@@ -89,13 +89,15 @@ def fit(trainable, tmp_path, space=None, *, stop=None, max_failures=0, checkpoin
     return tuner.fit()
 
 
-def is_of_trials(process):
-    with_name = process.info["cmdline"] or [""]
-    return with_name[0].startswith("ray::RayActor")
-
-
 def processes():
-    return [process.pid for process in psutil.process_iter(["cmdline"]) if is_of_trials(process)]
+    """The processes of trials on the cluster of this process, whose nodes are its children."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            found += [process.pid] if process.cmdline()[:1] == ["ray::RayActor"] else []
+        except psutil.NoSuchProcess:
+            continue
+    return found
 
 
 def wait_until(condition, bound_s=120.0):
