@@ -28,6 +28,7 @@ class Racing:
     """
 
     isolates = True
+    has_queue = False
 
     def __init__(self, arrivals: random.Random, deaths: Mapping[str, int]):
         self.clock = VirtualClock()
