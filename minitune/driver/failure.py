@@ -129,14 +129,14 @@ class Backoff:
         limit = _MAX_LOSSES_BY_SIGNAL if by_signal else _MAX_LOSSES
         return self.num_in_row(trial_id) + 1 >= limit
 
-    def in_vain(self, trial_id: str, cause: str, *, has_progressed: bool, by_signal: bool = False) -> float:
+    def in_vain(self, trial_id: str, cause: str, *, by_signal: bool = False) -> float:
         """An attempt was in vain.
 
         Args:
             trial_id: The trial.
             cause: The cause, in one line.
-            has_progressed: Whether the attempt has brought a report number that the trial never had before it.
-            by_signal: Whether a signal has ended it that may be meant for the whole run.
+            by_signal: Whether a signal has ended it that may be meant for the whole run. That is no reason to end the
+                run as hopeless: the driver waits for its own copy of the signal.
 
         Returns:
             How many seconds the trial should wait.
@@ -144,9 +144,10 @@ class Backoff:
         self.is_active = True
         wait_s = _step(self._in_row[trial_id])
         self._in_row[trial_id] += 1
-        if not has_progressed:
-            self._in_vain.append(cause)
-        return max(wait_s, BACKOFF_AFTER_SIGNAL_S) if by_signal else wait_s
+        if by_signal:
+            return max(wait_s, BACKOFF_AFTER_SIGNAL_S)
+        self._in_vain.append(cause)
+        return wait_s
 
     def progressed(self, trial_id: str) -> None:
         """A trial has reported a number that it never had, or has ended well."""

@@ -569,8 +569,7 @@ class TuneController:
 
     def _let_rest(self, trial: Trial, cause: str, *, by_signal: bool = False) -> None:
         """An attempt was in vain: delay the next one."""
-        has_progressed = trial.report_count > trial.reports_before
-        wait_s = self._backoff.in_vain(trial.trial_id, cause, has_progressed=has_progressed, by_signal=by_signal)
+        wait_s = self._backoff.in_vain(trial.trial_id, cause, by_signal=by_signal)
         if wait_s > 0:
             self._state.rest(trial, self._now() + wait_s)
 

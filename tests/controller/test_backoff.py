@@ -297,12 +297,28 @@ def test_the_run_goes_on_while_a_trial_runs() -> None:
 
 
 def test_trials_that_end_well_without_a_report_are_progress() -> None:
+    """Otherwise five trials that lose nine workers each would end the run."""
+
     def trainable(config: dict[str, Any], attempt: int) -> None:
-        if attempt == 1:
+        clock.current.sleep(1.0)
+        if config["i"] < 5 and attempt < 10:
             raise Lost("the zygote ended with status -9")
 
-    grid = fit(Attempts(trainable), {"i": grid_search(list(range(40)))}, executor=Losing())
-    assert grid.num_terminated == 40
+    searcher = LoggingSearcher(Log())  # is asked for one trial at a time, so that the others run between the losses
+    grid = fit(Attempts(trainable), search_alg=searcher, num_samples=300, executor=Losing(), metric="n", mode="max")
+    assert grid.num_terminated == 300
+
+
+def test_a_signal_to_all_workers_at_once_does_not_end_the_run() -> None:
+    """The driver waits for its own copy of the signal, and goes on if there is none."""
+
+    def trainable(config: dict[str, Any], attempt: int) -> dict[str, Any]:
+        if attempt == 1:
+            raise KeyboardInterrupt
+        return {"n": 1}
+
+    grid = fit(Attempts(trainable), {"i": grid_search(list(range(40)))}, executor=virtual_executor(40))
+    assert [(result.error, result.metrics["n"]) for result in grid] == [(None, 1)] * 40
 
 
 @pytest.mark.parametrize("first_comes_up", [False, True])
