@@ -237,7 +237,8 @@ def settle_steps(directory: str) -> Iterator[None]:
         sync_directory(top)
         yield
     trial_directory, name = os.path.split(directory)
-    atomic_write(os.path.join(trial_directory, _SETTLED), name.encode(), sync=True)  # this syncs the name, too
+    with new_file(os.path.join(trial_directory, _SETTLED), sync=True) as file:  # this syncs the checkpoint's name, too
+        file.write(name.encode())
     yield
     sync_directory(os.path.dirname(trial_directory))
 
