@@ -78,7 +78,7 @@ class Plan:
             from minitune.record.story import read_earlier
 
             # The record keeps the trials that were read, so a resume does not need the earlier runs.
-            self.tune_config.warm_start = read_earlier("warm_start", self.tune_config.warm_start)
+            self.tune_config.warm_start = read_earlier(self.tune_config.warm_start)
         for other in self.experiments[1:]:
             if other.wants_other_limits(self.experiment):
                 warn_once(

@@ -573,11 +573,10 @@ def read_run(path: str | os.PathLike[str], unpickle: bool = False, decisions: De
     return follower.run
 
 
-def read_earlier(argument: str, sources: Any) -> list[EarlierRun]:
-    """Read the trials of earlier runs. Blocks. Unpickles nothing.
+def read_earlier(sources: Any) -> list[EarlierRun]:
+    """Read the trials of earlier runs, for an argument `warm_start`. Blocks. Unpickles nothing.
 
     Args:
-        argument: The argument's name, for the error text.
         sources: A list whose members are runs (see `run_path`), objects with the trials of a run such as a
             `ResultGrid`, or results of this function.
 
@@ -588,7 +587,7 @@ def read_earlier(argument: str, sources: Any) -> list[EarlierRun]:
     """
     is_list = isinstance(sources, Iterable) and not isinstance(sources, (str, bytes, os.PathLike, Mapping))
     is_list = is_list and not hasattr(sources, "_run")  # a ResultGrid is a sequence of results
-    require(is_list, f"{argument}: a list of directories of runs, or of ResultGrids", sources)
+    require(is_list, "warm_start: a list of directories of runs, or of ResultGrids", sources)
     found = []
     for source in sources:
         if isinstance(source, EarlierRun):
@@ -601,9 +600,9 @@ def read_earlier(argument: str, sources: Any) -> list[EarlierRun]:
         elif results is not None:
             earlier = EarlierRun.of(results.path, results.trials)
         else:
-            raise ValueError(f"{argument} must hold directories of runs, or ResultGrids, but got {shown(source)}")
+            raise ValueError(f"warm_start must hold directories of runs, or ResultGrids, but got {shown(source)}")
         if not any(set(metrics or ()) - set(AUTO_RESULT_KEYS) for _, metrics in earlier.tried):
-            raise ValueError(f"{argument}: no trial of the run in {earlier.path} has ended with a result; leave it out")
+            raise ValueError(f"warm_start: no trial of the run in {earlier.path} has ended with a result; leave it out")
         found.append(earlier)
     return found
 

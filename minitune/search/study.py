@@ -110,7 +110,7 @@ class Study:
         if warm_start is not None:
             from minitune.record.story import read_earlier
 
-            earlier = read_earlier("warm_start", warm_start)
+            earlier = read_earlier(warm_start)
             if earlier:
                 self._search_alg.learn_from(earlier)
         self._search_alg.add_configurations(PlainExperiment(given, num_samples, TrialMaker("study")))

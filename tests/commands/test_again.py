@@ -475,16 +475,20 @@ def half(config: dict[str, Any]) -> None:
         raise ValueError("the first time")
 
 
-def test_a_run_goes_on_with_what_it_has_kept(minitune: Minitune, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("option", "told"), [("--errored", "to continue"), ("--restart-errored", "to start again")])
+def test_a_run_goes_on_with_what_it_has_kept(minitune: Minitune, tmp_path: Path, option: str, told: str) -> None:
     space = {"x": grid_search([0, 1]), "flag": str(tmp_path / "flag")}
-    fit(half, space, name="half", storage_path=tmp_path)
+    first = fit(half, space, name="half", storage_path=tmp_path)
 
     status, out, _ = minitune("resume", tmp_path / "half")
     assert (status, "1 failed (--errored continues such trials" in out) == (3, True)
 
-    status, out, _ = minitune("resume", tmp_path / "half", "--errored")
-    assert (status, "1 failed, to continue" in out) == (0, True)
-    assert [trial.status for trial in ExperimentAnalysis(tmp_path / "half").trials] == ["TERMINATED"] * 2
+    status, out, _ = minitune("resume", tmp_path / "half", option)
+    assert (status, f"1 failed, {told}" in out) == (0, True)
+    trials = ExperimentAnalysis(tmp_path / "half").trials
+    assert [trial.status for trial in trials] == ["TERMINATED"] * 2
+    same = [trial.trial_id == result.metrics["trial_id"] for trial, result in zip(trials, first, strict=True)]
+    assert same == [True, option == "--errored"]
 
 
 def test_a_run_of_several_experiments_goes_on_by_its_script_only(minitune: Minitune, tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_functions_take_the_names_of_runs_as_commands_do(storage: Path, monkeypa
         assert ExperimentAnalysis(name).experiment_path == path
         assert RunHistory(name).path == path
         assert PastRun.read(name).path == path
-        assert [earlier.path for earlier in read_earlier("warm_start", [name])] == [path]
+        assert [earlier.path for earlier in read_earlier([name])] == [path]
     assert not tune.Tuner.can_restore("rum")
     with pytest.raises(FileNotFoundError, match=r"there is no run in .*rum"):
         tune.Tuner.restore("rum", train)
