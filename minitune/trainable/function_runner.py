@@ -37,7 +37,7 @@ from minitune.checkpoint import Checkpoint
 from minitune.error import STOP_SWALLOWED, TrialStopped
 from minitune.experiment.trial import TrialInfo
 from minitune.resources import Allocation, Resources
-from minitune.result import DEFAULT_METRIC, DONE, RESULT_DUPLICATE, Report
+from minitune.result import DEFAULT_METRIC, DONE, RESULT_DUPLICATE, Report, complete
 from minitune.trainable.session import Session
 from minitune.trainable.trainable import Trainable, TrainingResult, as_path, read_state, way_out, write_state
 
@@ -474,8 +474,9 @@ class FunctionTrainable(Trainable):
         while result is None:
             answer = self._tune_runner.pull()
             report: Report = answer.result() if isinstance(answer, Future) else answer
-            result = report.metrics  # None for a report that has only a checkpoint
-            if result is None and report.done:
+            if report.metrics is not None:  # None for a report that has only a checkpoint
+                result = complete(report.metrics, self.config)
+            elif report.done:
                 result = {**self._tune_last_result, DONE: True, RESULT_DUPLICATE: True}
         self._tune_last_result = result
         self.log_result(result)

@@ -86,8 +86,7 @@ class FunctionActor:
         self._prepare(info, allocation)
 
     def _prepare(self, info: TrialInfo, allocation: Allocation) -> None:
-        # config is None: the driver knows it, so no report has to carry it
-        fields = AutoFields(info.trial_id, None, bool(info.config.get(LOG_SYS_USAGE)))
+        fields = AutoFields(info.trial_id, bool(info.config.get(LOG_SYS_USAGE)))
         self._session = Session(info, allocation, fields)
         self._runner = FunctionRunner(self._function, info.config, self._session, self._user_thread)
 
@@ -165,7 +164,7 @@ class ClassActor:
 
     def _enter(self, info: TrialInfo, allocation: Allocation) -> None:
         # a class counts its iterations itself; only functions use the fields of the session
-        self._session = Session(info, allocation, AutoFields(info.trial_id, None))
+        self._session = Session(info, allocation, AutoFields(info.trial_id))
 
     def train(self) -> Future[Report]:
         """Run one step."""
@@ -229,7 +228,7 @@ class ClassActor:
             if is_clean_end(error):
                 return Report(metrics=None, done=True)
             raise
-        result.pop(CONFIG, None)  # the driver knows it, so no report has to carry it
+        result.pop(CONFIG, None)  # `train` is for users, too; the driver knows the configuration
         check_metrics(result)
         return Report(result, None, bool(result.get(DONE)))
 
