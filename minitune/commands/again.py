@@ -94,7 +94,6 @@ def add_parser(commands: Commands) -> None:
         "cannot be continued, 3 if trials have failed, 4 if the run was interrupted again.",
     )
     parser.add_argument("target", metavar="SCRIPT.py|RUN", help="the script, or the run's directory or name")
-    parser.add_argument("--run", metavar="DIR", help="with a script: the run to continue")
     parser.add_argument(
         "--force", action="store_true", help="with a script: continue even if its search space has changed"
     )
@@ -374,7 +373,7 @@ def _run_script(options: argparse.Namespace) -> NoReturn:
         raise FileNotFoundError(f"there is no script {options.target}")
     if options.errored or options.restart_errored or options.add_samples:
         raise ValueError("--errored, --restart-errored and --add-samples are for runs: pass the run's directory")
-    env = {**os.environ, RESUME: existing_run(options.run) if options.run else "1"}
+    env = {**os.environ, RESUME: "1"}
     if options.force:
         env[RESUME_FORCE] = "1"
     command = [sys.executable, options.target, *options.own]
