@@ -55,10 +55,16 @@ class Resources:
             raise ValueError(f"bundles must be a list of dicts such as [{{'CPU': 1}}], but got {shown(bundles)}")
         if not bundles:
             raise ValueError("bundles must hold at least one bundle, but got an empty list; use [{}] for an empty head")
-        labels = [dict(labels) for labels in bundle_label_selector or ()]
-        if labels and len(labels) != len(bundles):
-            raise ValueError(f"bundle_label_selector must hold one dict for each bundle, but got {labels!r}")
-        self._take([_clean(bundle) for bundle in bundles], strategy, labels)
+        given: Any = () if bundle_label_selector is None else bundle_label_selector
+        is_list = isinstance(given, Iterable) and not isinstance(given, (str, Mapping))
+        labels: list[Any] = list(given) if is_list else [given]
+        has_dicts = is_list and all(isinstance(each, Mapping) for each in labels)
+        if not has_dicts or (labels and len(labels) != len(bundles)):
+            raise ValueError(
+                "bundle_label_selector must be None or a list with one dict for each bundle, such as "
+                f"[{{'zone': 'a'}}], but got {shown(bundle_label_selector)}"
+            )
+        self._take([_clean(bundle) for bundle in bundles], strategy, [dict(each) for each in labels])
 
     def _take(self, bundles: list[dict[str, float]], strategy: str, labels: list[dict[str, str]]) -> None:
         self.bundles = bundles
