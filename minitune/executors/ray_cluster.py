@@ -122,6 +122,8 @@ def signals_kept() -> Iterator[None]:
 def connect(ray: Any, address: str | None, machine: Machine | None) -> None:
     """Connect to a cluster. If no address is given and none runs here, start one on this machine."""
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    # Without this, Ray prints a paragraph to stdout for each process that dies. The trial's error says that, too.
+    ray._private.worker._worker_logs_enabled = False
     with signals_kept():
         try:
             ray.init(address=address or "auto", **quiet)

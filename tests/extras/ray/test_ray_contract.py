@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from executor_contract import TrialExecutorContract
 
+from minitune.executors import ray
 from minitune.executors.ray import RayTrialExecutor
 from minitune.executors.trial_executor import TrialExecutor
 
@@ -17,6 +18,11 @@ from minitune.executors.trial_executor import TrialExecutor
 class TestRay(TrialExecutorContract):
     bound_s = 120.0
     owns_processes = False  # Ray does
+
+    @pytest.fixture(autouse=True)
+    def patience(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A parked process must not end while a slow machine starts others."""
+        monkeypatch.setattr(ray, "_PARKED_S", self.bound_s)
 
     def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
         return _OfOneNode(totals, directory=lambda: str(directory))

@@ -259,8 +259,9 @@ def test_a_cluster_that_refuses_the_connection_is_named_with_the_way_out():
     def refuse(**settings):
         raise ConnectionError(f"Failed to connect to Ray cluster at {settings['address']}")
 
+    private = SimpleNamespace(worker=SimpleNamespace())
     with pytest.raises(ConnectionError, match=r"10\.0\.0\.1:6379\. Check .* RAY_AUTH_MODE=token"):
-        connect(SimpleNamespace(init=refuse), "10.0.0.1:6379", None)
+        connect(SimpleNamespace(init=refuse, _private=private), "10.0.0.1:6379", None)
 
 
 def test_bound_values_arrive(tmp_path):
