@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     from minitune.context import get_trial_id as get_trial_id
     from minitune.context import get_trial_name as get_trial_name
     from minitune.context import get_trial_resources as get_trial_resources
+    from minitune.driver.experiment import Experiment as Experiment
     from minitune.error import TrialError as TrialError
     from minitune.error import TuneError as TuneError
-    from minitune.experiment.experiment import Experiment as Experiment
     from minitune.experiment.trial import Trial as Trial
     from minitune.logger import CSVLoggerCallback as CSVLoggerCallback
     from minitune.logger import JsonLoggerCallback as JsonLoggerCallback
@@ -126,7 +126,7 @@ _HOME = {
     "config": "CheckpointConfig FailureConfig ResumeConfig RunConfig SyncConfig",
     "context": "TuneContext get_context get_gpu_ids get_trial_dir get_trial_id get_trial_name get_trial_resources",
     "error": "TrialError TuneError",
-    "experiment.experiment": "Experiment",
+    "driver.experiment": "Experiment",
     "experiment.trial": "Trial",
     "logger": "CSVLoggerCallback JsonLoggerCallback LoggerCallback TBXLoggerCallback",
     "output.reporters": "CLIReporter JupyterNotebookReporter ProgressReporter",

@@ -34,7 +34,7 @@ LAYERS: dict[str, str] = {
     "run": """
         driver driver.tune_controller driver.launching driver.actions driver.hooks driver.failure driver.state
         driver.report_path driver.replay driver.plugin_states driver.open_run
-        record.* tune_config experiment.experiment
+        driver.experiment record.* tune_config
     """,
     "readers": "output.* analysis.* result_grid visualization.*",
     "API": """

@@ -27,8 +27,8 @@ from minitune.base.checks import require_texts
 from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
+from minitune.driver.experiment import Experiment
 from minitune.error import TuneError
-from minitune.experiment.experiment import Experiment
 from minitune.experiment.trial import Goal
 from minitune.resources import Resources
 from minitune.settings import setting

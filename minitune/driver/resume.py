@@ -126,7 +126,7 @@ class ResumedDriver(Driver):
         check_own_directory(run.path)
         check_trusted(run.path)
         offer(plan)
-        trainables = dump_trainables(plan.experiments)
+        trainables = dump_trainables([experiment.trainable for experiment in plan.experiments])
         if has_other_space is None:
             changes = _changes(plan, run)
             has_other_space = bool(changes)

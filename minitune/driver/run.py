@@ -176,7 +176,7 @@ class Driver:
         """Create a new run in a new directory."""
         plan, first = self.plan, self.plan.experiment
         offer(plan)
-        trainables = dump_trainables(plan.experiments)
+        trainables = dump_trainables([experiment.trainable for experiment in plan.experiments])
         recorded = dump_tuner(plan.recorded())
         self.make_parts(base_seed(plan.tune_config.seed))
         storage_path = first.storage_path or default_storage_path()

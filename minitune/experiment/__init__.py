@@ -1,4 +1,7 @@
-"""Trials and their lifecycle (`trial`, `lifecycle`), and the experiments that a run consists of (`experiment`)."""
+"""Trials and their lifecycle: values, which know neither the driver nor plug-ins.
+
+Ray Tune has `Experiment` here. It stands in `minitune.driver.experiment`, as it is made of plug-ins and trainables.
+"""
 
 from minitune._alias import listing, submodules
 

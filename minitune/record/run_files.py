@@ -25,7 +25,6 @@ from minitune.base.shared_values import SharedObject
 from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, RunConfig
 from minitune.error import RunNotFoundError, TuneError, UntrustedStateError, format_traceback
-from minitune.experiment.experiment import Experiment
 from minitune.record.codec import PYTHON, ObjectStore, holds_code, is_large, short_text
 from minitune.record.layout import RunDirectory, is_run
 from minitune.record.lock import check_trusted
@@ -259,17 +258,17 @@ class _TunerFile:
 # -- trainable.pkl -----------------------------------------------------------------------------------------------------
 
 
-def dump_trainables(experiments: Sequence[Experiment]) -> bytes:
-    """The content of a `trainable.pkl`: for each experiment the trainable, or the reason why it is not stored.
+def dump_trainables(trainables: Sequence[Any]) -> bytes:
+    """The content of a `trainable.pkl`: for each experiment its trainable, or the reason why it is not stored.
 
     Raises:
         TypeError: If a trainable cannot be pickled; the text names the path to the offending member.
     """
     kept: list[tuple[bytes, list[bytes]] | str] = []
-    for experiment in experiments:
-        bare = bind_parameters(experiment.trainable, _checked)
+    for trainable in trainables:
+        bare = bind_parameters(trainable, _checked)
         content = require_picklable(bare, "the trainable", _LIMIT_BYTES)
-        kept.append(_BOUND if bare is not experiment.trainable else content or _TOO_LARGE)
+        kept.append(_BOUND if bare is not trainable else content or _TOO_LARGE)
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     paths = search_path()  # the first path is the directory of the script
     parts = {"python": PYTHON, "script": script and os.path.abspath(script), "paths": paths, "trainables": kept}
