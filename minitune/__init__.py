@@ -89,7 +89,6 @@ if TYPE_CHECKING:
     from minitune.search import ConcurrencyLimiter as ConcurrencyLimiter
     from minitune.search import Repeater as Repeater
     from minitune.search import Searcher as Searcher
-    from minitune.search import Study as Study
     from minitune.search import TPESearch as TPESearch
     from minitune.search import create_searcher as create_searcher
     from minitune.simulation import simulate as simulate
@@ -107,6 +106,7 @@ if TYPE_CHECKING:
     from minitune.space.domains import sample_from as sample_from
     from minitune.space.domains import uniform as uniform
     from minitune.stopper import Stopper as Stopper
+    from minitune.study import Study as Study
     from minitune.trainable import FunctionTrainable as FunctionTrainable
     from minitune.trainable import Trainable as Trainable
     from minitune.trainable import wrap_function as wrap_function
@@ -135,11 +135,12 @@ _HOME = {
     "result_grid": "Result ResultGrid",
     "runtime": "available_resources cluster_resources get init is_initialized nodes put shutdown",
     "schedulers": "ASHAScheduler AsyncHyperBandScheduler FIFOScheduler TrialScheduler create_scheduler",
-    "search": "BasicVariantGenerator ConcurrencyLimiter Repeater Searcher Study TPESearch create_searcher",
+    "search": "BasicVariantGenerator ConcurrencyLimiter Repeater Searcher TPESearch create_searcher",
     "simulation": "simulate",
     "space": "choice grid_search lograndint loguniform qlograndint qloguniform qrandint "
     "qrandn quniform randint randn sample_from uniform",
     "stopper": "Stopper",
+    "study": "Study",
     "trainable": "FunctionTrainable Trainable wrap_function",
     "trainable.session": "get_checkpoint report",
     "trainable.util": "with_parameters with_resources",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from minitune.experiment.endings import Ending, EndKind
+
 if TYPE_CHECKING:
     from minitune.experiment.trial import Trial
     from minitune.resources import Resources
@@ -33,6 +35,7 @@ class Decision(str):
         facts: The data behind the reason: `rule`, and where they apply `metric`, `value`, `time`, `rung`, `bracket`,
             `cutoff`, `rank`, `of` (how many trials were ranked), `donor` (a trial id), `perturbed` (the old and the new
             value of each changed hyperparameter).
+        kind: The kind of the trial's end, for STOP. By default the trial ends at the request of the scheduler.
 
     Raises:
         ValueError: If `action` is not one of the four words.
@@ -43,6 +46,7 @@ class Decision(str):
     exploit: tuple[Trial, dict[str, Any]] | None
     resources: Resources | None
     facts: Mapping[str, Any]
+    kind: EndKind
 
     def __new__(
         cls,
@@ -53,6 +57,7 @@ class Decision(str):
         exploit: tuple[Trial, dict[str, Any]] | None = None,
         resources: Resources | None = None,
         facts: Mapping[str, Any] | None = None,
+        kind: EndKind = EndKind.SCHEDULER,
     ) -> Decision:
         """Check the word and store the arguments; see the class."""
         if action not in DECISIONS:
@@ -63,7 +68,18 @@ class Decision(str):
         self.exploit = exploit
         self.resources = resources
         self.facts = facts or {}
+        self.kind = kind
         return self
+
+    @classmethod
+    def stop(cls, ending: Ending) -> Decision:
+        """The decision to end a trial for this reason."""
+        return cls(STOP, ending.text, facts=ending.facts, kind=ending.kind)
+
+    @property
+    def ending(self) -> Ending:
+        """Why the trial ends, if the decision is STOP."""
+        return Ending(self.kind, self.reason, self.facts)
 
     @classmethod
     def of(cls, value: str) -> Decision:

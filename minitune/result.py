@@ -107,6 +107,10 @@ class Report(NamedTuple):
     has_returned: bool = False
 
 
+MISSING = object()
+"""The return value of `lookup` for a missing metric."""
+
+
 def complete(metrics: Mapping[str, Any], config: dict[str, Any]) -> dict[str, Any]:
     """Complete a result for plug-ins and files: add the trial's configuration as `config`.
 
@@ -161,6 +165,14 @@ def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
         flat.update(deeper)
         return flat
     return _flatten_deep(result, delimiter)
+
+
+def lookup(result: Mapping[str, Any], name: str) -> Any:
+    """The value of a metric by its flattened name, such as `eval/loss`; `MISSING` if the result lacks it."""
+    value = result.get(name, MISSING)
+    if value is MISSING or (isinstance(value, Mapping) and value):
+        return flatten(result).get(name, MISSING)
+    return value
 
 
 def unflatten(flat: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:

@@ -28,15 +28,16 @@ from minitune.driver.plan import Plan
 from minitune.driver.run import Driver, open_run, run_record
 from minitune.executors.devices import Machine
 from minitune.executors.simulated import Costs, SimulatedExecutor, Step
+from minitune.experiment.endings import EndKind
+from minitune.experiment.lifecycle import RUNNING
 from minitune.logger.logger import LoggerCallback
 from minitune.record import records
 from minitune.record.layout import RunDirectory, create_run_directory
 from minitune.record.story import Decisions, PastRun, Story
 from minitune.resources import CPU, GPU, Resources
-from minitune.result import TRAINING_ITERATION
+from minitune.result import MISSING, TRAINING_ITERATION, lookup
 from minitune.result_grid import ResultGrid
 from minitune.space.domains import grid_search
-from minitune.stopper.stopper import MISSING, lookup
 from minitune.trainable import Trainable
 from minitune.tune_config import TuneConfig
 
@@ -56,6 +57,7 @@ class Logged(NamedTuple):
         iteration: The result's `training_iteration`; None if the event has no result.
         value: The metric's value in that result; None if the event has no result.
         text: The reason. For `ADDED`, the trial's tag; for `EXPLOIT`, the donor's id.
+        kind: The kind of the ending if the trial, or its attempt, ended; else None.
     """
 
     time_s: float
@@ -64,6 +66,7 @@ class Logged(NamedTuple):
     iteration: Any
     value: Any
     text: str
+    kind: EndKind | None = None
 
     def __str__(self) -> str:
         shown = [f"{self.time_s!r}", self.trial_id, self.event]
@@ -276,18 +279,31 @@ class _Log:
             value = None if value is MISSING else value
             iteration = metrics.get(TRAINING_ITERATION, record["number"])
             self._note(trial.trial_id, record["decision"], record["reason"], iteration, value)
-        elif kind == records.STATUS:
+        elif kind == records.STATUS and change.ending is None:
             self._note(trial.trial_id, record["status"], record["cause"])
-            self.end_s = self._clock.now_s
         elif kind == records.EXPLOIT:
             self._note(trial.trial_id, "EXPLOIT", record["donor"])
         elif kind == records.TRIAL:
             self._note(trial.trial_id, "ADDED", trial.experiment_tag)
         elif kind == records.DROP:
             self._executor.drop_checkpoint(trial.local_path, record["checkpoint"])
+        elif kind == records.START:
+            self._note(trial.trial_id, RUNNING, f"attempt {record['attempt']}")
+        if change.ending is not None:
+            self._note(trial.trial_id, trial.status, change.ending.text, kind=change.ending.kind)
+        if change.step is not None:
+            self.end_s = self._clock.now_s
 
-    def _note(self, trial_id: str, event: str, text: str, iteration: Any = None, value: Any = None) -> None:
-        self.entries.append(Logged(self._clock.now_s, trial_id, event, iteration, value, text))
+    def _note(
+        self,
+        trial_id: str,
+        event: str,
+        text: str,
+        iteration: Any = None,
+        value: Any = None,
+        kind: EndKind | None = None,
+    ) -> None:
+        self.entries.append(Logged(self._clock.now_s, trial_id, event, iteration, value, text, kind))
 
 
 @contextmanager

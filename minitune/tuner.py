@@ -148,12 +148,13 @@ class Tuner:
         if self._resumption is None:
             raise RuntimeError("there are no results before fit() is called")
         from minitune.driver.run import Outcome
-        from minitune.record.records import INTERRUPTED
+        from minitune.experiment.endings import EndKind
         from minitune.record.story import read_run
 
         run = self._resumption.run
         recorded = read_run(run.path)
-        return self._make_grid(Outcome(run, recorded.trials, interrupted=recorded.close_reason == INTERRUPTED))
+        is_interrupted = recorded.ending is not None and recorded.ending.kind is EndKind.INTERRUPTED
+        return self._make_grid(Outcome(run, recorded.trials, interrupted=is_interrupted))
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: None = None) -> bool:

@@ -1,9 +1,10 @@
 """Which part may import which: read from the source, so that type-only and function-local imports count too.
 
 The layers, from the bottom: `base` knows nothing of minitune but its errors, settings and clock, and all may know it;
-values know nothing else; plugins, workers and actors know values (actors only the errors); executors know actors; a run
-and its record know the executor protocol and the plugins; readers show and analyse runs; the API knows what it puts
-together. There is no import cycle at all.
+values know nothing else; plugins, workers and actors know values (actors only the errors); executors know actors; the
+record of a run knows values only; a run knows its record, the executor protocol and the plugins; readers show and
+analyse runs; the API knows what it puts together. There is no import cycle at all, and but for a few exceptions there
+are no two folders that import each other.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ LAYERS: dict[str, str] = {
     "base": "base.* error settings clock _alias _version",
     "values": """
         space.* result checkpoint resources config decision
-        experiment experiment.lifecycle experiment.trial experiment.metric_analysis
+        experiment.*
     """,
     "plugins": "search.* schedulers.* stopper.* logger.* callback",
     "worker": """
@@ -31,14 +32,15 @@ LAYERS: dict[str, str] = {
     """,
     "actor": "actor.*",
     "executors": "executors.*",
+    "record": "record.*",
     "run": """
         driver driver.tune_controller driver.launching driver.actions driver.hooks driver.failure driver.state
-        driver.report_path driver.replay driver.plugin_states driver.open_run
-        driver.experiment record.* tune_config
+        driver.report_path driver.replay driver.plugin_states driver.open_run driver.experiment
+        tune_config
     """,
     "readers": "output.* analysis.* result_grid visualization.*",
     "API": """
-        <top> ray tuner driver.* _run runtime simulation cli commands.* __main__
+        <top> ray tuner study driver.* _run runtime simulation cli commands.* __main__
         integration.* examples.* sklearn.* testing.* utils.* legacy.*
     """,
 }
@@ -53,12 +55,14 @@ ALLOWED: dict[str, set[str]] = {
     "worker": {"base", "values", "worker"},
     "actor": {"base", "actor"},
     "executors": {"base", "values", "actor", "executors"},
-    "run": {"base", "values", "plugins", "run"},
-    "readers": {"base", "values", "plugins", "executors", "run", "readers"},
-    "API": {"base", "values", "plugins", "worker", "executors", "run", "readers", "API"},
+    "record": {"base", "values", "record"},
+    "run": {"base", "values", "plugins", "record", "run"},
+    "readers": {"base", "values", "plugins", "executors", "record", "run", "readers"},
+    "API": {"base", "values", "plugins", "worker", "executors", "record", "run", "readers", "API"},
 }
 ALSO: dict[str, set[str]] = {
-    "plugins": {"callback", "record.story"},
+    "plugins": {"callback"},
+    "record": {"tune_config"},
     "run": {
         "executors.trial_executor",
         "trainable.trainable",
@@ -70,12 +74,17 @@ ALSO: dict[str, set[str]] = {
     "readers": {"trainable.session"},
     "API": {"actor.launcher", "actor.zygote_process"},
 }
-"""Single modules that a layer may import besides: what a `Study` reads earlier runs with; the executor protocol, what
-makes the worker's factory, and what it is sent by name; how output of a trial is caught; the zygote of a run."""
+"""Single modules that a layer may import besides: the settings that are recorded for a resume; the executor protocol,
+what makes the worker's factory, and what it is sent by name; how output of a trial is caught; the zygote of a run."""
 
 NEEDED_AT_RUN_TIME = {"cloudpickle", "psutil"}
 MAY_NEED_MORE = ("integration.", "legacy.mnist_pytorch", "sklearn.", "testing.")
 """Packages that exist for another library and are only imported by those who have it."""
+
+
+MUTUAL = {("analysis", "output"), ("driver", "output"), ("legacy", "trainable")}
+"""The pairs of folders that still import each other: an analysis is shown as a table, and a summary analyses a run; the
+driver shows its progress, which calls the user's reporter by the driver's hooks; trainables have older names."""
 
 
 @dataclass(frozen=True)
@@ -218,6 +227,18 @@ def cycle(root: Path) -> list[str] | None:
     return next((found for name in graph if (found := visit(name, []))), None)
 
 
+def mutual(root: Path) -> set[tuple[str, str]]:
+    """The pairs of folders that import each other."""
+    modules = sources(root)
+    folders = {name.partition(".")[0] for name in modules if "." in name}
+    arrows = set()
+    for one in read_imports(root):
+        ends = (one.importer.partition(".")[0], one.target.partition(".")[0])
+        if one.is_inner and one.target in modules and folders.issuperset(ends):
+            arrows.add(ends)
+    return {(one, other) for one, other in arrows if one < other and (other, one) in arrows}
+
+
 def foreign(root: Path) -> list[str]:
     """Imports of optional packages that happen unasked, in words."""
     return [
@@ -240,6 +261,10 @@ def test_no_module_imports_from_a_layer_that_it_must_not_know() -> None:
 
 def test_there_is_no_import_cycle() -> None:
     assert cycle(ROOT) is None
+
+
+def test_no_two_folders_import_each_other() -> None:
+    assert mutual(ROOT) == MUTUAL
 
 
 def test_optional_packages_are_imported_only_when_used() -> None:
@@ -271,7 +296,7 @@ def test_forbidden_imports_are_found_wherever_they_stand(tmp_path: Path) -> None
             "schedulers/__init__.py": "from .fifo import x\n",
             "schedulers/fifo.py": "import minitune.callback\nfrom minitune.search import basic\n",
             "search/__init__.py": "",
-            "search/basic.py": "",
+            "search/basic.py": "import minitune.schedulers.fifo\n",
             "executors/__init__.py": "",
             "executors/local.py": "from minitune.actor.channel import x\n",
             "executors/trial_executor.py": "",
@@ -291,7 +316,9 @@ def test_forbidden_imports_are_found_wherever_they_stand(tmp_path: Path) -> None
         "driver.failure:4 (run) must not import <top> (API)",
         "error:3 (base) must not import tuner (API)",
         "schedulers.fifo:2 (plugins) must not import search.basic (plugins)",
+        "search.basic:1 (plugins) must not import schedulers.fifo (plugins)",
         "trainable.session:2 (worker) must not import schedulers.fifo (plugins)",
         "tuner:1 (API) must not import actor.channel (actor)",
         "tuner:2 imports gone, which does not exist",
     ]
+    assert mutual(root) == {("schedulers", "search")}

@@ -47,14 +47,15 @@ from minitune.error import format_traceback, user_traceback
 from minitune.executors.inline import MainThreadExecutor
 from minitune.executors.ledger import Ledger
 from minitune.executors.local import ORIG_WORKING_DIR
+from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
-from minitune.experiment.trial import HAS_RETURNED, Trial, TrialInfo
+from minitune.experiment.trial import Trial, TrialInfo
 from minitune.output.table import metrics_of
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import check_own_directory, check_trusted
 from minitune.record.run_files import load_trainable, plan_of_script
 from minitune.record.standing import RUNNING, read_standing, state_of
-from minitune.record.story import BEGINNING, Origin, Story, read_decisions, read_run
+from minitune.record.story import BEGINNING, Origin, Story, read_run
 from minitune.resources import GPU, Allocation
 from minitune.result import TRAINING_ITERATION, Report
 from minitune.settings import RESUME, RESUME_FORCE, is_on
@@ -138,16 +139,16 @@ def rerun(options: argparse.Namespace) -> int:
             faulthandler.enable(2, all_threads=False)  # a trial that has crashed may crash again
         with _scratch(options.keep) as directory:
             _tell_begin(run, trial, origin, directory if options.keep else None)
-            limit = _reports_to_make(run, trial, origin)
+            limit = _reports_to_make(trial, origin)
             again = _Rerun(SharedObject(trainable), run, trial, origin, limit, options.pdb)
             again.run(directory)
             return _tell_end(trial, origin, again)
 
 
-def _reports_to_make(run: Story, trial: Trial, origin: Origin) -> int:
+def _reports_to_make(trial: Trial, origin: Origin) -> int:
     """The number of reports since `origin`; one more if the trial failed or returned, so that it can do so again."""
-    decisions = read_decisions(run.path).by_trial.get(trial.trial_id, [])
-    had_own_end = trial.status == ERROR or bool(decisions and decisions[-1].reason == HAS_RETURNED)
+    has_returned = trial.ending is not None and trial.ending.kind is EndKind.RETURNED
+    had_own_end = trial.status == ERROR or has_returned
     return max(1, trial.report_count - origin.report_number + had_own_end)
 
 

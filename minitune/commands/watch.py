@@ -49,7 +49,7 @@ class _Watched:
 
     def state(self) -> RunState:
         """Return the state of the run."""
-        if self.follower.run.close_reason is not None or time.monotonic() - self._looked_s > _ALIVE_S:
+        if self.follower.run.ending is not None or time.monotonic() - self._looked_s > _ALIVE_S:
             self._state = state_of(self.follower.run)
             self._looked_s = time.monotonic()
             self.follower.read_new()  # the last records that its process wrote

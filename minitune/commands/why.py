@@ -30,8 +30,9 @@ from minitune.commands.selecting import (
     existing_run,
     find_trial,
 )
+from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import ERROR, TERMINATED
-from minitune.experiment.trial import HAS_RETURNED, Goal
+from minitune.experiment.trial import Goal
 from minitune.record.layout import LAST
 from minitune.record.standing import read_standing
 from minitune.record.story import Decisions, PastRun
@@ -107,6 +108,7 @@ def explain(options: argparse.Namespace) -> int:
         if options.json:
             for one in decisions:
                 fields = {"iteration": one.iteration, "action": one.action, "reason": one.reason}
+                fields["kind"] = None if one.kind is None else one.kind.value
                 echo(json.dumps({"trial": trial.trial_id, **fields, "facts": dict(one.facts)}, default=str))
         elif options.trial is None:
             echo(f"{trial.trial_id} {trial.shown_status} {decisions[-1] if decisions else nothing}")
@@ -205,7 +207,7 @@ def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, scheduler:
     if found is not None:
         echo(f", after {counted(found.num_results, 'result')} ({found.num_results / all_steps:.0%} of all)", end="")
     echo()
-    returned = [int(entry.trial_id.rpartition("_")[2]) for entry in other.log if entry.text == HAS_RETURNED]
+    returned = [int(entry.trial_id.rpartition("_")[2]) for entry in other.log if entry.kind is EndKind.RETURNED]
     ends = sum(other.results[number].config[CURVE] in run.cut for number in returned)
     if ends:
         echo(

@@ -17,12 +17,13 @@ from minitune import clock
 from minitune.checkpoint import matches
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
 from minitune.driver.failure import REPORT
-from minitune.driver.hooks import TRAINABLE_ENDED, Hooks
-from minitune.driver.state import Donation, Live, Request, RunState
+from minitune.driver.hooks import Hooks
+from minitune.driver.state import Live, Request, RunState
 from minitune.error import STOP_SWALLOWED
 from minitune.executors.trial_executor import Exited, TrialExecutor
-from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Step
-from minitune.experiment.trial import Trial
+from minitune.experiment.endings import Ending, EndKind
+from minitune.experiment.lifecycle import OWNS_ACTOR, RUNNING, Phase, Step
+from minitune.experiment.trial import Donation, Trial
 from minitune.record.recorder import Recorder
 from minitune.resources import Resources
 from minitune.result import CHECKPOINT_DIR_NAME, DONE, EXPERIMENT_TAG, TRIAL_ID
@@ -68,7 +69,7 @@ class TrialActions:
             if decision == PAUSE:  # the trial was not saved, so it must not be paused
                 decision = Decision(CONTINUE, decision.reason)
         if decision == STOP:
-            self.end(live, decision.reason)
+            self.end(live, decision.ending)
         elif decision == PAUSE:
             self._pause(live, decision.reason)
             if decision.resources is not None:
@@ -124,44 +125,45 @@ class TrialActions:
         self.move(trial, Step.PAUSE, reason)
         self._hooks.paused(trial)
 
-    def end(self, live: Live, reason: str) -> None:
+    def end(self, live: Live, ending: Ending) -> None:
         """End a trial that has a worker: it has finished, or is interrupted."""
         trial = live.trial
         if self._state.interrupted and not live.ends_by_itself:
             self.let_go(live)
             self._hooks.interrupted(trial)
-            self._state.move(trial, Step.STOP, reason)
+            self._state.move(trial, Step.STOP, ending)
             return
-        if trial.phase is Phase.STARTING:
+        if trial.phase is Phase.STARTING:  # for plug-ins and for a replay it has not been RUNNING
             self.let_go(live)
-            self._hooks.removed(trial)
-        else:
-            trial.completes()
-            self._hooks.completed(trial)
-            self.let_go(live)
-        self.move(trial, Step.STOP, reason)
+            self.move(trial, Step.RETRY, Ending.of(EndKind.NOT_READY))
+            self.remove(trial, ending)
+            return
+        trial.completes()
+        self._hooks.completed(trial)
+        self.let_go(live)
+        self.move(trial, Step.STOP, ending)
         self.is_over(trial)
 
-    def cut_short(self, live: Live, reason: str) -> None:
+    def cut_short(self, live: Live, ending: Ending) -> None:
         """Like `end`, for a trial with a call in flight. Does not wait for the answer."""
         self._state.cut_short[live.actor_id] = live.trial
-        self.end(live, reason)
+        self.end(live, ending)
 
-    def remove(self, trial: Trial, reason: str) -> None:
+    def remove(self, trial: Trial, ending: Ending) -> None:
         """End a trial that has no worker."""
         self._executor.forget(trial.trial_id)
         if self._state.interrupted:
             self._hooks.interrupted(trial)
-            self._state.move(trial, Step.STOP, reason)
+            self._state.move(trial, Step.STOP, ending)
             return
         self._hooks.removed(trial)
-        self.move(trial, Step.STOP, reason)
+        self.move(trial, Step.STOP, ending)
         self.is_over(trial)
 
     def remove_if_run_ends(self, trial: Trial) -> None:
         """If the run is ending, end a trial that would otherwise be retried."""
-        if self._state.end_reason:
-            self.remove(trial, self._state.end_reason)
+        if self._state.ending is not None:
+            self.remove(trial, self._state.ending)
 
     def step_back(self, trial: Trial, *, refused: bool) -> None:
         """Before a retry, replace a useless newest checkpoint by the one before it.
@@ -222,11 +224,13 @@ class TrialActions:
             self._recorder.worker_is_gone(stopped)
         self._state.has_left(trial_id)
 
-    def move(self, trial: Trial, step: Step, reason: str) -> None:
-        """Move a trial to its next phase. Record each retry and each change of the public status."""
-        if step is Step.STOP:
-            trial.stopped_by = self._hooks.stopped_by(reason)
-        if self._state.move(trial, step, reason) or step is Step.RETRY:
+    def move(self, trial: Trial, step: Step, reason: str | Ending) -> None:
+        """Move a trial to its next phase. Record each retry and each change of the public status, except to RUNNING.
+
+        The record of an attempt's start says that the trial is RUNNING.
+        """
+        has_changed = self._state.move(trial, step, reason)
+        if step is Step.RETRY or (has_changed and trial.status != RUNNING):
             self._recorder.status(trial, reason)
 
     # -- requests of schedulers ---------------------------------------------------------------------------------------
@@ -244,24 +248,26 @@ class TrialActions:
         while self._state.requests:
             request = self._state.requests.popleft()
             # A run that is ending resumes no trial, so it pauses none.
-            if not request.trial.is_finished() and (request.verb == "stop" or not self._state.end_reason):
+            if not request.trial.is_finished() and (request.verb == "stop" or self._state.ending is None):
                 carry_out[request.verb](request)
 
     def _on_stop_request(self, request: Request) -> None:
-        reason, settings = request.argument, self._settings.experiments[request.trial.experiment_number]
+        ending = self._hooks.scheduler_stops(request.argument)
+        settings = self._settings.experiments[request.trial.experiment_number]
         live = self._state.live.get(request.trial.actor_id)
         if live is None:
-            self.remove(request.trial, reason)
+            self.remove(request.trial, ending)
         elif live.idle and settings.saves and settings.checkpoints.checkpoint_at_end:
-            live.idle, live.decision = False, Decision(STOP, reason)
+            live.idle = False
+            live.decision = Decision.stop(ending)
             self.save(live)
         elif live.idle:
-            self.end(live, reason)
+            self.end(live, ending)
         else:
-            self.cut_short(live, reason)
+            self.cut_short(live, ending)
 
     def _on_pause_request(self, request: Request) -> None:
-        trial, decision = request.trial, Decision(PAUSE, "paused by the scheduler")
+        trial, decision = request.trial, Decision(PAUSE, "at the request of the scheduler")
         live = self._state.live.get(trial.actor_id)
         if live is None:
             if trial.phase is Phase.QUEUED:
@@ -384,10 +390,11 @@ class Reuse:
         self._hooks.result(trial, result)
         result[EXPERIMENT_TAG] = trial.experiment_tag
         trial.record_result(result)
-        reason = f"{TRAINABLE_ENDED}: it has the result of trial {earlier.name}, whose configuration is equal"
-        decision = decision if decision.reason != TRAINABLE_ENDED else Decision(STOP, reason)
-        self._recorder.result(trial, result, decision, None)
+        if decision.kind is EndKind.DONE:
+            detail = f"it has the result of trial {earlier.name}, whose configuration is equal"
+            decision = Decision.stop(Ending.of(EndKind.DONE, detail, same_as=earlier.trial_id))
+        self._recorder.result(trial, result, decision, None, ends=decision.ending)
         trial.completes()
         self._hooks.completed(trial)
-        self._actions.move(trial, Step.STOP, decision.reason)
+        self._actions.move(trial, Step.STOP, decision.ending)
         self._actions.is_over(trial)

@@ -51,16 +51,12 @@ _NEVER_UP = 3
 """The run also ends if the workers of so many trials could not start, and no worker has started."""
 REPORT, TRIAL = "report", "trial"
 """The kinds of time limits: from one pull to the next report, and for a whole attempt."""
-LOST = "lost: "
-"""The prefix of the cause of a return to PENDING if the trial is not to blame."""
 _SIGNALS = frozenset(
     getattr(signal, name)
     for name in ("SIGHUP", "SIGINT", "SIGTERM")
     if hasattr(signal, name)  # not all on Windows
 )
 """The signals that are often sent to all processes of a run."""
-DRIVER_ENDED = "the driver ended"
-"""The cause of a return to PENDING if the trial had a worker when its driver ended."""
 _KILLED = "SIGKILL (9)"
 _MEMORY_HINT = "possibly out of memory"
 _NO_ACCIDENT = 2

@@ -20,12 +20,13 @@ from minitune.checkpoint import Checkpoint
 from minitune.decision import CONTINUE, STOP, Decision
 from minitune.driver.state import Request, RunState
 from minitune.error import ConstraintError, DiskError, SampleError, TuneError, dual_error, sample_error
-from minitune.experiment.trial import HAS_RETURNED, Metric, Trial
+from minitune.experiment.endings import Ending, EndKind
+from minitune.experiment.trial import Metric, Trial
 from minitune.logger import LoggerCallback, forwards_to_nothing, split_plain
 from minitune.resources import CPU, GPU, Resources
 from minitune.result import CONFIG, DEFAULT_METRIC, DONE, complete, flatten
 from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
-from minitune.schedulers.trial_scheduler import REACHES_MAX_T, TrialScheduler
+from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import SearcherWrapper
 from minitune.settings import number_setting
@@ -33,19 +34,7 @@ from minitune.stopper.stopper import ASKED_EVERY_S, DictStopper, Stopper
 
 logger = logging.getLogger("minitune")
 
-STOP_CRITERION = "the stop criterion was met"
-TRAINABLE_ENDED = "the trainable has ended"
-STOPPER_ENDS = "the stopper has ended the run"
-INTERRUPTED_BY = "interrupted by "
-FAIL_FAST = "fail_fast: "
-EARLY_ENDS = (INTERRUPTED_BY, STOPPER_ENDS, FAIL_FAST)
-"""The prefixes of the reasons of trials that ended because the run ended."""
 _KEPT = "the run was ended; its reports are kept"
-
-
-def is_own_end(reason: str) -> bool:
-    """Whether a trial with this end reason is complete: it has returned, met a stop criterion or reached `max_t`."""
-    return reason.startswith((HAS_RETURNED, STOP_CRITERION, TRAINABLE_ENDED)) or REACHES_MAX_T in reason
 
 
 # -- a scheduler's view of the run -------------------------------------------------------------------------------------
@@ -94,7 +83,7 @@ class DriverContext:
 
     def stop_trial(self, trial: Trial, reason: str = "") -> None:
         """Request the end of `trial`. `reason` is a text for users."""
-        self._state.requests.append(Request("stop", trial, reason or "stopped by the scheduler"))
+        self._state.requests.append(Request("stop", trial, reason))
 
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
         """Request a pause of `trial`. With `should_checkpoint`, it is saved first."""
@@ -387,17 +376,17 @@ class Hooks:
         Returns:
             The decision.
         """
-        reason = ""
+        ending: Ending | None = None
         if self._asks_stopper and self._call(self.stopper, trial, trial.trial_id, _completed(trial, result)):
-            reason = f"{STOP_CRITERION}: {self.stopper.describe()}"
+            ending = _criterion_met(self.stopper.describe())
         elif ends or result.get(DONE):
-            reason = TRAINABLE_ENDED
+            ending = Ending.of(EndKind.DONE)
         elif trial.stopping_criterion:
             reached = self._limits_of(trial).reason(flatten(complete(result, trial.attempt_config)))
-            reason = f"{STOP_CRITERION}: {reached}" if reached else ""
-        if reason:
+            ending = _criterion_met(reached) if reached else None
+        if ending is not None:
             result[DONE] = True
-            return Decision(STOP, reason)
+            return Decision.stop(ending)
         if not self._tells_both:
             return GO_ON
         flat = flatten(complete(result, trial.attempt_config))
@@ -409,13 +398,17 @@ class Hooks:
             raise TuneError(f"{_hook_name(hook)} returned no decision about trial {trial.name}: {error}") from error
         if decision == STOP:
             result[DONE] = True
+            if decision.kind is EndKind.SCHEDULER:
+                ending = self.scheduler_stops(decision.reason, decision.facts)
+                decision = Decision(STOP, ending.text, save=decision.save, exploit=decision.exploit, facts=ending.facts)
         elif self._tells_searcher:
             self._call(self.search_alg.on_trial_result, trial, trial.trial_id, flat)
         return decision
 
-    def stopped_by(self, reason: str) -> str:
-        """The name of the scheduler if it has stopped a trial for this reason; empty if the trial ends otherwise."""
-        return "" if is_own_end(reason) or reason.startswith(EARLY_ENDS) else self.scheduler.short_name
+    def scheduler_stops(self, reason: str, facts: Mapping[str, Any] | None = None) -> Ending:
+        """The ending of a trial that the scheduler stops. Its facts have the scheduler's name."""
+        text = reason or EndKind.SCHEDULER.text
+        return Ending(EndKind.SCHEDULER, text, {**(facts or {}), "scheduler": self.scheduler.short_name})
 
     def retell(self, trial: Trial, result: dict[str, Any], flat: dict[str, Any], decision: Decision) -> None:
         """Pass a recorded result to the same plug-ins again, which an earlier driver has called.
@@ -428,7 +421,7 @@ class Hooks:
         """
         if self._asks_stopper:
             self._call(self.stopper, trial, trial.trial_id, _completed(trial, result))
-        if self._tells_both and not decision.reason.startswith((STOP_CRITERION, TRAINABLE_ENDED)):
+        if self._tells_both and not (decision == STOP and decision.kind in (EndKind.CRITERION, EndKind.DONE)):
             told = dict(flat)  # plug-ins may change it
             self._call(self.scheduler.on_trial_result, trial, self.context, trial, told)
             # A stop by the scheduler sets `done`. Another stop does not, because the searcher had already received the
@@ -546,6 +539,10 @@ class Hooks:
         if name not in self._slow:
             self._slow.add(name)
             logger.warning("%s took %.1f s; all trials waited during that time", name, taken_s)
+
+
+def _criterion_met(criterion: str) -> Ending:
+    return Ending.of(EndKind.CRITERION, criterion, criterion=criterion)
 
 
 def _completed(trial: Trial, result: dict[str, Any]) -> dict[str, Any]:

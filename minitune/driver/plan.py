@@ -36,8 +36,9 @@ from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
     from minitune.actor.zygote_process import ZygoteProcess
+    from minitune.base.shared_values import SharedObject
     from minitune.executors.trial_executor import TrialExecutor
-    from minitune.record.run_files import RecordedTuner
+    from minitune.record.run_files import BareTrainable, RecordedTuner
 
 logger = logging.getLogger("minitune")
 
@@ -109,6 +110,21 @@ class Plan:
     def experiment(self) -> Experiment:
         """The first experiment."""
         return self.experiments[0]
+
+    def bare_trainables(self) -> list[BareTrainable]:
+        """The trainable of each experiment without the values that are bound to it.
+
+        Raises:
+            TypeError: If such a value cannot be sent to workers; the text names the path to the offending member.
+        """
+        from minitune.record.run_files import BareTrainable
+        from minitune.trainable.util import bind_parameters
+
+        found = []
+        for experiment in self.experiments:
+            bare = bind_parameters(experiment.trainable, _checked)
+            found.append(BareTrainable(bare, bare is not experiment.trainable))
+        return found
 
     @property
     def goal(self) -> Goal:
@@ -257,3 +273,12 @@ def before_any_run(plugin: Any) -> Any:
     """A searcher or scheduler in the state before its first run; the object itself if it cannot be copied."""
     before = _before.get(id(plugin), plugin)
     return plugin if isinstance(before, Exception) else before
+
+
+def _checked(value: Any) -> SharedObject:
+    """Wrap a value that is bound to a trainable as a shared object, after checking that it can be sent to workers."""
+    from minitune.base.pickling import require_picklable
+    from minitune.base.shared_values import SharedObject
+
+    require_picklable(value, "a value that is bound to the trainable")
+    return SharedObject(value)

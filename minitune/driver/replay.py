@@ -19,11 +19,11 @@ from typing import Any
 from minitune.base import files
 from minitune.checkpoint import CheckpointRecord, matches
 from minitune.config import ResumeConfig, ResumeType
-from minitune.decision import DECISIONS, Decision
-from minitune.driver.failure import DRIVER_ENDED, LOST
+from minitune.decision import DECISIONS, STOP, Decision
 from minitune.driver.hooks import Hooks
 from minitune.driver.plugin_states import StateLoader
 from minitune.driver.state import RunState
+from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import OWNS_ACTOR, RUNNING, Phase, Step
 from minitune.experiment.trial import Trial, TrialMaker
 from minitune.record import records
@@ -35,9 +35,6 @@ logger = logging.getLogger("minitune")
 
 RESUMED = "resumed"
 """The cause in the record of an ended trial that a resume puts back into the queue."""
-
-SKIPPED = "skipped by a resume"
-"""The cause in the record of a trial that a resume ends instead of continuing it."""
 
 _ASKS = 100
 """How often a searcher that declines is asked for the trial of a record."""
@@ -160,32 +157,36 @@ class Replay(Story):
         else:  # the plug-ins see the old trial end
             self.state.donations.pop(replaced.trial_id, None)
             if not replaced.is_finished():
-                self._move(replaced, Step.STOP, RESUMED)
+                self._move(replaced, Step.STOP, Ending.of(EndKind.REPLACED))
             self.state.replace(replaced, trial)
         self.hooks.added(trial)
 
     def _record_result(self, trial: Trial, record: records.Record, flat: dict[str, Any]) -> None:
-        decision = Decision(record["decision"], record["reason"]) if record["reason"] else _PLAIN[record["decision"]]
+        decision = _PLAIN[record["decision"]]
+        if decision == STOP:
+            decision = Decision.stop(records.ending_of(record))
+        elif record["reason"]:
+            decision = Decision(record["decision"], record["reason"])
         self.hooks.retell(trial, record["metrics"], flat, decision)
         super()._record_result(trial, record, flat)
 
     def _set_resources(self, trial: Trial, resources: Resources) -> None:
         self.state.change_resources(trial, resources)
 
-    def _move(self, trial: Trial, step: Step, cause: str) -> None:
+    def _move(self, trial: Trial, step: Step, why: str | Ending) -> None:
         is_running = trial.status == RUNNING
         has_failed = step is Step.FAIL
         if step is Step.START:
             self._cut_off.discard(trial.trial_id)
         elif step is Step.STOP:
             (self.hooks.completed if is_running else self.hooks.removed)(trial)
-        elif step is Step.RETRY and (cause == DRIVER_ENDED or cause.startswith(LOST)):
-            self._cut_off.add(trial.trial_id)  # a signal that ended the worker probably ended the driver, too
-        elif step is Step.RETRY:
-            has_failed = True
+        elif step is Step.RETRY and isinstance(why, Ending):
+            has_failed = why.kind is EndKind.FAILED
+            if why.kind in (EndKind.DRIVER_ENDED, EndKind.LOST):
+                self._cut_off.add(trial.trial_id)  # a signal that ended the worker probably ended the driver, too
         if has_failed:
             self.hooks.failed(trial)
-        self.state.move(trial, step, cause)
+        self.state.move(trial, step, why)
         if step is Step.PAUSE:
             self.hooks.paused(trial)
         elif step is Step.UNPAUSE:
@@ -219,13 +220,14 @@ class Replay(Story):
             self._add(fresh, replaced=trial)
             self.changes.append((fresh, trial))
         elif trial.is_finished() and wanted is ResumeType.RESUME:
-            trial.error, trial.num_failures, trial.stopped_by = None, 0, ""
+            trial.error = None
+            trial.num_failures = 0
             self._move(trial, Step.REVIVE, RESUMED)
             self._make_ready(trial)
             self.changes.append((trial, None))
         elif not trial.is_finished() and wanted is ResumeType.SKIP:
             self.state.donations.pop(trial.trial_id, None)
-            self._move(trial, Step.STOP, SKIPPED)
+            self._move(trial, Step.STOP, Ending.of(EndKind.SKIPPED))
             self.changes.append((trial, None))
 
     def _make_ready(self, trial: Trial) -> None:
@@ -250,7 +252,7 @@ class Replay(Story):
         if is_to_end:
             self.state.to_end.append((trial, self.final[trial.trial_id]))
         elif trial.phase in OWNS_ACTOR:
-            self.state.move(trial, Step.RETRY, DRIVER_ENDED)
+            self.state.move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
 
     def _fault(self, record: CheckpointRecord, trial_directory: str) -> str:
         """Why a checkpoint cannot be used; empty if it can.

@@ -31,6 +31,7 @@ _MAX_TEXT = 50_000
 """A report with more characters takes the general path, which stores large values in their own files."""
 _SHAPES_KEPT = 256
 """How many shapes are kept for later trials."""
+_CONTINUE = Decision(CONTINUE)
 _TEXT = frozenset((str,))
 _compact = json_chunks(separators=(",", ":"))
 _one_per_line = json_chunks(separators=("\n", ":"))
@@ -64,7 +65,7 @@ class _Shape:
         """The record of a report of the trial's current attempt, with `%s` for the report's number and each value."""
         number, *values = self._marks
         metrics = {**dict(zip(self.names, values, strict=True)), EXPERIMENT_TAG: trial.experiment_tag}
-        record = records.result(trial.trial_id, trial.attempt, 0, metrics, CONTINUE)
+        record = records.result(trial.trial_id, trial.attempt, 0, metrics, _CONTINUE)
         return self._pattern("".join(_compact({**record, records.NUMBER: number}, 0)))
 
     def _pattern(self, text: str) -> str:

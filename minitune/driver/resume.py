@@ -29,10 +29,9 @@ from minitune.driver.plugin_states import (
     renew_references,
     saves_itself,
 )
-from minitune.driver.replay import RESUMED, SKIPPED, Replay
+from minitune.driver.replay import RESUMED, Replay
 from minitune.driver.run import Driver, base_seed, open_run, run_record
 from minitune.error import RunLockedError, TuneError
-from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.record import records
 from minitune.record.layout import RunDirectory, find_runs
@@ -126,7 +125,7 @@ class ResumedDriver(Driver):
         check_own_directory(run.path)
         check_trusted(run.path)
         offer(plan)
-        trainables = dump_trainables([experiment.trainable for experiment in plan.experiments])
+        trainables = dump_trainables(plan.bare_trainables())
         if has_other_space is None:
             changes = _changes(plan, run)
             has_other_space = bool(changes)
@@ -168,7 +167,7 @@ class ResumedDriver(Driver):
             if replaced is not None:
                 recorder.trial_added(trial, replaces=replaced.trial_id)
             else:
-                recorder.status(trial, SKIPPED if trial.status == TERMINATED else RESUMED)
+                recorder.status(trial, trial.ending or RESUMED)
         add_samples = self._wanted.add_samples
         if add_samples:
             hooks.search_alg.add_samples(add_samples)
@@ -283,7 +282,7 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
         if seen.trainable_name != first.trainable_name:
             continue
         has_keys = seen.space_keys == keys
-        holder = None if seen.close_reason is not None else read_holder(RunDirectory(path).lock)
+        holder = None if seen.ending is not None else read_holder(RunDirectory(path).lock)
         # A run that has ended and has other parameters comes from another fit() of the script.
         if holder is None and (has_keys or seen.is_unfinished):
             found.append(_Candidate(has_keys, seen.is_unfinished, seen.begun_s, path))

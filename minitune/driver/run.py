@@ -32,7 +32,7 @@ from minitune._version import __version__
 from minitune.base.checks import duration_s
 from minitune.base.randomness import lending
 from minitune.config import default_storage_path
-from minitune.driver.hooks import INTERRUPTED_BY, Hooks
+from minitune.driver.hooks import Hooks
 from minitune.driver.open_run import OpenRun
 from minitune.driver.parts import (
     Components,
@@ -49,6 +49,7 @@ from minitune.driver.tune_controller import TuneController
 from minitune.error import DiskError, SampleError, as_cause
 from minitune.executors.logical_order import OrderedExecutor
 from minitune.executors.trial_executor import TrialExecutor
+from minitune.experiment.endings import Ending, EndKind, interruption
 from minitune.experiment.trial import Trial
 from minitune.output.progress import Progress
 from minitune.record import records
@@ -64,8 +65,8 @@ from minitune.trainable.util import bind_parameters
 if TYPE_CHECKING:
     from minitune.driver.open_run import MemoryRun
 
-_FAILED = "error"
-"""The close reason in the record when an exception ends the driver."""
+_FAILED = Ending.of(EndKind.ERROR)
+"""The ending of the run in the record when an exception ends the driver."""
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
 """Signals that end a run."""
@@ -176,7 +177,7 @@ class Driver:
         """Create a new run in a new directory."""
         plan, first = self.plan, self.plan.experiment
         offer(plan)
-        trainables = dump_trainables([experiment.trainable for experiment in plan.experiments])
+        trainables = dump_trainables(plan.bare_trainables())
         recorded = dump_tuner(plan.recorded())
         self.make_parts(base_seed(plan.tune_config.seed))
         storage_path = first.storage_path or default_storage_path()
@@ -260,7 +261,7 @@ class Driver:
     def loop(self) -> Outcome:
         """Run the trials until all have ended, handle signals, show the progress, and close the record. Blocks."""
         state, controller, progress, recorder = self.state, self.controller, self._progress, self.opened.recorder
-        reason = _FAILED
+        ending = _FAILED
         with Interrupts(self.executor.wake, raise_second=not self.executor.isolates) as interrupts:
             try:
                 while state.unfinished or not state.is_finished:  # `unfinished` is cheap and nearly always true
@@ -270,7 +271,7 @@ class Driver:
                     interrupts.check_second()
                 if not state.interrupted:
                     self._keeper.save()
-                reason = controller.how_ended()
+                ending = controller.how_ended()
             except DiskError:
                 self.executor.shutdown(number_setting("FORCE_TRIAL_CLEANUP_S"))  # `finally` blocks run
                 raise
@@ -280,7 +281,7 @@ class Driver:
                 raise
             finally:
                 if recorder.is_ours:  # otherwise this is a child that a plug-in forked; the run continues in its parent
-                    self._end(reason)
+                    self._end(ending)
         self.hooks.experiment_ends(state.trials)
         interrupted_by = interrupts.name if state.interrupted else None
         commands = [command for callback in self.hooks.callbacks if (command := callback.how_to_show())]
@@ -303,7 +304,7 @@ class Driver:
         else:
             progress.report(state.trials)
             self.controller.step(progress.patience_s())
-        if state.interrupted:
+        if state.ending is not None and state.interrupted:
             interrupts.check_second()
         elif interrupts.name is None:
             if time.monotonic() >= self._keeper.due_s:
@@ -311,18 +312,18 @@ class Driver:
         else:
             progress.tell_wait(interrupts.name, number_setting("FORCE_TRIAL_CLEANUP_S"))
             self._keeper.save()  # before the searcher learns that all ended: a resume continues them
-            self.controller.end_run(f"{INTERRUPTED_BY}{interrupts.name}", resumable=True)
+            self.controller.end_run(interruption(interrupts.name))
             interrupts.check_second()
 
-    def _end(self, reason: str) -> None:
+    def _end(self, ending: Ending) -> None:
         """End the workers, save the states of the callbacks, and close the record."""
         self.executor.shutdown()
         try:
-            if reason == _FAILED or self.state.interrupted:
+            if ending is _FAILED or self.state.interrupted:
                 self._keeper.save(CALLBACKS)  # in any case: callbacks have already seen the results
-            self.opened.recorder.close(reason, self._progress.stop())
+            self.opened.recorder.close(ending, self._progress.stop())
         finally:
-            if reason == _FAILED:
+            if ending is _FAILED:
                 self.hooks.experiment_ends(self.state.trials, after_error=True)
 
     # -- the end -----------------------------------------------------------------------------------------------------

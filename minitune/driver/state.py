@@ -7,20 +7,19 @@ of a trial, so the indices always agree with the phases.
 from __future__ import annotations
 
 import itertools
-import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minitune.base.read_only import ReadOnlyList
-from minitune.checkpoint import CheckpointRecord
 from minitune.config import CheckpointConfig, FailureConfig
 from minitune.decision import CONTINUE, Decision
 from minitune.driver.failure import Backoff, Deadlines, Overdue
 from minitune.executors.trial_executor import Shared
+from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, Phase, Step
-from minitune.experiment.trial import KeptCheckpoint, Metric, Trial
+from minitune.experiment.trial import Donation, KeptCheckpoint, Metric, Trial
 from minitune.resources import Allocation, Resources
 
 if TYPE_CHECKING:
@@ -203,35 +202,6 @@ class Request(NamedTuple):
     argument: Any = None
 
 
-class Donation(NamedTuple):
-    """Another trial's checkpoint, from which a trial continues until it has its own newer one.
-
-    Attributes:
-        donor: The trial that owns the checkpoint.
-        record: The checkpoint.
-        metrics: The donor's result with this checkpoint.
-        taken_at: The state of the receiving trial at that time, for a rollback.
-    """
-
-    donor: Trial
-    record: CheckpointRecord
-    metrics: dict[str, Any]
-    taken_at: KeptCheckpoint
-
-    @classmethod
-    def of(cls, donor: Trial, record: CheckpointRecord, metrics: dict[str, Any], taker: Trial) -> Donation:
-        """A donation of a checkpoint of `donor` to `taker` in its present state."""
-        taken_at = KeptCheckpoint(
-            record, taker.report_count, taker.last_metrics, taker.analysis.copy(), taker.reported_config
-        )
-        return cls(donor, record, metrics, taken_at)
-
-    @property
-    def path(self) -> str:
-        """The checkpoint's directory."""
-        return os.path.join(self.donor.local_path, self.record.directory)
-
-
 class RunState:
     """The trials of a run in order of submission, with indices, pending requests and limits.
 
@@ -258,11 +228,10 @@ class RunState:
         num_pending: The number of trials that wait for a worker and are not resting. Includes trials whose last actor
             has not exited yet.
         donations: For trials that continue from another trial's checkpoint: the donation, by trial id.
-        end_reason: Why the run is ending; empty while it continues.
-        interrupted: Whether the run is ending in such a way that it can be resumed.
+        ending: Why the run is ending; None while it continues.
         may_start: False if no trial can start at the moment, so that the controller need not check. Set to True again
             when a trial is added, waits or ends, a worker exits, or the supply ends.
-        to_end: RUNNING trials of an earlier driver that have no actor but a recorded final result, with the reason.
+        to_end: RUNNING trials of an earlier driver that have no actor but a recorded final result, with their endings.
     """
 
     def __init__(self, settings: RunSettings | None = None) -> None:
@@ -280,12 +249,16 @@ class RunState:
         self.cut_short: dict[str, Trial] = {}
         self.counts: Counter[str] = Counter()
         self.donations: dict[str, Donation] = {}
-        self.end_reason = ""
-        self.interrupted = False
+        self.ending: Ending | None = None
         self.unfinished: dict[str, Trial] = {}
         self.may_start = True
-        self.to_end: list[tuple[Trial, str]] = []
+        self.to_end: list[tuple[Trial, Ending]] = []
         self.num_pending = 0
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a signal ends the run. Then its trials stay unfinished in the journal, and can be resumed."""
+        return self.ending is not None and self.ending.kind is EndKind.INTERRUPTED
 
     def add(self, trial: Trial) -> None:
         """Add a trial, in any phase."""
@@ -305,13 +278,13 @@ class RunState:
         list.__setitem__(self.trials, self.trials.index(old), fresh)
         self.counts[old.status] -= 1
 
-    def move(self, trial: Trial, step: Step, reason: str = "") -> bool:
+    def move(self, trial: Trial, step: Step, reason: str | Ending = "") -> bool:
         """Move a trial to its next phase, and update the indices.
 
         Args:
             trial: The trial.
             step: The step.
-            reason: The reason, for the trial's story.
+            reason: The reason, for the trial's story. It is an `Ending` if the trial, or its attempt, has ended.
 
         Returns:
             Whether the trial's public status has changed.

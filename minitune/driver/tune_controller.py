@@ -20,8 +20,6 @@ from minitune.config import CheckpointConfig
 from minitune.decision import CONTINUE, PAUSE, STOP, Decision
 from minitune.driver.actions import TrialActions, stronger
 from minitune.driver.failure import (
-    DRIVER_ENDED,
-    LOST,
     REPORT,
     TRIAL,
     AfterFailure,
@@ -34,15 +32,15 @@ from minitune.driver.failure import (
     raised_error,
     timeout_error,
 )
-from minitune.driver.hooks import FAIL_FAST, STOPPER_ENDS, Hooks
+from minitune.driver.hooks import Hooks
 from minitune.driver.launching import Launcher
 from minitune.driver.report_path import ReportPath
 from minitune.driver.state import ENDED, WAITING, Live, RunState
 from minitune.error import DiskError, TrialError, TuneError, WorkerStartError
 from minitune.executors.trial_executor import CallRaised, Event, Exited, Placed, Started, TrialExecutor
+from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Step
-from minitune.experiment.trial import HAS_RETURNED, Trial
-from minitune.record import records
+from minitune.experiment.trial import Trial
 from minitune.record.journal import LOOK_S
 from minitune.record.recorder import Recorder
 from minitune.result import DONE, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRAINING_ITERATION, Report, complete, flatten
@@ -50,7 +48,7 @@ from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
 
 logger = logging.getLogger("minitune")
 
-_RETURNED = Decision(STOP, HAS_RETURNED)
+_RETURNED = Decision.stop(Ending.of(EndKind.RETURNED))
 _TOGETHER, _TOGETHER_S = 64, 0.005
 """At most so many events, or the events of so many seconds, share a write: a slow callback delays few workers."""
 _ASK_AGAIN_S = 0.002
@@ -118,18 +116,18 @@ class TuneController:
         if state.resting:
             state.end_rests(self._now())
         is_due = state.may_start or not state.live or state.requests
-        if is_due and not state.end_reason:
+        if is_due and state.ending is None:
             self._launch()
         is_over = not (state.live or state.unfinished) and state.supply == ENDED
         if not is_over and not (self._is_ordered and self._launcher.has_to_go_on):
             self._apply(self._patience_s(max_wait_s))
             if self._deadlines.are_set:
                 self._stop_overdue()
-        if hooks.stops_run and not state.end_reason and hooks.wants_all_stopped():
+        if hooks.stops_run and state.ending is None and hooks.wants_all_stopped():
             self.end_run(self._why_ended())
-        if state.end_reason and self._now() >= self._end_deadline_s:
+        if state.ending is not None and self._now() >= self._end_deadline_s:
             for live in list(state.live.values()):  # their grace period is over: end them without a save
-                self._actions.cut_short(live, state.end_reason)
+                self._actions.cut_short(live, state.ending)
             self._actions.commit()
         hooks.iteration += 1
         if hooks.hears_turns:
@@ -140,7 +138,7 @@ class TuneController:
         state = self._state
         may_launch = not self._is_ordered or self._may_launch()
         if may_launch and not (self._backoff.is_active and self._has_to_wait()):
-            while not state.end_reason and (refusal := self._launcher.launch()) is not None:
+            while state.ending is None and (refusal := self._launcher.launch()) is not None:
                 self._give_up_before_start(*refusal)
         if state.requests:
             self._actions.run_requests()
@@ -180,11 +178,9 @@ class TuneController:
             return True
         return self._backoff.seconds_left(self._now()) > 0
 
-    def how_ended(self) -> str:
-        """How the run has ended, for the journal: "finished" if every trial has ended by itself."""
-        if self._state.interrupted:
-            return records.INTERRUPTED
-        return f"{records.ENDED}{self._state.end_reason}" if self._state.end_reason else records.FINISHED
+    def how_ended(self) -> Ending:
+        """How the run has ended, for the journal."""
+        return self._state.ending or Ending.of(EndKind.FINISHED)
 
     def unwind(self) -> bool:
         """Wait for the workers that were stopped. Blocks until one has exited, or `wake` is called.
@@ -197,29 +193,28 @@ class TuneController:
         self._apply(None)
         return True
 
-    def end_run(self, reason: str, *, resumable: bool = False) -> None:
+    def end_run(self, ending: Ending) -> None:
         """End every unfinished trial, and draw no new ones. Does not block. Call `step` until all trials have ended.
 
         Args:
-            reason: The reason, for the trials' stories.
-            resumable: True for an interrupt: the journal keeps the trials unfinished.
+            ending: Why the run ends, and its trials with it. After a signal the journal keeps the trials unfinished.
         """
-        if self._state.end_reason:
+        if self._state.ending is not None:
             return
-        self._state.end_reason = reason
-        self._state.interrupted = resumable
+        self._state.ending = ending
+        resumable = self._state.interrupted
         self._end_deadline_s = self._now() + self._settings.grace_s
         self.end_supply()
         for trial in list(self._state.unfinished.values()):
             live = self._state.live.get(trial.actor_id)
             if live is None:
-                self._actions.remove(trial, reason)
+                self._actions.remove(trial, ending)
             elif trial.phase is Phase.SAVING or (
                 trial.phase is Phase.TRAINING and self._saves_at_end(trial, resumable)
             ):
-                live.requested = Decision(STOP, reason)
+                live.requested = Decision.stop(ending)
             else:
-                self._actions.cut_short(live, reason)
+                self._actions.cut_short(live, ending)
         self._actions.commit()
 
     def end_supply(self) -> None:
@@ -228,20 +223,20 @@ class TuneController:
         self._state.supply = ENDED
         self._state.may_start = True
 
-    def _why_ended(self) -> str:
-        return f"{STOPPER_ENDS}: {self._hooks.stopper.describe()}"
+    def _why_ended(self) -> Ending:
+        return Ending.of(EndKind.STOPPER, self._hooks.stopper.describe())
 
-    def _end_stopped(self, trial: Trial, reason: str) -> None:
+    def _end_stopped(self, trial: Trial, ending: Ending) -> None:
         """End a RUNNING trial of an earlier driver whose final result is in the journal.
 
         If the trial must be saved at its end and was not, it continues from its last checkpoint to the end instead.
         """
         is_saved = bool(trial.checkpoints) and trial.checkpoints[-1].report_number == trial.report_count
         if self._saves_at_end(trial) and not is_saved:
-            self._state.move(trial, Step.RETRY, DRIVER_ENDED)
+            self._state.move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
             return
         self._hooks.completed(trial)
-        self._actions.move(trial, Step.STOP, reason)
+        self._actions.move(trial, Step.STOP, ending)
         self._actions.is_over(trial)
 
     def _stop_overdue(self) -> None:
@@ -269,7 +264,7 @@ class TuneController:
         limits = [] if max_wait_s is None else [max_wait_s]
         if self._launcher.has_to_go_on:
             limits.append(0.0)
-        if state.end_reason:
+        if state.ending is not None:
             limits.append(max(0.0, self._end_deadline_s - self._now()))
         elif not state.live and state.supply == WAITING and not state.num_pending:
             limits.append(self._seconds_to_next_ask())
@@ -282,7 +277,7 @@ class TuneController:
         for left_s in (
             state.seconds_of_rest(self._now()) if state.resting else None,
             # the stopper is not asked about a run that is ending
-            self._hooks.seconds_left() if self._hooks.turns_loop and not state.end_reason else None,
+            self._hooks.seconds_left() if self._hooks.turns_loop and state.ending is None else None,
             self._deadlines.seconds_left(self._now()) if self._deadlines.are_set else None,
         ):
             if left_s is not None:
@@ -378,6 +373,8 @@ class TuneController:
         else:
             path, metrics = source
             self._actions.restore(live, path, metrics, f"from {os.path.basename(path)}{place}")
+        if devices:  # the record of the start did not know them
+            self._recorder.status(trial, f"the worker is ready{place}")
 
     def _on_report(self, live: Live, report: Report) -> None:
         """Handle a report, in the order of the module's docstring."""
@@ -406,15 +403,19 @@ class TuneController:
             hooks.result(trial, result)
         if live.requested is not None:
             decision, live.requested = stronger(decision, live.requested), None
-        if hooks.stops_run and decision != STOP and hooks.wants_all_stopped():
-            decision = Decision(STOP, self._why_ended())  # otherwise the trial would begin one more step
+        if hooks.stops_run and decision != STOP and self._state.ending is None and hooks.wants_all_stopped():
+            decision = Decision.stop(self._why_ended())  # otherwise the trial would begin one more step
         live.decision = decision
         if path is not None and (hooks.hears_results or hooks.shows_results) and not path.fits(result):
             path = None  # a plug-in has changed the result
-        if path is None or not path.write(result, decision):
-            self._write(live, result, checkpoint)
         settings = self._settings.experiments[trial.experiment_number]
-        if settings.saves and self._save_is_due(trial, settings.checkpoints, result, decision):
+        is_to_be_saved = settings.saves and self._save_is_due(trial, settings.checkpoints, result, decision)
+        ends = None
+        if (decision == STOP or has_returned) and not is_to_be_saved:
+            ends = self._end_with_result(live, has_returned)
+        if path is None or ends is not None or not path.write(result, decision):
+            self._write(live, result, checkpoint, ends)
+        if is_to_be_saved:
             self._actions.save(live)
         elif decision != CONTINUE or decision.exploit is not None:
             self._actions.carry_out(live, decision)
@@ -435,7 +436,7 @@ class TuneController:
         if missing is None:
             return True
         self._on_failure(live, missing, final=True)
-        if not self._state.end_reason:  # otherwise the run is already ending for another reason
+        if self._state.ending is None:  # otherwise the run is already ending for another reason
             self._metrics.has_failed(missing, self._state.trials)
         return False
 
@@ -444,8 +445,28 @@ class TuneController:
         fault = self._recorder.directory_fault(trial)
         return None if fault is None else TrialError(f"the directory of trial {trial.name} cannot be used: {fault}")
 
-    def _write(self, live: Live, result: dict[str, Any], checkpoint: CheckpointRecord | None) -> None:
-        """Write a result of any kind and its decision to the loggers' files and to the journal."""
+    def _end_with_result(self, live: Live, has_returned: bool) -> Ending | None:
+        """Why the trial ends now, with the result that it has just reported and without a save; None if it does not."""
+        decision = live.decision
+        if decision.exploit is not None:
+            return None
+        if decision == STOP and (live.ends_by_itself or not self._state.interrupted):
+            return decision.ending
+        if decision == CONTINUE and has_returned and not self._saves_at_end(live.trial):
+            return _RETURNED.ending
+        return None
+
+    def _write(
+        self, live: Live, result: dict[str, Any], checkpoint: CheckpointRecord | None, ends: Ending | None
+    ) -> None:
+        """Write a result of any kind and its decision to the loggers' files and to the journal.
+
+        Args:
+            live: The trial and its actor.
+            result: The result.
+            checkpoint: The checkpoint that came with it.
+            ends: Why the trial ends with this result, if it does.
+        """
         trial, hooks = live.trial, self._hooks
         completed = complete(result, trial.attempt_config)
         hooks.log(trial, completed)
@@ -455,7 +476,7 @@ class TuneController:
         live.has_reported = True
         result[EXPERIMENT_TAG] = trial.experiment_tag
         trial.record_result(result, flatten(completed))
-        self._recorder.result(trial, result, live.decision, checkpoint)
+        self._recorder.result(trial, result, live.decision, checkpoint, ends)
         if checkpoint is not None:
             self._register(trial, checkpoint, reported=True)
             hooks.saved(trial)
@@ -474,7 +495,7 @@ class TuneController:
             self._actions.carry_out(live, live.decision)
 
     def _save_is_due(self, trial: Trial, config: CheckpointConfig, result: dict[str, Any], decision: Decision) -> bool:
-        """Whether to save a class trainable now, before the decision is carried out."""
+        """Whether to save a class trainable after this result, which is not counted yet, and before its decision."""
         if decision == PAUSE and decision.exploit is not None and not decision.save:
             return False  # the exploit replaces its state
         if decision == PAUSE or decision.save or result.get(SHOULD_CHECKPOINT):
@@ -483,7 +504,7 @@ class TuneController:
             return True
         frequency, iteration = config.checkpoint_frequency, result.get(TRAINING_ITERATION)
         if not isinstance(iteration, int):  # a user may report any value under this name
-            iteration = trial.report_count
+            iteration = trial.report_count + 1
         return bool(frequency) and iteration % frequency == 0
 
     def _on_saved(self, live: Live, record: CheckpointRecord | None) -> None:
@@ -537,7 +558,7 @@ class TuneController:
     def _on_refused(self, live: Live, event: Exited) -> None:
         """The worker could not be started. The trial waits for its turn again."""
         self._backoff.refused(event.cause, self._now())
-        self._retry_lost(live.trial, event.cause)
+        self._retry_lost(live.trial, Ending.of(EndKind.REFUSED, event.cause), event.cause)
 
     def _on_loss(self, live: Live, error: TrialError, *, by_signal: bool = False, gone: bool = False) -> None:
         """The worker was lost. The trial is probably not to blame, so it waits for another one; plug-ins are not told.
@@ -557,14 +578,14 @@ class TuneController:
         if not gone:
             self._actions.let_go(live, keep=False)
         cause = error.summary()
-        self._retry_lost(trial, cause)
-        if not self._state.end_reason:
+        self._retry_lost(trial, Ending.of(EndKind.LOST, cause), cause)
+        if self._state.ending is None:
             self._let_rest(trial, cause, by_signal=by_signal)
 
-    def _retry_lost(self, trial: Trial, cause: str) -> None:
+    def _retry_lost(self, trial: Trial, ending: Ending, cause: str) -> None:
         level = logging.WARNING if self._backoff.is_new(cause) else logging.DEBUG
         logger.log(level, "trial %s lost its worker (%s); it is started again (logged once)", trial.name, cause)
-        self._actions.move(trial, Step.RETRY, LOST + cause)
+        self._actions.move(trial, Step.RETRY, ending)
         self._actions.remove_if_run_ends(trial)
 
     def _let_rest(self, trial: Trial, cause: str, *, by_signal: bool = False) -> None:
@@ -610,9 +631,9 @@ class TuneController:
                 trial.max_failures + 1 if trial.max_failures >= 0 else "any number",
                 trial.checkpoints[-1].record.directory if trial.checkpoints else "the beginning",
             )
-            self._actions.move(trial, Step.RETRY, cause)
+            self._actions.move(trial, Step.RETRY, Ending(EndKind.FAILED, cause, {}))
             self._hooks.recovers(trial)
-            if trial.max_failures < 0 and not self._state.end_reason:
+            if trial.max_failures < 0 and self._state.ending is None:
                 if isinstance(error, WorkerStartError):
                     self._backoff.failed_to_start(trial.trial_id, cause)
                 self._let_rest(trial, cause)
@@ -631,9 +652,9 @@ class TuneController:
 
     def _fail(self, trial: Trial, cause: str, after: AfterFailure) -> None:
         """A trial has failed for good; its error is set."""
-        self._actions.move(trial, Step.FAIL, cause)
+        self._actions.move(trial, Step.FAIL, Ending(EndKind.FAILED, cause, {}))
         self._actions.is_over(trial)
         self._hooks.errored(trial)
         if after is AfterFailure.END_RUN:
             self.failed_fast = self.failed_fast or trial
-            self.end_run(f"{FAIL_FAST}trial {trial.name} failed")
+            self.end_run(Ending.of(EndKind.FAIL_FAST, f"trial {trial.name} failed", trial=trial.trial_id))

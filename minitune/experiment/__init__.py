@@ -1,5 +1,6 @@
-"""Trials and their lifecycle: values, which know neither the driver nor plug-ins.
+"""Trials as values, which know neither the driver nor plug-ins.
 
+A trial has a state (`trial`), a lifecycle (`lifecycle`), reasons why it ends (`endings`) and statistics of its metrics.
 Ray Tune has `Experiment` here. It stands in `minitune.driver.experiment`, as it is made of plug-ins and trainables.
 """
 

@@ -26,6 +26,7 @@ from minitune.base.read_only import ReadOnlyDict
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TrialError, TuneError
 from minitune.experiment import lifecycle
+from minitune.experiment.endings import Ending, translated
 from minitune.experiment.lifecycle import ERROR, FINISHED, STATUS, TRANSITIONS, Phase, Step
 from minitune.experiment.metric_analysis import MetricAnalysis
 from minitune.resources import Resources
@@ -45,8 +46,6 @@ from minitune.settings import setting
 
 __getattr__ = submodules(__name__)
 
-HAS_RETURNED = "the trainable has returned"
-"""The cause of the end of a trial whose function has returned without a final value."""
 _READ_ONLY = (
     "the configuration of a trial is read-only; replace it by trial.set_config({**trial.config, 'name': value}), or "
     "change a copy of it: dict(trial.config)"
@@ -148,6 +147,7 @@ class Trial:
         "checkpoints",
         "custom_dirname",
         "custom_trial_name",
+        "ending",
         "error",
         "evaluated_params",
         "experiment_number",
@@ -169,7 +169,6 @@ class Trial:
         "seed",
         "start_checkpoint",
         "start_time",
-        "stopped_by",
         "stopping_criterion",
         "story",
         "trainable_name",
@@ -237,12 +236,23 @@ class Trial:
         self.checkpoints: list[KeptCheckpoint] = []
         self.error: TrialError | None = None
         self.story: list[tuple[float, Phase, str]] = []
-        self.stopped_by = ""
-        """The name of the scheduler that stopped it; empty if no scheduler did."""
+        self.ending: Ending | None = None
+        """Why it has ended, or its last attempt has failed or was lost; None while it runs."""
         if trial_name_creator is not None:
             self.custom_trial_name = str(trial_name_creator(self))
         if trial_dirname_creator is not None:
             self.custom_dirname = _check_dirname(str(trial_dirname_creator(self)))
+
+    def __setstate__(self, state: tuple[dict[str, Any] | None, dict[str, Any]]) -> None:
+        """Restore a pickled trial. Those of earlier versions, in pickles of a `ResultGrid`, have no `ending`."""
+        attributes, slots = state
+        scheduler = slots.pop("stopped_by", "")
+        self.__dict__.update(attributes or {})
+        for name, value in slots.items():
+            setattr(self, name, value)
+        if "ending" not in slots:
+            has_ended = self.phase in FINISHED and bool(self.story)
+            self.ending = translated(self.story[-1][2], self.status, scheduler) if has_ended else None
 
     @classmethod
     def generate_id(cls) -> str:
@@ -251,24 +261,26 @@ class Trial:
 
     # -- lifecycle -----------------------------------------------------------------------------------------
 
-    def move(self, step: Step, reason: str = "") -> None:
+    def move(self, step: Step, reason: str | Ending = "") -> None:
         """Take one step of the lifecycle.
 
         Args:
             step: The step.
-            reason: Why, for the trial's history.
+            reason: Why, for the trial's history. It is an `Ending` if the trial, or its attempt, has ended.
 
         Raises:
             TuneError: If the table does not allow the step. The trial is unchanged, and the text has its history.
         """
+        text = reason.text if isinstance(reason, Ending) else reason
         phase = TRANSITIONS[self.phase].get(step)
         if phase is None:
             raise TuneError(
                 f"trial {self.trial_id} cannot take step {step.name} in phase {self.phase.name}"
-                f"{f' ({reason})' if reason else ''}; its history:\n{self.format_story()}"
+                f"{f' ({text})' if text else ''}; its history:\n{self.format_story()}"
             )
         self.phase = phase
-        self.story.append((clock.current.time(), phase, reason or step.name))
+        self.ending = reason if isinstance(reason, Ending) else None
+        self.story.append((clock.current.time(), phase, text or step.name))
         if len(self.story) > _STORY_LENGTH:
             del self.story[0]
 
@@ -310,6 +322,11 @@ class Trial:
         """The status for people: `not started` for a TERMINATED trial that never had a worker, else `status`."""
         status = self.status
         return lifecycle.NOT_STARTED if status == lifecycle.TERMINATED and not self.has_started else status
+
+    @property
+    def stopped_by(self) -> str:
+        """The name of the scheduler that has stopped it; empty if no scheduler has."""
+        return "" if self.ending is None else str(self.ending.facts.get("scheduler", ""))
 
     @property
     def is_saving(self) -> bool:
@@ -593,6 +610,35 @@ def _check_dirname(name: str) -> str:
 def _renamed(old: str, new: str, value: str) -> str:
     warnings.warn(f"Trial.{old} is now Trial.{new}", DeprecationWarning, stacklevel=3)
     return value
+
+
+class Donation(NamedTuple):
+    """Another trial's checkpoint, from which a trial continues until it has its own newer one.
+
+    Attributes:
+        donor: The trial that owns the checkpoint.
+        record: The checkpoint.
+        metrics: The donor's result with this checkpoint.
+        taken_at: The state of the receiving trial at that time, for a rollback.
+    """
+
+    donor: Trial
+    record: CheckpointRecord
+    metrics: dict[str, Any]
+    taken_at: KeptCheckpoint
+
+    @classmethod
+    def of(cls, donor: Trial, record: CheckpointRecord, metrics: dict[str, Any], taker: Trial) -> Donation:
+        """A donation of a checkpoint of `donor` to `taker` in its present state."""
+        taken_at = KeptCheckpoint(
+            record, taker.report_count, taker.last_metrics, taker.analysis.copy(), taker.reported_config
+        )
+        return cls(donor, record, metrics, taken_at)
+
+    @property
+    def path(self) -> str:
+        """The checkpoint's directory."""
+        return os.path.join(self.donor.local_path, self.record.directory)
 
 
 # -- data for workers, and the maker of trials -------------------------------------------------------------------------

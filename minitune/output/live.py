@@ -39,6 +39,7 @@ class Row:
         time_s: Its latest `time_total_s`; before the first report, the time since its start.
         number: Its position in the order of submission. A narrow terminal shows it in place of the name.
         status: Its state, such as `running` or `stopped at 4 by ASHA`.
+        brief_status: The same without the scheduler, for a narrow terminal.
         node: The address of its machine; None if it is not known yet.
         is_running: Whether it is running.
     """
@@ -50,6 +51,7 @@ class Row:
     time_s: float | None = None
     number: int = 0
     status: str = ""
+    brief_status: str = ""
     node: str | None = None
     is_running: bool = False
 
@@ -171,7 +173,7 @@ def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, s
         Column("trial", [cut_front(one_line(row.name), _NAME_COLUMNS) for row in rows], _NAME_COLUMNS, brief=number),
         *map(of_metric, first),
         *(Column(_header(name), [row.params.get(name) for row in rows], _CELL_COLUMNS) for name in params),
-        status_column([row.status for row in rows]),
+        status_column([row.status for row in rows], [row.brief_status for row in rows]),
         Column("iter", [row.iteration for row in rows]),
         Column("time", [None if row.time_s is None else duration(row.time_s) for row in rows]),
         *([Column("node", nodes)] if len({*nodes} - {None}) > 1 else []),

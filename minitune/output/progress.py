@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from minitune import clock
 from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
-from minitune.driver.hooks import INTERRUPTED_BY, call_plugin
+from minitune.driver.hooks import call_plugin
 from minitune.executors.trial_executor import TrialExecutor
+from minitune.experiment.endings import interruption
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.record.layout import RunDirectory
@@ -192,7 +193,7 @@ class Progress:
 
     def tell_wait(self, signal_name: str, grace_s: float) -> None:
         """Log at once that a signal has arrived, because running trials have `grace_s` seconds to end."""
-        self._ending = f"{INTERRUPTED_BY}{signal_name}"
+        self._ending = interruption(signal_name).text
         shortcut = "; a second Ctrl-C kills them at once" if signal_name == "SIGINT" else ""
         logger.warning("%s: no new trials start; running trials have %g s to end%s", signal_name, grace_s, shortcut)
 

@@ -606,9 +606,8 @@ class LiveReporter(ScreenReporter):
         parts += table.best_line(trials, self._goal, list(self._parameter_columns))
         shown = table.best_and_failed(trials, self._goal, _MAX_FINAL_ROWS, _MAX_FAILED_ROWS)
         if any(trial.last_metrics for trial in shown):
-            endings = {trial.trial_id: table.ending(trial, trial.trial_id in self._info.cut) for trial in shown}
             length, metric = self.max_column_length, self._metric_of(columns)
-            parts.append(table.trial_table(shown, self._parameter_columns, columns, length, metric, endings))
+            parts.append(table.trial_table(shown, self._parameter_columns, columns, length, metric, self._info.cut))
             parts += left_out_line(len(trials) - len(shown), f"minitune ls {shlex.quote(self._info.path)}")
         parts += table.retried_text(trials)
         parts += error_texts(trials, self._raised, has_traceback=self._prints_errors)
@@ -727,6 +726,7 @@ class LiveReporter(ScreenReporter):
         if time_s is None and trial.start_time is not None:
             time_s = clock.current.time() - trial.start_time
         values = {name: table.look_up(result, name) for name in metrics}
+        is_cut = trial.trial_id in self._info.cut
         return Row(
             trial.name,
             {name: table.parameter_of(trial, name) for name in self._parameter_columns or trial.evaluated_params},
@@ -734,7 +734,8 @@ class LiveReporter(ScreenReporter):
             result.get(TRAINING_ITERATION),
             time_s,
             trial.number,
-            table.ending(trial, trial.trial_id in self._info.cut),
+            table.ending(trial, is_cut),
+            table.ending(trial, is_cut, names_scheduler=False),
             result.get(NODE_IP),
             trial.status == RUNNING,
         )

@@ -219,7 +219,7 @@ class Summary:
 
 
 def _how_it_ended(trial: Trial, is_cut: bool) -> str:
-    from minitune.output.table import ending, way_of
+    from minitune.output.table import way_of
 
     if trial.status == ERROR:
         return FAILED
@@ -229,7 +229,7 @@ def _how_it_ended(trial: Trial, is_cut: bool) -> str:
         return UNFINISHED
     if not trial.report_count:
         return SILENT
-    return way_of(ending(trial, is_cut))
+    return way_of(trial, is_cut)
 
 
 def escaped(text: str) -> str:

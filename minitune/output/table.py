@@ -19,9 +19,8 @@ from typing import Any
 from minitune import clock
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line, short_repr
 from minitune.base.text import counted, date
-from minitune.driver.hooks import EARLY_ENDS, is_own_end
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
-from minitune.experiment.trial import HAS_RETURNED, Goal, Trial, best_trial
+from minitune.experiment.trial import Goal, Trial, best_trial
 from minitune.result import (
     AUTO_RESULT_KEYS,
     DEBUG_METRICS,
@@ -37,7 +36,7 @@ STATUS_ORDER = (RUNNING, TERMINATED, PAUSED, PENDING, NOT_STARTED, ERROR)
 DEFAULT_OUTPUTS = ("stdout", "stderr")
 """The default names of the files with the output of a trial."""
 MAX_SHOWN_PARAMETERS = 20
-_ENDINGS = ("finished", "stopped", "cut short", "failed", "not started")
+_WAYS = ("finished", "stopped", "cut short", "failed", "not started")
 """How a trial can end, in the order in which they are shown."""
 _HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS, "perf"))
 _ROWS_PER_STATUS, _FEW_ROWS = 5, 20
@@ -195,10 +194,8 @@ def choose_rows(
     return chosen, {status: sizes[status] - shares[status] for status in STATUS_ORDER if sizes[status] > shares[status]}
 
 
-def ending(trial: Trial, is_cut: bool) -> str:
-    """How a trial has ended: `finished`, `stopped at 4 by ASHA`, `cut short at 2`, `failed`, `not started`.
-
-    Journals of earlier versions do not have the scheduler's name.
+def way_of(trial: Trial, is_cut: bool) -> str:
+    """How a trial has ended, in a word or two: one of `_WAYS`.
 
     Args:
         trial: The trial. If it has not ended, the text is its status.
@@ -208,24 +205,33 @@ def ending(trial: Trial, is_cut: bool) -> str:
         return "failed"
     if trial.shown_status != TERMINATED:
         return trial.shown_status.lower()
-    at = f" at {trial.last_metrics[TRAINING_ITERATION]}" if TRAINING_ITERATION in trial.last_metrics else ""
-    reason = trial.story[-1][2] if trial.story else HAS_RETURNED
     if is_cut:
-        return f"cut short{at}"
-    if is_own_end(reason):
+        return "cut short"
+    if trial.ending is None or trial.ending.kind.is_complete:
         return "finished"
-    return f"stopped{at} by {trial.stopped_by}" if trial.stopped_by else f"stopped{at}"
+    return "stopped"
 
 
-def way_of(ending: str) -> str:
-    """The first part of an ending: `stopped` of `stopped at 4 by ASHA`."""
-    return re.split(" at | by ", ending, maxsplit=1)[0]
+def ending(trial: Trial, is_cut: bool, *, names_scheduler: bool = True) -> str:
+    """How a trial has ended: `finished`, `stopped at 4 by ASHA`, `cut short at 2`, `failed`, `not started`.
+
+    Journals of earlier versions do not have the scheduler's name. The arguments are those of `way_of`.
+    """
+    way = way_of(trial, is_cut)
+    if way not in ("stopped", "cut short"):
+        return way
+    at = f" at {trial.last_metrics[TRAINING_ITERATION]}" if TRAINING_ITERATION in trial.last_metrics else ""
+    by = f" by {trial.stopped_by}" if names_scheduler and trial.stopped_by else ""
+    return f"{way}{at}{by}"
 
 
 def cut_short(trials: Sequence[Trial]) -> dict[str, str]:
     """For each trial that the end of the run cut short, by id: the reason. Such trials are TERMINATED like others."""
-    reasons = {trial.trial_id: trial.story[-1][2] for trial in trials if trial.story}
-    return {trial_id: reason for trial_id, reason in reasons.items() if reason.startswith(EARLY_ENDS)}
+    reasons = {}
+    for trial in trials:
+        if trial.ending is not None and trial.ending.kind.is_early:
+            reasons[trial.trial_id] = trial.ending.text
+    return reasons
 
 
 def early_end(trials: Sequence[Trial]) -> str:
@@ -242,8 +248,8 @@ def early_end(trials: Sequence[Trial]) -> str:
 
 def ending_counts(trials: Iterable[Trial], cut: Collection[str]) -> str:
     """How trials have ended, such as `6 finished, 2 failed`; `cut` has the ids of those that were cut short."""
-    counts = Counter(way_of(ending(trial, trial.trial_id in cut)) for trial in trials)
-    ordered = [text for text in (*_ENDINGS, *sorted({*counts} - {*_ENDINGS})) if counts[text]]
+    counts = Counter(way_of(trial, trial.trial_id in cut) for trial in trials)
+    ordered = [text for text in (*_WAYS, *sorted({*counts} - {*_WAYS})) if counts[text]]
     return ", ".join(f"{counts[text]} {text}" for text in ordered) or "none"
 
 
@@ -312,8 +318,7 @@ def run_html(trials: Sequence[Trial], goal: Goal, path: str) -> str:
     own = [*goal.metrics, *infer_metrics(trials, goal.metrics, 4)]
     columns = {**dict(zip(own, own, strict=True)), TRAINING_ITERATION: "iter", TIME_TOTAL_S: "total time (s)"}
     if shown:
-        endings = {trial.trial_id: ending(trial, trial.trial_id in cut) for trial in shown}
-        parts.append(trial_table(shown, {}, columns, 20, goal.metric, endings))
+        parts.append(trial_table(shown, {}, columns, 20, goal.metric, cut))
     parts += left_out_line(len(trials) - len(shown), "get_dataframe() or dataframe() has all")
     return as_html([*parts, f"Results: {path}"], curve_of(trials, goal))
 
@@ -337,7 +342,7 @@ def trial_table(
     metrics: Mapping[str, str],
     max_length: int,
     metric: str | None = None,
-    endings: Mapping[str, str] | None = None,
+    cut: Collection[str] | None = None,
 ) -> Table:
     """A table of trials. If it is too wide, the columns of the objective and the parameters are dropped last.
 
@@ -347,21 +352,28 @@ def trial_table(
         metrics: Headers by flattened name. Metrics that no trial has reported are left out.
         max_length: The maximum number of characters of a cell.
         metric: The objective.
-        endings: How each trial has ended, by id. They replace status and process.
+        cut: If the run is over, the ids of the trials that it has cut short. Then the table shows how each trial has
+            ended, in place of status and process.
     """
     parameters = parameters or {name: name for name in sorted({p for t in trials for p in t.evaluated_params})}
     values = {name: [look_up(trial.last_metrics, name) for trial in trials] for name in metrics}
     metrics = {name: shown for name, shown in metrics.items() if any(value is not None for value in values[name])}
     number = Column("trial", [trial.number for trial in trials])
     columns = [Column("Trial name", [trial.name for trial in trials], 10_000, brief=number)]
-    if endings is None:
+    if cut is None:
         columns.append(Column("status", [trial.shown_status for trial in trials], 10_000))
         pids = [trial.last_metrics.get(PID) or trial.pid for trial in trials]
         hosts = [trial.last_metrics.get(NODE_IP, "127.0.0.1") for trial in trials]
         locations = [f"{host}:{pid}" if pid else "" for host, pid in zip(hosts, pids, strict=True)]
         columns.append(Column("loc", locations, max_length))
     else:
-        columns.append(status_column([endings[trial.trial_id] for trial in trials]))
+        is_cut = [trial.trial_id in cut for trial in trials]
+        columns.append(
+            status_column(
+                list(map(ending, trials, is_cut)),
+                [ending(*pair, names_scheduler=False) for pair in zip(trials, is_cut, strict=True)],
+            )
+        )
     fixed = len(columns)
     for name, shown in parameters.items():
         cells = [parameter_of(trial, name) for trial in trials]
@@ -376,10 +388,9 @@ def trial_table(
     return Table(columns, ranking)
 
 
-def status_column(endings: Sequence[str]) -> Column:
-    """A column with the texts of `ending`. If the table is too wide, the scheduler is left out."""
-    brief = Column("status", [ending.partition(" by ")[0] for ending in endings], 10_000)
-    return Column("status", endings, 10_000, brief=brief)
+def status_column(endings: Sequence[str], brief: Sequence[str]) -> Column:
+    """A column with the texts of `ending`. If the table is too wide, it has those without the scheduler (`brief`)."""
+    return Column("status", endings, 10_000, brief=Column("status", brief, 10_000))
 
 
 def parameter_of(trial: Trial, name: str) -> Any:

@@ -37,8 +37,7 @@ from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record import layout
 from minitune.record.housekeeper import Housekeeper
-from minitune.result import AUTO_RESULT_KEYS
-from minitune.stopper.stopper import MISSING, lookup
+from minitune.result import AUTO_RESULT_KEYS, MISSING, lookup
 
 logger = logging.getLogger("minitune")
 

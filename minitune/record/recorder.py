@@ -20,6 +20,7 @@ from minitune.base.disk import is_of_disk
 from minitune.checkpoint import CheckpointRecord
 from minitune.decision import Decision
 from minitune.error import TrialError
+from minitune.experiment.endings import Ending
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record import records
 from minitune.record.checkpoint_manager import CheckpointManager, Surplus
@@ -93,6 +94,7 @@ class Recorder:
         self._name_characters = identifier_limit()
         self.is_closed = False
         self._pid = os.getpid()
+        self._ended: set[str] = set()  # the ids of trials whose last result is recorded as their end
         # by trial id: the facts that plug-ins may change, as they were last recorded
         self._known: dict[str, _Changeable] = {}
 
@@ -112,11 +114,11 @@ class Recorder:
         self._add(records.state(component, plugin, written, offset))
         self.write()
 
-    def close(self, reason: str, took_s: float | None = None) -> None:
+    def close(self, ending: Ending, took_s: float | None = None) -> None:
         """Record the orderly end of the driver; see `records.close`. Blocks while checkpoints are settled."""
         self.is_closed = True
         self._drop(self._checkpoints.finish())
-        self._add(records.close(reason, took_s))
+        self._add(records.close(ending, took_s))
         self.write()
 
     # -- trials ----------------------------------------------------------------------------------------------------
@@ -254,21 +256,35 @@ class Recorder:
         """Record that the next attempt continues after report `number`, so that later reports no longer count."""
         self._add(records.rollback(trial.trial_id, trial.attempt + 1, number))
 
-    def status(self, trial: Trial, cause: str) -> None:
-        """Record the new public status of the trial."""
-        # A sum pays for many results. It must not replace results that a rollback to a checkpoint may need.
-        is_worth_a_sum = (
-            trial.report_count >= _RESULTS_WORTH_A_SUM and trial.attempt == 1 and trial.next_checkpoint == 0
-        )
-        total = trial.sum_up() if is_worth_a_sum and trial.is_finished() else None
-        self._add(records.status(trial.trial_id, trial.status, cause, total, trial.stopped_by))
+    def status(self, trial: Trial, cause: str | Ending) -> None:
+        """Record the new public status of the trial, unless its last result is recorded as its end."""
+        if trial.trial_id in self._ended:
+            self._ended.remove(trial.trial_id)
+            return
+        total = trial.sum_up() if trial.is_finished() and _is_worth_a_sum(trial) else None
+        self._add(records.status(trial.trial_id, trial.status, cause, total))
 
     def result(
-        self, trial: Trial, result: dict[str, Any], decision: Decision, checkpoint: CheckpointRecord | None
+        self,
+        trial: Trial,
+        result: dict[str, Any],
+        decision: Decision,
+        checkpoint: CheckpointRecord | None,
+        ends: Ending | None = None,
     ) -> None:
-        """Record a result and the decision on it. This must be written before the worker gets the decision."""
+        """Record a result and the decision on it. This must be written before the worker gets the decision.
+
+        Args:
+            trial: The trial.
+            result: The result.
+            decision: The decision.
+            checkpoint: The checkpoint that came with the result.
+            ends: Why the trial ends now, if nothing else has to be recorded before its end.
+        """
         if checkpoint is not None and self._is_strict:
             self._settle(trial, checkpoint)
+        if checkpoint is None and _is_worth_a_sum(trial):
+            ends = None  # the end needs a record of its own, which has the sum
         self._add(
             records.result(
                 trial.trial_id,
@@ -276,11 +292,12 @@ class Recorder:
                 trial.report_count,
                 result,
                 decision,
-                decision.reason,
                 checkpoint,
-                decision.facts,
+                ends,
             )
         )
+        if ends is not None:
+            self._ended.add(trial.trial_id)
 
     def failure(self, trial: Trial, error: TrialError) -> None:
         """Add the failure of an attempt to the trial's `error.txt`, and write `error.pkl`.
@@ -387,6 +404,11 @@ class Recorder:
             self.raise_if_run_ends(error, trial.local_path)
             if not isinstance(error, FileNotFoundError):
                 logger.warning(text, trial.name, error.strerror or error)
+
+
+def _is_worth_a_sum(trial: Trial) -> bool:
+    """Whether a sum pays at the trial's end. It must not replace results that a rollback to a checkpoint may need."""
+    return trial.report_count >= _RESULTS_WORTH_A_SUM and trial.attempt == 1 and trial.next_checkpoint == 0
 
 
 class _Changeable(NamedTuple):

@@ -9,6 +9,8 @@ makes the record. These names mean the same in all kinds:
 * `checkpoint`: the number of a checkpoint; in `result` and `checkpoint` records its manifest;
 * `directory`: the name of the trial's directory below the run's;
 * `tag`: its experiment tag; `evaluated_params`: its searched parameters by path;
+* `ending`: why the trial, its attempt or the run has ended, by the value of an `EndKind`. The text is in the field
+  `reason` or `cause`, and `facts` has the facts of an `Ending`; `ending_of` puts them together again;
 * `at`: the time of the record, in seconds since the epoch.
 """
 
@@ -20,10 +22,17 @@ from typing import Any
 
 from minitune import clock
 from minitune.checkpoint import CheckpointRecord
+from minitune.decision import STOP, Decision
+from minitune.experiment.endings import Ending, EndKind, translated
+from minitune.experiment.lifecycle import TERMINATED
 from minitune.resources import Resources
 
-SCHEMA = 1
-"""The version of these records. A reader refuses a journal with a higher version."""
+SCHEMA = 2
+"""The version of these records. A reader refuses a journal with a higher version.
+
+Version 1 had only texts for endings, and a `status` record for each trial that became RUNNING or TERMINATED. A run of
+version 1 that is resumed has records of both versions: the `open` record of each driver has its version.
+"""
 
 KIND = "type"
 """The field that holds a record's kind."""
@@ -46,15 +55,15 @@ NOTE = "note"
 NUMBER = "number"
 """The field of a `result` record with the trial's count of reports so far."""
 
+ENDS = "ends"
+"""The field that is true in a `result` record with which the trial ends. Then no `status` record says so."""
+ENDING = "ending"
+"""The field with the kind of an ending."""
+FACTS = "facts"
+"""The optional field with the facts of an ending or a decision."""
+
 SUM = "sum_of_results"
 """The optional field of a `status` record with the sum of all results of its trial so far."""
-
-FINISHED = "finished"
-"""The reason in a `close` record if all trials ended on their own."""
-ENDED = "ended: "
-"""The beginning of the reason if the run was ended before its trials, for good."""
-INTERRUPTED = "interrupted"
-"""The reason if a signal ended the run. The run can be resumed."""
 
 _MANIFEST = ("number", "file_count", "total_bytes", "names_crc")
 """The fields of a checkpoint's manifest, which are those of a `CheckpointRecord`."""
@@ -123,7 +132,15 @@ def opened(
             there is none. Other processes need both to estimate the time left.
     """
     at = clock.current.time()
-    record = {KIND: OPEN, "pid": pid, "start_time": start_time, "boot_id": boot_id, "host": host, "at": at}
+    record = {
+        KIND: OPEN,
+        "schema": SCHEMA,
+        "pid": pid,
+        "start_time": start_time,
+        "boot_id": boot_id,
+        "host": host,
+        "at": at,
+    }
     if time_budget_s is not None:
         record["time_budget_s"] = time_budget_s
     if any(limits):
@@ -165,7 +182,10 @@ def trial(
 
 
 def start(trial: str, attempt: int, checkpoint: int | None, directory: str = "") -> Record:
-    """A trial's worker is about to get its first call. It continues from `checkpoint`, or from none."""
+    """A worker is requested for a trial, which is RUNNING from now on. It continues from `checkpoint`, or from none.
+
+    If the worker gets GPUs, a `status` record names them when it is ready.
+    """
     at = clock.current.time()
     return {KIND: START, "trial": trial, "attempt": attempt, "checkpoint": checkpoint, "directory": directory, "at": at}
 
@@ -175,14 +195,23 @@ def result(
     attempt: int,
     number: int,
     metrics: Mapping[str, Any],
-    decision: str,
-    reason: str = "",
+    decision: Decision,
     checkpoint: CheckpointRecord | None = None,
-    facts: Mapping[str, Any] | None = None,
+    ends: Ending | None = None,
 ) -> Record:
     """A report, the decision on it with its reason, and the checkpoint that came with it, which this record commits.
 
     The field `facts` has the facts behind the reason. It is left out if there are none.
+
+    Args:
+        trial: The trial's id.
+        attempt: The number of its attempt.
+        number: Its count of reports, including this one.
+        metrics: The report.
+        decision: The decision.
+        checkpoint: The checkpoint.
+        ends: Why the trial ends with this result. None if it continues, or if something must be recorded before its
+            end, such as its last checkpoint; then a `status` record says that it has ended.
     """
     record = {
         KIND: RESULT,
@@ -191,11 +220,17 @@ def result(
         NUMBER: number,
         "metrics": metrics,
         "decision": str.__str__(decision),  # a plain str: a Decision also holds objects
-        "reason": reason,
+        "reason": decision.reason,
         "checkpoint": None if checkpoint is None else _checkpoint_fields(checkpoint),
     }
-    if facts:
-        record["facts"] = dict(facts)
+    if ends is not None:
+        record[ENDS] = True
+        record[ENDING] = ends.kind.value
+        record["at"] = clock.current.time()
+    elif decision == STOP:
+        record[ENDING] = decision.kind.value
+    if decision.facts:
+        record[FACTS] = dict(decision.facts)
     return record
 
 
@@ -230,25 +265,24 @@ def exploit(trial: str, donor: str, checkpoint: int, config: Mapping[str, Any], 
 def status(
     trial: str,
     status: str,
-    cause: str = "",
+    cause: str | Ending = "",
     sum_of_results: Mapping[str, Any] | None = None,
-    stopped_by: str = "",
 ) -> Record:
     """A trial's public status changes.
 
     Args:
         trial: The trial's id.
         status: The new status.
-        cause: Why it changes.
+        cause: Why it changes. It is an `Ending` if the trial, or its attempt, has ended.
         sum_of_results: The sum of the trial's results so far, see `Trial.sum_up`. It is given only for many results,
             so that a reader can skip them.
-        stopped_by: The name of the scheduler that stopped the trial. The field is left out if it is empty.
     """
-    record = {KIND: STATUS, "trial": trial, "status": status, "cause": cause, "at": clock.current.time()}
+    text = cause.text if isinstance(cause, Ending) else cause
+    record = {KIND: STATUS, "trial": trial, "status": status, "cause": text, "at": clock.current.time()}
+    if isinstance(cause, Ending):
+        record.update(_ending_fields(cause))
     if sum_of_results is not None:
         record[SUM] = sum_of_results
-    if stopped_by:
-        record["stopped_by"] = stopped_by
     return record
 
 
@@ -290,15 +324,18 @@ def change(
     return record
 
 
-def close(reason: str, took_s: float | None = None) -> Record:
+def close(ending: Ending, took_s: float | None = None) -> Record:
     """The driver ends in an orderly way.
 
     Args:
-        reason: Why: `FINISHED`, `INTERRUPTED`, a text that begins with `ENDED`, or another text after an error.
+        ending: Why.
         took_s: How long the driver ran, in seconds of a monotonic clock. The field is left out if this is unknown.
     """
-    record = {KIND: CLOSE, "reason": reason, "at": clock.current.time()}
-    return record if took_s is None else {**record, "took_s": took_s}
+    record = {KIND: CLOSE, "reason": ending.text, "at": clock.current.time()}
+    record.update(_ending_fields(ending))
+    if took_s is not None:
+        record["took_s"] = took_s
+    return record
 
 
 def _resource_fields(resources: Resources) -> dict[str, Any]:
@@ -310,6 +347,26 @@ def _resource_fields(resources: Resources) -> dict[str, Any]:
 
 def _checkpoint_fields(checkpoint: CheckpointRecord) -> dict[str, int]:
     return {name: getattr(checkpoint, name) for name in _MANIFEST}
+
+
+def _ending_fields(ending: Ending) -> dict[str, Any]:
+    fields: dict[str, Any] = {ENDING: ending.kind.value}
+    if ending.facts:
+        fields[FACTS] = dict(ending.facts)
+    return fields
+
+
+def ending_of(record: Mapping[str, Any]) -> Ending:
+    """The ending in a `result`, `status` or `close` record that has one. ValueError if its kind is unknown."""
+    text = record["cause"] if record[KIND] == STATUS else record["reason"]
+    kind = record.get(ENDING)
+    if kind is not None and record.get("decision", STOP) != STOP:  # the trial has ended without a decision to stop it
+        return Ending.of(EndKind(kind))
+    if kind is not None:
+        return Ending(EndKind(kind), text, record.get(FACTS) or {})
+    status = None if record[KIND] == CLOSE else record.get("status", TERMINATED)
+    ending = translated(text, status, record.get("stopped_by", ""))
+    return ending._replace(facts={**record.get(FACTS, {}), **ending.facts})
 
 
 def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:

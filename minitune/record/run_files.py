@@ -14,21 +14,19 @@ import os
 import pickle
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from minitune.base.disk import refusal
 from minitune.base.files import BLOB_MODE, atomic_write, new_file, search_path
 from minitune.base.pickling import dumps_for_later, load, loads_referring, require_picklable
-from minitune.base.shared_values import SharedObject
 from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, RunConfig
 from minitune.error import RunNotFoundError, TuneError, UntrustedStateError, format_traceback
 from minitune.record.codec import PYTHON, ObjectStore, holds_code, is_large, short_text
 from minitune.record.layout import RunDirectory, is_run
 from minitune.record.lock import check_trusted
-from minitune.trainable.util import bind_parameters
 from minitune.tune_config import TuneConfig
 
 logger = logging.getLogger("minitune")
@@ -258,27 +256,27 @@ class _TunerFile:
 # -- trainable.pkl -----------------------------------------------------------------------------------------------------
 
 
-def dump_trainables(trainables: Sequence[Any]) -> bytes:
-    """The content of a `trainable.pkl`: for each experiment its trainable, or the reason why it is not stored.
+class BareTrainable(NamedTuple):
+    """A trainable without the values that are bound to it, and whether there are any."""
+
+    trainable: Any
+    has_values: bool
+
+
+def dump_trainables(trainables: Iterable[BareTrainable]) -> bytes:
+    """The content of a `trainable.pkl`: for each experiment the trainable, or the reason why it is not stored.
 
     Raises:
         TypeError: If a trainable cannot be pickled; the text names the path to the offending member.
     """
     kept: list[tuple[bytes, list[bytes]] | str] = []
-    for trainable in trainables:
-        bare = bind_parameters(trainable, _checked)
-        content = require_picklable(bare, "the trainable", _LIMIT_BYTES)
-        kept.append(_BOUND if bare is not trainable else content or _TOO_LARGE)
+    for bare in trainables:
+        content = require_picklable(bare.trainable, "the trainable", _LIMIT_BYTES)
+        kept.append(_BOUND if bare.has_values else content or _TOO_LARGE)
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     paths = search_path()  # the first path is the directory of the script
     parts = {"python": PYTHON, "script": script and os.path.abspath(script), "paths": paths, "trainables": kept}
     return pickle.dumps(parts)
-
-
-def _checked(value: Any) -> SharedObject:
-    """Wrap a value that is bound to a trainable as a shared object, after checking that it can be sent to workers."""
-    require_picklable(value, "a value that is bound to the trainable")
-    return SharedObject(value)
 
 
 def write_trainable_file(run: RunDirectory, data: bytes) -> None:

@@ -10,9 +10,9 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import OWNS_ACTOR, Phase
 from minitune.experiment.trial import Trial
-from minitune.record import records
 from minitune.record.layout import RunDirectory
 from minitune.record.story import Decisions, Story, read_run
 
@@ -49,21 +49,22 @@ class RunState:
 
 def state_of(run: Story) -> RunState:
     """The state of a run whose journal has been read."""
-    path, close_reason = run.path, run.close_reason
+    path = run.path
+    ending = run.ending
     go_on = f"`minitune resume {shlex.quote(path)}` continues it"
-    if close_reason is None:
+    if ending is None:
         from minitune.record.lock import read_holder  # needs psutil
 
         holder = read_holder(RunDirectory(path).lock)
         if holder is not None:
             return RunState(RUNNING, f"running ({holder})")
         return RunState(KILLED, f"killed: its process died before the end; {go_on}")
-    if close_reason == records.INTERRUPTED:
-        return RunState(INTERRUPTED_RUN, f"interrupted; {go_on}")
-    if close_reason.startswith(records.ENDED):
-        return RunState(STOPPED, f"stopped before its trials: {close_reason.removeprefix(records.ENDED)}")
-    if close_reason == records.FINISHED:
+    if ending.kind is EndKind.FINISHED:
         return RunState(FINISHED_RUN, "finished")
+    if ending.kind is EndKind.INTERRUPTED:
+        return RunState(INTERRUPTED_RUN, f"interrupted; {go_on}")
+    if ending.kind.is_early:
+        return RunState(STOPPED, f"stopped before its trials: {ending.text}")
     return RunState(FAILED, f"failed: an error outside of its trials ended it; {go_on}")
 
 

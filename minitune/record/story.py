@@ -37,10 +37,8 @@ from typing import Any
 from minitune.base.checks import is_real, require, shown
 from minitune.base.files import local_path
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP
-from minitune.driver.failure import DRIVER_ENDED, LOST
-from minitune.driver.hooks import STOP_CRITERION, TRAINABLE_ENDED
-from minitune.driver.state import Donation
 from minitune.error import JournalCorruptError, TuneError, trial_error_of_text
+from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import (
     ERROR,
     FINISHED,
@@ -54,7 +52,7 @@ from minitune.experiment.lifecycle import (
     Phase,
     Step,
 )
-from minitune.experiment.trial import HAS_RETURNED, EarlierRun, Goal, Trial
+from minitune.experiment.trial import Donation, EarlierRun, Goal, Trial
 from minitune.record import codec, journal, records
 from minitune.record.layout import RunDirectory, last_error_text, run_path
 from minitune.resources import Resources
@@ -84,6 +82,9 @@ _BACK = {
 }
 """The step that leads from each phase back to PENDING."""
 
+_ENDS = frozenset((Step.STOP, Step.FAIL, Step.RETRY))
+"""The steps by which a trial, or an attempt of it, ends."""
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -112,8 +113,10 @@ class Change:
         kind: The record's kind.
         record: The record.
         trial: The trial that the record is about, in its state after the record; None if the record is about the run.
-        before: The phase of the trial before a `status` record; else None.
-        step: The lifecycle step that the trial took with a `status` record; else None.
+        before: The phase of the trial before `step`; None without a step.
+        step: The lifecycle step that the trial took, if the record says so: a `status` record, a `start` (`TRAIN`), or
+            a `result` with which the trial ends (`STOP`); else None.
+        ending: Why the trial has ended, or its attempt, if the record says so; else None.
         replaced: The trial that `trial` replaces, if the record adds a trial that replaces another; else None.
     """
 
@@ -122,6 +125,7 @@ class Change:
     trial: Trial | None = None
     before: Phase | None = None
     step: Step | None = None
+    ending: Ending | None = None
     replaced: Trial | None = None
 
 
@@ -140,7 +144,7 @@ class Story:
         unfinished: The trials that have not ended, by id.
         donations: By trial id, the checkpoint of another trial from which the trial continues. The entry is removed as
             soon as the trial has its own checkpoint.
-        final: By trial id, the reason of a recorded final result, as long as the end of the trial is not recorded.
+        final: By trial id, the ending in a recorded final result, as long as the end of the trial is not recorded.
         origins: By trial id, the origin of the trial's last attempt.
         grafts: By trial id, the last origin that was a checkpoint of another trial.
         goal: The metrics that the run optimises.
@@ -153,7 +157,7 @@ class Story:
         limits: The stopping criterion of each experiment's trials; empty if there are none, or they are unknown.
         ended_before: The ids of the trials that had ended before the last driver was started.
         was_ended: Whether a stopper or a failure ended the run, so that it creates no new trials.
-        close_reason: Why the last driver ended; None if it is running or was killed.
+        ending: Why the last driver ended; None if it is running or was killed.
         begun_s: When the run was started, in seconds since the epoch.
         opened_s: When the last driver was started, in seconds since the epoch.
         noted_s: The time of the last record with a time, in seconds since the epoch. Results have no such time.
@@ -166,7 +170,7 @@ class Story:
         self.trials: list[Trial] = []
         self.unfinished: dict[str, Trial] = {}
         self.donations: dict[str, Donation] = {}
-        self.final: dict[str, str] = {}
+        self.final: dict[str, Ending] = {}
         self.origins: dict[str, Origin] = {}
         self.grafts: dict[str, Origin] = {}
         self.goal = Goal()
@@ -179,11 +183,12 @@ class Story:
         self.limits: list[dict[str, Any]] = []
         self.ended_before: set[str] = set()
         self.was_ended = False
-        self.close_reason: str | None = None
+        self.ending: Ending | None = None
         self.begun_s = self.opened_s = self.noted_s = 0.0
         self.took_s: float | None = None
         self.damage: JournalCorruptError | None = None
         self._has_begun = False
+        self._start_is_running = True  # whether a `start` record means that the trial is RUNNING
         self._reports: dict[str, tuple[int, int]] = {}  # by trial id, the attempt and the number of its last report
         self._earlier_s = 0.0  # how long the drivers before the last one ran
         self._trials: dict[str, Trial] = {}  # by id, replaced trials included
@@ -216,8 +221,7 @@ class Story:
     @property
     def is_unfinished(self) -> bool:
         """Whether the last driver is running, or ended before its trials so that the run can be resumed."""
-        reason = self.close_reason
-        return reason is None or not (reason == records.FINISHED or reason.startswith(records.ENDED))
+        return self.ending is None or not self.ending.kind.is_for_good
 
     def counts(self) -> Counter[str]:
         """The number of trials by status; see `Trial.shown_status`."""
@@ -276,6 +280,7 @@ class Story:
         if self._has_begun:
             raise self._comes_again("the record of the run's beginning")
         self._has_begun = True
+        self._start_is_running = record.get("schema", 1) > 1
         self.goal = Goal.of(record["metric"], record["mode"])
         self.trainable_name, self.space_keys = record.get("trainable", ""), record.get("space_keys", [])
         self.seed, self.versions = record.get("seed"), record.get("versions", {})
@@ -287,16 +292,18 @@ class Story:
 
         A trial with a recorded final result keeps its phase, because the driver only has to end it.
         """
+        self._start_is_running = change.record.get("schema", 1) > 1
         self._earlier_s += self.elapsed_s
         self.opened_s = change.record.get("at", self.noted_s)
         self.time_budget_s = change.record.get("time_budget_s")
         self.limits = change.record.get("limits", [])
-        self.close_reason = self.took_s = None
+        self.ending = None
+        self.took_s = None
         self.ended_before = {trial.trial_id for trial in self.trials if trial.phase in FINISHED}
         for trial in list(self.unfinished.values()):
             trial.num_failures = 0
             if trial.phase in OWNS_ACTOR and trial.trial_id not in self.final:
-                self._move(trial, Step.RETRY, DRIVER_ENDED)
+                self._move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
 
     def _on_extend(self, change: Change) -> None:
         self.was_ended = False
@@ -304,8 +311,10 @@ class Story:
             self.total_samples += change.record["samples"]
 
     def _on_close(self, change: Change) -> None:
-        self.close_reason, self.took_s = change.record["reason"], change.record.get("took_s")
-        self.was_ended = self.was_ended or change.record["reason"].startswith(records.ENDED)
+        self.ending = records.ending_of(change.record)
+        self.took_s = change.record.get("took_s")
+        if self.ending.kind.is_early and self.ending.kind.is_for_good:
+            self.was_ended = True
 
     # -- records of a trial --------------------------------------------------------------------------------------------
 
@@ -350,8 +359,12 @@ class Story:
             self.origins[trial.trial_id] = origin
         self.final.pop(trial.trial_id, None)
         if trial.phase in OWNS_ACTOR:  # its final result is recorded, but a worker must still save the trial once more
-            self._move(trial, Step.RETRY, DRIVER_ENDED)
+            self._move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
         self._move(trial, Step.START, f"attempt {trial.attempt}")
+        if self._start_is_running:
+            change.before = trial.phase
+            change.step = Step.TRAIN
+            self._move(trial, Step.TRAIN, "")
 
     def _on_result(self, trial: Trial, change: Change) -> None:
         record = change.record
@@ -362,10 +375,16 @@ class Story:
             raise self._comes_again(f"report {record[records.NUMBER]} of trial {trial.trial_id}")
         self._reports[trial.trial_id] = report
         trial.attempt_config = trial.raw_config  # a change is recorded when the next attempt starts
-        if record["decision"] == STOP and record["metrics"].get(DONE):  # an interrupt also stops a trial, without DONE
-            self.final[trial.trial_id] = record["reason"]
+        ends = bool(record.get(records.ENDS))
+        if record["decision"] == STOP and record["metrics"].get(DONE) and not ends:
+            self.final[trial.trial_id] = records.ending_of(record)  # an interrupt also stops a trial, without DONE
         self._record_result(trial, record, self._flat(trial, record["metrics"]))
         self._on_checkpoint(trial, change)
+        if ends:
+            change.before = trial.phase
+            change.step = Step.STOP
+            change.ending = records.ending_of(record)
+            self._end(trial, change.before, Step.STOP, change.ending)
 
     def _flat(self, trial: Trial, metrics: dict[str, Any]) -> dict[str, Any]:
         """A result as plug-ins and statistics get it: completed and flattened; empty without details."""
@@ -416,8 +435,9 @@ class Story:
             self._set_resources(trial, self._resources_of(record))
 
     def _on_status(self, trial: Trial, change: Change) -> None:
-        record, trial_id = change.record, trial.trial_id
-        status, cause = record["status"], record["cause"]
+        record = change.record
+        status = record["status"]
+        cause = record["cause"]
         before = change.before = trial.phase
         step = change.step = _BACK.get(before) if status == PENDING else _STEPS.get(status)
         if step is None:
@@ -426,25 +446,31 @@ class Story:
         if total is not None:  # the sum replaces the results, which the reader may have skipped
             trial.attempt_config = trial.raw_config
             trial.take_sum(total)
+        if step in _ENDS:
+            change.ending = records.ending_of(record)
+            self._end(trial, before, step, change.ending)
+            return
+        if step is Step.REVIVE:
+            trial.error = None
+            trial.num_failures = 0
+        self._move(trial, step, cause)
+
+    def _end(self, trial: Trial, before: Phase, step: Step, ending: Ending) -> None:
+        """End a trial, or an attempt of it, that was in the phase `before`."""
         if self._details and step is Step.STOP and STATUS[before] == RUNNING:  # so its last result is final
-            if cause == HAS_RETURNED:
+            if ending.kind is EndKind.RETURNED:
                 trial.returns()
             trial.completes()
-        if step is Step.FAIL:
+        if ending.kind is EndKind.FAILED:
             trial.num_failures += 1
+        if step is Step.FAIL:
             text = last_error_text(trial.local_path) if self._details else ""
-            trial.error = trial_error_of_text(text or cause, cause)
-        elif step is Step.RETRY:  # a trial with a final result may still fail while it is being ended
-            trial.num_failures += not cause.startswith(LOST)
-            self.final.pop(trial_id, None)
-        if step in (Step.STOP, Step.FAIL):
-            self._configs.pop(trial_id, None)
-            self.donations.pop(trial_id, None)
-            self.final.pop(trial_id, None)
-        if step is Step.REVIVE:
-            trial.error, trial.num_failures = None, 0
-        trial.stopped_by = record.get("stopped_by", "")
-        self._move(trial, step, cause)
+            trial.error = trial_error_of_text(text or ending.text, ending.text)
+        self.final.pop(trial.trial_id, None)  # a trial with a final result may still fail while it is being ended
+        if step is not Step.RETRY:
+            self._configs.pop(trial.trial_id, None)
+            self.donations.pop(trial.trial_id, None)
+        self._move(trial, step, ending)
 
     # -- methods that `Replay` overrides to call plug-ins --------------------------------------------------------------
 
@@ -476,13 +502,12 @@ class Story:
     def _set_resources(self, trial: Trial, resources: Resources) -> None:
         trial.resources = resources
 
-    def _move(self, trial: Trial, step: Step, cause: str) -> None:
-        """Take a lifecycle step of the trial."""
+    def _move(self, trial: Trial, step: Step, why: str | Ending) -> None:
+        """Take a lifecycle step of the trial. The arguments are those of `Trial.move`."""
         trial.phase = _PHASE_AFTER[step]
+        trial.ending = why if isinstance(why, Ending) else None
         if trial.phase in FINISHED:
             self.unfinished.pop(trial.trial_id, None)
-            if self._details:
-                trial.story = [(0.0, trial.phase, cause)]  # views need only the last step
         elif step is Step.REVIVE:
             self.unfinished[trial.trial_id] = trial
             self.ended_before.discard(trial.trial_id)
@@ -524,7 +549,16 @@ _NOT_IN_OVERVIEW = tuple(
         records.STATE,
     )
 )
-"""The beginnings of lines that an overview skips: these records change neither the run nor the status of a trial."""
+"""The beginnings of lines that an overview skips: these records change neither the run nor the status of a trial,
+except for a result with which its trial ends."""
+
+
+_ENDS_TRIAL = b'"%b":true' % records.ENDS.encode()
+
+
+def _is_not_in_overview(offset: int, line: bytes) -> bool:
+    """Whether an overview skips the line at `offset`. It reads a result only if the trial ends with it."""
+    return line.startswith(_NOT_IN_OVERVIEW, codec.BODY) and _ENDS_TRIAL not in line
 
 
 def read_overview(path: str | os.PathLike[str]) -> Story:
@@ -537,7 +571,7 @@ def read_overview(path: str | os.PathLike[str]) -> Story:
     has_trials = run.has_trials()  # check before reading: a directory that exists now must have a record
     story, is_empty, damage = Story(run.path, details=False), True, None
     try:
-        scan = journal.scan(run.journal, leaves_out=lambda offset, line: line.startswith(_NOT_IN_OVERVIEW, codec.BODY))
+        scan = journal.scan(run.journal, leaves_out=_is_not_in_overview)
         for _ in story.follow(record for _, record in scan):
             is_empty = False
         if is_empty and has_trials:
@@ -550,7 +584,7 @@ def read_overview(path: str | os.PathLike[str]) -> Story:
             for _ in story.follow(good):
                 pass
     story.damage = damage
-    if story.close_reason is None:  # the last event may be a result, and results were not read
+    if story.ending is None:  # the last event may be a result, and results were not read
         story.noted_s = max(story.noted_s, os.path.getmtime(run.journal))
     return story
 
@@ -845,24 +879,23 @@ class TrialDecision:
         facts: The facts behind the reason, as plain data. Possible keys are `rule`, `metric`, `value`, `time`, `rung`,
             `bracket`, `band`, `cutoff`, `rank`, `of`, `donor` and `checkpoint`.
         iteration: The trial's last `training_iteration` at that moment; None if it had not reported.
+        kind: The kind of the ending if the trial, or its attempt, ended with this decision; else None.
     """
 
     action: str
     reason: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     iteration: int | None = None
+    kind: EndKind | None = None
 
     def __str__(self) -> str:
         when = "at the start" if self.iteration is None else f"after iteration {self.iteration}"
-        verb, reason = _VERBS[self.action], self.reason
-        if self.action == STOP and reason.startswith(f"{STOP_CRITERION}: "):
-            return f"{when}: {verb} because {reason.removeprefix(f'{STOP_CRITERION}: ')}"
-        if self.action == STOP and reason.startswith((HAS_RETURNED, TRAINABLE_ENDED)):
+        verb = _VERBS[self.action]
+        if self.kind is EndKind.CRITERION and "criterion" in self.facts:
+            return f"{when}: {verb} because {self.facts['criterion']}"
+        if self.kind in (EndKind.RETURNED, EndKind.DONE):
             verb = "finished"  # nothing has stopped it
-        if not reason:
-            reason = ", ".join(f"{name}={value}" for name, value in self.facts.items())
-        if reason.startswith(verb):
-            return f"{when}: {reason}"
+        reason = self.reason or ", ".join(f"{name}={value}" for name, value in self.facts.items())
         return f"{when}: {verb}: {reason}" if reason else f"{when}: {verb}"
 
 
@@ -873,7 +906,7 @@ class _History:
     Attributes:
         decisions: The decisions so far.
         iteration: The trial's last iteration so far.
-        is_open: Whether the last decision is a STOP or PAUSE that no `status` record has confirmed yet.
+        is_open: Whether the last decision is a STOP or PAUSE that was not carried out yet.
         waits_at: The rung where the trial is paused, and its score there; None if unknown.
     """
 
@@ -882,9 +915,11 @@ class _History:
     is_open: bool = False
     waits_at: tuple[Any, float] | None = None
 
-    def add(self, action: str, reason: str = "", facts: Mapping[str, Any] | None = None) -> None:
+    def add(
+        self, action: str, reason: str = "", facts: Mapping[str, Any] | None = None, kind: EndKind | None = None
+    ) -> None:
         """Add a decision."""
-        self.decisions.append(TrialDecision(action, reason, facts or {}, self.iteration))
+        self.decisions.append(TrialDecision(action, reason, facts or {}, self.iteration, kind))
 
 
 class Decisions:
@@ -916,6 +951,8 @@ class Decisions:
             self.by_trial[trial.trial_id] = history.decisions
         if kind == records.RESULT:
             self._on_result(history, change.record)
+            if change.step is not None:
+                self._on_step(history, change, "")
         elif kind == records.EXPLOIT:
             self._on_exploit(history, change.record)
         elif kind == records.NOTE:
@@ -923,15 +960,20 @@ class Decisions:
         elif kind == records.START and trial.custom_dirname:
             self.by_directory[trial.custom_dirname] = history.decisions
         elif kind == records.STATUS:
-            self._on_status(history, change)
+            self._on_step(history, change, change.record["cause"])
 
     def _on_result(self, history: _History, record: records.Record) -> None:
         history.iteration = record["metrics"].get(TRAINING_ITERATION, record["number"])
-        action, reason, facts = record["decision"], record["reason"], record.get("facts")
+        action, reason, facts = record["decision"], record["reason"], record.get(records.FACTS)
         if (action == CONTINUE and not (reason or facts)) or action == NOOP:
             return
-        history.add(action, reason, facts)
-        history.is_open, history.waits_at = action in (PAUSE, STOP), None
+        kind = None
+        if action == STOP:
+            ending = records.ending_of(record)
+            kind, facts = ending.kind, ending.facts
+        history.add(action, reason, facts, kind)
+        history.is_open = action in (PAUSE, STOP)
+        history.waits_at = None
         if self._sign and facts and "rung" in facts:  # a paused trial is ranked among all trials that reached the rung
             value: Any = facts.get("value")
             score = self._sign * value if is_real(value) and value == value else -math.inf
@@ -957,22 +999,29 @@ class Decisions:
         history.add(EXPLORE if donor == record["trial"] else EXPLOIT, reason, facts)
         history.is_open = True
 
-    def _on_status(self, history: _History, change: Change) -> None:
-        step, cause = change.step, change.record["cause"]
-        was_open, history.is_open = history.is_open, False
+    def _on_step(self, history: _History, change: Change, cause: str) -> None:
+        step = change.step
+        kind = None
+        if change.ending is not None:
+            kind = change.ending.kind
+            cause = change.ending.text
+        was_open = history.is_open
+        history.is_open = False
         if step is Step.PAUSE and not was_open:
             history.add(PAUSE, cause)
         elif step is Step.STOP and not (was_open and history.decisions[-1].action == STOP):
             standing = self._standing(history)
-            history.add(STOP, f"{cause}; {_in_words(standing)}" if standing else cause, standing)
+            reason = f"{cause}; {_in_words(standing)}" if standing else cause
+            facts = standing if change.ending is None else {**change.ending.facts, **standing}
+            history.add(STOP, reason, facts, kind)
         elif step is Step.FAIL:
-            history.add(FAIL, cause)
+            history.add(FAIL, cause, kind=kind)
         elif step is Step.UNPAUSE:
             standing = self._standing(history)
             history.add(PROMOTE if standing else RESUME, _in_words(standing) if standing else cause, standing)
             history.waits_at = None
-        elif step is Step.RETRY and change.before is not Phase.STARTING:
-            history.add(RETRY, cause)
+        elif step is Step.RETRY and kind in (EndKind.FAILED, EndKind.LOST):
+            history.add(RETRY, cause, kind=kind)
 
 
 def _in_words(standing: Mapping[str, Any]) -> str:
@@ -996,6 +1045,9 @@ def _cached_decisions(file: str, size_bytes: int, changed_ns: int) -> Decisions:
 
 _RUN_KEYS = frozenset(AUTO_RESULT_KEYS) - {TRAINING_ITERATION, "timesteps_total", "episodes_total"}
 """The keys of a result that depend on the run and are not a part of the learning curve."""
+
+_WHOLE = frozenset((EndKind.RETURNED, EndKind.DONE, EndKind.CRITERION))
+"""The endings of trials whose learning curve is whole. A scheduler's `max_t` cuts it: another scheduler may differ."""
 
 Curve = list[tuple[dict[str, Any], float]]
 """(metrics, seconds) for each result."""
@@ -1062,10 +1114,10 @@ class PastRun:
             if trial is None:
                 continue
             trial_id = trial.trial_id
-            if kind == records.STATUS and change.step is Step.TRAIN:
+            if change.step is Step.TRAIN:
                 running.add(trial_id)
                 self.num_workers = max(self.num_workers, len(running))
-            elif kind == records.STATUS:
+            elif change.step is not None:
                 running.discard(trial_id)
             if trial_id in exploited:
                 continue
@@ -1078,14 +1130,16 @@ class PastRun:
                 seconds = metrics.get(TIME_THIS_ITER_S)
                 kept = {key: value for key, value in metrics.items() if key not in _RUN_KEYS}
                 curves[trial_id].append((kept, float(seconds) if is_real(seconds) and seconds >= 0 else 0.0))
-                if record["decision"] == STOP and record["reason"].startswith((STOP_CRITERION, TRAINABLE_ENDED)):
-                    ended.add(trial_id)
+                if records.ENDING in record or record["decision"] == STOP:
+                    has_whole_curve = records.ending_of(record).kind in _WHOLE
+                    if has_whole_curve:
+                        ended.add(trial_id)
             elif kind == records.ROLLBACK:
                 del curves[trial_id][change.record["number"] :]
                 ended.discard(trial_id)
             elif kind == records.EXPLOIT:
                 exploited.add(trial_id)
-            elif change.step is Step.STOP and change.record["cause"] == HAS_RETURNED:
+            elif change.step is Step.STOP and change.ending is not None and change.ending.kind in _WHOLE:
                 ended.add(trial_id)
             elif change.step is Step.FAIL:
                 ended.discard(trial_id)

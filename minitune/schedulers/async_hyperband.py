@@ -23,11 +23,11 @@ from minitune import decision
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, require, require_flag
 from minitune.decision import Decision
+from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import PAUSED, PENDING, RUNNING
 from minitune.experiment.trial import Trial
 from minitune.schedulers.trial_scheduler import (
     CONTINUE,
-    REACHES_MAX_T,
     MetricScheduler,
     SchedulerContext,
     has_failed_for_good,
@@ -159,8 +159,9 @@ class HalvingScheduler(MetricScheduler):
 
     def _end(self, at: float, **facts: Any) -> Decision:
         """Stop a trial that has trained for its full time. It does not count as stopped."""
-        reason = f"{self._time_attr} {number_text(at)} {REACHES_MAX_T}{number_text(self._max_t)}"
-        return Decision(decision.STOP, reason, facts={"rule": self._rule, "time": at, "rung": self._max_t, **facts})
+        reason = f"{self._time_attr} {number_text(at)} has reached max_t={number_text(self._max_t)}"
+        facts = {"rule": self._rule, "time": at, "rung": self._max_t, **facts}
+        return Decision(decision.STOP, reason, facts=facts, kind=EndKind.MAX_T)
 
 
 @dataclass(slots=True)
@@ -263,7 +264,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         if standing.promoted or at < self._times[standing.bracket][standing.level]:
             return CONTINUE
         # It was started again without a promotion, so it stays at its level.
-        return Decision(decision.PAUSE, "paused again at the level where it waits to be promoted")
+        return Decision(decision.PAUSE, "it is again at the level where it waits to be promoted")
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
         """Record the last result at its level, if that was not done yet, and forget the trial."""

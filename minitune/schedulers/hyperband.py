@@ -313,7 +313,7 @@ class HyperBandScheduler(HalvingScheduler):
         if at >= self._max_t and bracket.is_at_end:
             return CONTINUE
         if member.entry is not None:
-            return Decision(decision.PAUSE, "paused again at the level where it waits for the others")
+            return Decision(decision.PAUSE, "it is again at the level where it waits for the others")
         entry = self._new_entry(trial, result)
         bracket.arrive(member, at, entry)
         closings = self._close(tune_controller, bracket, reporting=trial)

@@ -28,9 +28,6 @@ WORST = float("-inf")
 CONTINUE = Decision(decision.CONTINUE)
 """Continue, without a reason. It is one shared object, because most results get it."""
 
-REACHES_MAX_T = "has reached max_t="
-"""Part of the reason when a trial is stopped because it has trained for its full time."""
-
 
 class ResourceTotals(Protocol):
     """The machine's resources, for schedulers that hand them out."""

@@ -14,8 +14,6 @@ from minitune.space.domains import grid_search
 
 if TYPE_CHECKING:
     from minitune.search.auto import AutoSearch as AutoSearch
-    from minitune.search.study import Evaluation as Evaluation
-    from minitune.search.study import Study as Study
     from minitune.search.tpe import TPESearch as TPESearch
 
 __all__ = [

@@ -23,15 +23,12 @@ from minitune.base.calls import explains_calls
 from minitune.base.checks import is_real, require, shown
 from minitune.error import InvalidArgumentError
 from minitune.experiment.trial import LIMIT_OPERATORS, check_mode
-from minitune.result import flatten
+from minitune.result import MISSING, lookup
 
 logger = logging.getLogger("minitune")
 
 ASKED_EVERY_S = 1.0
 """Seconds between two calls of a user's `stop_all`, if the class does not override `seconds_left`."""
-
-MISSING = object()
-"""The return value of `lookup` for a missing metric."""
 
 
 class Stopper:
@@ -526,14 +523,6 @@ class TimeoutStopper(Stopper):
 
 
 # -- values and checks ------------------------------------------------------------------------------------------------
-
-
-def lookup(result: Mapping[str, Any], name: str) -> Any:
-    """The value of a metric by its flattened name, such as `eval/loss`; `MISSING` if the result lacks it."""
-    value = result.get(name, MISSING)
-    if value is MISSING or (isinstance(value, Mapping) and value):
-        return flatten(result).get(name, MISSING)
-    return value
 
 
 def _number_of(value: Any) -> float | None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from minitune.base.checks import require
 from minitune.experiment.trial import non_dominated, require_reported
-from minitune.output.table import way_of
 from minitune.visualization.history import RunHistory, RunLike, TrialHistory, finite_number, history_of, shown_params
 from minitune.visualization.importances import Importances, get_param_importances
 
@@ -214,7 +213,7 @@ def plot_intermediate_values(run: RunLike, *, metric: str | None = None, mode: s
     figure.update_yaxes(title=history.metric)
     groups: dict[str, list[TrialHistory]] = {}
     for trial in chosen:
-        groups.setdefault(way_of(trial.ended), []).append(trial)
+        groups.setdefault(trial.way, []).append(trial)
     for (ended, trials), color in zip(sorted(groups.items()), _RUN_COLORS * len(groups), strict=False):
         x: list[float | None] = []
         y: list[float | None] = []
@@ -535,7 +534,7 @@ def plot_timeline(run: RunLike, *, metric: str | None = None, mode: str | None =
     for begin, end, trial in spans:
         row = heappop(used)[1] if used and used[0][0] <= begin else next(free)
         heappush(used, (end, row))
-        groups.setdefault(way_of(trial.ended), []).append((row, begin, end, trial))
+        groups.setdefault(trial.way, []).append((row, begin, end, trial))
     for (ended, bars), color in zip(sorted(groups.items()), _RUN_COLORS * len(groups), strict=False):
         figure.add_trace(
             plotly_objects().Bar(

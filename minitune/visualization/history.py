@@ -17,7 +17,7 @@ from minitune.base.checks import require, shown
 from minitune.base.table import short_repr
 from minitune.experiment.lifecycle import ERROR, Step
 from minitune.experiment.trial import Goal, Trial, best_of, is_number, once_better, require_reported
-from minitune.output.table import cut_short, ending, last_line, look_up
+from minitune.output.table import cut_short, ending, last_line, look_up, way_of
 from minitune.record import journal, records
 from minitune.record.layout import RunDirectory, run_path
 from minitune.record.standing import RUNNING, put_back, state_of
@@ -68,7 +68,8 @@ class TrialHistory:
         spans: The (begin, end) of each time that it had a worker, in seconds since the epoch.
         copies: Where it continued from a checkpoint with other hyperparameters.
         ended: How it ended, in the words of the final table; for a trial that has not ended, its status.
-        why: The cause of its last change of status.
+        way: The same in a word or two, such as `stopped` for `stopped at 4 by ASHA`.
+        why: The text of its `ending`; empty if it has not ended.
         error: The last line of its error; empty if it has not failed.
     """
 
@@ -79,6 +80,7 @@ class TrialHistory:
     spans: list[tuple[float, float]] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     ended: str = ""
+    way: str = ""
     why: str = ""
     error: str = ""
 
@@ -162,7 +164,8 @@ class RunHistory:
         for history in self.trials:
             trial = history.trial
             history.ended = ending(trial, trial.trial_id in cut)
-            history.why = trial.story[-1][2] if trial.story else ""
+            history.way = way_of(trial, trial.trial_id in cut)
+            history.why = "" if trial.ending is None else trial.ending.text
             history.error = last_line(trial)
             history.metrics = flatten(trial.last_metrics)
 
@@ -276,16 +279,16 @@ class _Reader:
             self.trials[trial_id], self._configs[trial_id] = TrialHistory(trial), trial.config
             return
         history = self.trials[trial_id]
+        if change.step is not None and change.step is not Step.TRAIN:
+            begun_s = self._working.pop(trial_id, None)
+            if begun_s is not None:
+                history.spans.append((begun_s, record["at"]))
         if kind == records.RESULT:
             self._on_result(history, record["metrics"])
         elif kind == records.ROLLBACK:
             del history.points[record["number"] :]
         elif kind == records.START:
             self._working[trial_id] = record.get("at", math.nan)
-        elif kind == records.STATUS and change.step is not Step.TRAIN:
-            begun_s = self._working.pop(trial_id, None)
-            if begun_s is not None:
-                history.spans.append((begun_s, record["at"]))
         elif kind in (records.EXPLOIT, records.CHANGE) and record["config"] is not None:
             before, after = flatten(self._configs[trial_id]), flatten(trial.config)
             self.changed.update(path for path in after if path not in before or before[path] != after[path])

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from minitune.base.files import atomic_write, local_path
 from minitune.base.text import date
-from minitune.output.table import way_of
 from minitune.visualization import figures
 from minitune.visualization.history import RunHistory, RunLike, shown_params
 from minitune.visualization.importances import get_param_importances
@@ -139,7 +138,7 @@ def _section(history: RunHistory, number: int, plots: list[Figure]) -> str:
     best = history.best
     ended: dict[str, int] = {}
     for trial in history.trials:
-        kind = way_of(trial.ended)
+        kind = trial.way
         ended[kind] = ended.get(kind, 0) + 1
     facts = [
         ("state", history.state.text),

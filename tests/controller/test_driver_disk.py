@@ -177,13 +177,11 @@ def test_the_journal_tells_the_story_in_order() -> None:
         ("open", None),
         ("trial", None),
         ("start", None),
-        ("status", "RUNNING"),
         ("result", 1),
         ("result", 2),
         ("status", "PENDING"),
         ("rollback", 1),
         ("start", 0),
-        ("status", "RUNNING"),
         ("result", 2),
         ("status", "TERMINATED"),
         ("close", None),
@@ -194,7 +192,7 @@ def test_the_journal_tells_the_story_in_order() -> None:
 def test_a_class_gets_records_of_its_saves() -> None:
     fit(SavedCounter, {"end": 2})
     story = [record["type"] for record in journal_of() if "trial" in record]
-    assert story == ["trial", "start", "status", "result", "result", "checkpoint", "status"]
+    assert story == ["trial", "start", "result", "result", "checkpoint", "status"]
 
 
 def test_the_journal_is_written_before_the_trial_goes_on() -> None:
@@ -239,7 +237,7 @@ def test_a_worker_is_asked_for_nothing_before_its_reason_is_on_record(monkeypatc
     for name in ("start", "call", "stop"):
         monkeypatch.setattr(InlineTrialExecutor, name, asking(name))
     fit(report_n(2))
-    assert seen == [("start", "start"), ("call", "status"), ("call", "result"), ("call", "result"), ("stop", "status")]
+    assert seen == [("start", "start"), ("call", "start"), ("call", "result"), ("call", "result"), ("stop", "status")]
 
 
 @pytest.fixture
@@ -342,3 +340,23 @@ def test_a_dictionary_of_choices_is_one_value() -> None:
     (result,) = fit(Counter, {"end": 1, "pair": choice([{"a": 1}])}, seed=1)
     assert result.config["pair"] == {"a": 1}
     assert restore(Counter).get_results()[0].config == result.config
+
+
+def test_a_short_trial_takes_few_records_and_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    writes: list[list[str]] = []
+    write = Journal.write
+
+    def counting(self: Journal) -> None:
+        kinds = [json.loads(line[9:])["type"] for line in self.unwritten]
+        if {"trial", "start", "result", "status"} & set(kinds):
+            writes.append(kinds)
+        write(self)
+
+    monkeypatch.setattr(Journal, "write", counting)
+
+    fit(lambda config: {"n": 1})
+    assert writes == [["trial", "start"], ["result"]]
+
+    writes.clear()
+    fit(report_n(1))
+    assert writes == [["trial", "start"], ["result"], ["status"]]

@@ -236,7 +236,7 @@ def test_a_users_subclass_of_hyperband_that_spares_a_trial() -> None:
 
 def test_those_that_are_dropped_while_they_wait_are_told_why() -> None:
     fit(saved, NINE, scheduler=hyperband())
-    causes = [record["cause"] for record in journal_of() if record.get("status") == "TERMINATED"]
+    causes = [record.get("cause") or record["reason"] for record in journal_of() if record.get("ending")]
     ranks = sorted(cause for cause in causes if "at training_iteration 1," in cause)
     assert [cause.partition(" of")[0] for cause in ranks] == [f"rank {rank}" for rank in range(4, 10)]
     assert all(cause.endswith("cutoff 6") for cause in ranks)

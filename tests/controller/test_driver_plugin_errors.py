@@ -202,7 +202,7 @@ def test_what_is_no_exception_passes_through(kind: str, hook: str, error: BaseEx
     with pytest.raises(type(error)) as caught:
         run_with(kind, hook, error, executor)
     assert caught.value is error
-    assert journal_of()[-1] == {**journal_of()[-1], "type": "close", "reason": "error"}
+    assert journal_of()[-1] == {**journal_of()[-1], "type": "close", "ending": "error"}
     assert Tuner.can_restore(run_path())
     assert [result.metrics["n"] for result in resumed()] == [6, 6]
 

@@ -125,7 +125,7 @@ def test_a_run_can_be_read_while_it_goes_on() -> None:
 
     assert seen == [("RUNNING", 0), ("RUNNING", 1), ("RUNNING", 2)]
     assert (run.goal.metric, run.goal.mode, run.trials[0].status) == ("n", "max", "TERMINATED")
-    assert run.close_reason is not None
+    assert run.ending is not None
 
 
 def test_a_torn_end_and_unknown_records_are_passed_over(grid: ResultGrid) -> None:
@@ -139,7 +139,7 @@ def test_a_torn_end_and_unknown_records_are_passed_over(grid: ResultGrid) -> Non
         file.write(b'{"type": "resu')
 
     assert [str(trial) for trial in read_run(grid.experiment_path).trials] == [str(t) for t in before.trials]
-    assert before.close_reason is not None
+    assert before.ending is not None
 
 
 def test_each_view_of_a_journal_counts_the_same_trials(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_each_view_of_a_journal_counts_the_same_trials(tmp_path: Path) -> None:
         (cut / "journal").write_bytes(b"".join(lines[:count]))
         run, overview = read_run(cut), read_overview(cut)
         assert overview.damage is None
-        assert (overview.counts(), overview.close_reason) == (run.counts(), run.close_reason)
+        assert (overview.counts(), overview.ending) == (run.counts(), run.ending)
         assert overview.not_drawn == run.not_drawn == 3 - len(run.trials)
         seen |= set(run.counts())
     assert seen == {"PENDING", "RUNNING", "TERMINATED", "ERROR"}
@@ -182,7 +182,7 @@ def test_a_record_of_a_trial_that_was_never_introduced_is_damage(grid: ResultGri
             read(grid.experiment_path)
     overview = read_overview(grid.experiment_path)
     assert "'stranger'" in str(overview.damage)
-    assert (overview.trainable_name, overview.close_reason) == (before.trainable_name, before.close_reason)
+    assert (overview.trainable_name, overview.ending) == (before.trainable_name, before.ending)
 
 
 def test_what_a_retry_has_left_behind_does_not_count(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from kit import (
 )
 
 from minitune import ExperimentAnalysis, Trial, grid_search
-from minitune.driver.failure import LOST
+from minitune.experiment.endings import Ending, EndKind
 from minitune.record import records
 from minitune.record.journal import Journal
 from minitune.schedulers import ASHAScheduler, MedianStoppingRule, PopulationBasedTraining
@@ -80,7 +80,9 @@ def lose_the_worker(trial_number: int) -> None:
     """Put on record, as the last thing that has happened, that a trial has lost its worker through no fault of it."""
     trials = {record["number"]: record["trial"] for record in journal_of() if record["type"] == "trial"}
     with Journal(run_path() / "journal", "process", is_new=False) as journal:
-        journal.append(records.status(trials[trial_number], "PENDING", f"{LOST}could not start a process"))
+        journal.append(
+            records.status(trials[trial_number], "PENDING", Ending.of(EndKind.LOST, "could not start a process"))
+        )
 
 
 def test_a_lost_worker_is_no_failure_after_a_resume_either() -> None:

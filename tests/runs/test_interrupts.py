@@ -92,7 +92,7 @@ def test_a_termination_signal_ends_the_run_in_order_and_then_the_process(script,
     script.finish(driver)
     assert driver.returncode == code
     assert {path.name for path in script.directory.glob("unwound-*")} == {"unwound-0", "unwound-1"}
-    assert b'"type":"close","reason":"interrupted"' in (script.storage / "run" / "journal").read_bytes()
+    assert b'"ending":"interrupted"' in (script.storage / "run" / "journal").read_bytes()
     _, alive = psutil.wait_procs(workers, timeout=scaled_s(5))
     assert not alive
 

@@ -14,7 +14,8 @@ import pytest
 from kit import Recording
 
 import minitune as tune
-from minitune.search import ConcurrencyLimiter, Study, TPESearch, study
+from minitune import Study, study
+from minitune.search import ConcurrencyLimiter, TPESearch
 
 SPACE = {"x": tune.uniform(0, 1), "kind": tune.choice(["a", {"deep": tune.randint(0, 9)}])}
 

@@ -19,7 +19,9 @@ from minitune import clock
 from minitune.analysis.trial_rows import recorded_rows
 from minitune.base import files
 from minitune.checkpoint import CheckpointRecord
+from minitune.decision import CONTINUE, PAUSE, STOP, Decision
 from minitune.error import DiskError, JournalCorruptError, TuneError
+from minitune.experiment.endings import Ending, EndKind
 from minitune.record import codec, journal, records
 from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal import Journal
@@ -38,7 +40,7 @@ def run_record() -> dict[str, Any]:
 
 
 def result(number: int) -> dict[str, Any]:
-    return records.result("a_00000", 1, number, {"loss": 1 / number, "nan": float("nan")}, "CONTINUE")
+    return records.result("a_00000", 1, number, {"loss": 1 / number, "nan": float("nan")}, Decision(CONTINUE))
 
 
 def write(path: Path, count: int = 5) -> list[dict[str, Any]]:
@@ -70,7 +72,7 @@ def test_journals_of_the_first_versions_have_an_empty_config_in_each_result(tmp_
         records.trial("a", 0, {"x": 1}, seed=1, resources=Resources.of(None), name="a"),
         records.start("a", 1, None, "a"),
         records.status("a", "RUNNING", ""),
-        records.result("a", 1, 1, metrics, "CONTINUE"),
+        records.result("a", 1, 1, metrics, Decision(CONTINUE)),
     ]
     directory = RunDirectory(str(tmp_path))
     Path(directory.journal).write_bytes(b"".join(map(codec.encode, lines)))
@@ -202,7 +204,7 @@ def test_a_newer_schema_is_refused_with_both_versions(tmp_path: Path) -> None:
     path.write_bytes(codec.encode({**run_record(), "schema": 99}) + b"torn")
 
     for use in (lambda: Journal(path, "process", is_new=False), lambda: list(journal.read(path))):
-        with pytest.raises(TuneError, match=r"schema 99, .* up to 1"):
+        with pytest.raises(TuneError, match=r"schema 99, .* up to 2"):
             use()
     assert path.read_bytes().endswith(b"torn")  # what a newer version has written is not touched
 
@@ -219,7 +221,7 @@ def test_a_journal_without_its_beginning_is_refused(tmp_path: Path) -> None:
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    line = codec.encode(records.result("a", 1, 1, {"loss": 0.5}, "CONTINUE"))
+    line = codec.encode(records.result("a", 1, 1, {"loss": 0.5}, Decision(CONTINUE)))
     path.write_bytes(codec.encode(run_record()) + line * 5_000)
 
     tracemalloc.start()
@@ -247,6 +249,7 @@ def test_a_process_killed_at_any_time_loses_nothing_that_was_appended(tmp_path: 
     script = textwrap.dedent(
         """
         import os, sys
+        from minitune.decision import CONTINUE, Decision
         from minitune.record import records
         from minitune.record.journal import Journal
         log = Journal(sys.argv[1], sys.argv[2], is_new=True)
@@ -254,7 +257,7 @@ def test_a_process_killed_at_any_time_loses_nothing_that_was_appended(tmp_path: 
         number = 0
         while True:
             number += 1
-            log.append(records.result("a", 1, number, {"loss": 1.0}, "CONTINUE"))
+            log.append(records.result("a", 1, number, {"loss": 1.0}, Decision(CONTINUE)))
             os.write(1, b"%d\\n" % number)
         """
     )
@@ -476,16 +479,16 @@ def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
             records.opened(12, 34.5, "boot", "host"),
             records.trial("a", 0, {"lr": 0.1}, seed=7, resources=resources, name="t_a"),
             records.start("a", 1, None, "t_a_x"),
-            records.result("a", 1, 1, {"loss": 1.0}, "PAUSE", "why", checkpoint),
+            records.result("a", 1, 1, {"loss": 1.0}, Decision(PAUSE, "why"), checkpoint),
             records.checkpoint("a", 1, 1, checkpoint),
             records.drop("a", 2),
             records.rollback("a", 2, 1),
             records.exploit("a", "b", 4, {"lr": 0.2}),
-            records.status("a", "ERROR", "SIGKILL (9)"),
+            records.status("a", "TERMINATED", Ending.of(EndKind.SCHEDULER, scheduler="ASHA")),
             records.state("searcher", "SearchGenerator", {"searcher-state-12.pkl": "ab"}, 12),
             records.extend(3),
             records.change("a", config={"x": 2}, tag=None, resources=Resources([{"CPU": 2}])),
-            records.close("done"),
+            records.close(Ending.of(EndKind.FINISHED)),
         ):
             log.append(record)
 
@@ -498,8 +501,9 @@ def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
     assert read[0]["versions"]["python"].startswith(f"{sys.version_info[0]}.")
     assert records.resources_of(read[2]) == resources
     assert records.checkpoint_of(read[4]) == records.checkpoint_of(read[5]) == checkpoint
-    assert records.checkpoint_of(records.result("a", 1, 1, {}, "STOP")) is None
-    assert read[-1] == {"type": "close", "reason": "done", "at": 5.0}
+    assert records.checkpoint_of(records.result("a", 1, 1, {}, Decision(STOP))) is None
+    assert records.ending_of(read[9]) == Ending.of(EndKind.SCHEDULER, scheduler="ASHA")
+    assert read[-1] == {"type": "close", "reason": "finished", "at": 5.0, "ending": "finished"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,161 @@
+"""Endings: why a trial or a run has ended, or an attempt of a trial has failed or was lost, as data.
+
+An `Ending` has a kind, a text for people, and the facts that the text mentions. Code asks the kind and the facts, never
+the text, so every text can be reworded. The journal has all three. Journals of the first schema have only the text;
+`translated` finds the kinds that it stands for. No other function reads such a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, NamedTuple
+
+from minitune.experiment.lifecycle import ERROR, PENDING
+
+
+class EndKind(Enum):
+    """A kind of ending. Its value stands in journals and in the output of `--json`.
+
+    Attributes:
+        text: What has happened, as a clause.
+    """
+
+    text: str
+
+    __hash__ = object.__hash__  # the hash of Enum is written in Python and slow
+
+    def __new__(cls, value: str, text: str = "") -> EndKind:
+        """Make a member from its value and its text. `EndKind(value)` finds a member."""
+        member = object.__new__(cls)
+        member._value_ = value
+        member.text = text
+        return member
+
+    # A trial is complete.
+    RETURNED = "returned", "the trainable has returned"
+    DONE = "done", "the trainable has ended"
+    CRITERION = "criterion", "the stop criterion was met"
+    MAX_T = "max_t", "it has reached the scheduler's max_t"
+
+    # A trial ends although it could go on.
+    SCHEDULER = "scheduler", "at the request of the scheduler"
+    SKIPPED = "skipped", "skipped by a resume"
+    REPLACED = "replaced", "a resume starts it over"
+
+    # A run ends early, and its unfinished trials end with it.
+    STOPPER = "stopper", "the stopper has ended the run"
+    FAIL_FAST = "fail_fast", "fail_fast"
+    INTERRUPTED = "interrupted", "interrupted"
+    ERROR = "error", "an error outside of its trials ended it"
+
+    # All trials of a run have ended.
+    FINISHED = "finished", "finished"
+
+    # An attempt of a trial ends.
+    FAILED = "failed", "failed"
+    LOST = "lost", "lost"
+    DRIVER_ENDED = "driver_ended", "the driver ended"
+    REFUSED = "refused", "its worker could not be started"
+    NOT_READY = "not_ready", "its worker was not ready yet"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether a trial with such an end has trained for its full time."""
+        return self in _COMPLETE
+
+    @property
+    def is_early(self) -> bool:
+        """Whether a run with such an end has ended before its trials, and has cut them short."""
+        return self in _EARLY
+
+    @property
+    def is_for_good(self) -> bool:
+        """Whether a run with such an end has nothing left to do for a resume."""
+        return self in _FOR_GOOD
+
+
+_COMPLETE = frozenset((EndKind.RETURNED, EndKind.DONE, EndKind.CRITERION, EndKind.MAX_T))
+_EARLY = frozenset((EndKind.STOPPER, EndKind.FAIL_FAST, EndKind.INTERRUPTED))
+_FOR_GOOD = frozenset((EndKind.FINISHED, EndKind.STOPPER, EndKind.FAIL_FAST))
+
+
+class Ending(NamedTuple):
+    """Why a trial or a run has ended, or an attempt of a trial has failed or was lost.
+
+    Attributes:
+        kind: The kind.
+        text: The reason as a text for people. No code may read it.
+        facts: The facts of this kind, as plain data. `CRITERION` has `criterion` (what was reached), `SCHEDULER` has
+            `scheduler` (its name) and the facts of its decision, `INTERRUPTED` has `signal`, and `FAIL_FAST` has
+            `trial` (the id of the failed one).
+    """
+
+    kind: EndKind
+    text: str
+    facts: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, kind: EndKind, detail: str = "", **facts: Any) -> Ending:
+        """An ending with the text of its kind, and after it a colon and the detail, if there is one."""
+        return cls(kind, f"{kind.text}: {detail}" if detail else kind.text, facts)
+
+
+def interruption(signal_name: str) -> Ending:
+    """The ending of a run that a signal ends."""
+    return Ending(EndKind.INTERRUPTED, f"interrupted by {signal_name}", {"signal": signal_name})
+
+
+# -- journals of the first schema --------------------------------------------------------------------------------------
+_OF_RUN = {"finished": EndKind.FINISHED, "interrupted": EndKind.INTERRUPTED}
+_BEFORE_TRIALS = "ended: "
+"""The beginning of the reason of a run that was ended before its trials, for good."""
+_CRITERION = "the stop criterion was met: "
+_BEGINNINGS = {
+    "the trainable has returned": EndKind.RETURNED,
+    "the trainable has ended": EndKind.DONE,
+    _CRITERION: EndKind.CRITERION,
+    "the stopper has ended the run": EndKind.STOPPER,
+    "fail_fast: ": EndKind.FAIL_FAST,
+    "interrupted by ": EndKind.INTERRUPTED,
+    "skipped by a resume": EndKind.SKIPPED,
+}
+"""The beginnings of the causes of TERMINATED trials."""
+_REACHES_MAX_T = " has reached max_t="
+_LOST = "lost: "
+_DRIVER_ENDED = "the driver ended"
+
+
+def translated(text: str, status: str | None, scheduler: str = "") -> Ending:
+    """The ending that a text in a journal of the first schema stands for.
+
+    These texts do not change any more, because the versions that wrote them do not.
+
+    Args:
+        text: The reason or cause in the record.
+        status: The status that the trial has after the record; TERMINATED for a decision to stop it. None if the
+            record is about the run.
+        scheduler: The name of the scheduler that has stopped the trial; empty if none has, or it is unknown.
+    """
+    if status is None:
+        if text.startswith(_BEFORE_TRIALS):
+            return _translated_end(text.removeprefix(_BEFORE_TRIALS), EndKind.STOPPER)
+        return Ending(_OF_RUN.get(text, EndKind.ERROR), text, {})
+    if status == PENDING:
+        if text == _DRIVER_ENDED:
+            return Ending(EndKind.DRIVER_ENDED, text, {})
+        return Ending(EndKind.LOST if text.startswith(_LOST) else EndKind.FAILED, text, {})
+    if status == ERROR:
+        return Ending(EndKind.FAILED, text, {})
+    ending = _translated_end(text, EndKind.SCHEDULER)
+    return ending._replace(facts={"scheduler": scheduler}) if scheduler else ending
+
+
+def _translated_end(text: str, otherwise: EndKind) -> Ending:
+    """The end of a trial, or of a run before its trials, by the beginning of its text."""
+    if text.startswith(_CRITERION):
+        return Ending(EndKind.CRITERION, text, {"criterion": text.removeprefix(_CRITERION)})
+    for beginning, kind in _BEGINNINGS.items():
+        if text.startswith(beginning):
+            return Ending(kind, text, {})
+    return Ending(EndKind.MAX_T if _REACHES_MAX_T in text else otherwise, text, {})
