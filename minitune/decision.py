@@ -46,7 +46,8 @@ class Decision(str):
     exploit: tuple[Trial, dict[str, Any]] | None
     resources: Resources | None
     facts: Mapping[str, Any]
-    kind: EndKind
+    ending: Ending
+    """Why the trial ends, if the decision is STOP."""
 
     def __new__(
         cls,
@@ -68,18 +69,13 @@ class Decision(str):
         self.exploit = exploit
         self.resources = resources
         self.facts = facts or {}
-        self.kind = kind
+        self.ending = Ending(kind, reason, self.facts)
         return self
 
     @classmethod
     def stop(cls, ending: Ending) -> Decision:
         """The decision to end a trial for this reason."""
         return cls(STOP, ending.text, facts=ending.facts, kind=ending.kind)
-
-    @property
-    def ending(self) -> Ending:
-        """Why the trial ends, if the decision is STOP."""
-        return Ending(self.kind, self.reason, self.facts)
 
     @classmethod
     def of(cls, value: str) -> Decision:

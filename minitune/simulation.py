@@ -307,11 +307,11 @@ class _Log:
 
 
 @contextmanager
-def _quiet(run: RunDirectory) -> Iterator[None]:
-    """Suppress warnings about single trials (their failures are simulated) and about files that do not exist."""
+def _quiet() -> Iterator[None]:
+    """Suppress warnings about single trials, whose failures are simulated, and about files that do not exist."""
 
     def is_general(record: logging.LogRecord) -> bool:
-        return not str(record.msg).startswith("trial %s ") and run.path not in record.getMessage()
+        return not (hasattr(record, "trial_id") or hasattr(record, "run_path"))
 
     logger = logging.getLogger("minitune")
     logger.addFilter(is_general)
@@ -353,7 +353,7 @@ class _SimulatedDriver(Driver):
         record = run_record(plan, run, self.seed)
         log.listen(record)
         opened.begin(record)
-        self._closing.enter_context(_quiet(run))
+        self._closing.enter_context(_quiet())
         self.put_together(opened)
 
 

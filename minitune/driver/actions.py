@@ -118,6 +118,7 @@ class TrialActions:
                 trial.name,
                 trial.report_count,
                 where,
+                extra=about(trial),
             )
         if not self._settings.experiments[trial.experiment_number].saves:
             self._hooks.saved(trial)
@@ -311,7 +312,10 @@ class TrialActions:
         else:
             whom = "itself" if donor is trial else donor.name
             logger.warning(
-                "trial %s cannot exploit %s, which has no checkpoint; it continues unchanged", trial.name, whom
+                "trial %s cannot exploit %s, which has no checkpoint; it continues unchanged",
+                trial.name,
+                whom,
+                extra=about(trial),
             )
             return False
         self._recorder.pin(donation.donor, donation.record)
@@ -327,6 +331,11 @@ class TrialActions:
         trial.set_config(config)
         self._recorder.note_changes(trial)
         return True
+
+
+def about(trial: Trial) -> dict[str, str]:
+    """The `extra` of a log message about a single trial. A handler or filter finds the trial's id in the log record."""
+    return {"trial_id": trial.trial_id}
 
 
 def stronger(decision: Decision, other: Decision | None) -> Decision:
@@ -390,7 +399,7 @@ class Reuse:
         self._hooks.result(trial, result)
         result[EXPERIMENT_TAG] = trial.experiment_tag
         trial.record_result(result)
-        if decision.kind is EndKind.DONE:
+        if decision.ending.kind is EndKind.DONE:
             detail = f"it has the result of trial {earlier.name}, whose configuration is equal"
             decision = Decision.stop(Ending.of(EndKind.DONE, detail, same_as=earlier.trial_id))
         self._recorder.result(trial, result, decision, None, ends=decision.ending)

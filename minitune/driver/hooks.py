@@ -398,7 +398,7 @@ class Hooks:
             raise TuneError(f"{_hook_name(hook)} returned no decision about trial {trial.name}: {error}") from error
         if decision == STOP:
             result[DONE] = True
-            if decision.kind is EndKind.SCHEDULER:
+            if decision.ending.kind is EndKind.SCHEDULER:
                 ending = self.scheduler_stops(decision.reason, decision.facts)
                 decision = Decision(STOP, ending.text, save=decision.save, exploit=decision.exploit, facts=ending.facts)
         elif self._tells_searcher:
@@ -421,7 +421,7 @@ class Hooks:
         """
         if self._asks_stopper:
             self._call(self.stopper, trial, trial.trial_id, _completed(trial, result))
-        if self._tells_both and not (decision == STOP and decision.kind in (EndKind.CRITERION, EndKind.DONE)):
+        if self._tells_both and not (decision == STOP and decision.ending.kind in (EndKind.CRITERION, EndKind.DONE)):
             told = dict(flat)  # plug-ins may change it
             self._call(self.scheduler.on_trial_result, trial, self.context, trial, told)
             # A stop by the scheduler sets `done`. Another stop does not, because the searcher had already received the

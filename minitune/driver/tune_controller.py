@@ -18,7 +18,7 @@ from typing import Any
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.config import CheckpointConfig
 from minitune.decision import CONTINUE, PAUSE, STOP, Decision
-from minitune.driver.actions import TrialActions, stronger
+from minitune.driver.actions import TrialActions, about, stronger
 from minitune.driver.failure import (
     REPORT,
     TRIAL,
@@ -584,7 +584,8 @@ class TuneController:
 
     def _retry_lost(self, trial: Trial, ending: Ending, cause: str) -> None:
         level = logging.WARNING if self._backoff.is_new(cause) else logging.DEBUG
-        logger.log(level, "trial %s lost its worker (%s); it is started again (logged once)", trial.name, cause)
+        text = "trial %s lost its worker (%s); it is started again (logged once)"
+        logger.log(level, text, trial.name, cause, extra=about(trial))
         self._actions.move(trial, Step.RETRY, ending)
         self._actions.remove_if_run_ends(trial)
 
@@ -630,6 +631,7 @@ class TuneController:
                 trial.num_failures + 1,  # for users, a start after a pause is not another attempt
                 trial.max_failures + 1 if trial.max_failures >= 0 else "any number",
                 trial.checkpoints[-1].record.directory if trial.checkpoints else "the beginning",
+                extra=about(trial),
             )
             self._actions.move(trial, Step.RETRY, Ending(EndKind.FAILED, cause, {}))
             self._hooks.recovers(trial)

@@ -207,6 +207,7 @@ class Progress:
             signal_name,
             self.run.path,
             shlex.quote(self.run.path),
+            extra={"run_path": self.run.path},
         )
 
 

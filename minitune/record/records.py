@@ -228,7 +228,7 @@ def result(
         record[ENDING] = ends.kind.value
         record["at"] = clock.current.time()
     elif decision == STOP:
-        record[ENDING] = decision.kind.value
+        record[ENDING] = decision.ending.kind.value
     if decision.facts:
         record[FACTS] = dict(decision.facts)
     return record
