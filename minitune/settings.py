@@ -85,7 +85,7 @@ SETTINGS: Mapping[str, Setting] = {
 
 # A command passes these variables to the script that it starts. They are no settings: users call the commands.
 RESUME = "MINITUNE_RESUME"
-"""From `minitune resume`: `fit()` and `run()` resume the newest run of their trainable and space."""
+"""From `minitune resume`. 1: `fit()` and `run()` resume the newest run of their trainable and space; else its path."""
 RESUME_FORCE = "MINITUNE_RESUME_FORCE"
 """From `minitune resume --force`: `RESUME` resumes a run even if its search space has changed."""
 ENDED_RUNS = "MINITUNE_ENDED_RUNS"

@@ -13,12 +13,10 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, Future
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from minitune import clock
 from minitune.error import RemoteError, TuneError
@@ -50,41 +48,32 @@ GRACE_S = 10.0
 """The grace period of a stop, in seconds. No actor here needs that long."""
 
 _EventKind = TypeVar("_EventKind", Started, CallReturned, CallRaised, Exited)
-_Self = TypeVar("_Self", bound="Actor")
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 
 # -- actors -----------------------------------------------------------------------------------------------------------
 
 
-def on_user_thread(method: Callable[Concatenate[_Self, _P], _T]) -> Callable[Concatenate[_Self, _P], Future[_T]]:
-    """A method of an actor that runs on the user's thread, as user code does. It returns a future."""
-
-    @functools.wraps(method)
-    def submit(self: _Self, /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
-        return self.user_thread.submit(method, self, *args, **kwargs)
-
-    return submit
-
-
 class Actor:
-    """The base of the actors: it keeps the user's thread."""
+    """The base of the actors: it keeps its host."""
 
-    def __init__(self, user_thread: Executor, *, allocation: Allocation):
-        self.user_thread = user_thread
+    def __init__(self, host: Any, *, allocation: Allocation):
+        self.host = host
+
+    def report(self, value: Any) -> bool:
+        """Answer the running call. Return whether it may continue, once it is called again."""
+        may_continue: bool = self.host.exchange(lambda: ((value,), lambda: None))
+        return may_continue
 
 
 class Account(Actor):
     """Keeps a sum."""
 
-    def __init__(self, user_thread: Executor, balance: int = 0, *, allocation: Allocation):
-        super().__init__(user_thread, allocation=allocation)
+    def __init__(self, host: Any, balance: int = 0, *, allocation: Allocation):
+        super().__init__(host, allocation=allocation)
         self._balance = balance
         self._allocation = allocation
         self._made_on = threading.get_ident()
 
-    @on_user_thread
     def add(self, amount: int) -> int:
         """Add to the sum, and return it."""
         self._balance += amount
@@ -94,6 +83,13 @@ class Account(Actor):
         """Return the sum at once."""
         return self._balance
 
+    def count(self, last: int = 0) -> str:
+        """Report 1 up to `last`. It has a default for the calls that continue it: their arguments have no effect."""
+        for number in range(1, last + 1):
+            if not self.report(number):
+                return "stopped"
+        return "done"
+
     def allocation(self) -> Allocation:
         """Return the resources of this actor."""
         return self._allocation
@@ -102,26 +98,18 @@ class Account(Actor):
         """Return the arguments."""
         return values
 
-    @on_user_thread
     def is_one_thread(self) -> bool:
-        """Whether the object was made on the thread that runs user code."""
+        """Whether the object was made on the thread that calls its methods."""
         return threading.get_ident() == self._made_on
 
-    @on_user_thread
     def fail(self, kind: str, message: str) -> None:
-        """Raise on the user's thread."""
+        """Raise."""
         fail_deep_inside(kind, message)
 
-    def fail_at_once(self, kind: str, message: str) -> None:
-        """Raise on the control side."""
-        fail_deep_inside(kind, message)
-
-    @on_user_thread
     def lock(self) -> Any:
         """Return an object that cannot be pickled."""
         return threading.Lock()
 
-    @on_user_thread
     def spend(self, duration_s: float) -> float:
         """Let time pass on the current clock. Return the time that it then shows."""
         clock.current.sleep(duration_s)
@@ -134,7 +122,7 @@ def fail_deep_inside(kind: str, message: str) -> None:
     raise kinds[kind](message)
 
 
-def refuse(user_thread: Executor, *, allocation: Allocation) -> Account:
+def refuse(host: Any, *, allocation: Allocation) -> Account:
     """A factory that raises."""
     raise ValueError("this factory makes nothing")
 
@@ -142,68 +130,48 @@ def refuse(user_thread: Executor, *, allocation: Allocation) -> Account:
 class Worker(Actor):
     """Runs until it is stopped, like a function in `report()`. It appends notes about its end to a file."""
 
-    def __init__(self, user_thread: Executor, notes: str, *, allocation: Allocation):
-        super().__init__(user_thread, allocation=allocation)
+    def __init__(self, host: Any, notes: str, *, allocation: Allocation):
+        super().__init__(host, allocation=allocation)
         self._notes = Path(notes)
-        self._stops: SimpleQueue[None] = SimpleQueue()
-        self._unwound: Future[None] | None = None
 
-    def begin(self) -> Future[str]:
+    def begin(self) -> None:
         """Begin. The code answers from within, and continues to run."""
-        begun: Future[str] = Future()
-        self._unwound = self._work(begun)
-        return begun
-
-    def hang(self) -> Future[str]:
-        """Never answer, but end when it is stopped."""
-        self._unwound = self._work(Future())
-        return Future()
-
-    @on_user_thread
-    def _work(self, begun: Future[str]) -> None:
         try:
-            begun.set_result("begun")
-            self._stops.get(timeout=PATIENCE_S)
+            while self.report("begun"):
+                pass
         finally:
             self._note("unwound")
+
+    def hang(self) -> None:
+        """Do not answer until it is stopped."""
+        until_s = time.monotonic() + PATIENCE_S
+        while not self.host.is_stopped and time.monotonic() < until_s:
+            time.sleep(0.005)
 
     def _note(self, text: str) -> None:
         with self._notes.open("a", encoding="utf-8") as file:
             file.write(text + "\n")
 
-    def stop(self) -> Future[None] | None:
-        """End the code that runs. The future is done when it has unwound."""
+    def stop(self) -> None:
+        """Called once the code that runs has ended."""
         self._note("stop")
-        self._stops.put(None)
-        return self._unwound
 
 
 class Mortal(Actor):
     """Ends its own process, or waits for another actor."""
 
-    def answer_and_exit(self, code: int) -> Future[str]:
+    def answer_and_exit(self, code: int) -> None:
         """Answer, and end the process before anything else can be asked."""
-        answer = _WatchedFuture()
-        self._answer_and_exit(answer, code)
-        return answer
+        self.host.exchange(lambda: (("last words",), functools.partial(os._exit, code)))
 
-    @on_user_thread
-    def _answer_and_exit(self, answer: _WatchedFuture, code: int) -> None:
-        # With a listener, set_result() sends the answer before it returns; without one, the exit would come first.
-        answer.has_listener.wait(PATIENCE_S)
-        answer.set_result("last words")
-        os._exit(code)
-
-    @on_user_thread
     def kill_itself(self) -> None:
         """Die of SIGKILL, without an answer."""
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def hang(self) -> Future[None]:
+    def hang(self) -> None:
         """Never answer."""
-        return Future()
+        time.sleep(PATIENCE_S)
 
-    @on_user_thread
     def meet(self, mine: str, other: str) -> bool:
         """Create a file and wait for that of another actor, at most `PATIENCE_S`. Return whether it came."""
         Path(mine).touch()
@@ -211,18 +179,6 @@ class Mortal(Actor):
         while not Path(other).exists() and time.monotonic() < until_s:
             time.sleep(0.005)
         return Path(other).exists()
-
-
-class _WatchedFuture(Future[str]):
-    """Records when it has a listener."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.has_listener = threading.Event()
-
-    def add_done_callback(self, fn: Callable[[Future[str]], object]) -> None:
-        super().add_done_callback(fn)
-        self.has_listener.set()
 
 
 class Counted:
@@ -245,16 +201,14 @@ def _load_counted(text: str) -> Counted:
 class Reader(Actor):
     """Reads a shared value."""
 
-    def __init__(self, user_thread: Executor, shared: Shared, *, allocation: Allocation):
-        super().__init__(user_thread, allocation=allocation)
+    def __init__(self, host: Any, shared: Shared, *, allocation: Allocation):
+        super().__init__(host, allocation=allocation)
         self._shared = shared
 
-    @on_user_thread
     def value(self) -> Any:
         """Return the value."""
         return self._shared.get()
 
-    @on_user_thread
     def read_twice(self) -> tuple[str, bool, int]:
         """Return the text of a `Counted`, whether both reads give one object, and how often this process loaded it."""
         first, second = self._shared.get(), self._shared.get()
@@ -264,26 +218,14 @@ class Reader(Actor):
 class Reusable(Actor):
     """Can be parked and reset. It keeps the names that it has had."""
 
-    def __init__(self, user_thread: Executor, name: str, *, allocation: Allocation):
-        super().__init__(user_thread, allocation=allocation)
+    def __init__(self, host: Any, name: str, *, allocation: Allocation):
+        super().__init__(host, allocation=allocation)
         self._history = [name]
-        self._is_done = True
 
     def history(self) -> list[str]:
         """Return its names, in order."""
         return self._history
 
-    def leave_busy(self) -> None:
-        """Let the next `stop` fail."""
-        self._is_done = False
-
-    @on_user_thread
-    def stop(self) -> None:
-        """End."""
-        if not self._is_done:
-            raise RuntimeError("this actor cannot be stopped cleanly")
-
-    @on_user_thread
     def reset(self, name: str, outcome: str, allocation: Allocation | None) -> bool:
         """Become the actor of `name`. The outcome is `yes`, `no`, `raise`, `exit` or `slow`.
 
@@ -431,7 +373,7 @@ class TrialExecutorContract:
             assert watch.rest() == []
 
     def test_each_call_gets_one_reply_and_the_state_is_kept(self, tmp_path: Path) -> None:
-        """Methods on the user's thread and methods on the control side return their values."""
+        """The values of methods arrive, and all methods run on one thread."""
         with self.watch(tmp_path) as watch:
             watch.start("a#1", functools.partial(Account, balance=5))
 
@@ -460,7 +402,7 @@ class TrialExecutorContract:
                 def shifted(self, shift: Any) -> int:
                     return int(shift(self._balance)) + offset
 
-            watch.start("a#1", lambda thread, allocation: Local(thread, 1, allocation=allocation))
+            watch.start("a#1", lambda host, allocation: Local(host, 1, allocation=allocation))
 
             assert watch.value("a#1", "shifted", lambda balance: balance + 1) == 42
 
@@ -521,19 +463,31 @@ class TrialExecutorContract:
 
             assert watch.rest() == []
 
+    def test_a_call_may_answer_before_it_ends(self, tmp_path: Path) -> None:
+        """It waits until it is called again. Other calls are made meanwhile."""
+        with self.watch(tmp_path) as watch:
+            watch.start("a#1", functools.partial(Account, balance=5))
+            assert watch.value("a#1", "count", 2) == (1,)
+            assert watch.value("a#1", "add", 3) == 8
+            assert watch.error("a#1", "fail", "ValueError", "too bad").type_name == "ValueError"
+            assert watch.value("a#1", "count") == (2,)
+            assert watch.value("a#1", "count") == "done"
+            assert watch.value("a#1", "count", 1) == (1,)
+            assert watch.stop("a#1").kind == "stopped"
+            assert watch.rest() == []
+
     # -- exceptions ------------------------------------------------------------------------------------------------
 
     def test_an_exception_leaves_the_actor_alive(self, tmp_path: Path) -> None:
         """An exception of any kind arrives with its traceback, wherever the actor raised it."""
         with self.watch(tmp_path) as watch:
             watch.start("a#1", functools.partial(Account, balance=7))
-            for method in ("fail", "fail_at_once"):
-                error = watch.error("a#1", method, "ValueError", "too bad")
-                assert (error.type_name, error.message) == ("ValueError", "too bad")
-                assert "in fail_deep_inside" in error.traceback
-                loaded = error.load()
-                assert isinstance(loaded, ValueError)
-                assert loaded.args == ("too bad",)
+            error = watch.error("a#1", "fail", "ValueError", "too bad")
+            assert (error.type_name, error.message) == ("ValueError", "too bad")
+            assert "in fail_deep_inside" in error.traceback
+            loaded = error.load()
+            assert isinstance(loaded, ValueError)
+            assert loaded.args == ("too bad",)
             assert watch.error("a#1", "fail", "SystemExit", "leaving").type_name == "SystemExit"
             assert watch.error("a#1", "no_such_method").type_name == "AttributeError"
 
@@ -585,14 +539,14 @@ class TrialExecutorContract:
     # -- the end of an actor -----------------------------------------------------------------------------------------
 
     def test_a_stopped_actor_unwinds(self, tmp_path: Path) -> None:
-        """Its `stop()` is called. `Exited` comes after its code has ended."""
+        """Its code ends, then its `stop()` is called, then `Exited` comes."""
         with self.watch(tmp_path) as watch:
             notes = tmp_path / "notes"
             watch.start("a#1", functools.partial(Worker, notes=str(notes)))
-            assert watch.value("a#1", "begin") == "begun"
+            assert watch.value("a#1", "begin") == ("begun",)
 
             assert watch.stop("a#1").kind == "stopped"
-            assert notes.read_text(encoding="utf-8").split() == ["stop", "unwound"]
+            assert notes.read_text(encoding="utf-8").split() == ["unwound", "stop"]
 
     def test_nothing_but_exited_after_stop(self, tmp_path: Path) -> None:
         """After a stop, neither the reply to the running call nor that to the start is reported."""
@@ -620,7 +574,7 @@ class TrialExecutorContract:
             if not self.owns_processes:
                 _skip("the system that runs the processes may lose what they send just before they die")
             watch.start("a#1", Mortal)
-            assert watch.value("a#1", "answer_and_exit", 3) == "last words"
+            assert watch.value("a#1", "answer_and_exit", 3) == ("last words",)
             watch.executor.call("a#1", "hang")
             end = watch.expect(Exited, "a#1")
 
@@ -832,13 +786,10 @@ class TrialExecutorContract:
             assert self._start_reusable(watch, "e#1").reused
 
     def test_what_is_not_parked(self, tmp_path: Path) -> None:
-        """A stop with `keep` ends an actor that has no key, and one whose `stop()` raises."""
+        """A stop with `keep` ends an actor that has no key."""
         with self.watch(tmp_path) as watch:
             self._start_reusable(watch, "a#1", key=None)
             assert watch.stop("a#1", keep=True).kind == "stopped"
-            self._start_reusable(watch, "b#1")
-            watch.value("b#1", "leave_busy")
-            assert watch.stop("b#1", keep=True).kind == "stopped"
             assert not self._start_reusable(watch, "c#1").reused
 
     def test_a_parked_actor_that_has_died(self, tmp_path: Path) -> None:

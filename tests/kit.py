@@ -50,7 +50,7 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -76,6 +76,7 @@ from minitune import (
     get_checkpoint,
     report,
 )
+from minitune.base.actor_thread import ActorThread
 from minitune.base.shared_values import SharedObject
 from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
@@ -795,13 +796,44 @@ def settle(value: Any) -> Any:
     return value.result(BOUND_S) if isinstance(value, Future) else value
 
 
+class FakeActor:
+    """The object of a trial on a thread of its own. Strict turns, as a driver keeps them."""
+
+    def __init__(self, name: str, factory: Callable[..., Any], allocation: Allocation):
+        self.thread = ActorThread(name)
+        making = self.thread.ask("make", lambda: factory(self.thread, allocation=allocation))
+        try:
+            self._object = making.result(BOUND_S)
+        except BaseException:
+            self.thread.end(BOUND_S)
+            raise
+
+    def train(self) -> Future[Report]:
+        return self.thread.ask("train", self._object.train)
+
+    def save(self) -> Any:
+        return self.thread.ask("save", self._object.save).result(BOUND_S)
+
+    def restore(self, path: str, metrics: Mapping[str, Any]) -> None:
+        self.thread.ask("restore", lambda: self._object.restore(path, metrics)).result(BOUND_S)
+
+    def reset(self, fields: tuple[Any, ...], allocation: Allocation | None) -> bool:
+        self.thread.is_stopped = False
+        reset: bool = self.thread.ask("reset", lambda: self._object.reset(fields, allocation)).result(BOUND_S)
+        return reset
+
+    def stop(self) -> Future[None]:
+        """Done once the code of the trial has ended."""
+        self.thread.stop()
+        return self.thread.ask("stop", getattr(self._object, "stop", lambda: None))
+
+
 class FakeDriver:
-    """The smallest driver: starts trial actors on one user thread each. `close` stops them."""
+    """The smallest driver: starts trial actors on one thread each. `close` stops them."""
 
     def __init__(self, directory: Path):
         self.directory = directory
-        self._threads: list[ThreadPoolExecutor] = []
-        self._actors: list[Any] = []
+        self._actors: list[FakeActor] = []
 
     def info(self, name: str = "t_00000", **changes: Any) -> TrialInfo:
         directory = self.directory / name
@@ -823,22 +855,18 @@ class FakeDriver:
         config: Mapping[str, Any] | None = None,
         allocation: Allocation | None = None,
         **changes: Any,
-    ) -> Any:
+    ) -> FakeActor:
         """The actor of a new trial; `changes` are fields of `TrialInfo`."""
-        thread = ThreadPoolExecutor(1)
-        self._threads.append(thread)
         info = self.info(config=dict(config or {}), **changes)
         factory = functools.partial(make_trial_actor, SharedObject(trainable), info)
-        future = thread.submit(lambda: factory(thread, allocation=allocation or Allocation()))
-        actor = future.result(BOUND_S)
+        actor = FakeActor(info.trial_id, factory, allocation or Allocation())
         self._actors.append(actor)
         return actor
 
     def close(self) -> None:
         for actor in self._actors:
             settle(actor.stop())
-        for thread in self._threads:
-            thread.shutdown(wait=True)
+            assert actor.thread.end(BOUND_S)
 
 
 def pull(actor: Any) -> Report:

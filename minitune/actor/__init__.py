@@ -15,8 +15,7 @@ Modules
 ::
 
     process               ActorProcess, in the driver: one worker from its start to its end, and the actor in it
-    worker                Worker, in its own process: the control thread, the calls, the report pipe
-    main_thread           runs user code on a main thread, in spite of signal handlers that raise
+    worker                Worker, in its own process: the loops of its two threads, and reports
     surroundings          what a worker sets for user code (directory, streams, environment), and restores after it
     messages, channel     what driver and worker say, with the limits of both; how it is carried
     loop                  the driver's loop: descriptors, timers, calls from other threads
@@ -35,14 +34,20 @@ at once, and sends Boot into the first one. The process comes later:
   with its `Seat`.
 - The InterpreterLauncher starts a new interpreter with `worker.main`, which makes the Seat.
 
-Both continue in `worker.serve`. The worker sends Hello, reads Boot, takes its place, and makes the actor's object on
-its main thread. Its answer becomes the event Started.
+Both continue in `worker.serve`. The worker sends Hello, reads Boot, takes its place, and makes the actor's object. Its
+answer becomes the event Started.
 
 One call
 --------
-`ActorProcess.call` sends Call. The worker's control thread reads it and calls the method. The method returns a value,
-or the Future of user code that runs on the main thread. The answer becomes CallReturned or CallRaised. A function that
-reports answers over the report pipe instead: Reported is the answer to one call, and GoOn is the next call.
+`ActorProcess.call` sends Call on the work pipe. The worker's main thread waits there; it calls the method, and its
+answer becomes CallReturned or CallRaised. A method may also answer by a report, and wait in it: Reported is the answer
+to one call, and GoOn is the next call.
+
+One stop
+--------
+`ActorProcess.stop` sends Stop on the control pipe, which the worker's control thread always reads. From then on, a
+report raises `TrialStopped`. Quit, on the work pipe, is the driver's answer to whatever the main thread sends next; it
+comes at once if the main thread already waits for a message.
 
 One death
 ---------

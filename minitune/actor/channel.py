@@ -1,8 +1,8 @@
-"""The channel between driver and worker: frames over one pair of connected sockets.
+"""A channel between driver and worker: frames over one pair of connected sockets.
 
 The driver's end never blocks, neither when it reads nor when it writes. So a worker that is stopped in the middle of a
-message delays no other worker. The worker's end blocks. Its control thread always reads, so the two ends cannot
-deadlock when both write at once. Each worker has two channels, the control channel and the report pipe (see `worker`).
+message delays no other worker, and the two ends cannot deadlock when both write at once. The worker's end blocks. Each
+worker has two channels, the work pipe and the control pipe (see `worker`).
 """
 
 from __future__ import annotations
@@ -12,17 +12,14 @@ import os
 import select
 import socket
 import sys
-import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 
 from minitune.actor.loop import READ, WRITE, Loop
 from minitune.actor.messages import (
     FrameReader,
     Message,
     ProtocolError,
-    encode,
 )
 
 CHUNK_BYTES = 64 * 1024  # larger buffers are mapped and unmapped by each read: ten times the cost (measured)
@@ -64,7 +61,7 @@ OnBroken = Callable[[ChannelClosedError | ProtocolError], object]
 
 
 def worker_sockets() -> tuple[list[socket.socket], list[socket.socket]]:
-    """Make a worker's control channel and report pipe; return the driver's ends and the worker's ends.
+    """Make a worker's work pipe and control pipe; return the driver's ends and the worker's ends.
 
     A new program inherits them only if they are passed to it.
 
@@ -73,12 +70,12 @@ def worker_sockets() -> tuple[list[socket.socket], list[socket.socket]]:
     """
     ours, theirs = socket.socketpair()
     try:
-        our_reports, their_reports = socket.socketpair()
+        our_control, their_control = socket.socketpair()
     except OSError:
         ours.close()
         theirs.close()
         raise
-    return [ours, our_reports], [theirs, their_reports]
+    return [ours, our_control], [theirs, their_control]
 
 
 class DriverEnd:
@@ -207,35 +204,27 @@ class Channel(DriverEnd):
         self._socket.close()
 
 
-class End:
-    """One end of a connection, as a worker uses it. Its methods block, and raise OSError if the connection is broken.
-
-    `receive` and `send` are C functions, whose results `list.extend` over `map` can store; see `main_thread`.
+class WorkerEnd:
+    """A worker's end of a pipe. All methods but `check` block.
 
     Args:
         end: A connected socket.
-
-    Attributes:
-        receive: Returns the next bytes, at most so many; empty at the end of file.
-        send: Sends bytes with the flags of a socket; returns how many were sent.
-        wait: Waits until there are bytes to receive.
     """
 
     def __init__(self, end: socket.socket):
         end.setblocking(True)
-        self.receive: Callable[[int], bytes] = end.recv
-        self.send: Callable[[bytes | memoryview, int], int] = end.send
-        self.wait: Callable[[], object] = lambda: None
+        self._socket = end
+        self._feed = FrameReader().feed
+        self._arrived: deque[Message] = deque()
+        self._poll: select.poll | None = None
         if sys.platform == "linux":  # `recv` would wake up whenever the driver reads bytes that we have sent
-            poll = select.poll()
-            poll.register(end.fileno(), select.POLLIN)
-            self.wait = poll.poll
-        self._fileno = end.fileno
+            self._poll = select.poll()
+            self._poll.register(end.fileno(), select.POLLIN)
         self._inode = self._read_inode()
 
     def _read_inode(self) -> int:
         """Return the number that distinguishes this connection from another file that gets its descriptor later."""
-        return os.fstat(self._fileno()).st_ino
+        return os.fstat(self._socket.fileno()).st_ino
 
     def check(self) -> None:
         """Check that user code has not closed the descriptor; otherwise its number may belong to another file now.
@@ -250,87 +239,44 @@ class End:
         if found != self._inode:
             raise ChannelClosedError("its descriptor number now belongs to another file", is_ours=True)
 
+    def wait(self) -> None:
+        """Wait until there is something to receive, where the system can. Takes nothing from the pipe.
 
-class Outgoing:
-    """A frame that is being sent. If a signal handler raises during `send`, the next `send` continues from there.
+        Raises:
+            ChannelClosedError: If the descriptor was closed.
+        """
+        if self._poll is None or self._arrived:
+            return
+        try:
+            self._poll.poll()
+        except OSError as error:
+            raise ChannelClosedError.of(error) from error
 
-    Args:
-        message: The message to send.
-
-    Raises:
-        ValueError: If it is too long.
-    """
-
-    def __init__(self, message: Message):
-        self._data = b"".join(encode(message))
-        self._sent: list[int] = []
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether a part of the frame was sent."""
-        return bool(self._sent)
-
-    def send(self, end: End) -> None:
-        """Send the rest of the frame. Blocks."""
-        while (begin := sum(self._sent)) < len(self._data):
-            rest = memoryview(self._data)[begin:] if begin else self._data
-            self._sent.extend(map(end.send, (rest,), (_NO_SIGNAL,)))  # see `main_thread`
-
-
-class WorkerChannel:
-    """The worker's end of the control channel: one thread reads, any thread may send. All methods block.
-
-    Args:
-        end: The connection, used in blocking mode.
-    """
-
-    def __init__(self, end: End):
-        self._end = end
-        self._reader = FrameReader()
-        self._outgoing: deque[Outgoing] = deque()
-        self._lock = threading.RLock()
-
-    def receive(self, handle: Callable[[Message], object]) -> None:
-        """Wait for the next bytes, and handle each message that they complete. Blocks.
+    def receive(self) -> Message:
+        """Take the next message from the pipe.
 
         Raises:
             ChannelClosedError: If the driver has ended or the descriptor was closed.
             ProtocolError: See `FrameReader.feed`.
         """
-        try:
-            self._end.wait()
-            data = self._end.receive(CHUNK_BYTES)
-        except OSError as error:
-            raise ChannelClosedError.of(error) from error
-        if not data:
-            raise ChannelClosedError("end of file")
-        self._reader.feed(data, handle)
+        while not self._arrived:
+            try:
+                data = self._socket.recv(CHUNK_BYTES)
+            except OSError as error:
+                raise ChannelClosedError.of(error) from error
+            if not data:
+                raise ChannelClosedError("end of file")
+            self._feed(data, self._arrived.append)
+        return self._arrived.popleft()
 
-    def send(self, message: Message) -> None:
-        """Send a message, and what remains in the queue after a signal handler has raised. Blocks until it is sent.
-
-        Not for a process that was forked from the worker. If a signal handler raises meanwhile, the message may or may
-        not be in the queue.
+    def send(self, frames: list[bytes]) -> None:
+        """Send a frame that `encode` has made. If an exception ends this, it is unknown how much was sent.
 
         Raises:
-            ValueError: If the message is too long; nothing was sent.
             ChannelClosedError: If the driver has ended or the descriptor was closed.
         """
-        self._outgoing.append(Outgoing(message))
-        self._end.check()
         try:
-            with self._lock:
-                while self._outgoing:
-                    self._outgoing[0].send(self._end)
-                    self._outgoing.popleft()
+            for part in frames:
+                self._socket.sendall(part, _NO_SIGNAL)
         except OSError as error:
             raise ChannelClosedError.of(error) from error
-
-    def let_go(self) -> None:
-        """Release the lock of `send` if an exception of a signal handler has prevented that.
-
-        CPython may run signal handlers between the last line of a `with` block and the release.
-        """
-        with suppress(RuntimeError):  # this thread does not hold it
-            while True:
-                self._lock.release()

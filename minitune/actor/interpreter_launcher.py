@@ -107,7 +107,7 @@ class InterpreterLauncher(Launcher):
         Args:
             token: Its name.
             listener: See `Launcher.launch`.
-            ends: Its ends of the control channel and the report pipe; closed here.
+            ends: Its ends of the work pipe and the control pipe; closed here.
         """
         self._loop.call_later(0.0, partial(self._start, token, listener, ends))
 
@@ -153,7 +153,7 @@ class InterpreterLauncher(Launcher):
     # -- start -------------------------------------------------------------------------------------------------
 
     def _start(self, token: str, listener: Listener, ends: Sequence[socket.socket]) -> None:
-        """Start a worker; `ends` are its ends of the control channel and the report pipe, which are closed here."""
+        """Start a worker; `ends` are its ends of the work pipe and the control pipe, which are closed here."""
         marker = marker_of(self._run_id, token)
         with ends[0], ends[1]:
             try:

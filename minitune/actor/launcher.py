@@ -68,7 +68,7 @@ class Launcher(Protocol):
             preload: Whether the worker may use the preloaded modules and values.
 
         Returns:
-            Its token, and the driver's ends of its control channel and its report pipe.
+            Its token, and the driver's ends of its work pipe and its control pipe.
 
         Raises:
             OSError: If no file descriptor is free.

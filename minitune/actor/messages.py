@@ -5,28 +5,34 @@
     driver                                                      worker
       | Boot(place, factory, sys_path, argv) -->                  (may be sent before the worker lives)
       | <-- Hello(pid)                                            before any user code
-      |                                                           obj = factory(executor), on the main thread
+      |                                                           obj = factory(host)
       | <-- Returned(0) | Raised(0, error)
-      | Call(n, method, payload) -->                              obj.method(*args), on the control thread
-      | <-- Returned(n, payload) | Raised(n, error)               when the value, or the Future that it is, is done
-      | <== Reported(n, payload)                                  or, while the method goes on: a value, and a question
-      | ==> GoOn(n + k) | Quit(n + k)                             the answer: go on as call n + k, or come to an end
-      | <== Returned(n + k, payload) | Raised(n + k, error)       the method has ended
+      | Call(n, method, payload) -->                              obj.method(*args)
+      | <-- Returned(n, payload) | Raised(n, error)               the method has ended
+      | <-- Reported(n, payload)                                  or, while it goes on: a value, and a question
+      |     Call(n + 1, method, payload) -->                        any number of other calls, made within the first
+      |     <-- Returned(n + 1, payload) | Raised(n + 1, error)
+      | GoOn(n + k) -->                                           the answer: continue as call n + k
+      | <-- Returned(n + k, payload) | Raised(n + k, error)
+      |
       | Quit(n) -->                                               obj.stop(); exit 0
-      | Show() -->                                                the stacks of all threads go to standard error
+      | Quit(n, keep=True) -->                                    stay for another actor, or obj.stop(); exit 0
+      | <-- Returned(n) | Finished(n)                             parked
+      | <-- Finished(n, payload)                                  instead of Returned(n, payload): parked without Quit
+      | Move(n, place, payload) -->                               everything as it was at the start, then the new place,
+      |                                                           then obj.reset(*args)
+      | Call(n + 1, method, payload) -->                          sent with it if the worker was parked by Finished
+      | <-- Returned(n, payload) | Raised(n, error)               whether the object can be used again; if not, exit 0
+      |
+      | Stop(attempt) ==>                                         reports raise TrialStopped; Quit follows, see below
+      | Show() ==>                                                the stacks of all threads go to standard error
       |     after the grace period: Show, SIGTERM; then the whole tree is killed
       : process end (not end-of-file)  =>  read what was sent, wait for the whole tree, then Exited
-      |
-      | Quit(n, keep=True) -->                                    obj.park(), or obj.stop() if it has none
-      | <-- Returned(n) | Finished(n)                             parked; or it leaves, if it cannot be kept
-      | <== Finished(n, payload)                                  instead of Returned(n, payload): parked without Quit
-      | Move(n, place, payload) -->                               everything as it was at the start, then the new place,
-      |                                                           then obj.reset(*args), on the main thread
-      | Call(n + 1, method, payload) -->                          sent with it if the worker was parked by Finished
-      | <-- Returned(n, payload) | Raised(n, error)               whether the object can be used again
 
-Calls go in strict turns: one call, one reply; `n` grows by one. Double arrows stand for the report pipe, a second
-channel (see `worker`). Each Reported gets one answer, also if the driver has sent Quit meanwhile.
+Single arrows stand for the work pipe, double arrows for the control pipe (see `worker`). Calls go in strict turns: one
+call, one answer, and `n` grows by one. A stop is a Stop on the control pipe, and a Quit on the work pipe as soon as the
+worker reads there: at once if no call is running, otherwise as the answer to the running call's next message. So no
+read of the worker waits for ever.
 
 A message travels as a frame: magic, version, kind, call number, length (64 bit), CRC32 of all that and of the body,
 then the body. All parts are plain data. Pickled objects are opaque bytes, and are loaded only when they are used, so a
@@ -90,13 +96,15 @@ DUMP_LINES = 100
 LAST_LINES_BYTES = 8192
 """Number of bytes at the end of each output file in which these lines are searched."""
 HIGH_DESCRIPTOR = 1100
-"""Descriptor number of the worker's channel, above the range of `os.closerange(3, 1024)`, if the limit allows."""
+"""Descriptor number of the worker's channels, above the range of `os.closerange(3, 1024)`, if the limit allows."""
 OOM_SCORE = 500
 """Added to a worker's score, so that the kernel kills a worker and never the driver if memory runs out."""
 CHANNEL_LOST_EXIT = 113
 """Exit code of a worker whose channel was closed by the user's code."""
 STOP_SWALLOWED_EXIT = 116
 """Exit code of a worker whose code has caught the exception of a stop and continued."""
+INTERRUPTED_EXIT = 117
+"""Exit code of a worker in whose own code, between two calls of user code, an exception came up."""
 NO_THREAD_EXIT = 114
 """Exit code of a worker that could not start a thread before any user code ran."""
 FORBIDDEN_EXIT = 115
@@ -149,7 +157,7 @@ class Boot(NamedTuple):
 
     Attributes:
         place: The worker's surroundings.
-        factory: Pickled callable: `factory(executor)` makes the object.
+        factory: Pickled callable: `factory(host)` makes the object. `host` is the `Worker`.
         sys_path: The driver's `sys.path`, absolute.
         argv: The driver's `sys.argv`.
         is_reusable: Whether the worker may be parked. If so, it sends Finished when a function has returned and has
@@ -172,14 +180,25 @@ class Call(NamedTuple):
 
 
 class Quit(NamedTuple):
-    """Driver to worker: stop the running call and exit; or, with `keep`, stop it and stay for another actor."""
+    """Driver to worker: end the actor and exit; or, with `keep`, stay for another actor."""
 
     number: int
     keep: bool = False
 
 
+class Stop(NamedTuple):
+    """Driver to worker, on the control pipe: the actor must end. The worker does not answer.
+
+    Attributes:
+        number: The attempt: the number of the Boot or Move that has begun this actor. The worker ignores a Stop for
+            another one: it came late, and the worker has been handed on.
+    """
+
+    number: int
+
+
 class Show(NamedTuple):
-    """Driver to worker: write the stacks of all threads to standard error. The worker does not answer."""
+    """Driver to worker, on the control pipe: write the stacks of all threads to standard error. No answer."""
 
 
 class Move(NamedTuple):
@@ -191,7 +210,7 @@ class Move(NamedTuple):
 
 
 class GoOn(NamedTuple):
-    """Driver to worker, on the report pipe: the call that has reported continues, under a new number."""
+    """Driver to worker: the call that has reported continues, under a new number."""
 
     number: int
 
@@ -220,7 +239,7 @@ class Finished(NamedTuple):
 
 
 class Reported(NamedTuple):
-    """Worker to driver, on the report pipe: the running call reports this value and waits for an answer."""
+    """Worker to driver: the running call reports this value and waits for an answer."""
 
     number: int
     payload: bytes
@@ -233,7 +252,7 @@ class Raised(NamedTuple):
     error: RemoteError
 
 
-Message = Boot | Call | GoOn | Quit | Show | Move | Hello | Returned | Finished | Reported | Raised
+Message = Boot | Call | GoOn | Quit | Stop | Show | Move | Hello | Returned | Finished | Reported | Raised
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
@@ -444,6 +463,7 @@ _KINDS: list[tuple[type[Message], Callable[[Any], _Body], Callable[[int, bytes],
     (Returned, lambda returned: (b"", returned.payload), Returned),
     (Raised, _from_error, _to_error),
     (Show, lambda show: (b"", b""), lambda number, body: Show()),
+    (Stop, lambda stop: (b"", b""), lambda number, body: Stop(number)),
     (Reported, lambda reported: (b"", reported.payload), Reported),
     (GoOn, lambda answer: (b"", b""), lambda number, body: GoOn(number)),
     (Finished, lambda finished: (b"", finished.payload), Finished),

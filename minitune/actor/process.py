@@ -25,6 +25,7 @@ from minitune.actor.messages import (
     DUMP_TO_TERM_S,
     EOF_S,
     EXIT_STATUS_S,
+    INTERRUPTED_EXIT,
     KILL_CONFIRM_S,
     LAST_LINES,
     LAST_LINES_BYTES,
@@ -51,6 +52,7 @@ from minitune.actor.messages import (
     Returned,
     Show,
     Started,
+    Stop,
     encode,
     go_on,
 )
@@ -64,6 +66,10 @@ _PACKAGE = re.escape(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _OWN_FRAME = re.compile(rf'  File "({_PACKAGE}.(actor|executors|trainable)\b.*|<string>)", line \d+ in \S+$')
 """Frames of a dumped stack that are not the user's: they pass calls on, or have started the process."""
 CHANNEL_CLOSED = "control channel closed by the trial's code"
+INTERRUPTED = (
+    "an exception came up in minitune's own code of the worker: a signal handler of the trial has raised it there, or "
+    "the trial has replaced a function that minitune needs; its traceback is in the trial's stderr"
+)
 
 
 class Phase(Enum):
@@ -134,19 +140,20 @@ class ActorProcess(Listener):
         self._tell = tell
         self._processes = processes
         self._memory_kills = memory_kills
-        self._channel: DriverEnd  # made by `start`, like the two below
-        self._reports: DriverEnd
+        self._work: DriverEnd  # made by `start`, like the two below
+        self._control: DriverEnd
         self._started: Started
         self._place = Place()
         self._timer: Timer | None = None  # the time limit of the present phase
         # calls
-        self._number = 0  # of the last message that has a number
-        self._answered = -1  # of the last answer
+        self._number = 0  # of the last message on the work pipe
+        self._attempt = 0  # the number of the message that has begun this actor
         self._method = ""  # the method that was called last
         self._open_method = ""  # the method that has reported and waits for an answer
         self._is_ready = False  # the first object was made
         # a stop
         self._is_stopped = False
+        self._has_quit = False  # Quit was sent
         self._shows_stacks = False
         self._parks = False  # the actor is stopped so that the process can be parked
         # a hand-over
@@ -191,24 +198,23 @@ class ActorProcess(Listener):
             self._is_told, self._first = instead.is_told, instead.call
         self._memory_kills.look()
         try:
-            self.token, self._channel, self._reports = self.launcher.launch(self, preload)
+            self.token, self._work, self._control = self.launcher.launch(self, preload)
         except OSError as error:  # no file descriptor is free
             self.phase = Phase.ENDED
             cause = f"could not make a channel: {error}"
             self._tell(Exited(self.actor_id, "refused", cause, counts=False))
             return
         self._processes.add(self)
-        self._channel.send(*frames)
+        self._work.send(*frames)
         self._set_timer(hello_s, lambda: self.kill(f"no message within {hello_s:g} s of its start"))
-        for channel in (self._channel, self._reports):
-            channel.watch(self._loop, self._on_message, self._on_broken)
+        # Nothing comes on the control pipe. If user code closes it, the worker notices that at its next report.
+        self._work.watch(self._loop, self._on_message, self._on_broken)
 
     def call(self, method: str, payload: bytes = b"") -> None:
         """Send a call. CallReturned, CallRaised or Exited follows.
 
-        The method is called on the worker's control thread and must not block; it returns a value or a Future. If the
-        arguments hold objects of classes that are not built in, they are loaded, and the method is called, on the
-        user's thread as soon as that is free.
+        The method runs on the worker's main thread. If it has reported and waits, and is called again, it continues;
+        another method is called within it.
 
         Args:
             method: Its name.
@@ -230,23 +236,23 @@ class ActorProcess(Listener):
         if method == self._open_method:  # the method that waits for an answer continues
             self._number += 1
             self._open_method = ""
-            self._reports.send(go_on(self._number))
+            self._work.send(go_on(self._number))
         else:
             self._send(Call(self._number + 1, method, payload))
-            self._method = method
+        self._method = method
         self.phase = Phase.BUSY
 
     def stop(self, grace_s: float, keep: bool = False, dump: bool = False) -> Exited | None:
         """Stop the actor: only Exited follows. A second stop may shorten the grace period.
 
-        The object's `stop()` is called (`park()` with `keep`), if it has one. After the grace period, the worker's
-        stacks are dumped, and it gets SIGTERM, which raises `TrialStopped` in its main thread. One second later its
-        whole process tree is killed.
+        When the running call has ended, the object's `stop()` is called, if it has one and is not parked. After the
+        grace period, the worker's stacks are dumped, and it gets SIGTERM, which raises `TrialStopped` in its main
+        thread. One second later its whole process tree is killed.
 
         Args:
             grace_s: Seconds that the actor has to end.
-            keep: Park the process for another actor (see `take_over`), if its object's `stop()` ends in time and
-                without an exception, and no thread or process that it has started is left. Otherwise it exits.
+            keep: Park the process for another actor (see `take_over`), if the running call ends in time, and no thread
+                or process that it has started is left. Otherwise it exits.
             dump: Write the stacks of its threads at once: they are in the last lines that Exited holds.
 
         Returns:
@@ -263,11 +269,11 @@ class ActorProcess(Listener):
             return Exited(self.actor_id, "parked")
         if dump:
             self._show()
-        if self._open_method:
-            self._answer_with_quit()
         if self.phase is not Phase.STOPPING:
             self._parks = keep and self.phase in (Phase.IDLE, Phase.BUSY)
-            self._send(Quit(self._number + 1, self._parks))
+            self._control.send(*encode(Stop(self._attempt)))
+            if self.phase in (Phase.IDLE, Phase.TAKEN, Phase.PARKED):
+                self._quit()  # the worker reads; otherwise Quit is the answer to its next message
         self._parks = self._parks and keep
         self.phase = Phase.STOPPING
         self._is_stopped = True
@@ -295,7 +301,7 @@ class ActorProcess(Listener):
             raise RuntimeError(f"the process of {self.actor_id!r} is {self.phase.value}, not parked")
         self.actor_id, self._place = started.actor_id, place
         self._started = started._replace(pid=self.pid, reused=True)
-        self._is_stopped = self._shows_stacks = False
+        self._is_stopped = self._has_quit = self._shows_stacks = False
         self._move, self._timeout_s = Move(self._number + 1, place, payload), timeout_s
         self._is_told, self._first = self._is_clean, None
         if self._is_told:
@@ -314,26 +320,26 @@ class ActorProcess(Listener):
         self._set_timer(EXIT_STATUS_S, self._force)
 
     def _send(self, message: Call | Quit) -> None:
-        self._channel.send(*encode(message))
+        self._work.send(*encode(message))
         self._number = message.number
+
+    def _quit(self) -> None:
+        self._has_quit = True
+        self._open_method = ""
+        self._send(Quit(self._number + 1, self._parks))
 
     def _send_move(self) -> None:
         """Send the move to the next actor, and its first call if there is one, in one piece."""
-        self._number = self._move.number
+        self._number = self._attempt = self._move.number
         frames = encode(self._move)
         if self._first is not None:
             self._number += 1
             self._method = self._first[0]
             frames += encode(Call(self._number, *self._first))
-        self._channel.send(b"".join(frames))
+        self._work.send(b"".join(frames))
         self._is_clean = False
         self.phase = Phase.MOVING
         self._set_timer(self._timeout_s, lambda: self._reject_actor("it took too long"))
-
-    def _answer_with_quit(self) -> None:
-        """Answer an open report with Quit, so that the report ends: each report gets one answer."""
-        self._reports.send(*encode(Quit(self._number)))
-        self._open_method = ""
 
     def _reject_actor(self, reason: str) -> None:
         """The process cannot run the actor that it was handed over to: report that, and kill it."""
@@ -345,7 +351,7 @@ class ActorProcess(Listener):
 
     def _show(self) -> None:
         """Tell the worker to write the stacks of its threads to its standard error."""
-        self._channel.send(*encode(Show()))
+        self._control.send(*encode(Show()))
         self._shows_stacks = True
 
     def _show_and_terminate(self, grace_s: float) -> None:
@@ -456,6 +462,8 @@ class ActorProcess(Listener):
             return "stopped"
         if self._exit_code == CHANNEL_LOST_EXIT:
             return CHANNEL_CLOSED
+        if self._exit_code == INTERRUPTED_EXIT:
+            return INTERRUPTED
         if self._exit_code == STOP_SWALLOWED_EXIT and self._is_stopped:
             return f"it was told to stop, but {STOP_SWALLOWED}"
         evidence = self._memory_kills.claim() if self._exit_code == -9 and not self._is_stopped else ""
@@ -465,12 +473,12 @@ class ActorProcess(Listener):
     # -- the channel -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the channels. May be called any number of times."""
-        self._channel.close()
-        self._reports.close()
+        """Close the pipes. May be called any number of times."""
+        self._work.close()
+        self._control.close()
 
     def _on_broken(self, error: ChannelClosedError | ProtocolError) -> None:
-        """A channel has ended: no more messages will come."""
+        """The work pipe has ended: no more messages will come."""
         if isinstance(error, ProtocolError):
             self.kill(f"protocol: {error}")
         elif not self._is_dead and self.phase not in (Phase.STOPPING, Phase.DYING):
@@ -478,7 +486,7 @@ class ActorProcess(Listener):
             self._set_timer(EOF_S, lambda: self._judge_closed_channel(until))
 
     def _judge_closed_channel(self, until: float) -> None:
-        """The channel has ended, but no death was reported: kill the process, unless it is dying already.
+        """The work pipe has ended, but no death was reported: kill the process, unless it is dying already.
 
         A dying process closes its files first. On a busy machine the rest of its death may take long.
         """
@@ -488,37 +496,34 @@ class ActorProcess(Listener):
             self.kill(CHANNEL_CLOSED)
 
     def _drain(self) -> None:
-        """Read until it would block: end-of-file may never come if a child of the dead process holds the channel."""
-        for channel in (self._channel, self._reports):
-            while channel.read():
-                pass
+        """Read until it would block: end-of-file may never come if a child of the dead process holds the pipe."""
+        while self._work.read():
+            pass
 
     def _on_message(self, message: Message) -> None:
-        """Handle a message of the worker. After a stop, only the answer to that stop counts."""
+        """Handle a message of the worker."""
         if not isinstance(message, (Reported, Returned, Finished, Raised)):
             self._on_hello(message)
             return
-        if message.number > self._number:
+        is_of_move = self.phase is Phase.MOVING and message.number == self._attempt
+        if message.number != self._number and not is_of_move:
+            if self._is_stopped and message.number == self._attempt:
+                return  # a stop has come between the answer to the move and that to the first call
             raise ProtocolError(f"call {message.number} was answered, but the last one was {self._number}")
-        if message.number <= self._answered:  # the message is a repetition, or is too late
-            return
-        self._answered = message.number
-        if self.phase is Phase.MOVING and message.number > self._move.number:
-            self._finish_move()  # the answer to the first call has come before the answer to the move
-        if self.phase is Phase.BUSY and message.number == self._number:
+        if self.phase is Phase.BUSY:
             self.phase = Phase.IDLE
             if isinstance(message, Reported):
                 self._open_method = self._method
             self._is_clean = isinstance(message, Finished)
             self._tell(self._outcome(message))
-        elif isinstance(message, Reported):  # it was sent before the stop arrived
-            self._answer_with_quit()
+        elif self.phase is Phase.STOPPING:
+            self._on_stopped(message)
+        elif isinstance(message, Reported):
+            raise ProtocolError(f"call {message.number} has reported, but it is not running")
         elif self.phase is Phase.STARTING:
             self._on_made(message)
         elif self.phase is Phase.MOVING:
             self._on_reset(message)
-        elif self.phase is Phase.STOPPING and message.number == self._number:
-            self._on_unwound(message)
 
     def _on_hello(self, message: Message) -> None:
         if not isinstance(message, Hello):
@@ -555,15 +560,15 @@ class ActorProcess(Listener):
             self.phase = Phase.IDLE
             self._tell(self._started)
 
-    def _on_unwound(self, reply: Returned | Finished | Raised) -> None:
-        """The worker has stopped the actor, and can be parked."""
-        if self._parks:
+    def _on_stopped(self, reply: Reported | Returned | Finished | Raised) -> None:
+        """The worker reads: it waits for Quit, or is parked by one."""
+        if self._has_quit and self._parks:
             self._set_timer(None)
             self.phase = Phase.PARKED
             self._is_clean = isinstance(reply, Finished)
             self._tell(Exited(self.actor_id, "parked"))
-        else:  # it was stopped again, without `keep`
-            self._send(Quit(self._number + 1))
+        else:  # or it was stopped again, without `keep`
+            self._quit()
 
     def _outcome(self, reply: Reported | Returned | Finished | Raised) -> Event:
         if isinstance(reply, Raised):

@@ -1,24 +1,25 @@
-"""A worker: the process of one actor. One thread communicates with the driver, the main thread runs user code.
+"""A worker: the process of one actor. It has two threads, with one pipe and one job each.
 
-The *control thread* always reads the control channel, so a stop arrives while user code runs. The *main thread* belongs
-to user code; `main_thread` has the rules for our own code on it. The actor's methods are called on the control thread,
-or on the main thread if loading their arguments may run user code. They must not block: they return a value, a Future,
-or the report pipe.
+- The *main thread* owns the work pipe: it reads a message, does what it says, and writes the answer (`Worker.run`). So
+  all user code runs on the main thread, as `signal`, `asyncio` and some libraries need it, and what was called is on
+  the stack.
+- The *control thread* owns the control pipe, and hears two things: stop, and show your stacks (`Worker._listen`). It
+  only notes a stop. User code learns of it at its next report, or when the main thread reads Quit.
 
-The report pipe
----------------
-A function that reports holds the main thread. Each `report()` is one exchange on a second channel, the report pipe: the
-reporting thread writes the report, reads the answer and continues. The control thread takes no part, so neither thread
-has to wake the other. The driver answers each report; with Quit if the function has to stop. Each step of an exchange
-can be repeated, because a signal handler may raise between any two instructions:
+Reports
+-------
+A method that reports calls `Worker.exchange`. That answers the running call before the method has returned, and then
+reads on like `run`: other calls are made right there, GoOn lets the method continue, and Quit ends it. Any thread of
+the user may report. One lock admits one exchange at a time, and the final answer of the call takes it, too: after that,
+no report counts any more. A child that user code has forked may not use the pipes.
 
-- A report counts once its whole frame is sent. `Outgoing` knows how much of a frame is sent. The next user of the pipe,
-  another report or the end of the function, sends the rest. If nothing of a frame was sent, it is dropped, as if
-  `report()` had not been called.
-- If the answer to a report was not read, the report stays open, and the next user of the pipe reads that answer first.
-  So reports and answers alternate, none comes twice, and no answer is taken for the answer to another report.
-- The bytes that were read are kept until the exchange is over.
-- The end of the function is a `Step` behind the function, which is repeated until it is done.
+Signal handlers of the user that raise
+--------------------------------------
+Python runs them on the main thread between any two instructions, also between ours. Then it is unknown what was done:
+whether a frame was sent, or an answer was taken from the pipe. So the attempt fails, and no report is lost, sent twice,
+or gets the answer to another one: `exchange` notes that it has begun and that it has ended, and whatever uses the pipe
+next looks at that note. If an exception comes up anywhere else in our own code, the process ends at once. In both cases
+it ends with an exit code that the driver explains.
 """
 
 from __future__ import annotations
@@ -26,29 +27,20 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # the C module of `signal`, without its slow enums
 import _thread
 import os
-import signal
 import socket
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable
-from concurrent.futures import CancelledError, Future
-from functools import partial
+from collections.abc import Callable
 from types import FrameType
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn
 
 from minitune.actor import process_tree
-from minitune.actor.channel import (
-    CHUNK_BYTES,
-    ChannelClosedError,
-    End,
-    Outgoing,
-    WorkerChannel,
-)
-from minitune.actor.main_thread import MainThreadExecutor, Step, Task
+from minitune.actor.channel import ChannelClosedError, WorkerEnd
 from minitune.actor.messages import (
     CHANNEL_LOST_EXIT,
+    INTERRUPTED_EXIT,
     NO_THREAD_EXIT,
     OOM_SCORE,
     STOP_SWALLOWED_EXIT,
@@ -56,7 +48,6 @@ from minitune.actor.messages import (
     Boot,
     Call,
     Finished,
-    FrameReader,
     GoOn,
     Hello,
     Message,
@@ -67,23 +58,19 @@ from minitune.actor.messages import (
     Reported,
     Returned,
     Show,
-    go_on,
+    Stop,
+    encode,
 )
 from minitune.actor.surroundings import (
     Surroundings,
     arm_stack_dump,
     dump_stacks,
-    fork_by_default,
     line_buffer_c_output,
     move_high,
     stop_timers,
 )
-from minitune.base.pickling import UserCodeNeededError, dump_value, load_plain, load_value
-from minitune.error import RemoteError
-
-_T = TypeVar("_T")
-_ATTEMPTS = 3
-"""Attempts to pickle an answer. Signal handlers may have raised the first errors; the last one counts."""
+from minitune.base.pickling import dump_value, load_value
+from minitune.error import RemoteError, TrialStopped
 
 
 # -- the start ---------------------------------------------------------------------------------------------------------
@@ -91,52 +78,81 @@ class Seat(NamedTuple):
     """The descriptors and marks of a new worker.
 
     Attributes:
-        end: Its end of the control channel.
-        reports: Its end of the report pipe.
+        work: Its end of the work pipe.
+        control: Its end of the control pipe.
         marker: The text in the environment of all its descendants.
         reaper_pid: The process that becomes the parent of this worker's orphans; 0 if it is unknown.
     """
 
-    end: End
-    reports: End
+    work: WorkerEnd
+    control: WorkerEnd
     marker: str
     reaper_pid: int = 0
 
 
-def main(control: int, reports: int) -> NoReturn:
+def main(work: int, control: int) -> NoReturn:
     """Run a worker in a new interpreter. Never returns.
 
     Args:
-        control: The inherited descriptor of the control channel.
-        reports: The inherited descriptor of the report pipe.
+        work: The inherited descriptor of the work pipe.
+        control: The inherited descriptor of the control pipe.
     """
     line_buffer_c_output()
-    fork_by_default()
-    seat = Seat(_open(control), _open(reports), os.environ[process_tree.TRIAL_VARIABLE])
+    seat = Seat(_open(work), _open(control), os.environ[process_tree.TRIAL_VARIABLE])
     serve(seat)
 
 
-def _open(inherited: int) -> End:
+def _open(inherited: int) -> WorkerEnd:
     descriptor = move_high(inherited)
     os.close(inherited)
-    return End(socket.socket(fileno=descriptor))
+    return WorkerEnd(socket.socket(fileno=descriptor))
 
 
 def serve(seat: Seat) -> NoReturn:
     """Serve the driver until it tells the worker to exit, on the main thread of a new process. Never returns."""
     try:
         Worker(seat).run()
-    except KeyboardInterrupt:  # it came before any user code that it could have interrupted
-        _die_of(signal.SIGINT)
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
+    except BaseException as error:
+        _give_up(error)
+    finally:  # a handler has raised once more
+        os._exit(INTERRUPTED_EXIT)
+
+
+def _leave(exit_code: int = 0) -> NoReturn:
+    """Flush the streams and exit. The interpreter's own shutdown would wait for foreign threads and children."""
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except Exception:  # user code has closed or replaced the stream
+                continue
+    finally:
+        os._exit(exit_code)
+
+
+def _give_up(error: BaseException) -> NoReturn:
+    """End the process because of an exception in our own code, or in the midst of an exchange.
+
+    It is the exception of a signal handler, or user code has replaced something that we need. In either case it is
+    unknown what was done, so nothing can be repeated, and the driver would wait for ever.
+    """
+    try:
+        if type(error) is TrialStopped:  # the grace period of a stop is over
+            _leave()
+        if type(error) is KeyboardInterrupt:  # of the default handler of SIGINT: the signal has its default effect
+            _die_of(_signal.SIGINT)
+        stop_timers()  # the same handler would raise again
+        traceback.print_exception(type(error), error, error.__traceback__)
+        sys.stderr.flush()
+    except BaseException:  # it needs more of Python than the next line does
+        os.write(2, f"{type(error).__name__}: {error}\n".encode())
+    finally:
+        os._exit(INTERRUPTED_EXIT)
 
 
 def _die_of(number: int) -> None:
     """Let a signal have its default effect."""
-    signal.signal(number, signal.SIG_DFL)
+    _signal.signal(number, _signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
 
@@ -146,338 +162,330 @@ class Worker:
 
     Args:
         seat: See `Seat`.
-
-    Attributes:
-        executor: Runs user code on the main thread.
-        last_call: The number of the last call on the control channel.
     """
 
     def __init__(self, seat: Seat):
-        self.executor = MainThreadExecutor()
-        self.last_call = 0
         self._seat = seat
+        self._work = seat.work
         self._pid = os.getpid()
-        self._channel = WorkerChannel(seat.end)
-        self.executor.let_go = self._channel.let_go
-        self.executor.new_reports = partial(ReportPipe, self, seat.reports)
+        self._leftovers = _Leftovers(self._pid, seat)
         self._object: Any = None
         self._surroundings: Surroundings | None = None
-        self._is_asked_to_stop = False  # by Quit; from then on, SIGTERM ends user code by an exception
         self._is_reusable = False
-        self._is_moving = False  # from a Move to the reset of the object; stays True if the move fails
-        self._mask: Iterable[int] = ()  # the blocked signals before a fork
-        self._control_thread = 0
-        self._strangers: dict[int, int] = {}  # inodes of processes of other workers, by pid; reading a marker is slow
+        self._attempt = 0  # the number of the Boot or Move that has begun the present actor
+        self._stopped_attempt = -1  # of the last Stop; only the control thread writes it
+        # The rest belongs to the thread that holds the lock. A handler that raises never leaves a lock of C code locked
+        # in a `with` statement. The lock is reentrant: a call that is made within an exchange answers under it, too.
+        self._lock = threading.RLock()
+        self._number = 0  # of the running call
+        self._depth = 0  # of calls on the stack without a final answer
+        self._is_reporting = False  # stays True after a report that an exception has ended
+        self._quit: Quit | None = None  # it has come as the answer to a report
 
     # -- the main thread ---------------------------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Serve the driver. Returns when the worker has to exit."""
+    def run(self) -> NoReturn:
+        """Do what the driver says until it says Quit. Never returns."""
         self._arm_termination()
         _raise_oom_score()
+        self._send(encode(Hello(self._pid)))
+        boot = self._next()
+        if not isinstance(boot, Boot):
+            raise ProtocolError(f"the first message must be Boot, but got {type(boot).__name__}")
         try:
-            self._channel.send(Hello(self._pid))
-            arrived: list[Message] = []
-            while not arrived:
-                self._channel.receive(arrived.append)
-        except (ChannelClosedError, ProtocolError):
-            return
-        first, *others = arrived
-        if not isinstance(first, Boot):
-            raise ProtocolError(f"the first message must be Boot, but got {type(first).__name__}")
-        self.executor.post(self._answer, 0, self.executor.submit(self._make, first))
-        try:
-            _thread.start_new_thread(self._control, (others,))  # half a millisecond faster than with `threading`
+            _thread.start_new_thread(self._listen, ())  # half a millisecond faster than with `threading`
         except RuntimeError:  # the system cannot start a thread
             os._exit(NO_THREAD_EXIT)
-        self.executor.run()
-        self.leave()
+        self._answer(0, lambda: self._make(boot))
+        while True:
+            message = self._quit or self._next()
+            if isinstance(message, Call):
+                self._call(message)
+            elif isinstance(message, Quit):
+                self._park_or_leave(message)
+            elif isinstance(message, Move):
+                self._move(message)
+            else:
+                raise ProtocolError(f"a worker does not expect {type(message).__name__} here")
 
     def _make(self, boot: Boot) -> None:
-        """Take the place and make the actor's object. A task, because the factory runs user code."""
+        """Take the place and make the actor's object."""
         self._is_reusable = boot.is_reusable
-        sys.path[:], sys.argv[:] = boot.sys_path, boot.argv
+        sys.path[:] = boot.sys_path
+        sys.argv[:] = boot.argv
         arm_stack_dump()
         self._surroundings = Surroundings()
         self._surroundings.apply(boot.place)
         factory = load_value(boot.factory)
-        self._object = factory(self.executor)
+        self._object = factory(self)
 
-    def _arm_termination(self) -> None:
-        """Make SIGTERM end user code by an exception if the driver has asked for a stop; otherwise it kills, as always.
+    def _call(self, call: Call) -> None:
+        self._answer(call.number, lambda: self._invoke(call.method, call.payload))
 
-        A child process that user code forks is no actor and gets the default handler. The signal is blocked during the
-        fork, so that a signal to the child that comes at once does not run our handler.
-        """
-        _signal.signal(_signal.SIGTERM, self._on_terminate)
-        os.register_at_fork(
-            before=self._block_termination,
-            after_in_parent=self._unblock_termination,
-            after_in_child=self._disarm_termination,
-        )
+    def _invoke(self, method: str, payload: bytes) -> Any:
+        args = load_value(payload) if payload else ()
+        return getattr(self._object, method)(*args)
 
-    def _block_termination(self) -> None:
-        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-
-    def _unblock_termination(self) -> None:
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
-
-    def _disarm_termination(self) -> None:
-        if signal.getsignal(signal.SIGTERM) == self._on_terminate:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        self._unblock_termination()
-
-    def _on_terminate(self, number: int, frame: FrameType | None) -> None:
-        if self._is_asked_to_stop and os.getpid() == self._pid:
-            self.executor.interrupt()
-        else:
-            _die_of(number)
-
-    def leave(self, exit_code: int = 0) -> NoReturn:
-        """Flush the streams and exit. The interpreter's own shutdown would wait for foreign threads and children."""
+    def _answer(self, number: int, run: Callable[[], Any]) -> None:
+        """Run user code, and send what it returns or raises as the final answer to a call."""
+        self._number = number
+        self._depth += 1
+        value = None
+        error: BaseException | None = None
         try:
-            for stream in (sys.stdout, sys.stderr):
-                try:
-                    stream.flush()
-                except Exception:  # user code has closed or replaced the stream
-                    continue
-        finally:
-            os._exit(exit_code)
+            value = run()
+        except BaseException as raised:
+            error = raised
+        if os.getpid() != self._pid:  # a child that user code has forked, and that has returned from it
+            _leave()
+        with self._lock:  # another thread of the user may report: its exchange ends first
+            if self._depth == 1:  # otherwise this call was made within a report
+                self._check_reporting(error)
+            self._depth -= 1
+            if self._quit is None:  # otherwise the driver does not wait for an answer
+                self._send(self._final_frame(value, error))
 
-    # -- the control thread ------------------------------------------------------------------------------------
+    def _final_frame(self, value: Any, error: BaseException | None) -> list[bytes]:
+        """Return the frame of a value or an error; if the value cannot be sent, of the reason."""
+        if error is None:
+            try:
+                payload = b"" if value is None else _pickled_answer(value)
+                kind = Finished if self._may_be_kept_at_once() else Returned
+                return encode(kind(self._number, payload))
+            except BaseException as raised:
+                error = raised
+        return encode(Raised(self._number, RemoteError.of(error)))
 
-    def _control(self, messages: list[Message]) -> None:
-        """Handle messages until the channel ends: the driver has ended, or user code has closed the channel."""
-        self._control_thread = threading.get_ident()
-        # The main thread has to handle these signals. The system must not send them to this thread: that would not wake
-        # the main thread.
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
-        try:
-            for message in messages:
-                self._on_message(message)
-            while True:
-                self._channel.receive(self._on_message)
-        except ChannelClosedError as error:
-            self.on_channel_lost(error)
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
+    def _move(self, move: Move) -> None:
+        """Clean up after one actor and become the next; if that fails, this process is not clean, and ends."""
+        self._attempt = move.number
+        is_usable = False
 
-    def _on_message(self, message: Message) -> None:
-        if isinstance(message, Call):
-            self._on_call(message)
-        elif isinstance(message, Quit):
-            self._on_quit(message)
-        elif isinstance(message, Show):
-            dump_stacks()
-        elif isinstance(message, Move):
-            self._is_moving = True
-            self.executor.post(self._move, message)
-        else:
-            raise ProtocolError(f"a worker does not expect {type(message).__name__}")
+        def become() -> bool:
+            nonlocal is_usable
+            assert self._surroundings is not None
+            self._surroundings.restore(move.place)
+            self._surroundings.apply(move.place)
+            is_usable = bool(self._invoke("reset", move.payload))
+            return is_usable
 
-    def _on_call(self, call: Call) -> None:
-        self.last_call = call.number
-        if self._is_moving:
-            self.executor.post(self._after_move, call)
-        else:
-            self._invoke(call, load_plain)
+        self._answer(move.number, become)
+        if not is_usable:  # its first call may have come already, but there is no object to call
+            _leave()
 
-    def _invoke(self, call: Call, load: Callable[[bytes], Any]) -> None:
-        """Load the arguments and call the method.
-
-        Plain arguments are loaded on the control thread, because a call must arrive while user code blocks the main
-        thread. If loading them may run user code, the main thread does both.
-        """
-        try:
-            args = load(call.payload) if call.payload else ()
-            value = getattr(self._object, call.method)(*args)
-        except UserCodeNeededError:
-            self.executor.post(self._invoke, call, load_value)
+    def _park_or_leave(self, message: Quit) -> None:
+        self._quit = None
+        if message.keep and not self._leftovers.exist():
+            kind = Finished if self._resets_at_once() else Returned
+            self._send(encode(kind(message.number)))
             return
-        except BaseException as error:
-            self._send(Raised(call.number, RemoteError.of(error)))
-            return
-        if isinstance(value, Task):
-            self.executor.post(self._answer, call.number, value)
-        elif isinstance(value, Future):
-            value.add_done_callback(partial(self._answer, call.number))
-        elif not isinstance(value, ReportPipe):  # the report pipe sends the answer itself
-            self._answer_value(call.number, value)
-
-    def _on_quit(self, message: Quit) -> None:
-        """Stop or park the actor's object, however that ends, and then exit or stay."""
-        self._is_asked_to_stop = True
         try:
             stop = getattr(self._object, "stop", None)
-            if message.keep:
-                stop = getattr(self._object, "park", stop)
-            value = None if stop is None else stop()
+            if stop is not None:
+                stop()
+        except TrialStopped:  # the grace period is over
+            pass
         except BaseException:
             traceback.print_exc()
-            message = Quit(message.number)
-            value = None
-        if isinstance(value, Step):
-            self.executor.post(self._after_stop, message, None)
-        elif isinstance(value, Task):
-            self.executor.post(self._after_stop, message, value)
-        elif isinstance(value, Future):
-            value.add_done_callback(partial(self._after_stop, message))
-        else:
-            self._after_stop(message, None)
+        _leave()
 
-    def _after_stop(self, message: Quit, stopping: Future[Any] | None) -> None:
-        """Exit, or stay, once the object's `stop` is done."""
-        error = None
-        if stopping is not None:
-            error = CancelledError() if stopping.cancelled() else stopping.exception()
-        if error is not None:
-            traceback.print_exception(type(error), error, error.__traceback__)
-        if message.keep and error is None:
-            if threading.get_ident() == self._control_thread and self.executor.is_idle:
-                self._park(message)
-            else:
-                self.executor.post(self._park, message)
-        else:
-            self.executor.shutdown()
+    def _may_be_kept_at_once(self) -> bool:
+        """Whether the driver may hand this worker on without a Quit: a call has ended, and has left nothing."""
+        is_made_only = self._number == self._attempt  # or reset: no method was called yet
+        if not self._is_reusable or self._depth or is_made_only or self.is_stopped:
+            return False
+        return self._resets_at_once() and not self._leftovers.exist()
 
-    def _park(self, message: Quit) -> None:
-        """Stay for another actor if nothing of this one is left; otherwise exit."""
-        if self._has_leftovers():
-            self.executor.shutdown()
-            return
-        self._is_asked_to_stop = False
-        kind = Finished if getattr(self._object, "resets_at_once", False) else Returned
-        self._send(kind(message.number))
+    def _resets_at_once(self) -> bool:
+        """Whether `reset` of the object runs no user code, so that it succeeds unless the process is broken."""
+        return getattr(self._object, "resets_at_once", False)
 
-    def _has_leftovers(self) -> bool:
-        """Whether a thread or a process that user code has started still lives."""
-        own = (threading.main_thread().ident, self._control_thread)
-        if any(thread.ident not in own for thread in threading.enumerate()):
-            return True
-        if not process_tree.is_childless() and any(map(process_tree.life, process_tree.children(self._pid))):
-            return True
-        if not self._seat.reaper_pid:
-            stop_timers()  # the search takes so long that a handler which raises could interrupt each attempt
-            if process_tree.marked([self._seat.marker]):
-                return True
-            time.sleep(SWEEP_TICK_S)  # see `process_tree.marked`
-            return bool(process_tree.marked([self._seat.marker]))
-        # Orphans have become children of the zygote, beside the other workers.
-        marker, strangers = self._seat.marker.encode(), self._strangers
-        self._strangers = {}
-        for pid in process_tree.children(self._seat.reaper_pid, has_one_thread=True):
-            if pid != self._pid:
-                inode = process_tree.inode(pid)
-                if strangers.get(pid) != inode:
-                    shown = process_tree.environment(pid)  # empty while it starts another program; it may be ours then
-                    if (not shown or marker in shown) and process_tree.life(pid):
-                        return True
-                self._strangers[pid] = inode
-        return False
+    # -- for the actor's object ----------------------------------------------------------------------------------
 
-    def _move(self, message: Move) -> None:
-        """Clean up after one actor and take the place of the next; an error means that this process is not clean."""
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the driver has said that the present actor must end, on either pipe."""
+        return self._stopped_attempt == self._attempt or self._quit is not None
+
+    def exchange(self, make: Callable[[], tuple[Any, Callable[[], object]]]) -> bool:
+        """Answer the running call with a report, and wait until the driver lets the call continue. Blocks.
+
+        Any thread may call this, while a call is running; one at a time reports.
+
+        Args:
+            make: Makes the report, a tuple that can be pickled, and a function that is called once the report counts.
+                The driver gets a plain tuple, also if it has names.
+
+        Returns:
+            Whether the call may continue. If not, no report counts any more.
+
+        Raises:
+            Exception: If the report cannot be made or pickled, or is too long; nothing was sent.
+        """
+        if os.getpid() != self._pid:  # the pipes belong to its parent
+            raise RuntimeError("a process that the trial has forked cannot report: only the trial's own process can")
+        with self._lock:
+            if self._is_reporting:
+                raise RuntimeError(
+                    "a signal handler called report() while report() was running, or it raised an exception there: set "
+                    "a flag in the handler, and report or raise after the function has seen the flag"
+                )
+            if not self._depth or self.is_stopped:
+                return False
+            self._is_reporting = True
+            try:
+                self._check_pipes()
+                report, commit = make()
+                frame = encode(Reported(self._number, _pickled(tuple(report))))
+            except BaseException:
+                self._is_reporting = False
+                raise
+            self._send(frame)
+            commit()
+            self._wait_for_answer()
+            self._is_reporting = False
+            return self._quit is None
+
+    def _wait_for_answer(self) -> None:
+        """Make calls until the driver has answered the report."""
+        while True:
+            message = self._next()
+            if isinstance(message, GoOn):
+                self._number = message.number
+                return
+            if isinstance(message, Quit):
+                self._quit = message
+                return
+            if not isinstance(message, Call):
+                raise ProtocolError(f"a report cannot be answered by {type(message).__name__}")
+            self._call(message)
+
+    def _check_reporting(self, error: BaseException | None) -> None:
+        """End the process if an exception has ended a report.
+
+        Args:
+            error: The exception that has ended user code, if one has.
+        """
+        if self._is_reporting:
+            _give_up(error or RuntimeError("a signal handler of the trial has raised an exception within report()"))
+
+    def abandon(self) -> NoReturn:
+        """End the process, because user code has caught the stop and continues."""
+        _leave(STOP_SWALLOWED_EXIT)
+
+    # -- the work pipe ------------------------------------------------------------------------------------------
+
+    def _send(self, frame: list[bytes]) -> None:
         try:
-            if self._surroundings is None:
-                raise RuntimeError("this worker never took its first place")
-            self._surroundings.restore(message.place)
-            self._surroundings.apply(message.place)
-        except BaseException as error:
-            self._send(Raised(message.number, RemoteError.of(error)))
-            return
-        self._invoke(Call(message.number, "reset", message.payload), load_value)
-        self._is_moving = False  # not earlier: the control thread may have a call for the object that `reset` makes
-
-    def _after_move(self, call: Call) -> None:
-        """Make the call that was sent with a move; if the move has failed, there is no object to call."""
-        if not self._is_moving:
-            self._invoke(call, load_value)
-
-    # -- answers -----------------------------------------------------------------------------------------------
-
-    def _answer(self, number: int, future: Future[Any]) -> None:
-        """Answer a call with the outcome of a Future that is done."""
-        error = CancelledError() if future.cancelled() else future.exception()
-        if error is not None:
-            self._send(Raised(number, RemoteError.of(error)))
-        else:
-            self._answer_value(number, future.result())
-
-    def _answer_value(self, number: int, value: Any) -> None:
-        payload = b"" if value is None else _outcome_of(lambda: dump_value(value))
-        if isinstance(payload, MemoryError):
-            self._send_no_memory(number)
-            return
-        if isinstance(payload, BaseException):
-            kind, reason = type(value).__qualname__, f"{type(payload).__name__}: {payload}"
-            broken = TypeError(f"a value of type {kind} cannot be sent to the driver ({reason})")
-            broken.__cause__ = payload
-            self._send(Raised(number, RemoteError.of(broken)))
-            return
-        try:
-            self._send(Returned(number, payload))
-        except MemoryError:
-            self._send_no_memory(number)
-        except ValueError as error:  # the message is too long
-            self._send(Raised(number, RemoteError.of(error)))
-
-    def _send_no_memory(self, number: int) -> None:
-        """Report that memory is full. Nothing was sent before, because a message is complete before it is sent."""
-        self._send(Raised(number, RemoteError.of(MemoryError("not enough memory to send this to the driver"))))
-
-    def _send(self, message: Message) -> None:
-        self.leave_if_forked()
-        try:
-            self._channel.send(message)
+            self._work.send(frame)
         except ChannelClosedError as error:
-            self.on_channel_lost(error)
+            self._end_tree(error)
 
-    # -- for the report pipe -----------------------------------------------------------------------------------
-
-    def check(self) -> None:
-        """End at once if user code has closed the control channel: no stop could arrive."""
+    def _next(self) -> Message:
         try:
-            self._seat.end.check()
+            self._work.wait()
+            return self._work.receive()
         except ChannelClosedError as error:
-            self.on_channel_lost(error)
+            self._end_tree(error)
 
-    def may_be_kept(self) -> bool:
-        """Whether this process can be used again, and nothing that the function has started still runs."""
-        return self._is_reusable and not self._has_leftovers()
+    def _check_pipes(self) -> None:
+        """End at once if user code has closed a pipe: neither a stop nor an answer could arrive."""
+        try:
+            self._work.check()
+            self._seat.control.check()
+        except ChannelClosedError as error:
+            self._end_tree(error)
 
-    def leave_if_forked(self) -> None:
-        """Exit if this process is a child that user code has forked, and that has returned into our code."""
+    def _end_tree(self, error: ChannelClosedError) -> NoReturn:
+        """End at once. The driver has ended, so none of our processes may stay; or user code has closed our pipe."""
         if os.getpid() != self._pid:
-            self.leave()
-
-    def on_channel_lost(self, error: ChannelClosedError) -> NoReturn:
-        """End at once. The driver has ended, so none of our processes may stay; or user code has closed our channel."""
+            _leave()
         if error.is_ours:
             try:
                 os.write(2, f"the control channel was closed by the code that runs here: {error}\n".encode())
-            except OSError:  # user code has closed that stream, too
-                pass
-            os._exit(CHANNEL_LOST_EXIT)
+            finally:  # user code may have closed that stream, too
+                os._exit(CHANNEL_LOST_EXIT)
         process_tree.Hunt().strike(process_tree.children(self._pid))
-        process_tree.kill_group(self._pid, signal.SIGKILL)
+        process_tree.kill_group(self._pid, _signal.SIGKILL)
         os._exit(1)
 
+    # -- the control thread ------------------------------------------------------------------------------------
 
-def _outcome_of(make: Callable[[], _T]) -> _T | BaseException:
-    """Call `make` until it returns, at most `_ATTEMPTS` times, because a signal handler may raise within it.
-
-    Returns:
-        Its value, or its last exception. So an exception that leaves this function is of a signal handler, and the
-        caller's step is repeated.
-    """
-    failures: list[BaseException] = []
-    while len(failures) < _ATTEMPTS:
+    def _listen(self) -> None:
+        """Hear stops and requests for the stacks, until the driver has ended."""
+        self._leftovers.control_thread = _thread.get_ident()
+        # The main thread has to handle these signals. The system must not send them to this thread: that would not wake
+        # the main thread.
+        _signal.pthread_sigmask(_signal.SIG_BLOCK, [_signal.SIGTERM, _signal.SIGINT])
         try:
-            return make()
+            while True:
+                message = self._seat.control.receive()
+                if isinstance(message, Stop):
+                    self._stopped_attempt = message.number
+                elif isinstance(message, Show):
+                    dump_stacks()
+                else:
+                    raise ProtocolError(f"a control thread does not expect {type(message).__name__}")
+        except ChannelClosedError as error:
+            # The driver is dead. Where no parent-death signal ends this process, this does, also while user code runs.
+            self._end_tree(error)
         except BaseException as error:
-            failures.append(error)
-    return failures[-1]
+            _give_up(error)
+
+    # -- termination -------------------------------------------------------------------------------------------
+
+    def _arm_termination(self) -> None:
+        """Make SIGTERM end user code by an exception if the driver has stopped it; otherwise it kills, as always.
+
+        A child that user code forks is no actor, and gets the default handler back. Python forgets the signals that
+        reach a child before the end of its fork, so SIGTERM is blocked meanwhile.
+        """
+        mask: set[int] = set()
+
+        def block() -> None:
+            mask.clear()
+            mask.update(_signal.pthread_sigmask(_signal.SIG_BLOCK, (_signal.SIGTERM,)))
+
+        def unblock() -> None:
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
+
+        def disarm() -> None:
+            if _signal.getsignal(_signal.SIGTERM) == self._on_terminate:
+                _signal.signal(_signal.SIGTERM, _signal.SIG_DFL)
+            unblock()
+
+        _signal.signal(_signal.SIGTERM, self._on_terminate)
+        os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=disarm)
+
+    def _on_terminate(self, number: int, frame: FrameType | None) -> None:
+        if self.is_stopped and os.getpid() == self._pid:
+            raise TrialStopped("the actor was told to stop and its grace period is over")
+        _die_of(number)
+
+
+def _pickled(value: Any) -> bytes:
+    """Pickle a value for the driver.
+
+    Raises:
+        MemoryError: If memory is full.
+        Exception: If it cannot be pickled.
+    """
+    try:
+        return dump_value(value)
+    except MemoryError as error:
+        raise MemoryError("not enough memory to send this to the driver") from error
+
+
+def _pickled_answer(value: Any) -> bytes:
+    """The same for what a method has returned. A TypeError says that it cannot be sent."""
+    try:
+        return _pickled(value)
+    except MemoryError:
+        raise
+    except Exception as error:
+        kind = type(value).__qualname__
+        reason = f"{type(error).__name__}: {error}"
+        raise TypeError(f"a value of type {kind} cannot be sent to the driver ({reason})") from error
 
 
 def _raise_oom_score() -> None:
@@ -498,151 +506,52 @@ def _raise_oom_score() -> None:
         os.close(descriptor)
 
 
-# -- the report pipe ---------------------------------------------------------------------------------------------------
-class _Exchange:
-    """A report, and the answer to it.
-
-    Attributes:
-        frame: The frame of the report.
-        commit: Called when the frame is sent; any number of times.
-        received: The part of the answer that was read.
-    """
-
-    __slots__ = ("commit", "frame", "received")
-
-    def __init__(self, frame: Outgoing, commit: Callable[[], object]):
-        self.frame = frame
-        self.commit = commit
-        self.received: list[bytes] = []
-
-
-class ReportPipe:
-    """The reports of one function. Only one thread may use it at a time.
+# -- what an actor has left --------------------------------------------------------------------------------------------
+class _Leftovers:
+    """Finds threads and processes that the actors of this worker have started, and that still live.
 
     Args:
-        worker: The worker.
-        end: Its end of the report pipe.
+        pid: This process.
+        seat: Its seat.
+
+    Attributes:
+        control_thread: The identifier of our own second thread.
     """
 
-    def __init__(self, worker: Worker, end: End):
-        self._worker = worker
-        self._end = end
-        self._number = 0
-        self._goes_on = True
-        self._open: _Exchange | None = None
-        self._last: Outgoing | None = None
+    def __init__(self, pid: int, seat: Seat):
+        self.control_thread = 0
+        self._pid = pid
+        self._marker = seat.marker
+        self._reaper_pid = seat.reaper_pid
+        self._strangers: dict[int, int] = {}  # inodes of processes of other workers, by pid; reading a marker is slow
 
-    # -- on the control thread -------------------------------------------------------------------------------------
+    def exist(self) -> bool:
+        """Whether a thread or a process that user code has started still lives."""
+        own = (threading.main_thread().ident, self.control_thread)
+        if any(thread.ident not in own for thread in threading.enumerate()):
+            return True
+        if not process_tree.is_childless() and any(map(process_tree.life, process_tree.children(self._pid))):
+            return True
+        return self._has_orphans() if self._reaper_pid else self._has_marked()
 
-    def start(self, run: Callable[[], object], end: Callable[[BaseException | None], object]) -> Step:
-        """Run the function as the call that came last: queue `run`, and behind it `end` with the exception of `run`.
+    def _has_marked(self) -> bool:
+        stop_timers()  # the search takes so long that a handler which raises would probably end it
+        if process_tree.marked([self._marker]):
+            return True
+        time.sleep(SWEEP_TICK_S)  # see `process_tree.marked`
+        return bool(process_tree.marked([self._marker]))
 
-        Returns:
-            The step that calls `end`.
-        """
-        self._number = self._worker.last_call
-        running = self._worker.executor.submit(run)
-        return self._worker.executor.post(lambda: end(running.exception()))
-
-    def pull(self) -> ReportPipe:
-        """Return the result of a call whose answer comes through this pipe."""
-        return self
-
-    def stop(self) -> None:
-        """Do nothing: the driver answers the open report, which wakes the function."""
-
-    # -- on the threads of the function ------------------------------------------------------------------------------
-
-    def settle(self) -> bool:
-        """Finish an exchange that a signal handler has interrupted, if there is one. Blocks.
-
-        Returns:
-            Whether the function may continue.
-        """
-        if self._open is not None:
-            if self._open.frame.has_begun:
-                self._finish(self._open)
-            self._open = None
-        return self._goes_on
-
-    def exchange(self, report: tuple[Any, ...], commit: Callable[[], object]) -> bool:
-        """Send a report and wait for the answer. Call `settle` first.
-
-        Args:
-            report: A tuple of objects that can be pickled. The driver gets it as a plain tuple, also if it has names.
-            commit: Called once the report counts; any number of times.
-
-        Returns:
-            Whether the function may continue.
-
-        Raises:
-            Exception: If the report cannot be pickled, or is too long; nothing was sent.
-        """
-        self._worker.check()
-        try:
-            frame = Outgoing(Reported(self._number, dump_value(tuple(report))))
-        except MemoryError as error:
-            raise MemoryError("not enough memory to send this to the driver") from error
-        self._open = exchange = _Exchange(frame, commit)
-        self._finish(exchange)
-        return self._goes_on
-
-    def end(self, last_word: Any) -> None:
-        """Send the outcome of the function, an exception or a value. If it is interrupted, it has to be repeated."""
-        self._worker.leave_if_forked()
-        if not self._goes_on:  # the driver does not wait for an outcome any more
-            return
-        if self._last is None:
-            self._last = self._frame_of(last_word)
-        try:
-            self._end.check()
-            self._last.send(self._end)
-        except (OSError, ChannelClosedError) as error:
-            self._worker.on_channel_lost(ChannelClosedError.of(error))
-
-    def abandon(self) -> None:
-        """End the process, because the function has caught the stop and continues."""
-        self._worker.leave(STOP_SWALLOWED_EXIT)
-
-    def _frame_of(self, last_word: Any) -> Outgoing:
-        """Return the frame of the outcome; if it cannot be sent, of the reason."""
-        self._worker.check()
-        if not isinstance(last_word, BaseException):
-            kind = Finished if self._worker.may_be_kept() else Returned
-            value = last_word
-            frame = _outcome_of(lambda: Outgoing(kind(self._number, dump_value(value))))
-            if not isinstance(frame, BaseException):
-                return frame
-            last_word = frame
-        return Outgoing(Raised(self._number, RemoteError.of(last_word)))
-
-    def _finish(self, exchange: _Exchange) -> None:
-        """Send the rest of a report, and read the answer. Blocks."""
-        try:
-            self._end.check()
-            exchange.frame.send(self._end)
-            exchange.commit()
-            while (answer := self._answer_in(exchange.received)) is None:
-                self._end.wait()
-                exchange.received.extend(map(self._end.receive, (CHUNK_BYTES,)))  # see `main_thread`
-        except (OSError, ChannelClosedError) as error:
-            self._worker.on_channel_lost(ChannelClosedError.of(error))
-        if isinstance(answer, GoOn):
-            self._number = answer.number
-        elif isinstance(answer, Quit):
-            self._goes_on = False
-        else:
-            raise ProtocolError(f"a report cannot be answered by {type(answer).__name__}")
-        self._open = None
-
-    def _answer_in(self, received: list[bytes]) -> Message | None:
-        """Return the answer, if it is complete."""
-        if not received:
-            return None
-        if received[0] == go_on(self._number + 1):  # nearly always; a comparison takes a third of the time of reading
-            return GoOn(self._number + 1)
-        if not received[-1]:
-            raise ChannelClosedError("end of file")
-        answers: list[Message] = []
-        FrameReader().feed(b"".join(received), answers.append)
-        return answers[0] if answers else None
+    def _has_orphans(self) -> bool:
+        """Whether there is one among the children of the zygote: it is their parent now, beside the other workers."""
+        marker = self._marker.encode()
+        strangers = self._strangers
+        self._strangers = {}
+        for pid in process_tree.children(self._reaper_pid, has_one_thread=True):
+            if pid != self._pid:
+                inode = process_tree.inode(pid)
+                if strangers.get(pid) != inode:
+                    shown = process_tree.environment(pid)  # empty while it starts another program; it may be ours then
+                    if (not shown or marker in shown) and process_tree.life(pid):
+                        return True
+                self._strangers[pid] = inode
+        return False

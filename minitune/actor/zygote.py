@@ -52,7 +52,7 @@ if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
 from minitune.actor import process_tree, worker
-from minitune.actor.channel import End
+from minitune.actor.channel import WorkerEnd
 from minitune.actor.messages import (
     CLOSE_S,
     DRIVER_CHECK_S,
@@ -210,7 +210,7 @@ class Zygote:
         Args:
             token: Its name.
             marker: The text in the environment of all its descendants.
-            channels: Its ends of the control channel and of the report pipe; closed here.
+            channels: Its ends of the work pipe and of the control pipe; closed here.
 
         Returns:
             In the child its seat, in the parent None.
@@ -250,7 +250,7 @@ class Zygote:
         for number in (_signal.SIGHUP, _signal.SIGTERM, _signal.SIGCHLD):
             _signal.signal(number, _signal.SIG_DFL)
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
-        end, reports = (End(socket.socket(fileno=move_high(channel))) for channel in channels)
+        work, control = (WorkerEnd(socket.socket(fileno=move_high(channel))) for channel in channels)
         # Close only files that the zygote opened itself: a file that a preloaded import has opened must stay open.
         unsent = [descriptor for _, descriptors in self._unsent for descriptor in descriptors]
         for descriptor in (*channels, self._driver, self._wakeup, self._wakeup_in, *unsent):
@@ -258,7 +258,7 @@ class Zygote:
         self._end.close()
         _show_marker(self._marker_address, marker)
         _reseed()
-        return worker.Seat(end=end, reports=reports, marker=marker, reaper_pid=self._pid)
+        return worker.Seat(work, control, marker, reaper_pid=self._pid)
 
     def _signal(self, token: str, number: str, whole_group: str) -> None:
         """Send a signal to a worker, unless it is reaped: then its number may belong to another process."""

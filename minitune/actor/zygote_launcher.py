@@ -62,7 +62,7 @@ class _Worker:
         listener: Hears of its life.
         began_s: When an actor got it.
         zygote: The one that was asked to fork it; None before that, and after that zygote has died.
-        worker_ends: Its ends of the control channel and the report pipe, until they are sent to the zygote.
+        worker_ends: Its ends of the work pipe and the control pipe, until they are sent to the zygote.
         pid: Its process; 0 before the fork.
         pidfd: Its process descriptor; -1 if there is none.
     """
@@ -366,7 +366,7 @@ class ZygoteLauncher(Launcher):
     # -- workers -----------------------------------------------------------------------------------------------
 
     def _new(self, listener: Listener) -> tuple[_Worker, Sequence[socket.socket]]:
-        """Make a worker without an actor, and our ends of its control channel and its report pipe.
+        """Make a worker without an actor, and our ends of its work pipe and its control pipe.
 
         Raises:
             OSError: If no file descriptor is free.

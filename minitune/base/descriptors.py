@@ -15,7 +15,7 @@ import time
 from typing import NamedTuple
 
 _PER_WORKER = 3
-"""The descriptors of a worker: the control channel, the report pipe, and the descriptor that reports its death."""
+"""The descriptors of a worker: the work pipe, the control pipe, and the descriptor that reports its death."""
 _FOR_A_MOMENT = 12
 """Reserved for short uses: start a process, write a file, save a state, sync, read the machine's state."""
 _MOST_FOR_FILES = 192

@@ -6,9 +6,6 @@ because a worker does not import that module again. The worker enters them into 
 has the main module. For a later process, they are pickled by value, but that process prefers the class in its own main
 module.
 
-Loading may run user code. Where that is not allowed, `load_plain` loads only numbers, strings, containers and objects
-of this package.
-
 In all functions, `what` is the name of the value in errors, such as `the trainable`. If a value cannot be pickled, they
 raise a TypeError that names the path to the part that causes this.
 """
@@ -457,27 +454,6 @@ def _fill_and_enter(fill: Callable[[Any, Any], Any], replaces: bool, made: Any, 
         if replaces or name not in names:
             names[name] = made
     return result
-
-
-class UserCodeNeededError(Exception):
-    """The pickle names a class or function from outside this package, so loading it may run user code."""
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    """Refuses every object whose loading could run user code."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module.partition(".")[0] == _PACKAGE and module in sys.modules:
-            return super().find_class(module, name)
-        raise UserCodeNeededError(f"{module}.{name}")
-
-
-def load_plain(data: bytes) -> Any:
-    """Unpickle numbers, strings, built-in containers and objects of this package, without running user code.
-
-    Any other object raises a UserCodeNeededError.
-    """
-    return _PlainUnpickler(io.BytesIO(data)).load()
 
 
 # -- in a worker -------------------------------------------------------------------------------------------------------

@@ -18,11 +18,9 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from minitune import runtime
@@ -42,9 +40,7 @@ from minitune.commands.selecting import (
     find_trial,
     run_and_trial,
 )
-from minitune.driver.state import GRACE_S
 from minitune.error import format_traceback, user_traceback
-from minitune.executors.inline import MainThreadExecutor
 from minitune.executors.ledger import Ledger
 from minitune.executors.local import ORIG_WORKING_DIR
 from minitune.experiment.endings import EndKind
@@ -95,6 +91,7 @@ def add_parser(commands: Commands) -> None:
         "cannot be continued, 3 if trials have failed, 4 if the run was interrupted again.",
     )
     parser.add_argument("target", metavar="SCRIPT.py|RUN", help="the script, or the run's directory or name")
+    parser.add_argument("--run", metavar="DIR", help="with a script: the run to continue")
     parser.add_argument(
         "--force", action="store_true", help="with a script: continue even if its search space has changed"
     )
@@ -233,7 +230,6 @@ class _Rerun:
     reports: int = 0
     error: BaseException | None = None
     is_stopped: bool = False
-    _main: MainThreadExecutor = field(default_factory=MainThreadExecutor)
 
     def run(self, directory: str) -> None:
         """Run the trial on the calling thread. Blocks until it has ended, and while the debugger is open.
@@ -266,38 +262,45 @@ class _Rerun:
             failures=trial.num_failures - (trial.status == ERROR),  # before the attempt that is repeated
         )
         with _surroundings(own, allocation.env):
-            thread = threading.Thread(target=self._drive, args=(info, allocation, start), name="minitune-rerun")
-            thread.start()
-            self._main.run()
-            thread.join()
+            self._drive(info, allocation, start)
 
     def _drive(self, info: TrialInfo, allocation: Allocation, start: str | None) -> None:
-        """Do a driver's work, on the separate thread."""
+        """Do what a driver and a worker do, without the pipe between them."""
         actor: Any = None
         try:
-            make = self._main.submit(make_trial_actor, self.trainable, info, self._main, allocation)
-            actor = make.result()
+            actor = make_trial_actor(self.trainable, info, self, allocation)
             if start is not None:
-                _settled(actor.restore(start, self.origin.metrics))
-            while not self.is_stopped and self._take(_settled(actor.train())):
-                self.is_stopped = self.reports >= self.limit
+                actor.restore(start, self.origin.metrics)
+            while not self.is_stopped and self._take(actor.train()):
+                pass
         except BaseException as error:
             self.error = error
             self._tell_failure(error)
         finally:
-            with contextlib.suppress(BaseException):  # the trial is over, so an error of its clean-up changes nothing
-                stopping = actor.stop() if actor is not None else None
-                if isinstance(stopping, Future):
-                    stopping.result(GRACE_S)
-            self._main.shutdown()
+            stop = getattr(actor, "stop", None)
+            if stop is not None:
+                with contextlib.suppress(Exception):  # the trial is over, so an error of its clean-up changes nothing
+                    stop()
+
+    def exchange(self, make: Callable[[], tuple[Report, Callable[[], object]]]) -> bool:
+        """See `Host.exchange`."""
+        if self.is_stopped:
+            return False
+        report, commit = make()
+        commit()
+        return self._take(report) and not self.is_stopped
+
+    def abandon(self) -> None:
+        """See `Host.abandon`: the function runs on this thread."""
 
     def _take(self, report: Report) -> bool:
         """Show a report. Return whether more will come."""
         if report.metrics is not None:
             self.reports += 1
             values = ", ".join(f"{name}={format_cell(value, 40)}" for name, value in metrics_of(report.metrics).items())
-            with contextlib.suppress(BrokenPipeError):  # the reader has left; the main thread will notice that
+            with contextlib.suppress(BrokenPipeError):  # the reader has left; the end of the command will notice that
                 echo(f"iteration {report.metrics.get(TRAINING_ITERATION)}: {values}", flush=True)
+        self.is_stopped = self.is_stopped or self.reports >= self.limit
         return not (report.done or report.has_returned)
 
     def _tell_failure(self, error: BaseException) -> None:
@@ -313,12 +316,7 @@ class _Rerun:
 
             keys = "`up` and `down` move, `p NAME` prints, `q` quits"
             echo(f"the debugger has stopped where the trial failed: {keys}", flush=True)
-            self._main.submit(pdb.post_mortem, trace).result()
-
-
-def _settled(value: Any) -> Any:
-    """The result of a Future, for which this blocks; any other value as it is."""
-    return value.result() if isinstance(value, Future) else value
+            pdb.post_mortem(trace)
 
 
 def _tell_begin(run: Story, trial: Trial, origin: Origin, kept: str | None) -> None:
@@ -374,7 +372,7 @@ def _run_script(options: argparse.Namespace) -> NoReturn:
         raise FileNotFoundError(f"there is no script {options.target}")
     if options.errored or options.restart_errored or options.add_samples:
         raise ValueError("--errored, --restart-errored and --add-samples are for runs: pass the run's directory")
-    env = {**os.environ, RESUME: "1"}
+    env = {**os.environ, RESUME: existing_run(options.run) if options.run else "1"}
     if options.force:
         env[RESUME_FORCE] = "1"
     command = [sys.executable, options.target, *options.own]

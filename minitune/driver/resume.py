@@ -268,15 +268,17 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
         RunLockedError: If another process has the run open, and there is no other candidate.
         TuneError: If all candidates have another space. The text names the differences.
     """
-    if not shared_variable(RESUME) or current_session() is not None:  # a trial may itself start runs
+    wanted = shared_variable(RESUME)
+    if not wanted or current_session() is not None:  # a trial may itself start runs
         return None
     first = plan.experiment
     storage_path = local_path(first.storage_path or default_storage_path())
+    paths = [local_path(wanted)] if wanted != "1" else list(find_runs(storage_path))
     keys = sorted(flatten(first.param_space))
     found: list[_Candidate] = []
     live: list[tuple[str, int]] = []
-    for path in find_runs(storage_path):
-        if path in _resumed or not _may_be_named(os.path.relpath(path, storage_path), first.name):
+    for path in paths:
+        if path in _resumed or (wanted == "1" and not _may_be_named(os.path.relpath(path, storage_path), first.name)):
             continue
         seen = read_overview(path)
         if seen.trainable_name != first.trainable_name:
@@ -284,7 +286,7 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
         has_keys = seen.space_keys == keys
         holder = None if seen.ending is not None else read_holder(RunDirectory(path).lock)
         # A run that has ended and has other parameters comes from another fit() of the script.
-        if holder is None and (has_keys or seen.is_unfinished):
+        if holder is None and (has_keys or seen.is_unfinished or wanted != "1"):
             found.append(_Candidate(has_keys, seen.is_unfinished, seen.begun_s, path))
         elif holder is not None and has_keys and holder.pid != os.getpid():
             live.append((path, holder.pid))

@@ -22,18 +22,17 @@ import os
 import pickle
 import random
 import socket
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from minitune import clock as clocks
-from minitune.actor.main_thread import MainThreadExecutor as MainThreadExecutor
+from minitune.base.actor_thread import ActorThread
 from minitune.base.pickling import PROTOCOL, dump_value, dumps
 from minitune.base.randomness import GlobalDraws
 from minitune.base.shared_values import SharedObject
@@ -66,30 +65,12 @@ class InProcessError(RemoteError):
         return RemoteError, (self.type_name, self.message, self.traceback, self.pickled)
 
 
-class UserThread(MainThreadExecutor):
-    """Runs the user code of one actor. Its thread is a daemon, so that code that never ends does not block the exit.
-
-    Args:
-        name: The thread's name.
-    """
-
-    def __init__(self, name: str):
-        super().__init__()
-        self._thread = threading.Thread(target=self.run, name=name, daemon=True)
-        self._thread.start()
-
-    def end(self, timeout_s: float) -> None:
-        """End the thread after the calls in its queue. Blocks until then, at most `timeout_s` seconds."""
-        self.shutdown()
-        self._thread.join(timeout_s)
-
-
 @dataclass
 class _Actor:
     """One actor: its object, the thread of its user code, its random draws, and whether it has work to run."""
 
     actor_id: str
-    thread: UserThread
+    thread: ActorThread
     allocation: Allocation
     request: Resources
     reuse_key: str | None
@@ -178,7 +159,7 @@ class InlineTrialExecutor:
             actor.actor_id, actor.allocation = actor_id, allocation
             run = functools.partial(self._reset, actor, make, load_args)
         else:
-            thread, draws = UserThread(f"minitune-{actor_id}"), GlobalDraws(random.Random(actor_id))
+            thread, draws = ActorThread(f"minitune-{actor_id}"), GlobalDraws(random.Random(actor_id))
             actor = _Actor(actor_id, thread, allocation, request, reuse_key, draws)
             run = functools.partial(self._build, actor, make)
         self._actors[actor_id] = actor
@@ -296,7 +277,7 @@ class InlineTrialExecutor:
 
     def _build(self, actor: _Actor, make: Callable[[], ActorFactory]) -> Event:
         thread = actor.thread
-        made, error = _outcome(lambda: thread.submit(lambda: make()(thread, allocation=actor.allocation)))
+        made, error = _outcome(thread.ask("make", lambda: make()(thread, allocation=actor.allocation)))
         if error is not None:
             return CallRaised(actor.actor_id, _describe(error))
         actor.object = made
@@ -307,17 +288,18 @@ class InlineTrialExecutor:
     ) -> Event:
         """Reuse a parked actor. Code cannot be killed here, so this waits even for a reset that takes too long."""
         began_s = self.clock.monotonic()
-        usable, error = _outcome(lambda: actor.object.reset(*load_args(), actor.allocation))
+        actor.thread.is_stopped = False
+        usable, error = _outcome(actor.thread.ask("reset", lambda: actor.object.reset(*load_args(), actor.allocation)))
         if error is not None:
             logger.debug("the worker of %s is not used again: %r", actor.actor_id, error)
         if usable and self.clock.monotonic() - began_s <= number_setting("FUNCTION_THREAD_TIMEOUT_S"):
             return Started(actor.actor_id, os.getpid(), socket.gethostname(), actor.allocation, reused=True)
         actor.thread.end(UNWIND_S)
-        actor.object, actor.thread = None, UserThread(f"minitune-{actor.actor_id}")
+        actor.object, actor.thread = None, ActorThread(f"minitune-{actor.actor_id}")
         return self._build(actor, make)
 
     def _call(self, actor: _Actor, method: str, load_args: Callable[[], tuple[Any, ...]]) -> Event:
-        value, error = _outcome(lambda: getattr(actor.object, method)(*load_args()))
+        value, error = _outcome(actor.thread.ask(method, lambda: getattr(actor.object, method)(*load_args())))
         if error is not None:
             return CallRaised(actor.actor_id, _describe(error))
         try:
@@ -329,10 +311,11 @@ class InlineTrialExecutor:
 
     def _stop(self, actor: _Actor, grace_s: float, keep: bool) -> Event:
         left_s = max(0.0, min(grace_s + UNWIND_S, self._stop_deadline_s - time.monotonic()))
-        ended, raised = _unwind(actor.object, left_s, parks=keep and actor.reuse_key is not None)
-        if raised is not None:
-            logger.warning("stopping %s raised %r", actor.actor_id, raised)
-        if keep and ended and raised is None and actor.reuse_key is not None and actor.object is not None:
+        parks = keep and actor.reuse_key is not None and actor.object is not None
+        actor.thread.stop()
+        ending = actor.thread.ask("stop", lambda: None if parks else _stop_object(actor.object))
+        ended = bool(wait_for([ending], left_s).done)
+        if ended and parks:
             return Exited(actor.actor_id, "parked")
         if not ended:
             logger.warning(
@@ -341,49 +324,28 @@ class InlineTrialExecutor:
                 actor.actor_id,
                 left_s,
             )
+        elif ending.exception() is not None:
+            logger.warning("stopping %s raised %r", actor.actor_id, ending.exception())
         actor.thread.end(UNWIND_S if ended else 0.0)
         return Exited(actor.actor_id, "stopped", "stopped")
 
 
-def _unwind(stopped: Any, timeout_s: float, *, parks: bool) -> tuple[bool, BaseException | None]:
-    """Call the `stop` (or `park`) of an actor's object, if it has one. Blocks until it is done, at most `timeout_s` s.
-
-    Returns:
-        Whether it is done, and the exception that it raised.
-    """
+def _stop_object(stopped: Any) -> None:
     stop = getattr(stopped, "stop", None)
-    if parks:
-        stop = getattr(stopped, "park", stop)
-    if stop is None:
-        return True, None
-    try:
-        stopping = stop()
-    except Exception as error:
-        return True, error
-    if isinstance(stopping, Future) and not wait_for([stopping], timeout_s).done:
-        return False, None
-    return True, _outcome(lambda: stopping)[1]
+    if stop is not None:
+        stop()
 
 
-def _outcome(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    """Make a call. If it returns a Future, block until that is done.
+def _outcome(answer: Future[Any]) -> tuple[Any, BaseException | None]:
+    """Wait for an answer. Blocks.
 
     A KeyboardInterrupt that this function raises is the driver's own. One that the user's code raises is returned.
 
     Returns:
         The value, and the exception that the call raised, or None.
     """
-    try:
-        value = call()
-    except Exception as error:
-        return None, error
-    if not isinstance(value, Future):
-        return value, None
-    try:
-        raised = value.exception()
-    except CancelledError as error:
-        raised = error
-    return (value.result(), None) if raised is None else (None, raised)
+    error = answer.exception()
+    return (answer.result(), None) if error is None else (None, error)
 
 
 def _packed(value: Any, what: str) -> Callable[[], Any]:

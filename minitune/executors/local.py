@@ -513,9 +513,9 @@ def with_hint(error: RemoteError, directory: str | None, changes_directory: bool
     return error
 
 
-def _make_from_file(spot: Spot, user_thread: Any) -> Any:
+def _make_from_file(spot: Spot, host: Any) -> Any:
     """Load a factory in a worker, and call it."""
-    return read_value(spot)[0](user_thread)
+    return read_value(spot)[0](host)
 
 
 def _has_one_thread(env: Mapping[str, str | None]) -> bool:

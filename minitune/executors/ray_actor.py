@@ -23,9 +23,7 @@ import os
 import shutil
 import socket
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -34,9 +32,9 @@ from minitune._version import __version__
 from minitune.actor.messages import Place
 from minitune.actor.surroundings import Surroundings, dump_stacks
 from minitune.base import shared_values, user_thread
+from minitune.base.actor_thread import ActorThread
 from minitune.base.pickling import dump_value, load_value
 from minitune.error import RemoteError
-from minitune.executors.inline import UserThread
 from minitune.executors.ray_files import PIECE_BYTES, Part, Scratch, read_pieces, write_piece
 from minitune.resources import Allocation
 from minitune.result import NODE_IP_VARIABLE
@@ -136,11 +134,10 @@ class RayWorker:
 
     def __init__(self) -> None:
         checkpoint.rename = self._put_out
-        self._thread = UserThread("minitune-trial")
-        self._thread.submit(user_thread.declare)
+        self._thread = ActorThread("minitune-trial")
+        self._thread.ask("declare", user_thread.declare)
         self._surroundings = Surroundings()
         self._object: Any = None
-        self._touching = threading.Lock()  # the object's methods, which do not block, are called one at a time
         self._number = 0
         self._answer: bytes | Answer = b""
         self._home: Home | None = None
@@ -249,22 +246,18 @@ class RayWorker:
         def make() -> Any:
             return load_value(factory)(self._thread, allocation=allocation, **self._place())
 
-        self._object = self._thread.submit(make).result()
+        self._object = self._thread.ask("make", make).result()
 
     def reset(self, home: Home | None, values: list[tuple[str, Any]], args: bytes) -> bool:
         """Reset the parked object for the next trial, and return whether it can be used. See `begin`."""
         self._learn(values)
         self._settle(home)
-        with self._touching:
-            value = self._object.reset(*load_value(args), **self._place())
-        return bool(_outcome(value))
+        self._thread.is_stopped = False
+        return bool(self._ask("reset", lambda: (load_value(args), self._place())))
 
     def call(self, method: str, args: bytes) -> Any:
         """Call a method of the object, and return its value."""
-        arguments = load_value(args) if args else ()
-        with self._touching:
-            value = getattr(self._object, method)(*arguments)
-        return _outcome(value)
+        return self._ask(method, lambda: (load_value(args) if args else (), {}))
 
     def restore(self, name: str, args: bytes) -> Any:
         """Let the object load the directory that `receive` has written under this name.
@@ -275,9 +268,21 @@ class RayWorker:
         """
         assert self._local is not None
         directory = os.path.join(self._local, name)
-        with self._touching:
-            value = self._object.restore(directory, *load_value(args))
-        return _outcome(value)
+        return self._ask("restore", lambda: ((directory, *load_value(args)), {}))
+
+    def _ask(self, method: str, arguments: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]) -> Any:
+        """Have the actor's thread call a method of the object, and return its value or its next report. Blocks.
+
+        Args:
+            method: The method's name.
+            arguments: Returns the arguments. Called on that thread, because loading them may run user code.
+        """
+
+        def call() -> Any:
+            args, kwargs = arguments()
+            return getattr(self._object, method)(*args, **kwargs)
+
+        return self._thread.ask(method, call).result()
 
     def receive(self, name: str, piece: list[Part], is_first: bool) -> None:
         """Write a piece of a directory of the driver."""
@@ -300,7 +305,7 @@ class RayWorker:
         """Do nothing: the new output goes with the answer."""
 
     def stop(self, keep: bool, dump: bool) -> bool:
-        """Stop the object, or park it. No request: it does not wait for the running one. Blocks until that is done.
+        """Stop the object, or park it. No request: it does not wait for the running one. Blocks until that has ended.
 
         Args:
             keep: Park it if possible.
@@ -311,17 +316,18 @@ class RayWorker:
         """
         if dump:
             dump_stacks()
+        self._thread.stop()
         try:
-            with self._touching:
-                stop = getattr(self._object, "stop", None)
-                if keep:
-                    stop = getattr(self._object, "park", stop)
-                value = None if stop is None else stop()
-            _outcome(value)
+            self._thread.ask("stop", lambda: None if keep else self._stop_object()).result()
         except BaseException as error:
             logger.warning("the stop of a trial raised an exception", exc_info=error)
             keep = False
         return keep and not _has_children()
+
+    def _stop_object(self) -> None:
+        stop = getattr(self._object, "stop", None)
+        if stop is not None:
+            stop()
 
     def leave(self) -> None:
         """Remove what this process has written on its node; it is about to be killed."""
@@ -399,11 +405,6 @@ class _Output:
             new = file.read(PIECE_BYTES)
         self._read_bytes += len(new)
         return new
-
-
-def _outcome(value: Any) -> Any:
-    """The value of a method; if it is a Future, that of the Future. Blocks until that is done."""
-    return value.result() if isinstance(value, Future) else value
 
 
 def _pickled(value: Any) -> bytes:

@@ -17,13 +17,12 @@ from minitune.resources import Resources
 __all__ = ["CallRaised", "CallReturned", "Event", "Exited", "Placed", "Shared", "Started"]  # from lower layers
 
 ActorFactory = Callable[..., Any]
-"""Creates the actor's object, in its own process or thread: `factory(user_thread, allocation=allocation)`.
+"""Creates the actor's object, in its own process or thread: `factory(host, allocation=allocation)`.
 
-`user_thread` is a `concurrent.futures.Executor` with one thread, on which all user code must run, including the factory
-itself. `allocation` is the actor's `Allocation`. The object's methods are called on the control thread. They must not
-block, and return a value or a `concurrent.futures.Future`. The method `stop` unwinds user code. `reset` is called only
-on a parked actor, and returns whether the object can be used again. If the actor is to be kept, `park` (if it exists)
-is called instead of `stop`: it unwinds user code but leaves the object usable. On a machine that does not see the
+`allocation` is the actor's `Allocation`. The object's methods are called one at a time, all on one thread; they may
+block. `host` lets a method answer before it returns (`host.exchange`), and tells whether the actor must end
+(`host.is_stopped`); see `Host`. When the actor ends, its method `stop` is called, if it has one. A parked actor gets
+`reset` instead, which returns whether the object can be used again. On a machine that does not see the
 actor's directory, `factory` and `reset` also get `directory=`, the path of a directory that stands for it there.
 """
 
@@ -115,7 +114,8 @@ class TrialExecutor(Protocol):
 
         Args:
             actor_id: The actor. Does nothing if it has already exited.
-            grace_s: Seconds for its `stop()`. After that, it is terminated, then killed with all its descendants.
+            grace_s: Seconds for its running call and its `stop()`. After that, it is terminated, then killed with all
+                its descendants.
             keep: Park the actor for reuse, if it stops in time, has no child process left, and was started with a key.
             dump: If possible, first write the stacks of its threads, at the end of `Exited.last_lines`.
 

@@ -23,6 +23,7 @@ from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, R
 from minitune.experiment.trial import Goal, Trial, best_trial
 from minitune.result import (
     AUTO_RESULT_KEYS,
+    CONFIG,
     DEBUG_METRICS,
     NODE_IP,
     PID,
@@ -38,7 +39,7 @@ DEFAULT_OUTPUTS = ("stdout", "stderr")
 MAX_SHOWN_PARAMETERS = 20
 _WAYS = ("finished", "stopped", "cut short", "failed", "not started")
 """How a trial can end, in the order in which they are shown."""
-_HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS, "perf"))
+_HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS, CONFIG, "perf"))
 _ROWS_PER_STATUS, _FEW_ROWS = 5, 20
 """If there are too many trials for a table of at most `_FEW_ROWS` rows, it shows so many of each status."""
 _SCANNED_TRIALS = 20

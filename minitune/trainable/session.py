@@ -328,6 +328,8 @@ class AutoFields:
 
     Args:
         trial_id: The trial's id, for every result.
+        config: The configuration, which every result refers to. None if the driver adds it (`Trial.complete`), so that
+            reports do not send the configuration each time.
         log_sys_usage: Whether to add the machine's CPU and memory use under `perf`.
 
     Attributes:
@@ -335,8 +337,9 @@ class AutoFields:
         time_total_s: The training time so far in seconds, including the time before a restore.
     """
 
-    def __init__(self, trial_id: str, log_sys_usage: bool = False):
+    def __init__(self, trial_id: str, config: dict[str, Any] | None, log_sys_usage: bool = False):
         self._trial_id = trial_id
+        self._config = config
         self._usage = _MachineUsage() if log_sys_usage else None
         self._pid = os.getpid()
         self._hostname = hostname()
@@ -407,7 +410,10 @@ class AutoFields:
         result[PID] = self._pid
         result[HOSTNAME] = self._hostname
         result[NODE_IP] = self._node_ip
-        result.pop(CONFIG, None)  # this key is kept for the configuration, see `minitune.result.complete`
+        if self._config is None:
+            result.pop(CONFIG, None)
+        else:
+            result[CONFIG] = self._config
         result[TIME_SINCE_RESTORE] = self.time_since_restore_s
         result[ITERATIONS_SINCE_RESTORE] = self.iterations_since_restore
         if self.timesteps_since_restore:
@@ -455,6 +461,7 @@ class AutoFields:
             PID: self._pid,
             HOSTNAME: self._hostname,
             NODE_IP: self._node_ip,
+            CONFIG: self._config,
             TIME_SINCE_RESTORE: self.time_since_restore_s,
             ITERATIONS_SINCE_RESTORE: self.iterations_since_restore,
         }

@@ -28,7 +28,7 @@ from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint, Gone, directory_name, read_dict, require_directory, write_dict
 from minitune.experiment.trial import TrialInfo
 from minitune.resources import Resources
-from minitune.result import EPISODES_TOTAL, TIME_TOTAL_S, TIMESTEPS_TOTAL, TRAINING_ITERATION, complete
+from minitune.result import EPISODES_TOTAL, TIME_TOTAL_S, TIMESTEPS_TOTAL, TRAINING_ITERATION
 from minitune.trainable.session import LOG_SYS_USAGE, AutoFields
 
 logger = logging.getLogger("minitune")
@@ -118,7 +118,7 @@ class Trainable:
             )
 
     def _tune_new_fields(self) -> AutoFields:
-        return AutoFields(self.trial_id, bool(self.config.get(LOG_SYS_USAGE)))
+        return AutoFields(self.trial_id, self.config, bool(self.config.get(LOG_SYS_USAGE)))
 
     # -- overridden by users ---------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class Trainable:
                 f"step() of {type(self).__name__} must return a dict of metrics, but returned "
                 f"{type(metrics).__name__}: {metrics!r:.200}{way_out(metrics)}"
             )
-        result = complete(self._tune_fields.fill(metrics), self.config)
+        result = self._tune_fields.fill(metrics)
         self._tune_last_result = result
         self.log_result(result)
         return result
@@ -406,8 +406,7 @@ class Trainable:
             timestamp: Seconds since the epoch; by default that of `now`.
             debug_metrics_only: Return only the keys that are not measurements.
         """
-        fields = self._tune_fields.snapshot(now, time_this_iter, timestamp, debug_metrics_only)
-        return complete(fields, self.config)
+        return self._tune_fields.snapshot(now, time_this_iter, timestamp, debug_metrics_only)
 
 
 # -- construction for a trial ------------------------------------------------------------------------------------------

@@ -49,12 +49,12 @@ class Group(LocalTrialExecutor):
         place: Place | None = None,
         preload: bool = True,
     ) -> None:
-        """Start `factory(user_thread)`."""
+        """Start `factory(host)`."""
         actor = self._actors[actor_id] = local.Actor(actor_id, _ONE, None, "key", counter)
         actor.reserved = actor.allocation = self._ledger.acquire(actor_id, _ONE)
         actor.process = process = self._new_process(_ONE)
         data = factory if isinstance(factory, bytes) else dumps(factory, "the factory")
-        boot = Boot(place or Place(), data, tuple(search_path()), tuple(sys.argv))
+        boot = Boot(place or Place(), data, tuple(search_path()), tuple(sys.argv), is_reusable=True)
         try:
             process.start(self._started(actor), boot, preload)
         except ValueError:

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from typing import Any
 
 FOREVER_S = 3600
@@ -152,31 +151,25 @@ class Family:
 
 
 class Nester:
-    """Its methods run on the control side; it blocks the user's thread on purpose, as `report()` does."""
+    """A method that reports, as `report()` does, and others that are called while it waits."""
 
-    def __init__(self, executor: Executor):
-        self._executor = executor
-        self._go = threading.Event()
-        self._blocked: Future[str] | None = None
+    def __init__(self, host: Any):
+        self._host = host
 
-    def begin(self) -> None:
-        self._blocked = self._executor.submit(self._block)
+    def work(self, *reports: Any) -> str:
+        for value in reports:
+            if not self._host.exchange(lambda value=value: ((value,), lambda: None)):
+                return "stopped"
+        return "done"
 
-    def _block(self) -> str:
-        self._go.wait()
-        return "released"
+    def reset(self, allocation: Any) -> bool:
+        return True
 
     def save(self, name: str, depth: int) -> tuple[str, int]:
         return name, depth
 
-    def release(self) -> None:
-        self._go.set()
-
-    def finish(self) -> Future[str] | None:
-        return self._blocked
-
-    def stop(self) -> None:
-        self._go.set()
+    def fail(self) -> None:
+        raise ValueError("within a report")
 
 
 class Brittle:
@@ -205,26 +198,21 @@ class NeedsTwo(Exception):
 
 
 class Hosted:
-    """An actor made of a plain object: each of its methods runs on the user's thread.
+    """An actor made of a plain object, whose methods are the actor's.
 
     Args:
-        executor: The user's thread.
-        factory: Makes the object. It is called at once, on the calling thread, which is the user's in a worker.
+        host: Not used.
+        factory: Makes the object.
     """
 
-    def __init__(self, executor: Executor, factory: Callable[[], Any]):
-        self._executor = executor
+    def __init__(self, host: Any, factory: Callable[[], Any]):
         self._object = factory()
 
-    def __getattr__(self, name: str) -> Callable[..., Future[Any]]:
-        method = getattr(self._object, name)
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method: Callable[..., Any] = getattr(self._object, name)
         if not callable(method):
             raise TypeError(f"only methods can be called, but {name!r} is a {type(method).__name__}")
-
-        def call(*args: Any) -> Future[Any]:
-            return self._executor.submit(method, *args)
-
-        return call
+        return method
 
     def reset(self, allocation: Any) -> bool:
         """The object is used again as it is."""
@@ -237,5 +225,5 @@ class Clean(Hosted):
     resets_at_once = True
 
 
-def counter(user_thread: Executor, *, allocation: Any = None) -> Hosted:
-    return Hosted(user_thread, Counter)
+def counter(host: Any, *, allocation: Any = None) -> Hosted:
+    return Hosted(host, Counter)

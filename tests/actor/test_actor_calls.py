@@ -7,11 +7,9 @@ import random
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from selectors import DefaultSelector
-from typing import Any
 
 import pytest
 from actor_driver import PYTHONPATH, Driver, Group, however_it_started
@@ -19,7 +17,7 @@ from actor_samples import Brittle, Counter, Fatal, Hosted, NeedsTwo, Nester
 from kit import BOUND_S, Injured, Script
 
 from minitune.actor import messages
-from minitune.actor.messages import CallRaised, CallReturned, Started
+from minitune.actor.messages import CallRaised, CallReturned, Exited, Started
 
 
 def test_two_actors_keep_their_state_and_work_at_the_same_time(driver: Driver) -> None:
@@ -170,13 +168,16 @@ def test_large_messages_cross_in_both_directions_at_the_same_time(driver: Driver
 
 
 @however_it_started
-def test_a_call_with_plain_arguments_gets_through_while_user_code_blocks(driver: Driver) -> None:
+def test_other_calls_are_made_while_one_waits_in_a_report(driver: Driver) -> None:
     driver.group.start_in("a", Nester)
     assert isinstance(driver.next("a"), Started)
-    assert driver.call("a", "begin") is None
+    assert driver.call("a", "work", 1, 2) == (1,)
     assert driver.call("a", "save", "name", 3) == ("name", 3)
-    assert driver.call("a", "release") is None
-    assert driver.call("a", "finish") == "released"
+    driver.group.call("a", "fail")
+    assert isinstance(driver.next("a"), CallRaised)
+    assert driver.call("a", "work") == (2,)
+    assert driver.call("a", "work") == "done"
+    assert driver.call("a", "work") == "done"
 
 
 def test_user_code_runs_on_the_main_thread(driver: Driver) -> None:
@@ -245,23 +246,26 @@ def _draw() -> float:
     return random.random()
 
 
-class Ring(BaseException):
-    pass
-
-
 @however_it_started
-@pytest.mark.parametrize("kind", [Ring, TimeoutError])
-def test_an_alarm_that_raises_in_user_code_does_not_lose_answers(driver: Driver, kind: type[BaseException]) -> None:
-    """The user's handler may raise anywhere in the main thread, so also while an answer is sent."""
-    driver.start("a")
-    driver.call("a", "call", partial(_arm_raising_timer, kind))
-    answers = 0
-    until = time.monotonic() + 0.5
-    while time.monotonic() < until:
-        driver.group.call("a", "echo", 1)
-        assert isinstance(driver.next("a"), CallReturned | CallRaised)
-        answers += 1
-    assert answers > 0
+@pytest.mark.parametrize("kind", [BaseException, TimeoutError])
+def test_an_alarm_that_raises_loses_and_exchanges_no_answer(driver: Driver, kind: type[BaseException]) -> None:
+    """A handler that raises again and again may end the worker, with a cause that says so."""
+    for number in range(10):
+        actor = f"a{number}"
+        driver.start(actor)
+        driver.group.call(actor, "call", partial(_arm_raising_timer, kind))
+        event = driver.next(actor)
+        for value in range(500):
+            if isinstance(event, Exited):
+                break
+            driver.group.call(actor, "echo", value)
+            event = driver.next(actor)
+            assert isinstance(event, CallReturned | CallRaised | Exited)
+            assert not isinstance(event, CallReturned) or event.value == value
+        if isinstance(event, Exited):
+            assert "a signal handler of the trial has raised it" in event.cause
+        else:
+            driver.stop(actor)
 
 
 def _arm_raising_timer(kind: type[BaseException]) -> None:
@@ -270,24 +274,6 @@ def _arm_raising_timer(kind: type[BaseException]) -> None:
 
     signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
-
-
-class Struck:
-    """The first time that it is pickled, to be sent, an exception comes up."""
-
-    is_struck = False
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if not Struck.is_struck:
-            Struck.is_struck = True
-            raise TimeoutError("raised by a signal handler")
-        return str, ("done",)
-
-
-@however_it_started
-def test_an_answer_whose_sending_is_struck_by_an_exception_is_repeated(driver: Driver) -> None:
-    driver.start("a")
-    assert driver.call("a", "call", Struck) == "done"
 
 
 def test_main_module_objects_and_no_guard(script: Script, start_method: str) -> None:

@@ -136,10 +136,10 @@ def test_ctrl_c_before_there_is_any_user_code_ends_a_worker_by_that_signal() -> 
     code = (
         "import socket\n"
         "from minitune.actor import worker\n"
-        "from minitune.actor.channel import End\n"
+        "from minitune.actor.channel import WorkerEnd\n"
         "ours, theirs = socket.socketpair()\n"
         "print('here', flush=True)\n"
-        "worker.serve(worker.Seat(End(theirs), End(socket.socketpair()[1]), 'marker'))\n"
+        "worker.serve(worker.Seat(WorkerEnd(theirs), WorkerEnd(socket.socketpair()[1]), 'marker'))\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 from actor_driver import Driver, however_it_started
-from actor_samples import FOREVER_S, Clean, Counter, Family, Hosted, Sleeper
+from actor_samples import FOREVER_S, Clean, Counter, Family, Hosted, Nester, Sleeper
 from kit import BOUND_S, is_gone, read_pids, wait_until
 
-from minitune.actor.messages import CallRaised, CallReturned, Exited, Place, Started
+from minitune.actor.messages import CallRaised, CallReturned, Exited, Place, Show, Started, Stop, encode
 
 
 def place_in(directory: Path, **env: str | None) -> Place:
@@ -195,8 +195,7 @@ def _park_clean(driver: Driver) -> int:
     driver.group.start_in("a", partial(Clean, factory=Counter))
     pid: int = driver.next("a").pid
     assert driver.call("a", "add", 7) == 7
-    driver.group.stop("a", BOUND_S, keep=True)
-    assert driver.next("a").kind == "parked"
+    assert driver.group.stop("a", BOUND_S, keep=True) == Exited("a", "parked")
     return pid
 
 
@@ -249,6 +248,22 @@ def test_a_stop_before_the_first_call(driver: Driver, tmp_path: Path, keep: bool
 
 
 @however_it_started
+def test_a_stop_that_comes_late_does_not_hit_the_next_actor(driver: Driver, tmp_path: Path) -> None:
+    driver.group.start_in("a", Nester, place=place_in(tmp_path / "a"))
+    assert isinstance(driver.next("a"), Started)
+    assert driver.call("a", "work", 1) == (1,)
+    driver.group.stop("a", BOUND_S, keep=True)
+    assert driver.next("a").kind == "parked"
+    driver.group.move("b", place_in(tmp_path / "b"))
+    assert driver.next("b").reused
+    control = driver.group._actors["b"].process._control
+    control.send(*encode(Stop(0)), *encode(Show()))
+    wait_until(lambda: "Current thread" in (tmp_path / "b" / "err").read_text(), "the worker has heard both")
+    assert driver.call("b", "work", 1) == (1,)
+    assert driver.call("b", "work", 1) == "done"
+
+
+@however_it_started
 def test_only_a_parked_process_is_handed_on(driver: Driver) -> None:
     driver.start("a")
     with pytest.raises(RuntimeError, match="not parked"):
@@ -258,7 +273,7 @@ def test_only_a_parked_process_is_handed_on(driver: Driver) -> None:
 @however_it_started
 def test_a_stop_that_raises_is_shown_and_ends_the_actor(driver: Driver, tmp_path: Path) -> None:
     driver.start("a", _BadEnd, place=place_in(tmp_path / "a"))
-    driver.group.stop("a", BOUND_S, keep=True)
+    driver.group.stop("a", BOUND_S)
     event = driver.ended("a")
     assert isinstance(event, Exited)
     assert event.cause == "stopped"

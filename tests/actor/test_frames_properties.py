@@ -25,6 +25,7 @@ from minitune.actor.messages import (
     Reported,
     Returned,
     Show,
+    Stop,
     encode,
     go_on,
 )
@@ -56,6 +57,7 @@ MESSAGES = st.one_of(
     *(st.builds(kind, NUMBERS, st.binary(max_size=200)) for kind in (Returned, Reported, Finished)),
     st.builds(Raised, NUMBERS, ERRORS),
     st.builds(GoOn, NUMBERS),
+    st.builds(Stop, NUMBERS),
     st.just(Show()),
 )
 

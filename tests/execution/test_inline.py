@@ -102,12 +102,12 @@ def test_a_wait_lets_no_more_virtual_time_pass_than_its_timeout(watch: Watch) ->
 
 
 def test_resources_are_held_until_the_virtual_end(watch: Watch) -> None:
-    def slow_to_unwind(user_thread: Any, *, allocation: Any) -> Any:
+    def slow_to_unwind(host: Any, *, allocation: Any) -> Any:
         class Slow(Account):
             def stop(self) -> Any:
                 return self.spend(4.0)
 
-        return Slow(user_thread, allocation=allocation)
+        return Slow(host, allocation=allocation)
 
     watch.start("a#1", slow_to_unwind)
     watch.executor.stop("a#1", 10.0)
@@ -293,7 +293,7 @@ def test_an_unwinding_trial_is_waited_for_at_shutdown(tmp_path: Path, caplog: py
     with caplog.at_level(logging.WARNING, logger="minitune"):
         executor.shutdown()
 
-    assert notes.read_text(encoding="utf-8").split() == ["stop", "unwound"] * 2
+    assert notes.read_text(encoding="utf-8").split() == ["unwound", "stop"] * 2
     assert not caplog.records
 
 

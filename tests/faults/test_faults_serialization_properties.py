@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Executor
 from typing import Any
 
 from hypothesis import given, settings
@@ -20,8 +19,8 @@ _sizes = st.one_of(st.integers(0, 8_000_000), st.sampled_from([0, 1, 2**16 - 1, 
 class _Exchange:
     """Takes bytes and gives back others."""
 
-    def __init__(self, user_thread: Executor, allocation: object):
-        del user_thread, allocation
+    def __init__(self, host: object, allocation: object):
+        del host, allocation
 
     def swap(self, data: bytes, size: int) -> tuple[int, bytes]:
         """How much has come, and so much back."""

@@ -61,7 +61,7 @@ def test_half_a_report_does_not_count_and_delays_no_one_else(script, number):
             return other()
         with open(place, "w") as file:
             file.write(f"{os.getpid()}\\n")
-        _, channel = sorted(fd for fd in map(int, os.listdir("/proc/self/fd")) if fd >= 1000 and is_socket(fd))
+        channel, _ = sorted(fd for fd in map(int, os.listdir("/proc/self/fd")) if fd >= 1000 and is_socket(fd))
         threading.Thread(target=strike, args=(channel,)).start()
         report({"i": 2, "blob": os.urandom(50_000_000)})
 

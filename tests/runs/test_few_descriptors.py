@@ -163,7 +163,7 @@ class _Idler:
         pass
 
 
-def _make_idler(user_thread: Any, allocation: Any = None) -> _Idler:
+def _make_idler(host: Any, allocation: Any = None) -> _Idler:
     return _Idler()
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from queue import SimpleQueue
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -68,15 +65,6 @@ def test_train_does_not_block_while_the_function_works(driver: FakeDriver) -> No
     assert not future.done()
     go.set()
     assert future.result(BOUND_S).metrics["x"] == 1
-
-
-def test_a_second_pull_before_the_answer_is_the_same_one(driver: FakeDriver) -> None:
-    go = threading.Event()
-    actor = driver.start(lambda config: go.wait(BOUND_S) and None)
-    future = actor.train()
-    assert actor.train() is future
-    go.set()
-    settle(future)
 
 
 def test_metrics_can_be_changed_after_report_has_returned(driver: FakeDriver) -> None:
@@ -330,111 +318,27 @@ def test_stop_reaches_a_helper_thread_that_reports(driver: FakeDriver) -> None:
 # -- on the main thread ------------------------------------------------------------------------------------------------
 
 
-class MainThread:
-    """A user thread that is this process's main thread, as in a local worker."""
-
-    def __init__(self) -> None:
-        self._work: SimpleQueue[Any] = SimpleQueue()
-
-    def submit(self, function: Any, /, *args: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        self._work.put((future, function, args))
-        return future
-
-    def run_one(self) -> None:
-        future, function, args = self._work.get(timeout=BOUND_S)
-        future.set_result(function(*args))
-
-
-def drive(
-    driver: FakeDriver, fn: Callable[[dict[str, Any]], Any], control: Callable[[FunctionActor], list[Any]]
-) -> Any:
-    """Run a function here, while another thread runs `control` for its actor; what that returns."""
-    main = MainThread()
-    actor = FunctionActor(fn, driver.info(), main, Allocation())  # type: ignore[arg-type]  # all that it needs
-    with ThreadPoolExecutor(1) as pool:
-        answers = pool.submit(control, actor)
-        main.run_one()
-        return answers.result(BOUND_S)
-
-
-def strike(until: threading.Event) -> None:
-    """Send the signal again and again: one that comes just before a wait is only handled when that ends."""
-    until_s = time.monotonic() + BOUND_S
-    while not until.is_set() and time.monotonic() < until_s:
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
-        until.wait(0.01)
-
-
-@pytest.fixture
-def handle() -> Iterator[Callable[[Callable[..., None]], object]]:
-    """Sets the handler of the signal of `strike`."""
-    before = signal.getsignal(signal.SIGUSR1)
-    yield lambda handler: signal.signal(signal.SIGUSR1, handler)
-    signal.signal(signal.SIGUSR1, before)
-
-
-def test_an_exception_that_strikes_in_report_leaves_the_hand_over_in_order(driver: FakeDriver, handle: Any) -> None:
-    """A signal handler may raise while report() waits; the next report must still be answered one by one."""
-
-    class Struck(Exception):
-        pass
-
-    def on_signal(number: int, frame: Any) -> None:
-        if not struck.is_set():
-            struck.set()
-            raise Struck
-
-    def fn(config: dict[str, Any]) -> None:
-        try:
-            report({"x": 0})
-        except Struck:
-            caught.set()
-        for i in (1, 2):
-            report({"x": i})
-
-    def control(actor: FunctionActor) -> list[Any]:
-        answers = [settle(actor.train()).metrics["x"]]
-        strike(until=caught)
-        answers += [settle(actor.train()).metrics["x"] for _ in range(2)]
-        return [*answers, settle(actor.train()).metrics]
-
-    struck, caught = threading.Event(), threading.Event()
-    handle(on_signal)
-    assert drive(driver, fn, control) == [0, 1, 2, None]
-    assert caught.is_set()
-
-
-def test_an_exception_that_ends_the_function_in_report_is_told_at_the_next_pull(
-    driver: FakeDriver, handle: Any
-) -> None:
-    """It struck between two pulls, as one out of a signal handler may; the trial must not count as finished."""
-
-    def on_signal(number: int, frame: Any) -> None:
-        if not struck.is_set():
-            struck.set()
-            raise ZeroDivisionError("struck")
-
-    def control(actor: FunctionActor) -> list[Any]:
-        first = settle(actor.train()).metrics["x"]
-        strike(until=struck)
-        return [first, str(actor.train().exception(BOUND_S))]
-
-    struck = threading.Event()
-    handle(on_signal)
-    assert drive(driver, lambda config: report({"x": 0}), control) == [0, "struck"]
-
-
 def test_on_the_main_thread_helper_threads_find_their_session(driver: FakeDriver) -> None:
+    """In a worker a function runs on the main thread, and its reports go to the driver from there."""
+    reports: list[Any] = []
+
+    class Host:
+        is_stopped = False
+
+        def exchange(self, make: Callable[[], tuple[Report, Callable[[], object]]]) -> bool:
+            reports.append(make()[0].metrics["x"])
+            return True
+
+        def abandon(self) -> None:
+            pass
+
     def fn(config: dict[str, Any]) -> None:
         thread = threading.Thread(target=report, args=({"x": 1},))
         thread.start()
         thread.join(BOUND_S)
 
-    def control(actor: FunctionActor) -> list[Any]:
-        return [settle(actor.train()).metrics["x"], settle(actor.train()).metrics]
-
-    assert drive(driver, fn, control) == [1, None]
+    assert FunctionActor(fn, driver.info(), Host(), Allocation()).train() == Report(None, None, True)
+    assert reports == [1]
     assert current_session() is None
 
 
@@ -453,7 +357,7 @@ def test_an_actor_is_reused_once_its_function_has_unwound(driver: FakeDriver) ->
     actor = driver.start(fn, {"a": 1})
     assert pull(actor).metrics["a"] == 1
     stopped = actor.stop()
-    assert actor.reset(driver.info("t_00001", config={"a": 2}).for_reset(), None) is False
+    assert not stopped.done()
     go.set()
     settle(stopped)
     assert actor.reset(driver.info("t_00001", config={"a": 2}).for_reset(), None) is True

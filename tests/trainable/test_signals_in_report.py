@@ -2,78 +2,36 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kit import Spy, fit
 
-from minitune import ResultGrid, Trial, grid_search, report
+from minitune import ResultGrid, grid_search, report
 from minitune.cli import main
-
-REPORTS, HIT = 12, (1, 2, 7)
-
-
-def _reporting(config: dict[str, Any]) -> None:
-    def ring(number: int, frame: Any) -> None:
-        if not Path(f"caught{i}").exists():
-            raise TimeoutError
-
-    i = 0
-    signal.signal(signal.SIGALRM, ring)
-    for i in range(REPORTS):
-        try:
-            report({"i": i})
-        except TimeoutError:
-            Path(f"caught{i}").touch()
-
-
-def test_the_exception_of_a_handler_comes_out_of_report_and_no_report_is_lost() -> None:
-    seen: list[int] = []
-
-    def ring(trial: Trial, result: dict[str, Any]) -> None:
-        """Send the signal while the trial waits in `report()`, and let it go on only when that has raised."""
-        seen.append(result["i"])
-        if result["i"] in HIT:
-            caught = Path(trial.path, f"caught{result['i']}")
-            while not caught.exists():
-                os.kill(result["pid"], signal.SIGALRM)  # one that strikes while the answer is sent is dropped
-                until_s = time.monotonic() + 0.2
-                while not caught.exists() and time.monotonic() < until_s:
-                    time.sleep(0.001)
-
-    grid = fit(_reporting, executor="local", callbacks=[Spy(ring)])
-    assert not grid.errors
-    assert seen[:REPORTS] == list(range(REPORTS))
+from minitune.error import WorkerDiedError
 
 
 def _fit(trainable: Any, space: dict[str, Any] | None = None, **settings: Any) -> tuple[list[int], ResultGrid]:
-    """A run in which nothing fails; with the iterations of its reports, in the order in which they arrive."""
+    """A run, with the iterations of its reports in the order in which they arrive."""
     seen: list[int] = []
     spy = Spy(lambda trial, result: seen.append(result["training_iteration"]))
-    grid = fit(trainable, space, executor="local", callbacks=[spy], **settings)
-    assert not grid.errors
-    return seen, grid
+    return seen, fit(trainable, space, executor="local", callbacks=[spy], **settings)
 
 
 def _under_alarms(config: dict[str, Any]) -> None:
-    """Single shots with delays of all lengths that a report takes, or one interval timer that goes on after the end."""
+    """Single shots with delays of all lengths that a report takes, or one interval timer."""
 
     def ring(number: int, frame: Any) -> None:
         nonlocal is_armed
-        while frame is not None and frame.f_code is not function.f_code:
-            frame = frame.f_back
-        if is_armed or frame is None:  # in the function once: another one in the `except` clause would be its mistake
+        if is_armed:  # another one in the `except` clause would be the function's own mistake
             is_armed = False
             raise TimeoutError
 
     is_armed = False
-    function = sys._getframe()
     signal.signal(signal.SIGALRM, ring)
     if config["interval_s"]:
         signal.setitimer(signal.ITIMER_REAL, config["interval_s"], config["interval_s"])
@@ -85,32 +43,60 @@ def _under_alarms(config: dict[str, Any]) -> None:
             report({"i": i, "text": "x" * config["size"]})
             is_armed = False
         except TimeoutError:
-            pass
+            Path("struck").touch()
 
 
 @pytest.mark.parametrize("start_method", ["zygote", "interpreter"])
-def test_alarms_that_raise_anywhere_in_report_end_no_trial_and_leave_no_gap(
+def test_an_alarm_that_raises_anywhere_in_report_may_fail_the_trial_and_loses_no_report(
     start_method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MINITUNE_START_METHOD", start_method)
-    alarms = [(0.0, 400, 0), (0.005, 400, 0), (0.005, 20, 1_000_000)]
+    alarms = [(0.0, 400, 0), (0.005, 400, 0), (0.005, 20, 1_000_000)] * 3
     space = {"alarm": grid_search([dict(zip(("interval_s", "reports", "size"), one, strict=True)) for one in alarms])}
-    seen, _ = _fit(lambda config: _under_alarms(config["alarm"]), space, max_concurrent_trials=1)
+    seen, grid = _fit(lambda config: _under_alarms(config["alarm"]), space, max_concurrent_trials=1, reuse_actors=True)
     starts = [at for at, iteration in enumerate(seen) if iteration == 1]
     assert starts
     for begin, end in zip(starts, [*starts[1:], len(seen)], strict=True):
         assert seen[begin:end] == list(range(1, end - begin + 1))
+    assert grid.errors, "one of so many alarms strikes while report() waits for the driver"
+    for result in grid:
+        if result.error is not None:
+            assert isinstance(result.error, WorkerDiedError)
+            assert "a signal handler of the trial has raised it" in str(result.error)
+            assert Path(result.path, "struck").exists()
 
 
-def _alarmed_and_reused(config: dict[str, Any]) -> None:
-    _under_alarms({"interval_s": 0.005, "reports": 10, "size": 0})
+def _interrupted(config: dict[str, Any]) -> None:
+    report({"x": 1})
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)
+    while True:
+        report({"x": 2})
 
 
-@pytest.mark.parametrize("start_method", ["zygote", "interpreter"])
-def test_a_worker_whose_timer_goes_on_is_used_again(start_method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MINITUNE_START_METHOD", start_method)
-    seen, _ = _fit(_alarmed_and_reused, num_samples=6, reuse_actors=True, max_concurrent_trials=1)
-    assert seen.count(1) == 6
+def test_an_exception_that_no_one_catches_in_report_ends_the_trial(hurried: None) -> None:
+    """A KeyboardInterrupt that comes while `report()` waits ends the worker by SIGINT, as one in user code would."""
+    _, grid = _fit(_interrupted)
+    assert grid[0].error is not None
+
+
+def _without_isinstance(config: dict[str, Any]) -> None:
+    import builtins
+
+    def broken(*args: Any) -> bool:
+        raise RuntimeError("isinstance() is gone")
+
+    report({"x": 1})
+    builtins.isinstance = broken
+    report({"x": 2})
+
+
+def test_a_trial_that_replaces_what_we_need_ends_its_worker() -> None:
+    seen, grid = _fit(_without_isinstance)
+    assert seen == [1]
+    assert isinstance(grid[0].error, WorkerDiedError)
+    assert "the trial has replaced a function that minitune needs" in str(grid[0].error)
+    assert "isinstance() is gone" in str(grid[0].error)
 
 
 def _reports_in_handler(config: dict[str, Any]) -> None:

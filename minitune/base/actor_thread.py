@@ -1,0 +1,143 @@
+"""ActorThread: runs the code of one actor on a thread, for executors whose actors have no main thread to themselves.
+
+The control side asks, and the thread answers. A call may answer before it returns: `exchange` hands over a report, and
+blocks until the control side makes the same call again. Other calls are made meanwhile::
+
+    control   ask("train") -----> (answer) ........ ask("train") -----> (answer)
+    thread         runs ... exchange()                     returns ... exchange()
+
+A worker process has no such thread: its main thread does the same with the messages of a pipe (`actor.worker`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+
+class _Call(NamedTuple):
+    name: str
+    function: Callable[[], Any]
+    answer: Future[Any]
+
+
+class ActorThread:
+    """A thread, the calls that it has to make, and the answers.
+
+    The thread starts with the first call. It is a daemon, so that code that never ends does not delay the exit.
+
+    Args:
+        name: The thread's name.
+
+    Attributes:
+        is_stopped: Whether the actor must end. The control side sets it by `stop`, and resets it for another actor.
+    """
+
+    def __init__(self, name: str):
+        self.is_stopped = False
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()  # None wakes the thread
+        self._running: _Call | None = None  # the outermost call, with the answer that is due
+        self._has_ended = False
+        self._reporting = threading.RLock()  # one report at a time; a call's end waits for it
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    # -- the control side ----------------------------------------------------------------------------------------
+
+    def ask(self, name: str, function: Callable[[], Any]) -> Future[Any]:
+        """Queue a call. Never blocks.
+
+        Args:
+            name: A call that has reported and waits continues, if it has this name. Then `function` is not called.
+            function: The function to call.
+
+        Returns:
+            Its value, or its next report.
+        """
+        if not self._thread.ident:
+            self._thread.start()
+        call = _Call(name, function, Future())
+        self._calls.put(call)
+        return call.answer
+
+    def stop(self) -> None:
+        """Make the current and each later report return False. Never blocks."""
+        self.is_stopped = True
+        self._calls.put(None)
+
+    def end(self, timeout_s: float) -> bool:
+        """End the thread after the calls in its queue. Blocks until then, at most `timeout_s` seconds.
+
+        Returns:
+            Whether it has ended.
+        """
+        self._has_ended = True
+        self._calls.put(None)
+        if self._thread.ident:
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    # -- the threads of the actor --------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            call = self._calls.get()
+            if call is not None:
+                self._running = call
+                outcome = _outcome_of(call.function)
+                with self._reporting:
+                    _tell(self._running.answer, outcome)  # of the call that was asked last, or of a stopped one
+                    self._running = None
+            elif self._has_ended:
+                return
+
+    def exchange(self, make: Callable[[], tuple[Any, Callable[[], object]]]) -> bool:
+        """Answer the running call with a report, and wait until the control side makes the same call again. Blocks.
+
+        Args:
+            make: Makes the report, and a function that is called once it counts.
+
+        Returns:
+            Whether the call may continue. If not, no report counts any more.
+        """
+        with self._reporting:
+            running = self._running
+            if running is None or self.is_stopped:
+                return False
+            report, commit = make()
+            commit()
+            running.answer.set_result(report)
+            while not self.is_stopped:
+                call = self._calls.get()
+                if call is None:
+                    continue
+                if call.name == running.name:
+                    self._running = call
+                    return True
+                _tell(call.answer, _outcome_of(call.function))
+            return False
+
+    def abandon(self) -> None:
+        """Do nothing: a thread that ignores its stop cannot be ended by force."""
+
+
+_Outcome = tuple[Any, BaseException | None]
+
+
+def _outcome_of(function: Callable[[], Any]) -> _Outcome:
+    try:
+        return function(), None
+    except BaseException as error:
+        return None, error
+
+
+def _tell(answer: Future[Any], outcome: _Outcome) -> None:
+    value, error = outcome
+    if answer.done():  # it was answered by a report, after which the call was stopped
+        return
+    if error is None:
+        answer.set_result(value)
+    else:
+        answer.set_exception(error)
