@@ -187,6 +187,8 @@ class Worker:
     def run(self) -> NoReturn:
         """Do what the driver says until it says Quit. Never returns."""
         self._arm_termination()
+        if sys.version_info >= (3, 12):
+            _ignore_warnings_about_our_thread()
         _raise_oom_score()
         self._send(encode(Hello(self._pid)))
         boot = self._next()
@@ -486,6 +488,27 @@ def _pickled_answer(value: Any) -> bytes:
         kind = type(value).__qualname__
         reason = f"{type(error).__name__}: {error}"
         raise TypeError(f"a value of type {kind} cannot be sent to the driver ({reason})") from error
+
+
+class _ForkWarning:
+    """What `warnings` compares a message with: it calls `match`, as of a compiled regular expression."""
+
+    def match(self, message: str) -> bool:
+        """Whether this is the warning about a fork of a process with several threads, and there are only our two."""
+        return "multi-threaded, use of fork" in message and len(os.listdir("/proc/self/task")) == 2
+
+
+def _ignore_warnings_about_our_thread() -> None:
+    """Ignore Python's warning about forks in a process with several threads if there is no thread but our two.
+
+    User code cannot do anything about it, and the fork is safe: the control thread holds no lock while it waits for the
+    driver. With a thread of the user's, the warning appears. Only on Linux does Python count our thread, which
+    `threading` does not know.
+    """
+    if sys.platform == "linux":
+        import warnings
+
+        warnings.filters.insert(0, ("ignore", _ForkWarning(), DeprecationWarning, None, 0))  # type: ignore[attr-defined]
 
 
 def _raise_oom_score() -> None:

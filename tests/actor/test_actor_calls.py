@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from functools import partial
 from selectors import DefaultSelector
@@ -178,6 +179,34 @@ def test_other_calls_are_made_while_one_waits_in_a_report(driver: Driver) -> Non
     assert driver.call("a", "work") == (2,)
     assert driver.call("a", "work") == "done"
     assert driver.call("a", "work") == "done"
+
+
+@pytest.mark.skipif(
+    sys.version_info < (3, 12) or sys.platform != "linux", reason="no other Python warns about a thread like ours"
+)
+@pytest.mark.parametrize("has_thread", [False, True])
+@however_it_started
+def test_a_fork_warns_of_the_threads_of_user_code_only(driver: Driver, has_thread: bool) -> None:
+    driver.start("a")
+    assert driver.call("a", "call", partial(_count_warnings_of_a_fork, has_thread)) == has_thread
+
+
+def _count_warnings_of_a_fork(has_thread: bool) -> int:
+    go = threading.Event()
+    thread = threading.Thread(target=go.wait)
+    if has_thread:
+        thread.start()
+    try:
+        with warnings.catch_warnings(record=True) as seen:
+            # behind the filter of the worker, which stands first
+            warnings.filters.insert(1, ("always", None, DeprecationWarning, None, 0))  # type: ignore[attr-defined]
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            os.waitpid(child, 0)
+    finally:
+        go.set()
+    return len(seen)
 
 
 def test_user_code_runs_on_the_main_thread(driver: Driver) -> None:
