@@ -686,9 +686,10 @@ class RayTrialExecutor:
         if not self._has_told_slow:
             self._has_told_slow = True
             logger.warning(
-                "Ray has found no place for a trial (%s) for %g s: perhaps others use the cluster (said once)",
+                "Ray has found no place for a trial (%s) for %g s: %s (said once)",
                 amounts_text(actor.request.required_resources),
                 _SLOW_S,
+                "it waits for the autoscaler" if self._may_grow() else "perhaps others use the cluster",
             )
 
     # -- answers -------------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def has_autoscaler(ray: Any) -> bool:
     """
     try:
         status = ray.experimental.internal_kv._internal_kv_get(ray._private.ray_constants.DEBUG_AUTOSCALING_STATUS)
-        types = json.loads(status)["autoscaler_report"]["active_nodes"]
+        types = json.loads(status)["autoscaler_report"]["node_type_mapping"].values()
         return any(not name.startswith("node_") for name in types)
     except Exception:
         return False

@@ -15,6 +15,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
@@ -26,7 +27,10 @@ PIECE_BYTES = 4 * 1024 * 1024
 """The size of a piece. A larger one takes more memory on both sides, a smaller one more messages."""
 _ENTRY_BYTES = 256
 """What an entry without content counts, so that a piece has a limited number of them."""
+_PREFIX = "minitune-ray-"
 _LOCK = "lock"
+_NEW_S = 60.0
+"""How old a lock is at least when its directory is removed because it is not locked."""
 _OUTPUTS = ("stdout", "stderr")
 
 
@@ -136,17 +140,11 @@ class Scratch:
     """
 
     def __init__(self, name: str) -> None:
-        base = _base()
-        os.makedirs(base, mode=0o700, exist_ok=True)
-        if os.stat(base).st_uid != os.getuid():
-            raise PermissionError(f"{base} belongs to another user: set TMPDIR on this node to another directory")
-        with open(os.path.join(base, _LOCK), "wb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # nobody sweeps between the next two steps
-            _sweep(base)
-            self.path = os.path.join(base, name)
-            os.mkdir(self.path, mode=0o700)
-            self._lock = open(os.path.join(self.path, _LOCK), "wb")  # noqa: SIM115 - it stays open
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        _sweep()
+        self.path = _path_of(name)
+        os.mkdir(self.path, mode=0o700)
+        self._lock = open(os.path.join(self.path, _LOCK), "wb")  # noqa: SIM115 - it stays open
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     @property
     def outputs(self) -> list[str]:
@@ -159,8 +157,8 @@ class Scratch:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def _base() -> str:
-    return os.path.join(tempfile.gettempdir(), f"minitune-{os.getuid()}")
+def _path_of(name: str) -> str:
+    return os.path.join(tempfile.gettempdir(), f"{_PREFIX}{name}")
 
 
 def collect(name: str, read_bytes: tuple[int, int]) -> tuple[bytes, bytes]:
@@ -174,7 +172,7 @@ def collect(name: str, read_bytes: tuple[int, int]) -> tuple[bytes, bytes]:
         What follows them, at most the last `PIECE_BYTES` of each.
     """
     found = []
-    path = os.path.join(_base(), name)
+    path = _path_of(name)
     for output, known_bytes in zip(_OUTPUTS, read_bytes, strict=True):
         try:
             with open(os.path.join(path, output), "rb") as file:
@@ -187,10 +185,15 @@ def collect(name: str, read_bytes: tuple[int, int]) -> tuple[bytes, bytes]:
     return found[0], found[1]
 
 
-def _sweep(base: str) -> None:
-    """Remove the directories of processes that have ended."""
-    for name in os.listdir(base):
-        path = os.path.join(base, name)
+def _sweep() -> None:
+    """Remove the directories of processes that have ended. A new one may not be locked yet, so it is left alone."""
+    directory = tempfile.gettempdir()
+    for name in os.listdir(directory):
+        if not name.startswith(_PREFIX):
+            continue
+        path = os.path.join(directory, name)
         with suppress(OSError), open(os.path.join(path, _LOCK), "rb") as lock:
+            if time.time() - os.fstat(lock.fileno()).st_mtime < _NEW_S:
+                continue
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)
