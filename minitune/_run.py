@@ -209,7 +209,7 @@ def run(
     with plan.start_ahead():
         # imported now, while the parent process of the workers starts
         from minitune.analysis.experiment_analysis import ExperimentAnalysis
-        from minitune.output.summary import log_failures, tell_run_ended
+        from minitune.analysis.summary import log_failures, tell_run_ended
 
         outcome = _driver(plan, choice, resume is True, with_recorded_rule).run()
     analysis = ExperimentAnalysis(outcome.run.path, trials=outcome.trials, default_metric=metric, default_mode=mode)

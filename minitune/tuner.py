@@ -110,7 +110,7 @@ class Tuner:
         self._plan.raises = is_on("RAISE") if raise_on_failed_trial is None else bool(raise_on_failed_trial)
         with self._plan.start_ahead():
             # imported now, while the parent process of the workers starts
-            from minitune.output.summary import log_failures, tell_run_ended
+            from minitune.analysis.summary import log_failures, tell_run_ended
 
             outcome = self._driver().run()
         self._resumption = None

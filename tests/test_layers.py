@@ -3,7 +3,7 @@
 The layers, from the bottom: `base` knows nothing of minitune but its errors, settings and clock, and all may know it;
 values know nothing else; plugins, workers and actors know values (actors only the errors); executors know actors; the
 record of a run knows values only; a run knows its record, the executor protocol and the plugins; readers show and
-analyse runs; the API knows what it puts together. There is no import cycle at all, and but for a few exceptions there
+analyse runs; the API knows what it puts together. There is no import cycle at all, and but for one exception there
 are no two folders that import each other.
 """
 
@@ -36,7 +36,7 @@ LAYERS: dict[str, str] = {
     "run": """
         driver driver.tune_controller driver.launching driver.actions driver.hooks driver.failure driver.state
         driver.report_path driver.replay driver.plugin_states driver.open_run driver.experiment
-        tune_config
+        tune_config plugin_calls
     """,
     "readers": "output.* analysis.* result_grid visualization.*",
     "API": """
@@ -82,9 +82,8 @@ MAY_NEED_MORE = ("integration.", "legacy.mnist_pytorch", "sklearn.", "testing.")
 """Packages that exist for another library and are only imported by those who have it."""
 
 
-MUTUAL = {("analysis", "output"), ("driver", "output"), ("legacy", "trainable")}
-"""The pairs of folders that still import each other: an analysis is shown as a table, and a summary analyses a run; the
-driver shows its progress, which calls the user's reporter by the driver's hooks; trainables have older names."""
+MUTUAL = {("legacy", "trainable")}
+"""The pairs of folders that still import each other: trainables have older forms, which `legacy` adapts to them."""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ import psutil
 
 from minitune._version import __version__
 from minitune.actor.launcher import start_method
+from minitune.analysis import summary
+from minitune.analysis.summary import Summary, Target, append_to, escaped
 from minitune.base import json_text
 from minitune.base.checks import did_you_mean
 from minitune.base.text import echo
@@ -42,8 +44,6 @@ from minitune.config import default_storage_path
 from minitune.error import TuneError
 from minitune.executors.devices import detect_gpus, free_memory_bytes, memory, memory_bytes, usable_cpus
 from minitune.experiment.lifecycle import NOT_STARTED
-from minitune.output import summary
-from minitune.output.summary import Summary, Target, append_to, escaped
 from minitune.record.layout import RunDirectory, find_runs
 from minitune.record.standing import state_of
 from minitune.record.story import read_overview

@@ -13,28 +13,26 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
 from minitune.decision import CONTINUE, STOP, Decision
 from minitune.driver.state import Request, RunState
-from minitune.error import ConstraintError, DiskError, SampleError, TuneError, dual_error, sample_error
+from minitune.error import DiskError, TuneError
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.trial import Metric, Trial
 from minitune.logger import LoggerCallback, forwards_to_nothing, split_plain
+from minitune.plugin_calls import PluginError, forked_error, hook_name, raise_told
 from minitune.resources import CPU, GPU, Resources
 from minitune.result import CONFIG, DEFAULT_METRIC, DONE, complete, flatten
 from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
 from minitune.schedulers.trial_scheduler import TrialScheduler
-from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
-from minitune.search.searcher import SearcherWrapper
+from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.settings import number_setting
 from minitune.stopper.stopper import ASKED_EVERY_S, DictStopper, Stopper
 
 logger = logging.getLogger("minitune")
-
-_KEPT = "the run was ended; its reports are kept"
 
 
 # -- a scheduler's view of the run -------------------------------------------------------------------------------------
@@ -111,64 +109,6 @@ class _ResourceCounts:
     def get_num_gpus(self) -> float:
         """The number of GPUs that all trials together may use."""
         return self._totals.get(GPU, 0)
-
-
-# -- calls of plug-ins -------------------------------------------------------------------------------------------------
-class PluginError(TuneError):
-    """A plug-in has raised an error. The text names the hook and the trial.
-
-    If possible, it is also an instance of the original exception's class, so that a script can catch either.
-    """
-
-
-def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
-    """Call a hook of a plug-in.
-
-    Args:
-        hook: The hook, bound to the plug-in.
-        trial: The trial that the call is about, if any.
-        *args: The hook's arguments.
-        **kwargs: The hook's keyword arguments.
-
-    Raises:
-        ConstraintError: If a constraint of the search raises an error.
-        PluginError: If the hook raises another `Exception`, which becomes the cause. Other exceptions are not caught.
-        TuneError: In a child process that the hook has forked, if the child returns from the hook.
-    """
-    pid = os.getpid()
-    try:
-        value = hook(*args, **kwargs)
-    except PluginError:
-        raise
-    except Exception as error:
-        if os.getpid() != pid:  # a forked child handles its own errors
-            raise
-        _raise_told(hook, trial, error)
-    if os.getpid() != pid:
-        raise forked_error(_hook_name(hook))
-    return value
-
-
-def _raise_told(hook: Callable[..., Any], trial: Trial | None, error: Exception) -> NoReturn:
-    """Raise the error of a hook, with the hook's name. Errors of functions of the search space need no hook's name."""
-    if isinstance(error, ConstraintError):
-        raise ConstraintError(f"{error}; {_KEPT}") from error.__cause__
-    if isinstance(error, SampleError) and isinstance(error.__cause__, Exception):
-        raise sample_error(error.__cause__, f"{error}; {_KEPT}") from error.__cause__
-    text = (
-        f"{_hook_name(hook)} raised {type(error).__name__}: {error}"
-        + (f" (while it was told of trial {trial.name})" if trial is not None else "")
-        + f"; {_KEPT}"
-    )
-    raise (dual_error(PluginError, error, text) or PluginError(text)) from error
-
-
-def forked_error(who: str) -> TuneError:
-    """The error for a child that `who` has forked. If the child continued, the run would have two drivers."""
-    return TuneError(
-        f"{who} has forked, and the child process returned from it. The run belongs to the parent, which continues. "
-        "End the child with os._exit(), or use subprocess or multiprocessing"
-    )
 
 
 class Hooks:
@@ -269,7 +209,7 @@ class Hooks:
             if _takes(listener, arguments):
                 self._call(listener, None, **arguments)
             else:
-                logger.warning("%s should take %s and **info", _hook_name(listener), ", ".join(arguments))
+                logger.warning("%s should take %s and **info", hook_name(listener), ", ".join(arguments))
                 self._call(listener, None)
         self._listeners = {name: self._listening(name) for name in vars(Callback) if name.startswith("on_")}
         self.hears_turns = bool(self._listeners["on_step_begin"] or self._listeners["on_step_end"])
@@ -347,7 +287,7 @@ class Hooks:
         if trial is None or isinstance(trial, Trial):
             return trial
         raise TuneError(
-            f"{_hook_name(self.scheduler.choose_trial_to_run)} must return a trial or None, but returned {trial!r:.200}"
+            f"{hook_name(self.scheduler.choose_trial_to_run)} must return a trial or None, but returned {trial!r:.200}"
         )
 
     # -- one trial -----------------------------------------------------------------------------------------------
@@ -395,7 +335,7 @@ class Hooks:
         try:
             decision = Decision.of(answer or CONTINUE)
         except ValueError as error:
-            raise TuneError(f"{_hook_name(hook)} returned no decision about trial {trial.name}: {error}") from error
+            raise TuneError(f"{hook_name(hook)} returned no decision about trial {trial.name}: {error}") from error
         if decision == STOP:
             result[DONE] = True
             if decision.ending.kind is EndKind.SCHEDULER:
@@ -525,14 +465,14 @@ class Hooks:
         except Exception as error:
             if os.getpid() != self._pid:  # see `call_plugin`
                 raise
-            _raise_told(hook, trial, error)
+            raise_told(hook, trial, error)
         finally:
             taken_s = time.monotonic() - begin_s
             # at the end of a run no trial waits
             if taken_s > self._slow_s and getattr(hook, "__name__", "") != "on_experiment_end":
-                self._warn_slow(_hook_name(hook), taken_s)
+                self._warn_slow(hook_name(hook), taken_s)
         if os.getpid() != self._pid:
-            raise forked_error(_hook_name(hook))
+            raise forked_error(hook_name(hook))
         return value
 
     def _warn_slow(self, name: str, taken_s: float) -> None:
@@ -568,16 +508,3 @@ def _takes(hook: Callable[..., Any], arguments: dict[str, Any]) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _hook_name(hook: Any) -> str:
-    """The name of a hook for users. For a wrapped searcher, it is the searcher's own hook."""
-    owner = getattr(hook, "__self__", None)
-    if owner is None:
-        return type(hook).__name__
-    name = hook.__name__
-    if isinstance(owner, SearchGenerator) and name == "next_trial":
-        name = "suggest"
-    while isinstance(owner, (SearchGenerator, SearcherWrapper)):
-        owner = owner.searcher
-    return f"{type(owner).__name__}.{name}"

@@ -11,12 +11,13 @@ from minitune.base import descriptors
 from minitune.base.pickling import require_picklable
 from minitune.driver.actions import Reuse, TrialActions
 from minitune.driver.failure import TRIAL
-from minitune.driver.hooks import Hooks, forked_error
+from minitune.driver.hooks import Hooks
 from minitune.driver.state import ENDED, OPEN, WAITING, Live, RunState
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
 from minitune.executors.trial_executor import Shared, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import Trial, TrialInfo
+from minitune.plugin_calls import forked_error
 from minitune.record.recorder import Recorder
 from minitune.registry import get_env_creator, has_env_creator
 from minitune.resources import CPU, Resources

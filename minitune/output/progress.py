@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from minitune import clock
 from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
-from minitune.driver.hooks import call_plugin
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import interruption
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
+from minitune.plugin_calls import call_plugin
 from minitune.record.layout import RunDirectory
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.space.domains import Grid

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from minitune.base import files
 from minitune.base.text import Console, printable
 from minitune.callback import Callback
-from minitune.driver.hooks import call_plugin
 from minitune.experiment.trial import Trial
+from minitune.plugin_calls import call_plugin
 
 if TYPE_CHECKING:
     from minitune.output.reporters import ProgressReporter

@@ -35,13 +35,13 @@ from typing import Any
 import psutil
 
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
+from minitune.analysis.summary import Target, best_of_run, grouped_errors
 from minitune.base import files
 from minitune.base.checks import is_real, require
 from minitune.config import RunConfig
 from minitune.driver.parts import load_libraries
 from minitune.error import TrialStopped, format_stack
 from minitune.experiment.trial import Trial, why_no_best
-from minitune.output.summary import Target, best_of_run, grouped_errors
 from minitune.result import AUTO_RESULT_KEYS
 from minitune.result_grid import Result, ResultGrid
 from minitune.settings import STEP_SUMMARY, variable_of

@@ -14,7 +14,7 @@ from command_runs import Minitune
 from kit import fit
 
 from minitune import ExperimentAnalysis, Result, ResultGrid, Stopper, grid_search, report, uniform
-from minitune.output.summary import Summary
+from minitune.analysis.summary import Summary
 
 
 class AfterTheFirst(Stopper):

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from minitune import Result, TuneConfig, choice
+from minitune.analysis.summary import _shown
 from minitune.base import json_text
 from minitune.base.checks import shown
 from minitune.base.table import format_cell, short_repr
 from minitune.base.text import ShortRepr, is_long
-from minitune.output.summary import _shown
 from minitune.record.codec import short_text
 
 MB = 1_000_000

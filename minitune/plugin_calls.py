@@ -1,0 +1,88 @@
+"""Calls of plug-ins: the error of a hook names the hook, and a child process that a hook has forked gets an error.
+
+The driver calls schedulers, searchers, stoppers and callbacks (`minitune.driver.hooks`). The views call the user's
+reporter. Both use these functions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from minitune.error import ConstraintError, SampleError, TuneError, dual_error, sample_error
+from minitune.experiment.trial import Trial
+from minitune.search.search_algorithm import SearchGenerator
+from minitune.search.searcher import SearcherWrapper
+
+_KEPT = "the run was ended; its reports are kept"
+
+
+class PluginError(TuneError):
+    """A plug-in has raised an error. The text names the hook and the trial.
+
+    If possible, it is also an instance of the original exception's class, so that a script can catch either.
+    """
+
+
+def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
+    """Call a hook of a plug-in.
+
+    Args:
+        hook: The hook, bound to the plug-in.
+        trial: The trial that the call is about, if any.
+        *args: The hook's arguments.
+        **kwargs: The hook's keyword arguments.
+
+    Raises:
+        ConstraintError: If a constraint of the search raises an error.
+        PluginError: If the hook raises another `Exception`, which becomes the cause. Other exceptions are not caught.
+        TuneError: In a child process that the hook has forked, if the child returns from the hook.
+    """
+    pid = os.getpid()
+    try:
+        value = hook(*args, **kwargs)
+    except PluginError:
+        raise
+    except Exception as error:
+        if os.getpid() != pid:  # a forked child handles its own errors
+            raise
+        raise_told(hook, trial, error)
+    if os.getpid() != pid:
+        raise forked_error(hook_name(hook))
+    return value
+
+
+def raise_told(hook: Callable[..., Any], trial: Trial | None, error: Exception) -> NoReturn:
+    """Raise the error of a hook, with the hook's name. Errors of functions of the search space need no hook's name."""
+    if isinstance(error, ConstraintError):
+        raise ConstraintError(f"{error}; {_KEPT}") from error.__cause__
+    if isinstance(error, SampleError) and isinstance(error.__cause__, Exception):
+        raise sample_error(error.__cause__, f"{error}; {_KEPT}") from error.__cause__
+    text = (
+        f"{hook_name(hook)} raised {type(error).__name__}: {error}"
+        + (f" (while it was told of trial {trial.name})" if trial is not None else "")
+        + f"; {_KEPT}"
+    )
+    raise (dual_error(PluginError, error, text) or PluginError(text)) from error
+
+
+def forked_error(who: str) -> TuneError:
+    """The error for a child that `who` has forked. If the child continued, the run would have two drivers."""
+    return TuneError(
+        f"{who} has forked, and the child process returned from it. The run belongs to the parent, which continues. "
+        "End the child with os._exit(), or use subprocess or multiprocessing"
+    )
+
+
+def hook_name(hook: Any) -> str:
+    """The name of a hook for users. For a wrapped searcher, it is the searcher's own hook."""
+    owner = getattr(hook, "__self__", None)
+    if owner is None:
+        return type(hook).__name__
+    name = hook.__name__
+    if isinstance(owner, SearchGenerator) and name == "next_trial":
+        name = "suggest"
+    while isinstance(owner, (SearchGenerator, SearcherWrapper)):
+        owner = owner.searcher
+    return f"{type(owner).__name__}.{name}"
