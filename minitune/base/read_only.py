@@ -2,7 +2,8 @@
 
 Both are a real `list` and a real `dict`, so everything that reads such objects works as usual. Each method that changes
 the object raises a TypeError that says what to do instead. The owner of a `ReadOnlyList` changes it by the methods of
-`list`, such as `list.append(trials, trial)`. Nested lists and dicts are not protected. Copies and pickles are plain.
+`list`, such as `list.append(trials, trial)`. Nested lists and dicts are not protected, so the owner puts copies of them
+there. Copies and pickles are plain.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.settings import number_setting
+from minitune.space.tree import copy_tree
 from minitune.stopper.stopper import ASKED_EVERY_S, DictStopper, Stopper
 
 logger = logging.getLogger("minitune")
@@ -486,8 +487,8 @@ def _criterion_met(criterion: str) -> Ending:
 
 
 def _completed(trial: Trial, result: dict[str, Any]) -> dict[str, Any]:
-    """A nested result as a plug-in gets it: a copy, so that it cannot remove a metric from the files and the grid."""
-    return complete(result, dict(trial.attempt_config))
+    """A nested result as a plug-in gets it: a copy, so that it cannot remove a metric or a parameter from the grid."""
+    return complete(copy_tree(result), copy_tree(trial.attempt_config))
 
 
 def _is_left(hook: Any, base: Any) -> bool:

@@ -43,6 +43,7 @@ from minitune.result import (
     flatten,
 )
 from minitune.settings import setting
+from minitune.space.tree import copy_tree
 
 __getattr__ = submodules(__name__)
 
@@ -364,11 +365,11 @@ class Trial:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The configuration as plug-ins and users get it: a copy that refuses changes, except in nested values.
+        """The configuration as plug-ins and users get it: a copy that refuses changes. Nested values are plain copies.
 
         The driver itself uses `raw_config`, the dict behind it. Setting it calls `set_config`.
         """
-        return ReadOnlyDict(self.raw_config, _READ_ONLY)
+        return ReadOnlyDict(copy_tree(self.raw_config), _READ_ONLY)
 
     @config.setter
     def config(self, config: dict[str, Any]) -> None:
@@ -434,7 +435,7 @@ class Trial:
 
     @property
     def last_result(self) -> dict[str, Any]:
-        """The last nested result as plug-ins and users get it, with `config`: a new dict; empty without a result.
+        """The last nested result as plug-ins and users get it, with `config`: a copy; empty without a result.
 
         The driver itself uses `last_metrics`, which have no `config`.
         """
@@ -596,8 +597,9 @@ class Trial:
 
 
 def _for_users(metrics: dict[str, Any], config: dict[str, Any] | None) -> dict[str, Any]:
-    """Metrics with a copy of the configuration with which they were reported, if there is one: a new dict."""
-    return metrics.copy() if config is None else complete(metrics, dict(config))
+    """A copy of metrics and of the configuration with which they were reported, if there is one."""
+    metrics = copy_tree(metrics)
+    return metrics if config is None else complete(metrics, copy_tree(config))
 
 
 def _check_dirname(name: str) -> str:

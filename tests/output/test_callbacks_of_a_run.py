@@ -211,6 +211,7 @@ class Empties(Callback):
     """Tries to empty everything that its hooks get."""
 
     def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: dict[str, Any], **info: Any) -> None:
+        result["config"]["nested"].clear()
         result.clear()
         self.empty(trials, trial)
 
@@ -229,11 +230,14 @@ class Empties(Callback):
             trial.config.clear()
         with pytest.raises(TypeError, match="read-only"):
             trial.config["x"] = 7
+        trial.config["nested"].clear()
+        trial.last_result.get("parts", {}).clear()
 
 
 def empties(trial_id: str, result: dict[str, Any]) -> bool:
     """A stopper that empties the results."""
-    result["config"].copy().clear()
+    result["config"]["nested"].clear()
+    result["parts"].clear()
     result.clear()
     return False
 
@@ -242,19 +246,23 @@ def empties(trial_id: str, result: dict[str, Any]) -> bool:
 def test_plug_ins_cannot_empty_the_grid() -> None:
     def trainable(config: dict[str, Any]) -> None:
         for i in range(3):
-            tune.report({"loss": config["x"] + i})
+            tune.report({"loss": config["x"] + i, "parts": config["nested"]})
 
     def state_of(grid: ResultGrid) -> list[Any]:
-        return [(result.config, result.metrics["config"], result.metrics["loss"]) for result in grid]
+        for result in grid:
+            assert result.metrics["config"] == result.config
+        return [(result.config, result.metrics["parts"], result.metrics["loss"]) for result in grid]
 
-    space = {"x": tune.grid_search([1, 2])}
+    space = {"x": tune.grid_search([1, 2]), "nested": {"a": 1}}
     grid = fit_heard(trainable, Empties(), space=space, stop=empties)
-    assert state_of(grid) == [({"x": 1}, {"x": 1}, 3), ({"x": 2}, {"x": 2}, 4)]
+    parts = {"a": 1}
+    assert state_of(grid) == [({"x": 1, "nested": parts}, parts, 3), ({"x": 2, "nested": parts}, parts, 4)]
     assert [[row["loss"] for row in result.get_rows()] for result in grid] == [[1, 2, 3], [2, 3, 4]]
 
     longer = tune.Tuner.restore(grid.experiment_path, trainable, add_samples=1).fit()
     assert state_of(longer) == 2 * state_of(grid)
-    assert json.loads(Path(longer[-1].path, "result.json").read_text().splitlines()[-1])["config"] == {"x": 2}
+    last_line = Path(longer[-1].path, "result.json").read_text().splitlines()[-1]
+    assert json.loads(last_line)["config"] == {"x": 2, "nested": parts}
 
 
 @pytest.mark.usefixtures("inline")
