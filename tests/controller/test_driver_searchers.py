@@ -198,7 +198,8 @@ def test_trials_do_not_share_mutable_values() -> None:
     edit = listening(on_trial_start=lambda trial, **info: trial.config["nested"]["list"].append(trial.number))
     space = {"nested": {"list": [0]}, "x": grid_search([1, 2, 3])}
     grid = fit(report_n(1), space, callbacks=[edit], max_concurrent_trials=1)
-    assert [result.config["nested"]["list"] for result in grid] == [[0, 0], [0, 1], [0, 2]]
+    grid[0].config["nested"]["list"].append(1)
+    assert [result.config["nested"]["list"] for result in grid] == [[0, 1], [0], [0]]
     assert space["nested"] == {"list": [0]}
 
 
