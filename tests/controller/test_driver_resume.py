@@ -464,3 +464,20 @@ def test_what_does_not_fit_the_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TuneError, match="no run"):
         Tuner.restore(str(tmp_path / "nothing"), counting(1))
     assert not Tuner.can_restore(tmp_path)
+
+
+def test_a_trial_that_ends_before_its_worker_is_ready_has_not_been_running_for_a_resume_either() -> None:
+    class StopsTheFirst(LoggingScheduler):
+        def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+            if not self.log.of("scheduler.on_trial_remove") and len(tune_controller.get_trials()) > 1:
+                tune_controller.stop_trial(tune_controller.get_trials()[0])  # its worker starts in this turn
+            return super().choose_trial_to_run(tune_controller)
+
+    first, second = Log(), Log()
+    space = {"i": grid_search([0, 1, 2])}
+    cut(counting(3), space, results=2, scheduler=StopsTheFirst(first), max_concurrent_trials=2)
+    resume(counting(3), callbacks=(), scheduler=LoggingScheduler(second), max_concurrent_trials=2)
+
+    for log in (first, second):
+        assert log.of("scheduler.on_trial_remove") == ["scheduler.on_trial_remove 0 PENDING"]
+        assert not [line for line in log.of("scheduler.on_trial_complete") if line.split()[1] == "0"]

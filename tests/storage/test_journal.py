@@ -506,6 +506,14 @@ def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
     assert read[-1] == {"type": "close", "reason": "finished", "at": 5.0, "ending": "finished"}
 
 
+@pytest.mark.parametrize("kind", EndKind)
+def test_a_kind_of_ending_is_read_whatever_its_text_says(kind: EndKind) -> None:
+    for text in ("", "the trainable has returned", "lost: because it rained"):
+        ending = Ending(kind, text, {"a": 1})
+        assert records.ending_of(records.status("a", "TERMINATED", ending)) == ending
+        assert records.ending_of(records.close(ending)) == ending
+
+
 @pytest.mark.parametrize(
     "fields", [3, {"number": 1}, {"number": -1, "file_count": 1, "total_bytes": 1, "names_crc": 1}]
 )
