@@ -19,8 +19,7 @@ from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
 from minitune.driver.failure import REPORT
 from minitune.driver.hooks import Hooks
 from minitune.driver.state import Live, Request, RunState
-from minitune.error import STOP_SWALLOWED
-from minitune.executors.trial_executor import Exited, TrialExecutor
+from minitune.executors.trial_executor import STOP_SWALLOWED_EXIT, Exited, TrialExecutor
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import OWNS_ACTOR, RUNNING, Phase, Step
 from minitune.experiment.trial import Donation, Trial
@@ -217,7 +216,7 @@ class TrialActions:
 
     def has_left(self, trial_id: str, event: Exited) -> None:
         """An actor that was stopped has exited."""
-        if event.kind == "stopped" and STOP_SWALLOWED in event.cause:
+        if event.kind == "stopped" and event.exit_code == STOP_SWALLOWED_EXIT:
             logger.warning("trial %s: %s", trial_id, event.cause)
             self._recorder.note(trial_id, event.cause)
         stopped = self._state.cut_short.pop(event.actor_id, None)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from minitune.actor.messages import CallRaised, CallReturned, Event, Exited, Placed, Started
+from minitune.actor.messages import STOP_SWALLOWED_EXIT, CallRaised, CallReturned, Event, Exited, Placed, Started
 from minitune.base.shared_values import Shared
 from minitune.clock import Clock
 from minitune.resources import Resources
 
-__all__ = ["CallRaised", "CallReturned", "Event", "Exited", "Placed", "Shared", "Started"]  # from lower layers
+# from lower layers
+__all__ = ["STOP_SWALLOWED_EXIT", "CallRaised", "CallReturned", "Event", "Exited", "Placed", "Shared", "Started"]
 
 ActorFactory = Callable[..., Any]
 """Creates the actor's object, in its own process or thread: `factory(host, allocation=allocation)`.
