@@ -78,11 +78,22 @@ def worker_sockets() -> tuple[list[socket.socket], list[socket.socket]]:
     return [ours, our_control], [theirs, their_control]
 
 
-class DriverEnd:
-    """The driver's end of a channel. No method blocks."""
+class Channel:
+    """The driver's end of a channel: a non-blocking socket. No method blocks.
 
-    def __init__(self) -> None:
+    Args:
+        end: A connected socket; this object closes it.
+    """
+
+    def __init__(self, end: socket.socket):
+        self._socket = end
         self._feed: Callable[[bytes, Handle], object] = FrameReader().feed
+        self._unsent: deque[memoryview] = deque()
+        self._loop: Loop | None = None
+        self._handle: Handle  # given by `watch`, like the next one
+        self._on_broken: OnBroken
+        self._is_broken = False
+        end.setblocking(False)
 
     def watch(self, loop: Loop, handle: Handle, on_broken: OnBroken) -> None:
         """Start to handle messages on the loop, and send the messages that are queued.
@@ -92,41 +103,9 @@ class DriverEnd:
             handle: See `Handle`.
             on_broken: See `OnBroken`: called at end-of-file, or if the bytes are not a message.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define watch()")
-
-    def send(self, *frames: bytes | memoryview) -> None:
-        """Send a frame that `encode` has made, now or when the channel accepts it."""
-        raise NotImplementedError(f"{type(self).__name__} must define send()")
-
-    def read(self) -> bool:
-        """Handle some or all of the messages that have arrived; return whether there may be more."""
-        raise NotImplementedError(f"{type(self).__name__} must define read()")
-
-    def close(self) -> None:
-        """Release all resources. May be called any number of times."""
-        raise NotImplementedError(f"{type(self).__name__} must define close()")
-
-
-class Channel(DriverEnd):
-    """The driver's end as a non-blocking socket.
-
-    Args:
-        end: A connected socket; this object closes it.
-    """
-
-    def __init__(self, end: socket.socket):
-        super().__init__()
-        self._socket = end
-        self._unsent: deque[memoryview] = deque()
-        self._loop: Loop | None = None
-        self._handle: Handle  # given by `watch`, like the next one
-        self._on_broken: OnBroken
-        self._is_broken = False
-        end.setblocking(False)
-
-    def watch(self, loop: Loop, handle: Handle, on_broken: OnBroken) -> None:
-        """See `DriverEnd.watch`."""
-        self._loop, self._handle, self._on_broken = loop, handle, on_broken
+        self._loop = loop
+        self._handle = handle
+        self._on_broken = on_broken
         self._watch()
 
     def _watch(self) -> None:
@@ -198,7 +177,7 @@ class Channel(DriverEnd):
         return False
 
     def close(self) -> None:
-        """See `DriverEnd.close`."""
+        """Release all resources. May be called any number of times."""
         self._unwatch()
         self._unsent = deque()  # when the interpreter exits, a daemon thread may still be inside `send`
         self._socket.close()

@@ -18,7 +18,7 @@ from minitune.actor import process_tree
 from minitune.actor.process_tree import RUN_VARIABLE, TRIAL_VARIABLE, WITHIN_VARIABLE
 
 if TYPE_CHECKING:
-    from minitune.actor.channel import DriverEnd
+    from minitune.actor.channel import Channel
 
 START_METHOD_VARIABLE = "MINITUNE_START_METHOD"
 """Environment variable that overrides the choice of how workers start: `zygote` or `interpreter`."""
@@ -60,7 +60,7 @@ class Launcher(Protocol):
         """Seconds that a worker may take until its first message."""
         ...
 
-    def launch(self, listener: Listener, preload: bool) -> tuple[str, DriverEnd, DriverEnd]:
+    def launch(self, listener: Listener, preload: bool) -> tuple[str, Channel, Channel]:
         """Start a worker.
 
         Args:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from minitune.actor.channel import ChannelClosedError, DriverEnd
+from minitune.actor.channel import Channel, ChannelClosedError
 from minitune.actor.launcher import Launcher, Listener, start_method
 from minitune.actor.loop import Loop, Timer
 from minitune.actor.messages import (
@@ -140,8 +140,8 @@ class ActorProcess(Listener):
         self._tell = tell
         self._processes = processes
         self._memory_kills = memory_kills
-        self._work: DriverEnd  # made by `start`, like the two below
-        self._control: DriverEnd
+        self._work: Channel  # made by `start`, like the two below
+        self._control: Channel
         self._started: Started
         self._place = Place()
         self._timer: Timer | None = None  # the time limit of the present phase

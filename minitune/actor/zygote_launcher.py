@@ -32,7 +32,7 @@ from typing import IO, TYPE_CHECKING
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
-from minitune.actor.channel import Channel, DriverEnd, worker_sockets
+from minitune.actor.channel import Channel, worker_sockets
 from minitune.actor.launcher import Launcher, Listener, marker_of
 from minitune.actor.loop import READ, WRITE, Loop, Timer
 from minitune.actor.messages import (
@@ -125,7 +125,7 @@ class ZygoteLauncher(Launcher):
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
-    def launch(self, listener: Listener, preload: bool) -> tuple[str, DriverEnd, DriverEnd]:
+    def launch(self, listener: Listener, preload: bool) -> tuple[str, Channel, Channel]:
         """See `Launcher.launch`."""
         if self._interpreters is not None:
             return self._interpreters.launch(listener, preload)
