@@ -171,6 +171,11 @@ def run_path(run: str | os.PathLike[str]) -> str:
     return locate_run(run) or local_path(run)
 
 
+def no_run(path: str) -> str:
+    """The text of the error that a directory, or what was meant as the name of a run, holds no run."""
+    return f"there is no run in {path}; pass the directory of a run, its name below the storage path, or 'last'"
+
+
 def _changed_s(path: str) -> float:
     try:
         return os.stat(RunDirectory(path).journal).st_mtime

@@ -25,7 +25,7 @@ from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, RunConfig
 from minitune.error import RunNotFoundError, TuneError, UntrustedStateError, format_traceback
 from minitune.record.codec import PYTHON, ObjectStore, holds_code, is_large, short_text
-from minitune.record.layout import RunDirectory, is_run
+from minitune.record.layout import RunDirectory, is_run, no_run
 from minitune.record.lock import check_trusted
 from minitune.tune_config import TuneConfig
 
@@ -149,7 +149,7 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
         UntrustedStateError: If another user may have written the file.
     """
     if not is_run(run.path):
-        raise RunNotFoundError(f"there is no run in {run.path}; restore needs the directory that fit() has written")
+        raise RunNotFoundError(no_run(run.path))
     try:
         file = _TunerFile(run)
         trainable_name = pickle.loads(file.parts["trainable_name"])

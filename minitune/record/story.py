@@ -54,7 +54,7 @@ from minitune.experiment.lifecycle import (
 )
 from minitune.experiment.trial import Donation, EarlierRun, Goal, Trial
 from minitune.record import codec, journal, records
-from minitune.record.layout import RunDirectory, last_error_text, run_path
+from minitune.record.layout import RunDirectory, last_error_text, no_run, run_path
 from minitune.resources import Resources
 from minitune.result import (
     AUTO_RESULT_KEYS,
@@ -657,9 +657,7 @@ class RunFollower:
         self._directory = RunDirectory(directory)
         self._journal = self._directory.journal
         if not os.path.isfile(self._journal):
-            raise FileNotFoundError(
-                f"{directory} holds no run: it has no journal; pass the directory of the run, <storage_path>/<name>"
-            )
+            raise FileNotFoundError(no_run(directory))
         self.run = Story(directory)
         self._unpickle = unpickle
         self._decisions = decisions
@@ -1091,7 +1089,7 @@ class PastRun:
         run = RunDirectory(directory)
         file = run.journal
         if not os.path.isfile(file):
-            raise FileNotFoundError(f"{directory} holds no run: it has no journal; pass <storage_path>/<name>")
+            raise FileNotFoundError(no_run(directory))
         past, story = cls(directory), Story(directory, details=False)
         past._fill(story.follow(journal.read(file)))
         if not story.trials and run.has_trials():

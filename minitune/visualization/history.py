@@ -19,7 +19,7 @@ from minitune.experiment.lifecycle import ERROR, Step
 from minitune.experiment.trial import Goal, Trial, best_of, is_number, once_better, require_reported
 from minitune.output.table import cut_short, ending, last_line, look_up, way_of
 from minitune.record import journal, records
-from minitune.record.layout import RunDirectory, run_path
+from minitune.record.layout import RunDirectory, no_run, run_path
 from minitune.record.standing import RUNNING, put_back, state_of
 from minitune.record.story import Change, Story
 from minitune.result import TIMESTAMP, TRAINING_ITERATION, flatten
@@ -142,7 +142,7 @@ class RunHistory:
         self.name = os.path.basename(self.path)
         directory = RunDirectory(self.path)
         if not os.path.isfile(directory.journal):
-            raise FileNotFoundError(f"{self.path} holds no run: it has no journal; pass <storage_path>/<name>")
+            raise FileNotFoundError(no_run(self.path))
         story = Story(self.path)
         reader = _Reader(metric)
         for change in story.follow(journal.read(directory.journal)):

@@ -104,7 +104,7 @@ def test_the_default_metric(grid: ResultGrid) -> None:
 
 
 def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="holds no run"):
+    with pytest.raises(ValueError, match="there is no run in"):
         ExperimentAnalysis(tmp_path)
 
 

@@ -146,7 +146,7 @@ def test_a_run_without_a_metric_names_those_that_were_reported(tmp_path: Path) -
     assert RunHistory(run_path(), metric="loss", mode="min").trials[0].value == 1
     with pytest.raises(ValueError, match=r"no trial of 1 has reported 'los'; reported were: .*Did you mean 'loss'"):
         RunHistory(run_path(), metric="los", mode="min")
-    with pytest.raises(FileNotFoundError, match="holds no run"):
+    with pytest.raises(FileNotFoundError, match=r"there is no run in .*, its name below the storage path, or 'last'"):
         RunHistory(tmp_path)
     with pytest.raises(TypeError, match="run: a run's directory"):
         RunHistory(3)

@@ -67,7 +67,7 @@ def test_each_plot_takes_a_grid_or_a_path(plot: Callable[..., Any], grid: Result
 
     assert figure.data
     assert figure.to_json() == plot(grid.experiment_path).to_json()
-    with pytest.raises(FileNotFoundError, match="holds no run"):
+    with pytest.raises(FileNotFoundError, match=r"there is no run in .*, its name below the storage path, or 'last'"):
         plot("/nowhere/at/all")
     with pytest.raises(ValueError, match="mode"):
         plot(grid, mode="best")
