@@ -25,7 +25,9 @@ from minitune import (
     with_resources,
 )
 from minitune.checkpoint import CheckpointRecord
-from minitune.experiment.trial import EarlierRun, Goal, KeptCheckpoint
+from minitune.experiment.endings import Ending, EndKind
+from minitune.experiment.lifecycle import Step
+from minitune.experiment.trial import EarlierRun, Goal, KeptCheckpoint, Trial
 
 
 def test_a_grid_is_a_sequence_in_order_of_submission(grid: ResultGrid) -> None:
@@ -407,6 +409,21 @@ class Pickled:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return object.__new__, (self.kind,), self.attributes
+
+
+def test_a_trial_that_an_earlier_version_has_pickled_gets_an_ending() -> None:
+    trial = Trial("train")
+    for step, reason in ((Step.START, ""), (Step.TRAIN, ""), (Step.STOP, "rank 3 of 4")):
+        trial.move(step, reason)
+    attributes, slots = trial.__reduce_ex__(4)[2]  # type: ignore[index, misc]
+    del slots["ending"]
+    slots["stopped_by"] = "ASHA"
+
+    loaded = Trial.__new__(Trial)
+    loaded.__setstate__((attributes, slots))
+
+    assert loaded.ending == Ending(EndKind.SCHEDULER, "rank 3 of 4", {"scheduler": "ASHA"})
+    assert pickle.loads(pickle.dumps(loaded)).stopped_by == "ASHA"
 
 
 def test_grids_and_interrupted_runs_of_earlier_versions_can_be_loaded() -> None:
