@@ -22,7 +22,7 @@ from typing import Any
 from minitune.base import json_text
 from minitune.base.files import local_path
 from minitune.base.table import Column, Table, short_repr
-from minitune.base.text import counted, date, echo
+from minitune.base.text import counted, date, echo, one_line
 from minitune.commands import Commands
 from minitune.commands.selecting import (
     RUN_HELP,
@@ -601,7 +601,7 @@ def _lines(name: str, value: Any) -> Iterator[str]:
     if value is None or value in ("", [], {}):
         return
     if isinstance(value, Mapping):
-        parts = [f"{key}: {_short(part)}" for key, part in flatten(value).items()]
+        parts = [f"{one_line(key)}: {_short(part)}" for key, part in flatten(value).items()]
     elif isinstance(value, list):
         parts = [_text(part) for part in value]
     else:

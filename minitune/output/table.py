@@ -18,7 +18,7 @@ from typing import Any
 
 from minitune import clock
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line, short_repr
-from minitune.base.text import counted, date
+from minitune.base.text import counted, date, one_line
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Goal, Trial, best_trial
 from minitune.result import (
@@ -305,7 +305,7 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
     if best is None or metric is None:
         return []
     names = list(names or flatten(best.config))[:MAX_SHOWN_PARAMETERS]
-    config = ", ".join(f"{name}={short_repr(parameter_of(best, name), rounds=True)}" for name in names)
+    config = ", ".join(f"{one_line(name)}={short_repr(parameter_of(best, name), rounds=True)}" for name in names)
     value = short_repr(look_up(best.last_metrics, metric), rounds=True)
     trial = f"trial {best.trial_id}{', which has failed' if best.status == ERROR else ''}"
     return [f"Best: {metric}={value}{' with ' if config else ''}{config} ({trial})"]

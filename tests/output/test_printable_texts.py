@@ -106,6 +106,17 @@ def test_a_run_prints_and_logs_no_control_characters(
     assert CONTROL.findall(shown.out + shown.err + caplog.text) == []
 
 
+def test_a_name_with_a_line_break_makes_no_line_of_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    space = {"x\nBest: loss=0 with y": 1, "z": {"grid_search": [1, 2]}}
+    grid = fit(lambda config: {"loss": 2.0}, space, metric="loss", mode="min", verbose=1, storage_path=tmp_path)
+    for command in ("best", "watch", "show"):
+        assert cli.main([command, grid.experiment_path, *(["0"] if command == "show" else [])]) == 0
+    shown = capfd.readouterr().out
+    assert shown.count("x Best: loss=0 with y: 1\n") == 2
+    assert "Best: loss=2.0 with x Best: loss=0 with y=1, z=1" in shown
+    assert re.search(r"^ *Best: loss=0", shown, re.MULTILINE) is None
+
+
 def test_a_message_that_cannot_be_made_is_left_to_the_handlers() -> None:
     record = logging.makeLogRecord({"msg": "%d", "args": ("no number",)})
     assert logging.getLogger("minitune").filter(record)
