@@ -53,7 +53,12 @@ OPTIONAL = {
 }
 """Packages that a block may need, and the folder of `tests/extras` whose tests run it. The main suite compiles it."""
 
-PICTURES = {"live view": "best so far", "journal": "start   attempt 1", "architecture": "driver: one process"}
+PICTURES = {
+    "live view": "best so far",
+    "journal": "start   attempt 1",
+    "architecture": "driver: one process",
+    "pipes": "control pipe: stop",
+}
 """Text blocks that are no output of a block above them: a part of each, by the name that the test of it asks for."""
 
 MASKS = (

@@ -1,1 +1,29 @@
-"""The files of a run on disk: writing them, reading them, and resuming a run from them."""
+"""The files of a run on disk: writing and reading them. This folder knows values only: no plug-ins, no driver.
+
+Modules
+-------
+::
+
+    records             the fields of each kind of record
+    codec               a record as a line of text, and back
+    journal             Journal: the file of these lines; and its readers
+    lock                RunLock: one driver for each run; and whether the run's files can be trusted
+    layout              names of runs, of the directories of trials and of their error files
+    recorder            Recorder: writes all events of the trials for the driver
+    checkpoint_manager  CheckpointManager: which checkpoints are kept
+    housekeeper         Housekeeper: the thread that syncs and removes files
+    run_files           `tuner.pkl` and `trainable.pkl`, which a resume needs besides the journal
+    story               Story: the state of a run, from its records
+    standing            whether a run is running, has ended, or was interrupted
+
+Writing
+-------
+The driver calls a method of the Recorder. The method makes a record (`records`), encodes it (`codec`), and adds it to
+the journal. `Recorder.write` writes all added records at once. Checkpoints are removed after the write: the
+CheckpointManager decides which, and the Housekeeper removes the files.
+
+Reading
+-------
+`journal` reads lines, `codec` decodes them, and a Story applies them one after the other. Commands, results and plots
+read runs by `story.read_run`. `minitune.driver.replay` is a Story that also calls the plug-ins.
+"""

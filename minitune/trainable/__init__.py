@@ -1,4 +1,9 @@
-"""The code that runs in a worker: trainables, and the functions that they can call."""
+"""The code that runs in a worker: trainables, and the functions that they can call.
+
+`trial_actor` makes the object that the driver calls: a `FunctionTrainable` (`function_runner`) around a function, or a
+user's `Trainable` (`trainable`). The driver calls its `train`, `save` and `restore`. The user's code calls `report`;
+`session` connects that call with the running `train`. `util` prepares a trainable in the driver, before workers start.
+"""
 
 from minitune._alias import listing, submodules
 from minitune.trainable.function_runner import FunctionRunner, FunctionTrainable, wrap_function

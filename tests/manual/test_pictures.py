@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import os
 import pkgutil
@@ -18,6 +19,7 @@ import pytest
 from manual_pages import MANUAL, PICTURES, README, ROOT, blocks, scripts_of
 
 import minitune
+from minitune.record import records
 
 HOW_IT_WORKS = MANUAL / "how-it-works.md"
 
@@ -118,3 +120,14 @@ def test_every_folder_of_the_source_is_in_the_table_of_folders() -> None:
     table = HOW_IT_WORKS.read_text(encoding="utf-8").partition("## The source")[2]
     folders = {module.name for module in pkgutil.iter_modules(minitune.__path__) if module.ispkg}
     assert folders <= set(re.findall(r"`(\w+)`", table))
+
+
+def test_every_kind_of_record_is_in_the_table_of_records() -> None:
+    page = HOW_IT_WORKS.read_text(encoding="utf-8")
+    section = page.partition("## The records of the journal")[2].partition("\n## ")[0].partition("|---|")[2]
+    rows = dict(re.findall(r"^\| `(\w+)` \|[^|]*\|(.*)\|$", section, flags=re.MULTILINE))
+    source = inspect.getsource(records)
+    fields = set(re.findall(r'"(\w+)"', source))
+    kinds = {value for name, value in vars(records).items() if f"KIND: {name}," in source}
+    assert set(rows) == kinds
+    assert {field for text in rows.values() for field in re.findall(r"`(\w+)`", text)} <= fields
