@@ -21,7 +21,7 @@ from minitune.decision import CONTINUE, STOP, Decision
 from minitune.driver.state import Request, RunState
 from minitune.error import DiskError, TuneError
 from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.trial import Metric, Trial
+from minitune.experiment.trial import Metric, Trial, copy_of_metrics
 from minitune.logger import LoggerCallback, forwards_to_nothing, split_plain
 from minitune.plugin_calls import PluginError, forked_error, hook_name, raise_told
 from minitune.resources import CPU, GPU, Resources
@@ -488,7 +488,7 @@ def _criterion_met(criterion: str) -> Ending:
 
 def _completed(trial: Trial, result: dict[str, Any]) -> dict[str, Any]:
     """A nested result as a plug-in gets it: a copy, so that it cannot remove a metric or a parameter from the grid."""
-    return complete(copy_tree(result), copy_tree(trial.attempt_config))
+    return complete(copy_of_metrics(result), copy_tree(trial.attempt_config))
 
 
 def _is_left(hook: Any, base: Any) -> bool:

@@ -598,8 +598,16 @@ class Trial:
 
 def _for_users(metrics: dict[str, Any], config: dict[str, Any] | None) -> dict[str, Any]:
     """A copy of metrics and of the configuration with which they were reported, if there is one."""
-    metrics = copy_tree(metrics)
+    metrics = copy_of_metrics(metrics)
     return metrics if config is None else complete(metrics, copy_tree(config))
+
+
+def copy_of_metrics(metrics: dict[str, Any]) -> dict[str, Any]:
+    """A copy for plug-ins and users. Its lists and dicts are copies too, unless they are nested too deeply for that."""
+    try:
+        return {key: copy_tree(value) for key, value in metrics.items()}
+    except RecursionError:
+        return metrics.copy()
 
 
 def _check_dirname(name: str) -> str:
