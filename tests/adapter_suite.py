@@ -154,7 +154,7 @@ class AdapterSuite:
         with pytest.raises(ValueError, match="every key of a point must be one of the search space, but got 'y'"):
             self.adapter.searching(self.adapter.space, points_to_evaluate=[{"y": 1}]).suggest("0")
 
-    def test_what_has_no_value_does_no_harm(self) -> None:
+    def test_missing_values_are_harmless(self) -> None:
         search = self.adapter.searching()
         ends: list[dict[str, Any]] = [
             {"result": {"loss": 1.0}},
@@ -172,7 +172,7 @@ class AdapterSuite:
         config: Any = search.suggest("last")
         assert 0 <= config["x"] <= 1
 
-    def test_what_is_missing_or_wrong_is_named(self) -> None:
+    def test_missing_and_wrong_arguments_are_named(self) -> None:
         name = self.adapter.searcher.__name__
         with pytest.raises(ValueError, match=f"{name} has no search space"):
             self.adapter.make().suggest("0")

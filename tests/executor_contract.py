@@ -682,7 +682,7 @@ class TrialExecutorContract:
             assert executor.can_start(request)
             assert watch.start("b#1", Account, request).actor_id == "b#1"
 
-    def test_what_can_never_fit_is_an_error(self, tmp_path: Path) -> None:
+    def test_impossible_request_is_an_error(self, tmp_path: Path) -> None:
         """`can_start` raises an error that names the amounts. A request that has to wait is no error."""
         with self.watch(tmp_path) as watch:
             with _raises(TuneError, match="3"):
@@ -785,7 +785,7 @@ class TrialExecutorContract:
                 assert watch.stop(name).kind == "stopped"
             assert self._start_reusable(watch, "e#1").reused
 
-    def test_what_is_not_parked(self, tmp_path: Path) -> None:
+    def test_actors_that_are_not_parked(self, tmp_path: Path) -> None:
         """A stop with `keep` ends an actor that has no key."""
         with self.watch(tmp_path) as watch:
             self._start_reusable(watch, "a#1", key=None)

@@ -94,7 +94,7 @@ def endless(config: dict[str, Any]) -> None:
             report({"step": step}, checkpoint=Checkpoint(directory))
 
 
-def test_what_was_stopped_after_a_retry_makes_as_many_reports_as_that_made(minitune: Minitune, tmp_path: Path) -> None:
+def test_trial_stopped_after_a_retry_makes_the_same_number_of_reports(minitune: Minitune, tmp_path: Path) -> None:
     settings = {"storage_path": tmp_path, "name": "retried", "max_failures": 1, "stop": {"training_iteration": 5}}
     fit(endless, {"mark": str(tmp_path / "mark")}, **settings)
 
@@ -551,7 +551,7 @@ def returns_a_list(config: dict[str, Any]) -> list[int]:
     return [1]
 
 
-def test_what_a_function_must_not_return_is_told_without_our_frames(minitune: Minitune, tmp_path: Path) -> None:
+def test_wrong_return_value_is_an_error_without_our_frames(minitune: Minitune, tmp_path: Path) -> None:
     _, out, _ = minitune("show", fit(returns_a_list, storage_path=tmp_path).experiment_path, "0")
 
     (line,) = [line for line in out.splitlines() if line.startswith("  ValueError: ")]

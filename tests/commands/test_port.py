@@ -88,7 +88,7 @@ def test_a_script_is_changed_in_its_imports_alone_and_runs(minitune: Minitune, t
         ("from ray import tune\ntune.Tuner.restore('s3://bucket', print)", "2: restore() will fail: a path must be"),
     ],
 )
-def test_what_is_missing_is_listed_with_its_line(minitune: Minitune, tmp_path: Path, lines: str, text: str) -> None:
+def test_missing_names_are_listed_with_their_lines(minitune: Minitune, tmp_path: Path, lines: str, text: str) -> None:
     script = tmp_path / "script.py"
     script.write_text(lines)
     status, _, err = minitune("port", script)
@@ -265,7 +265,7 @@ def test_a_module_that_needs_a_package_is_no_missing_attribute(
     assert err.startswith(f"{script}:2: this needs the package torch, which cannot be imported here: ")
 
 
-def test_what_is_no_notebook_is_said(minitune: Minitune, tmp_path: Path) -> None:
+def test_broken_notebook_is_an_error(minitune: Minitune, tmp_path: Path) -> None:
     file = tmp_path / "tune.ipynb"
     for found in (notebook("print(1)"), notebook([]), notebook(), {"cells": []}):
         file.write_text(json.dumps(found))
@@ -278,7 +278,7 @@ def test_what_is_no_notebook_is_said(minitune: Minitune, tmp_path: Path) -> None
     assert (status, "must be a notebook of format 4" in err) == (1, True)
 
 
-def test_what_is_no_script_of_ray_is_said(minitune: Minitune, tmp_path: Path) -> None:
+def test_script_without_ray_stays_unchanged(minitune: Minitune, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("print(1)\n")
     assert minitune("port", script) == (0, "", f"{script} imports nothing of Ray: nothing to change\n")

@@ -281,7 +281,7 @@ def test_a_retry_that_comes_when_the_run_ends_is_ended_too() -> None:
 # -- requests --------------------------------------------------------------------------------------------------------
 
 
-def test_what_can_never_be_met_is_refused_before_any_trial() -> None:
+def test_impossible_request_is_refused_before_any_trial() -> None:
     started: list[int] = []
     with pytest.raises(TuneError, match=r"(?s)99.*4"):
         fit(with_resources(lambda config: started.append(1), {"cpu": 99}), num_samples=3)
@@ -339,7 +339,7 @@ def test_failed_trials_raise_only_on_demand(monkeypatch: pytest.MonkeyPatch) -> 
     assert tuner.fit().num_errors == 1
 
 
-def test_what_a_dead_worker_has_half_written_does_not_stay() -> None:
+def test_half_written_checkpoint_of_a_dead_worker_is_removed() -> None:
     def trainable(config: dict[str, Any]) -> None:
         report_state(1, {"n": 1})
         directory = Path(get_context().get_trial_dir() or "")

@@ -410,7 +410,7 @@ def test_a_decision_that_comes_while_a_class_is_saved_waits_and_the_stronger_one
     assert [result.metrics["n"] for result in grid] == [2, 2]
 
 
-def test_what_ends_a_worker_is_on_record_before_it_is_asked_to_end() -> None:
+def test_decision_is_recorded_before_the_worker_is_stopped() -> None:
     """A driver that is killed in between would not know after a resume why the trial was where it is."""
     last: list[str] = []
 

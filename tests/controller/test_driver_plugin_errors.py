@@ -218,7 +218,7 @@ def test_all_callbacks_hear_of_the_end_even_if_one_of_them_raises() -> None:
     assert ended == ["last", "last"]
 
 
-def test_what_is_no_scheduler_or_searcher_is_refused() -> None:
+def test_wrong_type_of_scheduler_or_searcher_is_refused() -> None:
     for name, value, text in (
         (
             "scheduler",

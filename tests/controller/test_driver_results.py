@@ -101,7 +101,7 @@ def test_get_results() -> None:
     assert tuner.fit() is tuner.get_results()
 
 
-def test_what_is_no_trainable_or_space_is_refused_early() -> None:
+def test_wrong_trainable_or_space_is_refused_early() -> None:
     with pytest.raises(TuneError):
         Tuner()
     with pytest.raises(TuneError):

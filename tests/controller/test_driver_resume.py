@@ -316,7 +316,7 @@ def test_paused_trials_are_taken_up_again(how: str, after: int) -> None:
     assert [result.metrics["n"] for result in grid] == [5] * 4
 
 
-def test_what_the_scheduler_had_asked_for_is_not_done_again() -> None:
+def test_recorded_request_of_the_scheduler_is_not_repeated() -> None:
     """Replaying its hooks makes a scheduler ask again; what was done then must not be done a second time now."""
 
     def pause_the_other(context: Any, trial: Trial, result: dict[str, Any]) -> str:
@@ -365,7 +365,7 @@ def test_an_exploit_that_was_cut_off_is_still_carried_out() -> None:
     assert [result.metrics["n"] for result in grid] == [6, 6]
 
 
-def test_what_the_scheduler_had_asked_for_last_is_still_done() -> None:
+def test_last_request_of_the_scheduler_is_carried_out() -> None:
     def stop_the_other(context: Any, trial: Trial, result: dict[str, Any]) -> str:
         if trial.number == 0 and result["n"] == 3:
             context.stop_trial(context.get_trials()[1])
@@ -455,7 +455,7 @@ def test_retries_start_anew_with_each_resume() -> None:
 # -- what is refused --------------------------------------------------------------------------------------------------
 
 
-def test_what_does_not_fit_the_run_is_refused(tmp_path: Path) -> None:
+def test_mismatch_with_the_run_is_refused(tmp_path: Path) -> None:
     fit(counting(1), SPACE)
     with pytest.raises(ValueError, match="'counter'"):
         resume(report_n(1))

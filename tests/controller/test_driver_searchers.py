@@ -172,7 +172,7 @@ def test_a_searcher_with_a_space_of_its_own_allows_no_domains_beside_it() -> Non
 # -- configurations -------------------------------------------------------------------------------------------------
 
 
-def test_what_a_trial_does_to_its_config_stays_with_it() -> None:
+def test_change_of_a_config_in_a_trial_stays_there() -> None:
     def trainable(config: dict[str, Any]) -> None:
         config["x"] = "spoilt"
         config["nested"]["list"].append(99)

@@ -165,7 +165,7 @@ def test_resume_types() -> None:
     assert [kind.name for kind in ResumeType] == ["RESUME", "RESTART", "SKIP"]
 
 
-def test_what_is_synchronised_has_no_effect(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_sync_config_has_no_effect(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(text, "_said", set())
     config = SyncConfig(sync_period=10, sync_artifacts=True)
     RunConfig(sync_config=config)
@@ -262,7 +262,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], dict[str, str], str]] = {
 
 @pytest.mark.parametrize(("kind", "tune", "environment", "rule"), REFUSED.values(), ids=REFUSED)
 @pytest.mark.parametrize("executor", ["inline", "local"])
-def test_what_is_refused_leaves_nothing_on_disk(
+def test_refused_arguments_leave_nothing_on_disk(
     kind: Any,
     tune: dict[str, Any],
     environment: dict[str, str],

@@ -428,7 +428,7 @@ def test_under_minitune_resume_a_run_within_a_run_is_a_new_one(monkeypatch: pyte
         ("path", [*sys.path, None], rf"sys.path must hold texts only, but sys.path\[{len(sys.path)}\] is None"),
     ],
 )
-def test_what_workers_cannot_take_over_is_named(
+def test_settings_that_workers_cannot_inherit_are_named(
     monkeypatch: pytest.MonkeyPatch, name: str, values: Any, text: str
 ) -> None:
     monkeypatch.delenv("MINITUNE_EXECUTOR", raising=False)

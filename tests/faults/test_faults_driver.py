@@ -316,7 +316,7 @@ def test_a_live_run_is_locked_and_free_at_once_when_its_driver_was_killed(script
 
 
 @pytest.mark.parametrize("lines", [1, 80])
-def test_what_report_has_returned_for_is_on_record_when_the_driver_is_killed(script, lines):
+def test_acknowledged_reports_survive_a_killed_driver(script, lines):
     """And the run that goes on reports nothing twice."""
     witness = script.directory / "witness"
     source = (

@@ -59,7 +59,7 @@ DAMAGE_IDS = ["removed", "emptied", "a line less", "half a line less", "half a l
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=DAMAGE_IDS)
-def test_what_was_damaged_is_rebuilt_byte_by_byte(damage: Callable[[Path], Any]) -> None:
+def test_damaged_files_are_rebuilt_byte_by_byte(damage: Callable[[Path], Any]) -> None:
     fit(trainable, **ALL_FILES)
     before = contents()
     assert len(before) == 6

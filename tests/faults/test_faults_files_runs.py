@@ -231,7 +231,7 @@ def test_a_process_killed_while_it_copies_leaves_no_half_checkpoint(script: Any,
     assert "temporary" in seen, "it was never killed in the midst of it"
 
 
-def test_what_a_killed_worker_was_copying_is_removed_at_the_next_open() -> None:
+def test_half_copied_checkpoint_is_removed_at_the_next_open() -> None:
     cut(counter, results=3, **IN_TURN)
     trial = max(run_path().glob("*/checkpoint_*")).parent
     half, unknown = trial / ".tmp-000007-1", trial / "checkpoint_000007"

@@ -123,7 +123,7 @@ def test_looking_at_results_unpickles_nothing(script, hostile):
     assert sings, "what was loaded at the end would have been seen"
 
 
-def test_what_others_could_have_written_is_not_unpickled(script, hostile):
+def test_files_writable_by_others_are_not_unpickled(script, hostile):
     run = script.storage / "run"
     (run / "searcher-state-000000000001.pkl").touch()
     (run / "objects" / "x.pkl").touch()

@@ -80,7 +80,7 @@ def test_each_way_to_break_at_each_stage_is_a_typed_error_of_that_trial_alone(sc
             assert 'report({"bomb": bomb_of("result", config)})' in text, "in the user's own line"
 
 
-def test_what_breaks_in_the_driver_is_an_error_of_that_trial_too(script):
+def test_value_that_fails_in_the_driver_fails_its_trial(script):
     cells = cells_of(script, "config pickled in driver,result loaded in driver", "raise")
     (config_kinds, config_text), (result_kinds, result_text) = cells.values()
     assert {"TrialError", "TypeError"} <= set(config_kinds) & set(result_kinds)
@@ -187,7 +187,7 @@ LARGE_CONFIGURATION = (
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of a process as Linux shows it")
-def test_what_is_large_in_a_configuration_is_stored_once_and_not_held_twice(script):
+def test_large_values_of_a_configuration_are_stored_once(script):
     """Neither a trial's files nor the journal repeat it, and resuming, looking and running again work with it."""
     lines = script.run(
         LARGE_CONFIGURATION

@@ -89,7 +89,7 @@ class Slow(Trainable):
 
 
 @pytest.mark.usefixtures("short_grace")
-def test_what_takes_too_long_in_all_is_ended_in_setup_or_between_reports():
+def test_time_limit_of_a_trial_counts_setup_and_reports():
     """And the next one has its turn."""
     limits = {"trial_timeout_s": 3, "max_concurrent_trials": 2}
     in_setup, in_step, last = fit(Slow, {"x": grid_search([0, 1, 2])}, executor="local", **limits)

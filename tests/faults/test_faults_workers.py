@@ -240,7 +240,7 @@ def test_trials_that_die_at_once_and_for_ever_end_the_run_by_the_cause_they_shar
     assert "the worker died: exit code 7" in str(caught.value)
 
 
-def test_what_cannot_be_killed_is_named_and_keeps_its_resources(script):
+def test_unkillable_worker_is_named_and_keeps_its_resources(script):
     """The driver's kill does nothing here. A later trial that needs the same resources fails."""
     process = script.start(
         PRELUDE

@@ -351,6 +351,6 @@ def test_a_wrong_one_is_told_with_the_variable(module: str, path: str, monkeypat
 
 
 @pytest.mark.parametrize("wrong", [object(), Callback, print], ids=["an object", "a class", "a function"])
-def test_what_is_no_callback_is_refused(wrong: Any) -> None:
+def test_wrong_callback_is_refused(wrong: Any) -> None:
     with pytest.raises(ValueError, match="callbacks must hold Callback objects"):
         fit_heard(Steps, wrong)

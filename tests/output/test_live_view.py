@@ -94,7 +94,7 @@ def test_the_view_keeps_to_the_size_it_is_given(width: int, height: int) -> None
     assert not any("\x1b" in line for line in lines)
 
 
-def test_what_the_view_shows() -> None:
+def test_contents_of_the_view() -> None:
     text = "\n".join(render(FULL, 100, 18))
     assert "23/50 trials, 18 per min, about 3 min 42 s left" in text
     assert "8 RUNNING, 21 TERMINATED, 2 ERROR" in text
@@ -213,7 +213,7 @@ def begin() -> Screen:
     return screen
 
 
-def test_what_others_print_stays_above_the_block(terminal: Terminal) -> None:
+def test_other_output_stays_above_the_block(terminal: Terminal) -> None:
     log = logging.Logger("mine")
     with terminal:
         log.addHandler(logging.StreamHandler())  # uses the present stream

@@ -46,7 +46,7 @@ def test_one_line_without_an_end_is_cut_too(tmp_path: Path) -> None:
     assert [len(part) for part in re.split(rb"\[.*\]\n", path.read_bytes())] == [30_000, 20_000]
 
 
-def test_who_appends_goes_on_at_the_new_end(tmp_path: Path) -> None:
+def test_appending_writer_continues_at_the_new_end(tmp_path: Path) -> None:
     path = tmp_path / "stdout"
     path.write_bytes(lines(0, 100_000))
     with open(path, "ab", buffering=0) as writer:

@@ -113,7 +113,7 @@ def test_tracebacks_hide_our_own_frames_unless_asked_for(is_full: bool, monkeypa
     assert isinstance(pickle.loads(Path(result.path, "error.pkl").read_bytes()), ValueError)
 
 
-def test_what_report_refuses_is_shown_at_the_line_that_called_it() -> None:
+def test_refused_report_shows_the_line_of_its_call() -> None:
     def train(config: dict[str, Any]) -> None:
         metrics = {"number": 3, "lock": {"x": threading.Lock()}, "path": {"x": 1}}[config["kind"]]
         tune.report(metrics, checkpoint="not one" if config["kind"] == "path" else None)  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ def test_the_best_quarter_of_a_level_goes_on_the_newcomer_included() -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, None, "high", -math.inf, [1.0]])
-def test_what_is_no_number_is_worst_and_ends_even_as_the_first(bad: Any) -> None:
+def test_result_without_a_number_is_worst_and_ends_even_as_the_first(bad: Any) -> None:
     assert decisions(asha(), [bad, -1e308, bad]) == ["STOP", "CONTINUE", "STOP"]
 
 
@@ -114,7 +114,7 @@ def test_a_trial_that_ends_by_itself_counts_at_its_level_once() -> None:
     assert scheduler.get_state()["arrivals"] == 2
 
 
-def test_what_belongs_to_a_trial_goes_with_it() -> None:
+def test_state_of_a_trial_is_removed_with_it() -> None:
     scheduler = asha()
     for number, end in enumerate(("complete", "remove", "error")):
         trial = make_trial(number)

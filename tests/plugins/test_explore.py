@@ -145,7 +145,7 @@ def test_a_mapping_of_the_user_is_not_changed_for_other_trials(kind: str) -> Non
     assert shared == {"rate": 0.5, "name": "x"}
 
 
-def test_what_is_missing_is_drawn_and_what_is_there_stays() -> None:
+def test_missing_values_are_drawn_and_others_stay() -> None:
     mutations = {
         "a": uniform(0, 1),
         "b": [1, 2],

@@ -133,7 +133,7 @@ def test_of_equal_values_the_first_go_on() -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, None, "high", -math.inf, [1.0]])
-def test_what_is_no_number_never_goes_on(bad: Any) -> None:
+def test_trial_without_a_number_is_never_promoted(bad: Any) -> None:
     band = Band([bad, bad, 1, bad, bad, bad, bad, bad, bad])
     band.report_all(range(9), 1)
     assert band.asked_to_stop() == [0, 1, 3, 4, 5, 6, 7]
@@ -178,7 +178,7 @@ def test_a_leap_beyond_max_t_ends_a_trial_or_lets_it_wait_to_be_compared() -> No
     assert free.report(2, 1000) == "CONTINUE"
 
 
-def test_who_fails_for_good_counts_but_cannot_go_on_and_who_is_retried_is_waited_for() -> None:
+def test_failed_trials_count_and_retried_trials_are_waited_for() -> None:
     band = Band([8, 7, 6, 5, 4, 3, 2, 1, 0])
     band.report_all(range(7), 1)
     for number in (7, 8):
@@ -282,7 +282,7 @@ def test_a_full_bracket_is_followed_by_the_next_and_the_older_one_goes_first() -
     assert band.chosen() == 9
 
 
-def test_what_belongs_to_a_trial_goes_with_it() -> None:
+def test_state_of_a_trial_is_removed_with_it() -> None:
     band = Band(list(range(9)))
     band.report_all(range(9), 1)
     band.asked_to_stop()

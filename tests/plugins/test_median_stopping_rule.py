@@ -93,7 +93,7 @@ def test_equal_curves_do_not_end_each_other_for_a_rounding() -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, None, "high", math.inf, -math.inf, 10**400, [1.0]])
-def test_what_is_no_finite_number_is_left_out_of_means_and_nothing_else_is_worst(bad: Any) -> None:
+def test_results_that_are_not_finite_are_left_out_of_means(bad: Any) -> None:
     scheduler = rule(min_samples_required=3)
     for number in range(3):
         for t, value in enumerate([bad, 1.0, bad, 1.0, 1.0], 1):
@@ -197,7 +197,7 @@ def test_with_slices_of_time_a_trial_makes_room_for_those_that_wait() -> None:
     assert ask(scheduler, first, 8, 1, context) == "CONTINUE", "no one waits"
 
 
-def test_what_belongs_to_a_trial_goes_with_it_and_what_it_reported_stays() -> None:
+def test_state_of_a_trial_is_removed_and_its_results_stay() -> None:
     scheduler = rule(hard_stop=False, min_time_slice=1)
     context = FakeContext([make_trial(9)])
     for number, value in ((1, 5), (2, 1), (3, 1), (4, 1)):

@@ -59,7 +59,7 @@ def test_bad_bounds_are_refused_at_once(bounds: Any, error: type[Exception], tex
         pb2(hyperparam_bounds=bounds)
 
 
-def test_what_a_config_lacks_is_drawn_from_the_bounds() -> None:
+def test_missing_parameters_are_drawn_from_the_bounds() -> None:
     bounds = {"x": [0.5, 0.6], "log": loguniform(1e-6, 1e-3), "deep": {"n": randint(3, 5), "y": [1, 1]}}
     trial = make_trial(0, config={"deep": {"kept": 1}})
     pb2(hyperparam_bounds=bounds).on_trial_add(FakeContext([trial]), trial)

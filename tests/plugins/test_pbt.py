@@ -255,7 +255,7 @@ def test_a_member_without_a_number_is_never_a_donor() -> None:
         assert decision.exploit is None or decision.exploit[0] is trial
 
 
-def test_who_has_failed_without_a_checkpoint_becomes_a_copy_of_one_that_has_a_number() -> None:
+def test_failed_trial_without_a_checkpoint_copies_one_with_a_number() -> None:
     """Half of the population has reported only NaN. Some of these members are in the upper half for lack of others."""
     for seed in range(10):
         scheduler = pbt(quantile_fraction=0.5)
@@ -353,7 +353,7 @@ def test_a_member_that_is_tried_again_without_a_checkpoint_becomes_a_copy() -> N
     assert len(context.requests) == 1, "it has a checkpoint of its own"
 
 
-def test_what_a_result_lacks_is_an_error_unless_it_may_be_missing(caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_metric_is_an_error_unless_allowed(caplog: pytest.LogCaptureFixture) -> None:
     scheduler = pbt()
     context, (trial, _) = members(scheduler, 2)
     with pytest.raises(RuntimeError, match="'training_iteration' in every result"):
@@ -569,7 +569,7 @@ def test_of_changes_at_one_iteration_the_last_line_counts(tmp_path: Path) -> Non
     assert changes == [(0, {"lr": 1}), (5, {"lr": 3})]
 
 
-def test_what_cannot_be_replayed_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_replay_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ValueError, match=r"policy_file must be a file that .* has written"):
         PopulationBasedTrainingReplay(tmp_path / "nothing.txt")
     with pytest.raises(ValueError, match="must be a JSON list of 6 fields"):

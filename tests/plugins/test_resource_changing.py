@@ -51,7 +51,7 @@ def end(scheduler: ResourceChangingScheduler, context: FakeContext, trial: Trial
     trial.move(Step.STOP)
 
 
-def test_what_is_free_is_dealt_out_in_equal_parts() -> None:
+def test_free_resources_are_divided_equally() -> None:
     scheduler = ResourceChangingScheduler()
     context = machine(scheduler, {"cpu": 1})
     one, two, three, four = context.trials
@@ -181,7 +181,7 @@ def test_a_function_of_the_users_decides() -> None:
     assert decision.facts == {"rule": "resources", "old": "1 CPU", "new": "3 CPU"}
 
 
-def test_what_cannot_be_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_arguments_are_refused(caplog: pytest.LogCaptureFixture) -> None:
     scheduler = ResourceChangingScheduler()
     context = machine(scheduler, {"cpu": 1})
     with pytest.raises(RuntimeError, match="all trials must ask for the same resources at the start"):

@@ -150,7 +150,7 @@ def test_schedulers_have_names(name: str, kind: str, caplog: pytest.LogCaptureFi
     assert not caplog.records
 
 
-def test_what_a_scheduler_does_not_take_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_arguments_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         create_scheduler("asha", max_t=3, patience=4, hurry=1)
     assert [record.message.partition(";")[0] for record in caplog.records] == [

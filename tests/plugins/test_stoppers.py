@@ -113,7 +113,7 @@ def test_an_object_with_stop_all_has_to_be_a_stopper() -> None:
         make_stopper(Almost())
 
 
-def test_what_users_pass_becomes_one_stopper() -> None:
+def test_make_stopper_accepts_all_forms() -> None:
     assert isinstance(make_stopper(None), NoopStopper)
     assert isinstance(make_stopper({}), NoopStopper)
     mine = MaximumIterationStopper(3)

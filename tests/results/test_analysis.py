@@ -185,7 +185,7 @@ def test_a_record_of_a_trial_that_was_never_introduced_is_damage(grid: ResultGri
     assert (overview.trainable_name, overview.ending) == (before.trainable_name, before.ending)
 
 
-def test_what_a_retry_has_left_behind_does_not_count(tmp_path: Path) -> None:
+def test_reports_before_a_rollback_do_not_count(tmp_path: Path) -> None:
     mark = str(tmp_path / "mark")
 
     def twice(config: dict[str, Any]) -> None:

@@ -68,7 +68,7 @@ def test_nan_is_neither_maximum_nor_minimum(nan_at: int) -> None:
     assert math.isnan(found["avg"])
 
 
-def test_what_is_no_number_has_no_statistics() -> None:
+def test_values_that_are_no_numbers_have_no_statistics() -> None:
     """A truth value is an int to Python; but there is no mean of them to optimise."""
     found = of([{"flag": True, "text": "1", "nothing": None, "list": [1], "complex": 1j, "loss": 1}])
 

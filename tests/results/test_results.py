@@ -160,7 +160,7 @@ def test_failed_trials_and_earlier_values_are_pointed_to() -> None:
             fit(fails, {"i": {"grid_search": space}}, name="fails").get_best_result("loss", "min")
 
 
-def test_what_a_result_holds(grid: ResultGrid) -> None:
+def test_contents_of_a_result(grid: ResultGrid) -> None:
     result = grid[0]
     assert result.metrics["config"] == result.config
     assert result.metrics["training_iteration"] == 3

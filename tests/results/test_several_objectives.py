@@ -145,7 +145,7 @@ def test_schedulers_that_compare_nothing(scheduler: Any) -> None:
         ("a", "obs", "mode must be None, 'min' or 'max'"),
     ],
 )
-def test_what_are_no_objectives(metric: Any, mode: Any, text: str) -> None:
+def test_invalid_objectives_are_refused(metric: Any, mode: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         tune.TuneConfig(metric=metric, mode=mode)
 

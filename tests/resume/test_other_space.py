@@ -159,5 +159,5 @@ def test_a_space_that_comes_out_of_a_pickle_is_the_same(value: Any) -> None:
         ((1, 2), [1, 2]),
     ],
 )
-def test_what_cannot_be_compared_is_not_said_to_differ(before: Any, now: Any) -> None:
+def test_incomparable_values_are_not_reported_as_different(before: Any, now: Any) -> None:
     assert differences({"a": before}, {"a": now}) == []

@@ -80,7 +80,7 @@ class SavedLearner(Learner):
 
 
 @pytest.mark.parametrize(("reports", "results"), [*((3, results) for results in range(3, 12)), (40, 100)])
-def test_what_has_come_after_the_last_state_is_told_to_the_searcher(
+def test_searcher_gets_the_results_after_its_last_state(
     reports: int, results: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whole trials may have come and gone since then. Of one with many results, the record of its end has the sum."""

@@ -179,7 +179,7 @@ def test_a_run_can_be_extended_again_and_again() -> None:
     assert len(resume(counting(2))) == 12
 
 
-def test_what_a_killed_driver_was_about_to_remove_goes_from_trials_that_have_ended() -> None:
+def test_pending_removals_of_a_killed_driver_are_done() -> None:
     first = fit(counting(2), GRID, num_samples=1, seed=3)
     paths = [Path(result.path) for result in first]
     before = [sorted(path.iterdir()) for path in paths]
@@ -247,7 +247,7 @@ def test_a_restored_run_has_results_before_it_goes_on() -> None:
     assert (run_path() / "journal").read_bytes() == journal, "looking changes nothing"
 
 
-def test_what_could_not_be_recorded_has_to_be_passed_again() -> None:
+def test_unrecorded_plugin_must_be_passed_again() -> None:
     class Unsaved(Learner):
         def __reduce__(self) -> Any:
             raise TypeError("holds a lock")
@@ -291,7 +291,7 @@ def test_changes_by_a_scheduler_survive() -> None:
     assert grid[0].metrics["experiment_tag"] == "changed"
 
 
-def test_what_a_scheduler_has_added_to_a_trial_survives() -> None:
+def test_changes_by_a_scheduler_survive_a_resume() -> None:
     """The scheduler of the second driver counts from 100; what it adds to the first trial does not count."""
 
     class Numbers(FIFOScheduler):

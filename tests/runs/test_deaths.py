@@ -486,7 +486,7 @@ EXCEPTIONS = """
 """
 
 
-def test_whatever_an_exception_is_its_name_message_and_traceback_arrive(script):
+def test_any_exception_arrives_with_name_message_and_traceback(script):
     plain, holder, two, no_text, no_reduce, long, circle = json.loads(script.run(PRELUDE + EXCEPTIONS))
     errors = [plain, holder, two, no_text, no_reduce, long, circle]
     for _, text in errors:

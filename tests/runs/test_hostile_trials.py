@@ -118,7 +118,7 @@ def test_fifty_trials_on_one_worker_have_their_own_lines_only(script):
         assert (directory / "stderr").read_text() == f"error {x}\n"
 
 
-def test_whatever_writes_to_the_output_of_a_trial_its_lines_are_in_order(script):
+def test_output_of_a_trial_is_in_order(script):
     script.run(PRELUDE + """
     import ctypes, logging
 

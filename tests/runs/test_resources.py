@@ -50,7 +50,7 @@ def test_exactly_as_many_trials_run_at_once_as_the_totals_allow(script, size, as
     assert stdout.split() == [str(size), str(2 * size)], stderr
 
 
-def test_what_was_held_is_free_again_for_a_trial_that_needs_it_all(script):
+def test_resources_are_free_again_for_a_trial_that_needs_all(script):
     stdout = script.run(
         HURRIED
         + """

@@ -122,7 +122,7 @@ def leaves_something(config: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("start_method")
-def test_what_a_function_leaves_behind_ends_before_the_next_trial() -> None:
+def test_leftovers_of_a_function_end_before_the_next_trial() -> None:
     """A function that has returned is not asked to end; all the same its worker is looked at."""
     space = {"left": grid_search(["nothing", "thread", "daemon", "nothing"])}
     pids = [result.metrics["pid"] for result in fit(leaves_something, space, executor="local", reuse_actors=True)]

@@ -247,7 +247,7 @@ def test_how_many_configurations_there_are(space: Any, size: float) -> None:
 # -- constraints -------------------------------------------------------------------------------------------------------
 
 
-def test_what_violates_a_constraint_is_drawn_anew(tmp_path: Path) -> None:
+def test_configuration_that_violates_a_constraint_is_drawn_again(tmp_path: Path) -> None:
     space = {"a": tune.uniform(0, 1), "b": tune.uniform(0, 1)}
     grid = minimise(tmp_path, space, num_samples=20, constraints=[lambda c: c["a"] < c["b"], lambda c: c["a"] > 0.1])
     assert len(grid) == 20
@@ -457,7 +457,7 @@ def test_an_equal_trial_gets_the_earlier_result_and_does_not_run(tmp_path: Path)
     assert len(runs) == 2
 
 
-def test_what_has_failed_is_tried_again(tmp_path: Path) -> None:
+def test_failed_configuration_is_tried_again(tmp_path: Path) -> None:
     runs = []
 
     def fails_once(config: dict[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def test_constants_that_a_searcher_repeats_are_not_searched() -> None:
     assert trial.evaluated_params == {"b": 2}
 
 
-def test_what_a_searcher_leaves_open_is_resolved() -> None:
+def test_open_parameters_of_a_suggestion_are_resolved() -> None:
     space = {
         "a": uniform(0, 1),
         "double": sample_from(lambda config: config["a"] * 2),

@@ -202,7 +202,7 @@ def test_configurations_of_an_earlier_run_are_left_out_if_a_value_lies_outside()
     assert search.suggest("a") == pytest.approx(tried[1][0])
 
 
-def test_what_an_earlier_run_has_tried_may_be_tried_again() -> None:
+def test_configurations_of_an_earlier_run_may_be_repeated() -> None:
     options = {"gamma": 0.2, "n_candidates": 24, "max_bad": None}
     run = EarlierRun("r", [({"n": n}, {"loss": float(n)}) for n in range(3)])
     transfer = Transfer({"n": tune.choice([0, 1, 2, 3, 4, 5])}, "loss", "min", [run], options)

@@ -242,7 +242,7 @@ def test_a_function_that_fails_is_named() -> None:
         variants({"a": sample_from(lambda config: config["mising"])})
 
 
-def test_what_a_function_returns_is_resolved_too() -> None:
+def test_result_of_a_function_is_resolved_too() -> None:
     space = {
         "kind": grid_search(["a", "b"]),
         "p": sample_from(lambda config: uniform(1, 2) if config["kind"] == "a" else grid_search([5, 6])),
@@ -421,7 +421,7 @@ def test_the_members_of_a_space_sorted() -> None:
     assert [(path, grid.categories) for path, grid in grids] == [(("a", "x"), [3]), (("b",), [1, 2])]
 
 
-def test_what_a_space_could_resolve_to() -> None:
+def test_possible_values_of_a_space() -> None:
     searched = {"a": uniform(0, 1), "b": {"c": choice([1, 2]), "kept": "x"}, "d": [uniform(0, 1), 7]}
     fitting = {"a": 0.5, "b": {"c": 2, "kept": "x"}, "d": [0.5, 7]}
     assert fits(searched, fitting)

@@ -132,7 +132,7 @@ def test_an_exception_of_a_curve_is_the_trials() -> None:
 
 
 @pytest.mark.parametrize("step", [{"loss": 1.0}, ({"loss": 1.0},), ("loss", 1.0), ({"loss": 1.0}, -1.0)])
-def test_what_is_no_step_of_a_curve_is_refused(step: Any) -> None:
+def test_invalid_step_of_a_curve_is_refused(step: Any) -> None:
     done = simulate(lambda config: [step], tune_config=TuneConfig(metric="loss", mode="min"))
 
     assert "curve" in str(done.results.errors[0])

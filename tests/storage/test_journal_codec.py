@@ -119,7 +119,7 @@ def test_awkward_values_come_back_exactly(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["enums", "complex", "ellipsis", "sets", "bytearray", "ordered", "object"])
-def test_who_only_looks_sees_a_text_of_what_json_lacks(name: str) -> None:
+def test_untrusting_reader_gets_texts_of_pickled_values(name: str) -> None:
     value = AWKWARD[name]
     looked = decode(encode({"value": value}))["value"]
 
@@ -353,7 +353,7 @@ def test_to_store_a_large_value_takes_no_memory_for_another_one(tmp_path: Path) 
     assert [len(decode(line, True, store)["config"]["value"].view) for line in lines[2:]] == [20 * MB]
 
 
-def test_who_reads_equal_configurations_has_the_value_once(tmp_path: Path) -> None:
+def test_equal_configurations_share_one_value(tmp_path: Path) -> None:
     store = ObjectStore(str(tmp_path / "objects"))
     for kind, stays in (("trial", True), ("exploit", True), ("result", False)):
         value = kind.encode() * MB

@@ -305,7 +305,7 @@ def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_what_a_killed_writer_left_is_cleaned_up_and_nothing_else(tmp_path: Path) -> None:
+def test_only_leftovers_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
     run = RunDirectory(str(tmp_path))
     os.mkdir(run.objects)
     for directory in (run.path, run.objects):
@@ -405,7 +405,7 @@ def run_on_disk(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("place", [".", "tuner.pkl", "journal", "objects", "objects/ab.pkl"])
-def test_what_others_can_write_is_not_trusted_unless_the_user_says_so(
+def test_world_writable_run_is_not_trusted_unless_allowed(
     run_on_disk: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock.check_trusted(run_on_disk)
@@ -418,7 +418,7 @@ def test_what_others_can_write_is_not_trusted_unless_the_user_says_so(
     lock.check_trusted(run_on_disk)
 
 
-def test_what_a_group_can_write_is_not_trusted(run_on_disk: Path) -> None:
+def test_group_writable_run_is_not_trusted(run_on_disk: Path) -> None:
     grp = pytest.importorskip("grp")
     if os.getuid() != 0:
         pytest.skip("only root can give a file to any group")
@@ -430,7 +430,7 @@ def test_what_a_group_can_write_is_not_trusted(run_on_disk: Path) -> None:
         lock.check_trusted(run_on_disk)
 
 
-def test_what_belongs_to_another_user_is_not_trusted(run_on_disk: Path) -> None:
+def test_run_of_another_user_is_not_trusted(run_on_disk: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("only root can give files away")
     os.chown(run_on_disk / "tuner.pkl", 12345, -1)

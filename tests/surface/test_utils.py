@@ -34,7 +34,7 @@ def test_flattening_and_back():
     assert flatten_dict({"a": {}}) == {}
 
 
-def test_what_is_unflattened_stays_of_its_class():
+def test_unflattened_dict_keeps_its_class():
     nested = unflatten_dict(OrderedDict({"a/b": 1, "c": 2}))
     assert (type(nested), type(nested["a"])) == (OrderedDict, OrderedDict)
     assert nested == {"a": {"b": 1}, "c": 2}
@@ -130,7 +130,7 @@ def test_a_class_that_loads_nothing_is_found_out(tmp_path, monkeypatch):
         validate_save_restore(StatelessOnceRestored)
 
 
-def test_what_cannot_be_sent_is_named(capsys):
+def test_unpicklable_part_is_named(capsys):
     event, fine = threading.Event(), 3
     assert diagnose_serialization(lambda config: fine) is True
     assert diagnose_serialization(lambda config: (event, fine)) == {"event"}

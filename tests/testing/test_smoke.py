@@ -274,7 +274,7 @@ def hang_in_the_end(config: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("reports", [0, 1])
-def test_what_hangs_in_a_process_is_killed_and_the_text_tells_where(
+def test_hanging_trial_is_killed_and_the_text_tells_where(
     reports: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("minitune.testing.smoke_runs.GRACE_S", 0.1)

@@ -33,7 +33,7 @@ def test_each_kind_of_parameter_is_drawn_as_there() -> None:
     assert min(seen["rate"]) < 0.01  # type: ignore[type-var]  # these are floats
 
 
-def test_what_has_no_counterpart_is_refused() -> None:
+def test_unsupported_parameters_are_refused() -> None:
     space = CS.ConfigurationSpace()
     kind, depth = CS.Categorical("kind", ["a", "b"]), CS.Integer("depth", (1, 9))
     space.add(kind, depth)

@@ -190,6 +190,6 @@ def test_labels_of_a_converted_space_are_paths() -> None:
 
 
 @pytest.mark.parametrize("domain", [tune.grid_search([1, 2]), tune.sample_from(lambda: 1)])
-def test_what_hyperopt_cannot_draw_is_not_converted(domain: Any) -> None:
+def test_unsupported_domain_is_not_converted(domain: Any) -> None:
     with pytest.raises(ValueError, match="parameter 'a/x' must be of a kind that HyperOpt can draw"):
         HyperOptSearch.convert_search_space({"a": {"x": domain}})

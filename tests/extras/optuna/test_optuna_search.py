@@ -226,6 +226,6 @@ def test_a_converted_space_can_be_changed_and_searched() -> None:
         (tune.grid_search([1]), "grid"),
     ],
 )
-def test_what_optuna_has_no_distribution_for_is_not_converted(domain: Any, why: str) -> None:
+def test_unsupported_domain_is_not_converted(domain: Any, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         OptunaSearch.convert_search_space({"a": domain})

@@ -248,7 +248,7 @@ def test_devices_are_those_that_ray_gives(tmp_path):
     assert {result.metrics["device"] for result in grid} <= {"7", "9"}
 
 
-def test_what_no_node_has_is_refused(tmp_path):
+def test_request_beyond_every_node_is_refused(tmp_path):
     with pytest.raises(TuneError, match="can never be met"):
         fit(tune.with_resources(counting, {"cpu": 1000}), tmp_path)
 

@@ -39,7 +39,7 @@ def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-def test_what_is_expected_to_fail_fails_for_the_randomized_search_of_scikit_learn_too() -> None:
+def test_expected_failures_are_those_of_scikit_learn() -> None:
     search = RandomizedSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, n_iter=2, cv=2, random_state=0)
     with pytest.raises(AssertionError, match="DataConversionWarning"):
         check_supervised_y_2d("RandomizedSearchCV", search)

@@ -88,7 +88,7 @@ def test_the_step_is_the_users_timesteps_if_there_are_any(trial: Trial) -> None:
     assert [step for step, _ in scalars(Path(trial.local_path))["ray/tune/loss"][:3]] == [500, 2, 3]
 
 
-def test_what_is_no_histogram_is_told_once(trial: Trial, caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_histogram_is_logged_once(trial: Trial, caplog: pytest.LogCaptureFixture) -> None:
     logger = TBXLoggerCallback()
     with caplog.at_level(logging.WARNING, "minitune"):
         for i in (1, 2):
