@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from minitune.base import files
 from minitune.base.checks import shown
+from minitune.base.disk import disk_error, refuses_writes
 from minitune.base.files import TEMPORARY_PREFIX, absolute, local_path
 from minitune.base.pickling import PROTOCOL
 
@@ -334,7 +335,15 @@ def commit_copy(
         raise FileNotFoundError(f"the reported checkpoint's directory {os.fspath(source)!r} does not exist")
     entries = walk(source, leave_out=_OF_CHECKPOINT if os.path.samefile(source, trial_directory) else None)
     with prepared(trial_directory, number, attempt) as temporary:
-        _copy(source, entries, temporary)
+        try:
+            _copy(source, entries, temporary)
+        except OSError as error:
+            if not refuses_writes(error):
+                raise
+            # The copy writes to no other disk. A look may come too late: a worker beside this one may have removed its
+            # own half copy.
+            directory = os.fspath(trial_directory)
+            raise disk_error(os.path.dirname(directory), directory, "written", error) from error
         return commit_prepared(temporary, trial_directory, number)
 
 

@@ -22,6 +22,11 @@ def is_of_disk(error: BaseException) -> TypeGuard[OSError]:
     return isinstance(error, OSError) and error.errno in _OF_DISK
 
 
+def refuses_writes(error: OSError) -> bool:
+    """Whether an error means that a disk is full or read-only. Reading does not raise it."""
+    return error.errno in (*_FULL, errno.EROFS)
+
+
 def reason_of(error: OSError) -> str:
     """The reason of an error, such as `No space left on device (ENOSPC)`."""
     return f"{error.strerror or error} ({errno.errorcode.get(error.errno or 0, 'unknown errno')})"

@@ -27,6 +27,7 @@ from minitune.checkpoint import (
     matches,
     temporary_directory,
 )
+from minitune.error import DiskError
 
 
 @pytest.fixture
@@ -303,11 +304,12 @@ class Failures(Callback):
 
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
+BROKEN = OSError(errno.EIO, "Input/output error")
 
 
 def test_a_copy_that_fails_leaves_nothing_behind(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk is full after the first file; at the next attempt there is space again."""
-    monkeypatch.setattr(os, "fchmod", Injured(os.fchmod, FULL, at=[2]))
+    """The second file cannot be read; at the next attempt it can."""
+    monkeypatch.setattr(os, "fchmod", Injured(os.fchmod, BROKEN, at=[2]))
     (source / "more").write_text("m")
 
     def trainable(config: dict[str, Any]) -> None:
@@ -318,7 +320,20 @@ def test_a_copy_that_fails_leaves_nothing_behind(source: Path, monkeypatch: pyte
     assert result.error is None
     assert len(failures.seen) == 1
     assert failures.left_over() == []
-    assert "No space left" in Path(result.path, "error.txt").read_text()
+    assert "Input/output error" in Path(result.path, "error.txt").read_text()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_a_copy_that_the_disk_refuses_is_no_fault_of_the_trial_although_there_is_space_a_moment_later(
+    number: int, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = tmp_path / "trial"
+    trial.mkdir()
+    monkeypatch.setattr(os, "fchmod", Injured(os.fchmod, OSError(number, os.strerror(number)), at=[1]))
+    with pytest.raises(DiskError, match=os.strerror(number)) as caught:
+        commit_copy(source, trial, 0, 1)
+    assert caught.value.run_path == str(tmp_path)
+    assert list(trial.iterdir()) == []
 
 
 def test_a_save_that_fails_leaves_nothing_behind() -> None:
