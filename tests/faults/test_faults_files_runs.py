@@ -296,7 +296,9 @@ def test_a_trial_whose_directory_was_removed_fails_alone(has_checkpoints: bool) 
         for n in range(1, 4):
             if config["x"] == 1 and n == 2 and not removed:
                 removed.append(True)
-                shutil.rmtree(get_context().get_trial_dir())
+                aside = run_path().parent / "aside"
+                os.rename(get_context().get_trial_dir(), aside)  # in one step: the driver syncs a checkpoint meanwhile
+                shutil.rmtree(aside)
             if has_checkpoints:
                 with tempfile.TemporaryDirectory() as directory:
                     report({"n": n}, checkpoint=Checkpoint.from_directory(directory))
