@@ -14,6 +14,7 @@ import os
 import pickle
 import re
 import stat
+import sys
 import weakref
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -474,18 +475,30 @@ def _copy_file(source: str, target: str) -> None:
     """Copy a file's content and mode. Where the file system can do it, both files share their blocks."""
     with open(source, "rb", buffering=0) as reader, open(target, "wb", buffering=0) as writer:
         status = os.fstat(reader.fileno())
-        try:
-            left_bytes = status.st_size
-            while left_bytes:
-                copied_bytes = os.copy_file_range(reader.fileno(), writer.fileno(), left_bytes)
-                if not copied_bytes:
-                    raise OSError(f"{source} became shorter, or its file system has no such copies")
-                left_bytes -= copied_bytes
-        except (AttributeError, OSError):  # not on Linux, or from one file system to another
+        if not _copies_in_kernel(reader.fileno(), writer.fileno(), status.st_size):
             import shutil
 
             shutil.copyfile(source, target)
         os.fchmod(writer.fileno(), stat.S_IMODE(status.st_mode))
+
+
+def _copies_in_kernel(source: int, target: int, size_bytes: int) -> bool:
+    """Copy a file's content within the kernel (Linux); return whether it is complete.
+
+    It is not if the file became shorter, or if the file systems have no such copies, as from one to another.
+    """
+    if sys.platform != "linux":
+        return False
+    left_bytes = size_bytes
+    try:
+        while left_bytes:
+            copied_bytes = os.copy_file_range(source, target, left_bytes)
+            if not copied_bytes:
+                return False
+            left_bytes -= copied_bytes
+    except OSError:
+        return False
+    return True
 
 
 def _record(number: int, entries: list[Entry]) -> CheckpointRecord:
