@@ -89,7 +89,8 @@ def use(clock: Clock) -> Iterator[None]:
         clock: The new clock. The previous one is restored at the end of the block.
     """
     global current
-    previous, current = current, clock
+    previous = current
+    current = clock
     try:
         yield
     finally:

@@ -164,7 +164,8 @@ class CheckpointConfig(Config):
     max_total_bytes: int | None = None
 
     def _check(self) -> None:
-        keep, order = self.num_to_keep, self.checkpoint_score_order
+        keep = self.num_to_keep
+        order = self.checkpoint_score_order
         require(keep is None or (is_whole(keep) and keep >= 1), "num_to_keep: None or an int >= 1", keep)
         require(order in ("max", "min"), "checkpoint_score_order: 'max' or 'min'", order)
         require_metric("checkpoint_score_attribute", self.checkpoint_score_attribute)

@@ -254,7 +254,8 @@ def user_traceback(error: BaseException) -> TracebackType | None:
     Returns:
         The traceback; unchanged if it has no frame of the user.
     """
-    trace, links = error.__traceback__, []
+    trace = error.__traceback__
+    links = []
     while trace is not None:
         links.append(trace)
         trace = trace.tb_next
@@ -494,7 +495,8 @@ def _load_chain(pickled: bytes) -> BaseException | None:
             error = _load_link(data)
             if last is not None:
                 setattr(last, way, error)
-            first, last = error if first is None else first, error
+            first = error if first is None else first
+            last = error
     except Exception:
         return first
     return first

@@ -149,7 +149,8 @@ def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
     if type(result) is dict and _TEXT.issuperset(map(type, result)):
         if _SCALARS.issuperset(map(type, result.values())):
             return result.copy()
-        flat, deeper = result.copy(), {}
+        flat = result.copy()
+        deeper = {}
         for name, inner in result.items():
             if type(inner) in _SCALARS:
                 continue

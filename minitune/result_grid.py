@@ -89,7 +89,8 @@ class Result:
     def of(cls, trial: Trial, checkpoint_config: CheckpointConfig) -> Result:
         """The result of `trial`. The config determines `best_checkpoints`."""
         kept = list(trial.checkpoints)
-        attribute, order = checkpoint_config.checkpoint_score_attribute, checkpoint_config.checkpoint_score_order
+        attribute = checkpoint_config.checkpoint_score_attribute
+        order = checkpoint_config.checkpoint_score_order
         if attribute is not None:
             kept.sort(key=lambda item: _score(flatten(item.metrics).get(attribute), order))
         if checkpoint_config.num_to_keep is not None:

@@ -162,7 +162,8 @@ def init(
     if without_effect:
         logger.warning("init(): there is no cluster, so these have no effect: %s", ", ".join(without_effect))
     _state.machine = machine_resources(num_cpus, num_gpus, resources)
-    _state.local_mode, _state.address = local_mode, cluster
+    _state.local_mode = local_mode
+    _state.address = cluster
     return RuntimeContext()
 
 
@@ -236,7 +237,8 @@ def put(value: Any) -> ObjectRef:
     """
     if isinstance(value, ObjectRef):
         raise TypeError(f"value must not be a reference, but got {value!r}; it can be passed on as it is")
-    number, what = next(_numbers), "the value of put()"
+    number = next(_numbers)
+    what = "the value of put()"
     session = current_session()
     if session is None:
         spot = _values().add(value, what)

@@ -133,8 +133,10 @@ class Simulation:
         """
         if self.metric is None or self.mode is None:
             raise ValueError("improvements() needs a metric and a mode: pass both in the TuneConfig of the simulation")
-        sign, best = (1 if self.mode == "max" else -1), float("-inf")
-        found, count = [], 0
+        sign = 1 if self.mode == "max" else -1
+        best = float("-inf")
+        found = []
+        count = 0
         for entry in self.log:
             if entry.iteration is None:
                 continue
@@ -223,7 +225,8 @@ def simulate(
         require(bool(curve), "curve: a table with at least one curve", curve)
         param_space = {CURVE: grid_search(list(curve))} if param_space is None else param_space
     executor = SimulatedExecutor(_machine(num_workers, resources), _opener(curve), costs)
-    tune.seed, tune.executor = costs.seed, executor
+    tune.seed = costs.seed
+    tune.executor = executor
     plan = _plan(curve, param_space, tune, configured, resources_per_trial, can_save)
     log = _Log(executor, plan.goal.metric)
     outcome = _SimulatedDriver(plan, log).run()
@@ -270,7 +273,8 @@ class _Log:
         """Add one record."""
         change = self.story.apply(record)
         self.decisions.tell(change)
-        kind, trial = change.kind, change.trial
+        kind = change.kind
+        trial = change.trial
         if trial is None:
             return
         if kind == records.RESULT:
@@ -335,7 +339,9 @@ class _SimulatedDriver(Driver):
 
     def open(self) -> None:
         """See `Driver.open`. Stores neither trainable nor plan: no worker loads them, and no resume is possible."""
-        plan, first, log = self.plan, self.plan.experiment, self._log
+        plan = self.plan
+        first = self.plan.experiment
+        log = self._log
         self.make_parts(plan.tune_config.seed or 0)
         opened: OpenRun | MemoryRun
         if first.storage_path is None:

@@ -96,12 +96,14 @@ class Study:
         rules = Rules.of(on_duplicate, constraints)
         found = chosen_searcher("searcher", searcher)
         self._search_alg = SearchGenerator(found) if isinstance(found, Searcher) else found
-        self._metric, self._mode = metric, mode
+        self._metric = metric
+        self._mode = mode
         self._reuses = rules.on_duplicate == REUSE
         self._open: dict[str, tuple[Trial, dict[str, Any]]] = {}
         self._history: list[Evaluation] = []
         self._by_key: dict[str, Evaluation] = {}
-        num_samples, given = check_num_samples(num_samples), dict(space)
+        num_samples = check_num_samples(num_samples)
+        given = dict(space)
         if rules.concern(num_samples):  # from here on as in a run
             self._search_alg.set_rules(rules)
         self._search_alg.set_seed(component_seed(draw_global_seed() if seed is None else seed, "searcher"))
@@ -223,9 +225,11 @@ class Study:
         """Shown by notebooks: the best evaluations of a single objective, else the latest ones."""
         failed = sum(one.has_failed for one in self._history)
         parts: list[Part] = [f"{len(self._history)} told, {failed} failed, {len(self._open)} open"]
-        shown, picture = list(enumerate(self._history)), ""
+        shown = list(enumerate(self._history))
+        picture = ""
         if isinstance(self._mode, str) and isinstance(self._metric, (str, type(None))):
-            name, sign = self._names[0], 1 if self._mode == "min" else -1
+            name = self._names[0]
+            sign = 1 if self._mode == "min" else -1
             values = [(n, float(one.metrics[name])) for n, one in shown if is_real(one.metrics.get(name))]
             ranks = {n: math.inf if math.isnan(value) else sign * value for n, value in values}
             shown = heapq.nsmallest(MAX_ROWS, shown, key=lambda pair: ranks.get(pair[0], math.inf))

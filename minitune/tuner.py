@@ -285,7 +285,8 @@ def _check_not_lost(recorded: RecordedTuner, **given: Any) -> None:
 
 
 def _check_same_keys(recorded: dict[str, Any], given: dict[str, Any]) -> None:
-    before, now = set(flatten(recorded)), set(flatten(given))
+    before = set(flatten(recorded))
+    now = set(flatten(given))
     if before != now:
         raise ValueError(
             f"param_space must have the keys of the run's, but {sorted(now - before)} are new and "

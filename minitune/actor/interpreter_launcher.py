@@ -288,7 +288,8 @@ class InterpreterLauncher(Launcher):
 
     def _dismiss_guard(self) -> None:
         """Tell the guard to exit. Blocks for a short time."""
-        guard, self._guard = self._guard, None
+        guard = self._guard
+        self._guard = None
         if guard is None or guard.stdin is None:
             return
         try:

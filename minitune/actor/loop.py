@@ -128,7 +128,8 @@ class Loop:
                     callback()
         if self._halted_by:
             self.stand_still_if_halted()  # the callbacks may have seen ends of workers that are not real
-        was_woken, self._was_woken = self._was_woken, False
+        was_woken = self._was_woken
+        self._was_woken = False
         return was_woken
 
     def halt(self) -> None:

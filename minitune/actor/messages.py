@@ -54,7 +54,8 @@ from typing import Any, NamedTuple
 from minitune.base.json_text import json_chunks, json_decoder
 from minitune.error import RemoteError
 
-_to_json, _from_json = json_chunks(separators=(",", ":")), json_decoder()
+_to_json = json_chunks(separators=(",", ":"))
+_from_json = json_decoder()
 _COUNT = struct.Struct("!I")
 _NONE = 0xFFFFFFFF
 ZYGOTE_HELLO_S = 30.0
@@ -531,8 +532,11 @@ class FrameReader:
             self._buffer += data
             if len(self._buffer) < self._needed:
                 return
-            whole, self._buffer = memoryview(self._buffer), bytearray()
-        start, needed, size = 0, HEADER_BYTES, len(whole)
+            whole = memoryview(self._buffer)
+            self._buffer = bytearray()
+        start = 0
+        needed = HEADER_BYTES
+        size = len(whole)
         while start + needed <= size:
             magic, version, kind, number, length, crc = _HEADER.unpack_from(whole, start)
             if magic != _MAGIC or version != _VERSION:
@@ -547,7 +551,8 @@ class FrameReader:
             body = bytes(whole[start + HEADER_BYTES : end])
             if zlib.crc32(body, zlib.crc32(whole[start : start + _HEAD.size])) != crc:
                 raise ProtocolError(f"a frame of {length} bytes has a wrong checksum")
-            start, needed = end, HEADER_BYTES
+            start = end
+            needed = HEADER_BYTES
             if kind not in _DECODERS:
                 raise ProtocolError(f"no message has the kind {kind}")
             try:

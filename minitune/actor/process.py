@@ -193,9 +193,12 @@ class ActorProcess(Listener):
         """
         frames = encode(boot)
         hello_s = self.launcher.hello_s
-        self.actor_id, self._started, self._place = started.actor_id, started, boot.place
+        self.actor_id = started.actor_id
+        self._started = started
+        self._place = boot.place
         if instead is not None:
-            self._is_told, self._first = instead.is_told, instead.call
+            self._is_told = instead.is_told
+            self._first = instead.call
         self._memory_kills.look()
         try:
             self.token, self._work, self._control = self.launcher.launch(self, preload)
@@ -299,11 +302,14 @@ class ActorProcess(Listener):
         """
         if self.phase is not Phase.PARKED:
             raise RuntimeError(f"the process of {self.actor_id!r} is {self.phase.value}, not parked")
-        self.actor_id, self._place = started.actor_id, place
+        self.actor_id = started.actor_id
+        self._place = place
         self._started = started._replace(pid=self.pid, reused=True)
         self._is_stopped = self._has_quit = self._shows_stacks = False
-        self._move, self._timeout_s = Move(self._number + 1, place, payload), timeout_s
-        self._is_told, self._first = self._is_clean, None
+        self._move = Move(self._number + 1, place, payload)
+        self._timeout_s = timeout_s
+        self._is_told = self._is_clean
+        self._first = None
         if self._is_told:
             self.phase = Phase.TAKEN
             self._tell(self._started)
@@ -419,7 +425,8 @@ class ActorProcess(Listener):
 
     def on_exited(self, exit_code: int | None, peak_bytes: int) -> None:
         """The exit status is known; its tree is being killed."""
-        self._exit_code, self._peak_bytes = exit_code, peak_bytes
+        self._exit_code = exit_code
+        self._peak_bytes = peak_bytes
         self._set_timer(KILL_CONFIRM_S + EXIT_STATUS_S, self._give_up)
 
     def on_gone(self, exit_code: int | None, peak_bytes: int, survivors: bool) -> None:
@@ -431,7 +438,8 @@ class ActorProcess(Listener):
         self.close()
         self.phase = Phase.ENDED
         if exit_code is not None:
-            self._exit_code, self._peak_bytes = exit_code, peak_bytes
+            self._exit_code = exit_code
+            self._peak_bytes = peak_bytes
         if self._exit_code == NO_THREAD_EXIT and not self._is_ready:
             self._lost = self._lost or "its process could not start a thread"
         self._processes.discard(self)

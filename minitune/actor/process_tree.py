@@ -293,7 +293,8 @@ def marked(markers: Collection[str]) -> list[int]:
     Returns:
         Their numbers, never our own.
     """
-    own, wanted = os.getpid(), [marker.encode() for marker in markers]
+    own = os.getpid()
+    wanted = [marker.encode() for marker in markers]
     found = []
     for pid in all_pids():
         shown = environment(pid) if pid != own else b""

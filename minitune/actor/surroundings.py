@@ -92,7 +92,8 @@ def line_buffer_c_output() -> None:
     """
     import ctypes
 
-    libc, line_buffered = ctypes.CDLL(None), 1  # _IOLBF of the C libraries of Linux and macOS
+    libc = ctypes.CDLL(None)
+    line_buffered = 1  # _IOLBF of the C libraries of Linux and macOS
     for name in ("stdout", "__stdoutp"):  # the latter on macOS and the BSDs
         with contextlib.suppress(ValueError):  # it has no such symbol
             libc.setvbuf(ctypes.c_void_p.in_dll(libc, name), None, line_buffered, 0)
@@ -110,7 +111,8 @@ class Surroundings:
         self._signals = list(map(_signal.getsignal, _SIGNALS))
         self._mask = _read_mask()
         self._limits = _read_limits()
-        self._path, self._argv = list(sys.path), list(sys.argv)
+        self._path = list(sys.path)
+        self._argv = list(sys.argv)
         self._warnings = list(warnings.filters)
         self._logging = _read_logging()
         self._outputs: dict[int, int] = {}
@@ -122,7 +124,8 @@ class Surroundings:
             OSError: If its directory or one of its files cannot be used.
         """
         if place.env != self._variables:
-            self._variables, self._environment = dict(place.env), _with(self._first_environment, place.env)
+            self._variables = dict(place.env)
+            self._environment = _with(self._first_environment, place.env)
         _restore_environment(self._environment)
         if place.stdout is not None:
             self._redirect(1, place.stdout)
@@ -144,9 +147,12 @@ class Surroundings:
             if (next_place.stdout if descriptor == 1 else next_place.stderr) is None:
                 _flush(descriptor)
                 os.dup2(saved, descriptor)
-        sys.stdout, sys.stderr, sys.stdin = sys.__stdout__, sys.__stderr__, sys.__stdin__
+        sys.stdout = sys.__stdout__
+        sys.stderr = sys.__stderr__
+        sys.stdin = sys.__stdin__
         _restore_limits(self._limits)
-        sys.path[:], sys.argv[:] = self._path, self._argv
+        sys.path[:] = self._path
+        sys.argv[:] = self._argv
         warnings.filters[:] = self._warnings  # type: ignore[index]  # a list, though typeshed promises less
         _restore_logging(self._logging)
         if self._directory is not None and next_place.directory is None:

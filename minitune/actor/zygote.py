@@ -77,7 +77,9 @@ class _Worker:
     """A worker, from its fork until its tree is dead."""
 
     def __init__(self, token: str, marker: str, pid: int):
-        self.token, self.marker, self.pid = token, marker, pid
+        self.token = token
+        self.marker = marker
+        self.pid = pid
         self.exit_code: int | None = None
         self.peak_bytes = 0
         self.sweep_until = 0.0
@@ -323,7 +325,8 @@ class Zygote:
             The orphans; and whether another child does not show to which worker it belongs. A process shows no
                 environment while it starts another program.
         """
-        orphans, unknown = [], False
+        orphans = []
+        unknown = False
         for pid in process_tree.children(self._pid, has_one_thread=True):
             if pid in self._by_pid:
                 continue

@@ -199,7 +199,8 @@ class ZygoteLauncher(Launcher):
     # -- zygotes ---------------------------------------------------------------------------------------------
 
     def _start(self) -> ZygoteProcess:
-        zygote, self._ahead = self._ahead or ZygoteProcess(self._run_id, self._keep_descendants, self._needed), None
+        zygote = self._ahead or ZygoteProcess(self._run_id, self._keep_descendants, self._needed)
+        self._ahead = None
         self._zygotes.add(zygote)
         self._loop.watch(zygote.end.fileno(), lambda mask: self._on_socket(zygote, mask))
         self._loop.watch(zygote.pidfd, lambda mask: self._on_zygote_dead(zygote))
@@ -269,7 +270,8 @@ class ZygoteLauncher(Launcher):
 
     def _drop_loaded(self) -> None:
         """Forget the loaded zygote. Workers that were forked from it live on."""
-        zygote, self._loaded = self._loaded, None
+        zygote = self._loaded
+        self._loaded = None
         if self._spare is not None and self._spare.zygote is zygote:
             self._drop_spare()
         if zygote is not None and not any(worker.zygote is zygote for worker in self._workers.values()):
@@ -281,7 +283,8 @@ class ZygoteLauncher(Launcher):
     def _release_held(self) -> None:
         """Start the workers that have waited for the preload."""
         if self._preloading == 0:
-            held, self._held = self._held, {}
+            held = self._held
+            self._held = {}
             for worker in held.values():
                 self._place(worker, preload=True)
 
@@ -342,13 +345,15 @@ class ZygoteLauncher(Launcher):
 
     def _take_spare(self, preload: bool) -> tuple[_Worker, Sequence[socket.socket]] | None:
         """Return the spare worker with our ends of its channels, if it is alive and from the right zygote."""
-        spare, ours = self._spare, self._spare_ends
+        spare = self._spare
+        ours = self._spare_ends
         if spare is None or spare.zygote is not self._ready_zygote(preload):
             return None
         if _is_left(ours[0]):
             self._drop_spare()
             return None
-        self._spare, self._spare_ends = None, ()
+        self._spare = None
+        self._spare_ends = ()
         return spare, ours
 
     def _ready_zygote(self, preload: bool) -> ZygoteProcess | None:
@@ -361,7 +366,8 @@ class ZygoteLauncher(Launcher):
         """Forget the spare worker, because it has died or is not needed. Without its channels it ends."""
         for end in self._spare_ends:
             end.close()
-        self._spare, self._spare_ends = None, ()
+        self._spare = None
+        self._spare_ends = ()
 
     # -- workers -----------------------------------------------------------------------------------------------
 
@@ -393,7 +399,8 @@ class ZygoteLauncher(Launcher):
 
     def _ask(self, zygote: ZygoteProcess, worker: _Worker) -> None:
         worker.zygote = zygote
-        worker_ends, worker.worker_ends = worker.worker_ends, ()
+        worker_ends = worker.worker_ends
+        worker.worker_ends = ()
         self._send(zygote, ["fork", worker.token, worker.marker], worker_ends)
 
     def _choose(self, preload: bool) -> ZygoteProcess | None:

@@ -80,7 +80,8 @@ class ExperimentAnalysis:
                 run = read_run(run_path(experiment_checkpoint_path))
             except FileNotFoundError as error:
                 raise ValueError(str(error)) from error
-            path, trials = run.path, run.trials
+            path = run.path
+            trials = run.trials
         self._run = RunResults(path, trials, default_metric, default_mode)
         self.default_metric = self._run.goal.metric
         self.default_mode = self._run.goal.mode

@@ -152,7 +152,8 @@ class RunResults:
             check_mode(mode)
             if metric is None:
                 raise ValueError(f"a mode needs a metric, but got mode={mode!r} and no metric; pass both or neither")
-        found, is_known = [], metric is None
+        found = []
+        is_known = metric is None
         for trial in self.trials:
             rows = trial_rows(trial.local_path) if trial.last_metrics else []
             is_known = is_known or any(metric in row for row in rows)

@@ -24,11 +24,16 @@ from minitune.trainable.session import current_session
 
 logger = logging.getLogger("minitune")
 
-WELL, STOPPED, CUT, FAILED, UNFINISHED = "finished", "stopped", "cut short", "failed", "not finished"
+WELL = "finished"
+STOPPED = "stopped"
+CUT = "cut short"
+FAILED = "failed"
+UNFINISHED = "not finished"
 SILENT = "without a result"
 _ENDS = (WELL, STOPPED, CUT, FAILED, UNFINISHED, SILENT, NOT_STARTED)
 """How trials end."""
-_ROWS, _CELL = 30, 200
+_ROWS = 30
+_CELL = 200
 """The maximum numbers of parameters and kinds of errors, and of characters of each."""
 _LONG = ShortRepr(_CELL)
 _FILE_LIMIT_BYTES = 1_000_000
@@ -258,7 +263,8 @@ def log_failures(results: RunResults, may_print: bool = False) -> None:
     """
     failed = [trial.error for trial in results.trials if trial.error is not None]
     if failed and (may_print or logger.hasHandlers()):
-        kinds, path = "; ".join(grouped_errors(failed)), results.path
+        kinds = "; ".join(grouped_errors(failed))
+        path = results.path
         logger.error("%d of %d trials failed: %s (%s)", len(failed), len(results.trials), kinds, path)
 
 
@@ -274,7 +280,8 @@ def tell_run_ended(results: RunResults, elapsed_s: float, is_interrupted: bool) 
         return
     try:
         summary = Summary.of(results, elapsed_s, is_interrupted)
-        markdown, line = summary.markdown(), {**asdict(summary), "extremes": _extremes(results.trials)}
+        markdown = summary.markdown()
+        line = {**asdict(summary), "extremes": _extremes(results.trials)}
     except Exception as error:  # a user's values may raise anything, but the run itself has finished
         warn_once(f"there is no summary of {results.path}: {error!r}", about="summary")
         return

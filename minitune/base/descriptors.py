@@ -64,7 +64,8 @@ def has_room_for_worker() -> bool:
     while.
     """
     global _sure
-    soft, now_s = limit(), time.monotonic()
+    soft = limit()
+    now_s = time.monotonic()
     if soft is None:
         return True
     if _sure.limit == soft and _sure.workers > 0 and now_s < _sure.until_s:

@@ -23,7 +23,8 @@ MAX_ITEMS = 10_000
 """A larger array becomes text, because each report writes a line."""
 _LONG = ShortRepr(MAX_TEXT)
 _SCALARS = (str, int, float, bool, type(None))
-_PLAIN, _TEXT = frozenset(_SCALARS), frozenset((str,))
+_PLAIN = frozenset(_SCALARS)
+_TEXT = frozenset((str,))
 
 
 # -- without the set-up of each call -----------------------------------------------------------------------------------

@@ -48,7 +48,8 @@ class GlobalDraws:
             yield
             return
         global _is_on_loan
-        before, was_on_loan = _states(), _is_on_loan
+        before = _states()
+        was_on_loan = _is_on_loan
         if self._states is None:
             seed_global_generators(self._source.getrandbits(32))
         else:

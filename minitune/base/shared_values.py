@@ -204,7 +204,8 @@ def read_value(spot: Spot, maps: bool = True) -> tuple[Any, bool]:
         begin = file.tell()
         file.seek(begin + pickle_bytes)
         sizes = struct.unpack(f"<{count}Q", file.read(8 * count))
-        places, end = [], file.tell()
+        places = []
+        end = file.tell()
         for size in sizes:
             start = _aligned(end, _ALIGNMENT_BYTES)
             end = start + size
@@ -252,7 +253,8 @@ def _content(
     file: BinaryIO, offset: int, places: list[tuple[int, int]], maps: bool
 ) -> tuple[mmap.mmap | bytearray, int]:
     """The part of a file that contains the given ranges, and its offset. Writing to it does not change the file."""
-    begin, end = places[0][0], places[-1][1]
+    begin = places[0][0]
+    end = places[-1][1]
     if maps and end - begin >= _MAP_BYTES:
         try:
             return mmap.mmap(file.fileno(), end - offset, access=mmap.ACCESS_COPY, offset=offset), offset

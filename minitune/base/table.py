@@ -24,7 +24,10 @@ MAX_ROWS = 100
 """The maximum number of rows of a table in a notebook. A line below shows how many are left out."""
 _MAX_DOTS = 500
 """The maximum number of values in a curve, evenly chosen."""
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 520, 150, 70, 18
+_WIDTH = 520
+_HEIGHT = 150
+_LEFT = 70
+_BOTTOM = 18
 """The size of a curve, and the space for its scales, in pixels."""
 
 _STYLE = (
@@ -81,7 +84,9 @@ class _Rounded(ShortRepr):
         return f"{value:.6g}" if len(text) > _EXACT_LENGTH else text
 
 
-_CELL, _EXACT, _ROUNDED = ShortRepr(), ShortRepr(members=20), _Rounded(members=20)
+_CELL = ShortRepr()
+_EXACT = ShortRepr(members=20)
+_ROUNDED = _Rounded(members=20)
 
 
 def short_repr(value: Any, *, rounds: bool = False) -> str:
@@ -276,17 +281,21 @@ def curve(values: Sequence[tuple[float, float]], metric: str, mode: str, each: s
     if len(values) < 2:
         return ""
     better = min if mode == "min" else max
-    best, steps = values[0][1], []
+    best = values[0][1]
+    steps = []
     for x, y in values:
         if y == better(y, best):
             best = y
             steps.append((x, y))
     heights = sorted((y for _, y in values), reverse=mode == "max")
-    worst, middle = heights[-1], heights[len(heights) // 2]
+    worst = heights[-1]
+    middle = heights[len(heights) // 2]
     if abs(worst - best) > 5 * abs(middle - best) > 0:
         worst = best + 5 * (middle - best)
-    low, high = min(best, worst), max(best, worst)
-    first, last = values[0][0], values[-1][0]
+    low = min(best, worst)
+    high = max(best, worst)
+    first = values[0][0]
+    last = values[-1][0]
 
     def across(x: float) -> float:
         return _LEFT + 6 + (x - first) / ((last - first) or 1) * (_WIDTH - _LEFT - 12)

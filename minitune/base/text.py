@@ -127,7 +127,8 @@ class ShortRepr(reprlib.Repr):
 
 def is_long(value: Any) -> bool:
     """Whether `str` of a value of built-in types would be long, so that `ShortRepr` should format it."""
-    left, waiting = _MANY, [value]
+    left = _MANY
+    waiting = [value]
     while waiting:
         one = waiting.pop()
         kind = type(one)
@@ -191,7 +192,8 @@ def cut(text: str, columns: int) -> str:
     """The beginning of `text` in at most `columns` columns, with an ellipsis at the end if it is cut."""
     if width_of(text) <= columns:
         return text
-    kept, left = [], columns - 3
+    kept = []
+    left = columns - 3
     for character in text:
         left -= _width_of_character(character)
         if left < 0:
@@ -202,7 +204,8 @@ def cut(text: str, columns: int) -> str:
 
 def broken(text: str, columns: int) -> list[str]:
     """`text` as lines of at most `columns` columns, broken anywhere; at least one line."""
-    lines, left = [""], columns
+    lines = [""]
+    left = columns
     for character in text:
         left -= _width_of_character(character)
         if left < 0:

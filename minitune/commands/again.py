@@ -190,7 +190,8 @@ def _scratch(keep: str | None) -> contextlib.AbstractContextManager[str]:
 @contextlib.contextmanager
 def _surroundings(directory: str, env: Mapping[str, str]) -> Iterator[None]:
     """Inside the `with` block, this process has the working directory and environment of a worker."""
-    before, cwd = dict(os.environ), os.getcwd()
+    before = dict(os.environ)
+    cwd = os.getcwd()
     os.environ.update(env)
     os.environ.update(dict.fromkeys(ORIG_WORKING_DIR, cwd))
     if is_on("CHDIR_TO_TRIAL_DIR"):
@@ -238,7 +239,8 @@ class _Rerun:
             TuneError: If this machine does not have the GPUs that the trial asks for.
             OSError: If the directory cannot be used.
         """
-        trial, machine = self.trial, runtime.machine()
+        trial = self.trial
+        machine = runtime.machine()
         totals = dict(machine.totals)
         for name, amount in trial.resources.required_resources.items():
             if name != GPU:  # a single trial may run without the CPUs that it asks for, but not without its GPUs

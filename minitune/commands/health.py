@@ -151,7 +151,8 @@ def doctor(options: argparse.Namespace) -> int:
 # -- doctor: the machine -----------------------------------------------------------------------------------------------
 def _versions(found: _Findings) -> None:
     found.tell("minitune", __version__, f"{__version__} in {os.path.dirname(os.path.dirname(__file__))}")
-    python, system = platform.python_version(), f"{platform.system()} {platform.release()} on {platform.machine()}"
+    python = platform.python_version()
+    system = f"{platform.system()} {platform.release()} on {platform.machine()}"
     found.tell("python", python, f"{python} ({sys.executable})")
     found.tell("system", system, system)
     for name, packages in (("needed", _NEEDED), ("optional", _OPTIONAL)):
@@ -176,7 +177,8 @@ def _installed(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 def _cpus(found: _Findings) -> None:
-    cores, usable = os.cpu_count() or 1, usable_cpus()
+    cores = os.cpu_count() or 1
+    usable = usable_cpus()
     allowed = cores
     if sys.platform == "linux":
         allowed = len(os.sched_getaffinity(0))
@@ -249,7 +251,8 @@ def _storage(found: _Findings) -> None:
 # -- doctor: leftovers -------------------------------------------------------------------------------------------------
 def _leftovers(found: _Findings) -> None:
     """Find runs that can be resumed, values of killed drivers on the disk, and processes without a driver."""
-    unfinished, left = [], []
+    unfinished = []
+    left = []
     for path in find_runs(default_storage_path()):
         try:
             seen = read_overview(path)

@@ -186,7 +186,8 @@ class _Listing:
         Raises:
             NotFoundError: If there is neither. The error names similar columns.
         """
-        columns, name = self.columns(), name.strip()
+        columns = self.columns()
+        name = name.strip()
         for wanted in (name, f"{CONFIG}/{name}"):
             if wanted in columns or wanted in self.shown:
                 return wanted
@@ -313,7 +314,9 @@ def _filtered(rows: Sequence[Row], text: str, listing: _Listing) -> Iterator[Row
     match = _FILTER.fullmatch(text)
     if match is None:
         raise ValueError(f'--filter takes "COLUMN OP VALUE" with one of {" ".join(_OPERATORS)}, but got {text!r}')
-    column, holds, text = listing.column(match["column"]), _OPERATORS[match["sign"]], match["value"].strip("\"'")
+    column = listing.column(match["column"])
+    holds = _OPERATORS[match["sign"]]
+    text = match["value"].strip("\"'")
     wanted: Any = _WORDS.get(text.lower(), text)
     with contextlib.suppress(ValueError):
         wanted = float(wanted)
@@ -457,7 +460,8 @@ def _about_run(run: Story, state: RunState) -> Facts:
         "last updated": date(run.updated_s),
         "trials": _Said(counts, ", ".join(f"{n} {status}" for status, n in sorted(counts.items())) or "none yet"),
     }
-    metric, mode = run.goal.metric, run.goal.mode
+    metric = run.goal.metric
+    mode = run.goal.mode
     found = best_trial(run.trials, metric, mode) if metric and mode else None
     if found is not None and metric and mode:
         facts["best"] = _Said(
@@ -558,7 +562,8 @@ def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
 
 
 def _about_checkpoint(trial: Trial, kept: KeptCheckpoint, metric: str | None, *, is_short: bool = False) -> _Said:
-    path, iteration = os.path.join(trial.local_path, kept.record.directory), kept.metrics.get(TRAINING_ITERATION)
+    path = os.path.join(trial.local_path, kept.record.directory)
+    iteration = kept.metrics.get(TRAINING_ITERATION)
     value = look_up(kept.metrics, metric) if metric else None
     told = [f"iteration {iteration}", *([f"{metric}={_short(value)}"] if value is not None else [])]
     told.append(f"{kept.record.total_bytes:,} bytes")

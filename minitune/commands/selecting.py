@@ -20,7 +20,10 @@ RUN_HELP = "the run's directory, its name below the storage path, or `last` for 
 TRIAL_HELP = "the trial's number, its name, or its id or a unique part of it"
 
 # Exit statuses, see `minitune.commands`. Shells use the last one after Ctrl-C.
-CANNOT, TRIALS_FAILED, ENDED_EARLY, INTERRUPTED = 1, 3, 4, 130
+CANNOT = 1
+TRIALS_FAILED = 3
+ENDED_EARLY = 4
+INTERRUPTED = 130
 
 
 class NotFoundError(LookupError):

@@ -100,7 +100,8 @@ def _show_until_end(watched: _Watched) -> RunState:
     from minitune.output.reporters import default_reporter
     from minitune.output.table import RunInfo, cut_short, early_end
 
-    run, state = watched.follower.run, watched.state()
+    run = watched.follower.run
+    state = watched.state()
     is_live = state.name == RUNNING
     info = RunInfo(run.path, ended_before=len(run.ended_before))
     reporter = default_reporter(run.time_budget_s)

@@ -192,7 +192,8 @@ def _print_run(run: PastRun, metric: str, mode: str, fifo: Simulation) -> None:
 
 
 def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, scheduler: str, workers: int) -> None:
-    used, all_steps = other.num_steps, fifo.num_steps
+    used = other.num_steps
+    all_steps = fifo.num_steps
     echo(f"{scheduler} on {counted(workers, 'worker')} would have used")
     echo(f"  results   {used} of {all_steps} ({used / all_steps:.0%} of the run's)")
     share = f" ({other.training_s / fifo.training_s:.0%})" if fifo.training_s else ""
@@ -201,7 +202,8 @@ def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, scheduler:
     if workers != run.num_workers:
         instead = f"{fifo.makespan_s:.3g} s (the run took {run.took_s:.3g} s on {counted(run.num_workers, 'worker')})"
     echo(f"  time      {other.makespan_s:.3g} s instead of {instead}")
-    found, best = _best(other), _best(fifo)
+    found = _best(other)
+    best = _best(fifo)
     verdict = "" if found is None or best is None else ", the best" if found.value == best.value else ", not the best"
     echo(f"and found {other.metric} {_text(found)}{verdict}", end="")
     if found is not None:

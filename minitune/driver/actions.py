@@ -56,7 +56,8 @@ class TrialActions:
         if self._recorder.unwritten:
             self._recorder.write()
         if self._unsent:
-            unsent, self._unsent = self._unsent, []
+            unsent = self._unsent
+            self._unsent = []
             for ask, arguments in unsent:
                 ask(*arguments)
 
@@ -267,14 +268,16 @@ class TrialActions:
             self.cut_short(live, ending)
 
     def _on_pause_request(self, request: Request) -> None:
-        trial, decision = request.trial, Decision(PAUSE, "at the request of the scheduler")
+        trial = request.trial
+        decision = Decision(PAUSE, "at the request of the scheduler")
         live = self._state.live.get(trial.actor_id)
         if live is None:
             if trial.phase is Phase.QUEUED:
                 self.move(trial, Step.PAUSE, decision.reason)
                 self._hooks.paused(trial)
         elif live.idle and request.argument and self._settings.experiments[trial.experiment_number].saves:
-            live.idle, live.decision = False, decision
+            live.idle = False
+            live.decision = decision
             self.save(live)
         elif live.idle or not request.argument or trial.phase in (Phase.STARTING, Phase.RESTORING):
             if not live.idle:
@@ -342,7 +345,8 @@ def stronger(decision: Decision, other: Decision | None) -> Decision:
     if other is None:
         return decision
     rank = {STOP: 2, PAUSE: 1, CONTINUE: 0, NOOP: 0}
-    mine, others = rank[str(decision)], rank[str(other)]
+    mine = rank[str(decision)]
+    others = rank[str(other)]
     if mine == others == 1 and decision.resources is None and decision.exploit is None:
         return other
     return decision if mine >= others else other

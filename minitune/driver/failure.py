@@ -49,7 +49,8 @@ _MAX_IN_VAIN = 30
 """After so many attempts in a row without a new report of any trial, the run ends if nothing runs."""
 _NEVER_UP = 3
 """The run also ends if the workers of so many trials could not start, and no worker has started."""
-REPORT, TRIAL = "report", "trial"
+REPORT = "report"
+TRIAL = "trial"
 """The kinds of time limits: from one pull to the next report, and for a whole attempt."""
 _SIGNALS = frozenset(
     getattr(signal, name)
@@ -432,7 +433,8 @@ class RequiredMetrics:
         if not reported:
             return None
         if metric is None:  # the first result tells what the trials report
-            self._is_bare, self.is_over = False, not self._names
+            self._is_bare = False
+            self.is_over = not self._names
             if DEFAULT_METRIC not in flat:
                 logger.warning(
                     "there is a mode but no metric, so each trial must return a number; but reported were: %s. Name "

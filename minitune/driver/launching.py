@@ -93,7 +93,10 @@ class Launcher:
         state.may_start = True
         if state.supply == WAITING:
             state.supply = OPEN
-        asked_at, self._num_reused, self.has_to_go_on, self.was_refused = None, 0, False, False
+        asked_at = None
+        self._num_reused = 0
+        self.has_to_go_on = False
+        self.was_refused = False
         while state.supply != asked_at:
             asked_at = state.supply
             while (
@@ -109,7 +112,8 @@ class Launcher:
         return self._take_refusal()
 
     def _take_refusal(self) -> Refusal | None:
-        refusal, self._refusal = self._refusal, None
+        refusal = self._refusal
+        self._refusal = None
         return refusal
 
     def _look_ahead(self) -> bool:

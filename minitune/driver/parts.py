@@ -142,7 +142,8 @@ def build_search_alg(
     Raises:
         ValueError: If the searcher was already configured with a space and the plan's space also has domains.
     """
-    tune, experiment = plan.tune_config, plan.experiment
+    tune = plan.tune_config
+    experiment = plan.experiment
     search_alg = for_this_run(search_alg)
     if isinstance(search_alg, Searcher):
         search_alg = SearchGenerator(_limited(search_alg, tune.max_concurrent_trials))
@@ -265,7 +266,8 @@ def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
     Raises:
         ValueError: If no executor has that name.
     """
-    name, tune = plan.executor, plan.tune_config
+    name = plan.executor
+    tune = plan.tune_config
     executor: TrialExecutor
     changes_directory = tune.chdir_to_trial_dir
     if changes_directory is None:
@@ -340,7 +342,8 @@ def warn_of_clocks(plan: Plan, components: Components) -> None:
 
 
 def _clocks(plan: Plan, components: Components) -> Iterator[str]:
-    tune, time_attr = plan.tune_config, components.scheduler.time_attr
+    tune = plan.tune_config
+    time_attr = components.scheduler.time_attr
     if time_attr in _TIMES:
         yield f"time_attr={time_attr!r} of {type(components.scheduler).__name__}"
     for name in ("time_budget_s", "trial_timeout_s"):

@@ -74,7 +74,8 @@ class Plan:
     def __post_init__(self) -> None:
         # shallow copies: one object may stand for two experiments, and users may change theirs later
         self.experiments = [copy.copy(experiment) for experiment in self.experiments]
-        self.tune_config, self.run_config = copy.copy(self.tune_config), copy.copy(self.run_config)
+        self.tune_config = copy.copy(self.tune_config)
+        self.run_config = copy.copy(self.run_config)
         if self.tune_config.warm_start is not None:
             from minitune.record.story import read_earlier
 
@@ -175,7 +176,8 @@ class Plan:
         try:
             yield
         finally:
-            zygote, self.zygote = self.zygote, None
+            zygote = self.zygote
+            self.zygote = None
             if zygote is not None:
                 zygote.drop()
 
@@ -184,7 +186,8 @@ class Plan:
         from minitune.record.run_files import RecordedTuner
 
         tune = copy.copy(self.tune_config)
-        tune.search_alg, tune.scheduler = before_any_run(tune.search_alg), before_any_run(tune.scheduler)
+        tune.search_alg = before_any_run(tune.search_alg)
+        tune.scheduler = before_any_run(tune.scheduler)
         checkpoints = [experiment.checkpoint_config for experiment in self.experiments]
         return RecordedTuner(
             self.experiment.trainable_name, self.experiment.param_space, tune, self.run_config, checkpoints

@@ -51,7 +51,10 @@ from minitune.stopper import NoopStopper, Stopper
 
 logger = logging.getLogger("minitune")
 
-SEARCHER, SCHEDULER, STOPPER, CALLBACKS = "searcher", "scheduler", "stopper", "callbacks"
+SEARCHER = "searcher"
+SCHEDULER = "scheduler"
+STOPPER = "stopper"
+CALLBACKS = "callbacks"
 
 _FIELDS = {SEARCHER: "search_alg", SCHEDULER: "scheduler", STOPPER: "stopper", CALLBACKS: "callbacks"}
 """The attribute of `Hooks` with the plug-in of each component."""
@@ -351,7 +354,8 @@ _PASSIVE: dict[str, Callable[[], Any]] = {SEARCHER: _Silence, SCHEDULER: FIFOSch
 @contextlib.contextmanager
 def _scratch(run: RunDirectory) -> Iterator[str]:
     """A temporary empty directory in the run's directory. It is removed at the end of the `with` block."""
-    directory, pid = os.path.join(run.path, files.temporary_name()), os.getpid()
+    directory = os.path.join(run.path, files.temporary_name())
+    pid = os.getpid()
     os.mkdir(directory, 0o700)
     try:
         yield directory
@@ -467,7 +471,8 @@ def reconcile(
     broken: dict[str, list[tuple[LoggerCallback, Trial]]] = {}
     for trial in trials:
         for kind, (name, header_lines) in _FILES.items():
-            path, count = os.path.join(trial.local_path, name), reports[trial.trial_id]
+            path = os.path.join(trial.local_path, name)
+            count = reports[trial.trial_id]
             try:
                 matches = _matches(path, trial, count and count + header_lines)
                 if not matches and (writer := writers.get(kind)) is not None:

@@ -63,7 +63,9 @@ class Replay(Story):
     ) -> None:
         super().__init__(run_path)
         # shared with the state, which keeps them and its other indices consistent
-        self.trials, self.unfinished, self.donations = state.trials, state.unfinished, state.donations
+        self.trials = state.trials
+        self.unfinished = state.unfinished
+        self.donations = state.donations
         self.state = state
         self.hooks = hooks
         self.makers = makers
@@ -289,5 +291,6 @@ def _anew(old: Trial, trial_id: str) -> Trial:
         stopping_criterion=old.stopping_criterion,
         max_failures=old.max_failures,
     )
-    trial.experiment_number, trial.seed = old.experiment_number, old.seed
+    trial.experiment_number = old.experiment_number
+    trial.seed = old.seed
     return trial

@@ -127,7 +127,8 @@ class ReportPath:
         self._trial = trial
         self._tag = trial.experiment_tag
         self._shape = shape
-        self._names, self._kinds = shape.names, shape.kinds
+        self._names = shape.names
+        self._kinds = shape.kinds
         self._record = shape.record(trial)
         self._journal = journal
         self._config_text = config_text
@@ -167,7 +168,8 @@ class ReportPath:
         Returns:
             False if the result needs the general path. Then nothing has been written.
         """
-        trial, shape = self._trial, self._shape
+        trial = self._trial
+        shape = self._shape
         if decision != CONTINUE or decision.reason or decision.facts or trial.experiment_tag != self._tag:
             return False
         try:

@@ -121,7 +121,9 @@ class ResumedDriver(Driver):
             ValueError: If the trainable has another name than the run's trainable.
             UntrustedStateError: If another user may have written the files that must be unpickled.
         """
-        plan, run, has_other_space = self.plan, self._wanted.run, self._wanted.has_other_space
+        plan = self.plan
+        run = self._wanted.run
+        has_other_space = self._wanted.has_other_space
         check_own_directory(run.path)
         check_trusted(run.path)
         offer(plan)
@@ -142,7 +144,8 @@ class ResumedDriver(Driver):
         for first in firsts:  # a second one is damage; notice it before anything is added to the journal
             recorded.apply(first)
         check_same_trainable(plan, recorded.trainable_name)
-        before, now = recorded.versions["python"], platform.python_version()
+        before = recorded.versions["python"]
+        now = platform.python_version()
         if before.split(".")[:2] != now.split(".")[:2]:
             logger.warning(
                 "%s was started with Python %s and resumes with Python %s; its pickled values may not load",
@@ -157,8 +160,12 @@ class ResumedDriver(Driver):
 
     def catch_up(self) -> bool:
         """See `Driver.catch_up`. It also makes the files of the trials agree with the record."""
-        opened, recorder, state, hooks = self.opened, self.opened.recorder, self.state, self.hooks
-        saved, takes_over = opened.of_kind(records.STATE), self._wanted.fresh.takes_over
+        opened = self.opened
+        recorder = self.opened.recorder
+        state = self.state
+        hooks = self.hooks
+        saved = opened.of_kind(records.STATE)
+        takes_over = self._wanted.fresh.takes_over
         loader = StateLoader(opened.run, hooks, hooks.context, saved, takes_over)
         makers = [experiment.maker for experiment in self.plan.experiments]
         replay = Replay(opened.run.path, state, hooks, makers, loader)

@@ -175,7 +175,8 @@ class Driver:
 
     def open(self) -> None:
         """Create a new run in a new directory."""
-        plan, first = self.plan, self.plan.experiment
+        plan = self.plan
+        first = self.plan.experiment
         offer(plan)
         trainables = dump_trainables(plan.bare_trainables())
         recorded = dump_tuner(plan.recorded())
@@ -210,8 +211,12 @@ class Driver:
         Args:
             opened: The run. Its first records are written.
         """
-        plan, components, executor, tune = self.plan, self.components, self.executor, self.plan.tune_config
-        self.opened, self._directory = opened, opened.run.path
+        plan = self.plan
+        components = self.components
+        executor = self.executor
+        tune = self.plan.tune_config
+        self.opened = opened
+        self._directory = opened.run.path
         self._closing.callback(self._close_record)
         self._closing.callback(executor.shutdown)
         self._closing.enter_context(clock.use(executor.clock))
@@ -260,7 +265,10 @@ class Driver:
 
     def loop(self) -> Outcome:
         """Run the trials until all have ended, handle signals, show the progress, and close the record. Blocks."""
-        state, controller, progress, recorder = self.state, self.controller, self._progress, self.opened.recorder
+        state = self.state
+        controller = self.controller
+        progress = self._progress
+        recorder = self.opened.recorder
         ending = _FAILED
         with Interrupts(self.executor.wake, raise_second=not self.executor.isolates) as interrupts:
             try:
@@ -298,7 +306,8 @@ class Driver:
 
     def _turn(self, interrupts: Interrupts) -> None:
         """One turn: show the progress, let the controller take a step, and save states or end the run when due."""
-        state, progress = self.state, self._progress
+        state = self.state
+        progress = self._progress
         if self.components.reporter is None:
             self.controller.step()
         else:

@@ -29,7 +29,9 @@ _READ_ONLY = (
     "the list of a run's trials is read-only; change a copy of it: list(trials). A scheduler ends a trial by "
     "controller.stop_trial(trial)"
 )
-OPEN, WAITING, ENDED = "OPEN", "WAITING", "ENDED"
+OPEN = "OPEN"
+WAITING = "WAITING"
+ENDED = "ENDED"
 """The searcher may suggest more trials, has none at the moment, or is finished."""
 
 GRACE_S = 10.0

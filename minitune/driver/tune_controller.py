@@ -49,7 +49,8 @@ from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
 logger = logging.getLogger("minitune")
 
 _RETURNED = Decision.stop(Ending.of(EndKind.RETURNED))
-_TOGETHER, _TOGETHER_S = 64, 0.005
+_TOGETHER = 64
+_TOGETHER_S = 0.005
 """At most so many events, or the events of so many seconds, share a write: a slow callback delays few workers."""
 _ASK_AGAIN_S = 0.002
 _ASK_AGAIN_MAX_S = 0.1
@@ -106,7 +107,8 @@ class TuneController:
         Args:
             max_wait_s: The maximum wait for an event; None means no limit.
         """
-        state, hooks = self._state, self._hooks
+        state = self._state
+        hooks = self._hooks
         if hooks.hears_turns:
             hooks.step_begins()
         if state.to_end:
@@ -150,11 +152,13 @@ class TuneController:
         """Wait for events, and apply them and the requests that schedulers make meanwhile."""
         events = self._executor.wait(timeout_s)
         self._has_news = bool(events) and not isinstance(events[0], Placed)  # in logical order there is one at a time
-        count, until_s = 0, time.monotonic() + _TOGETHER_S
+        count = 0
+        until_s = time.monotonic() + _TOGETHER_S
         for event in events:
             if count >= _TOGETHER or time.monotonic() >= until_s:
                 self._actions.commit()
-                count, until_s = 0, time.monotonic() + _TOGETHER_S
+                count = 0
+                until_s = time.monotonic() + _TOGETHER_S
             count += 1
             self._on_event(event)
             if self._state.requests:
@@ -378,7 +382,8 @@ class TuneController:
 
     def _on_report(self, live: Live, report: Report) -> None:
         """Handle a report, in the order of the module's docstring."""
-        trial, hooks = live.trial, self._hooks
+        trial = live.trial
+        hooks = self._hooks
         if self._deadlines.are_set:
             self._deadlines.end(live.actor_id, REPORT)
         result, checkpoint, is_done, has_returned = report
@@ -402,7 +407,8 @@ class TuneController:
         if hooks.shows_results:
             hooks.result(trial, result)
         if live.requested is not None:
-            decision, live.requested = stronger(decision, live.requested), None
+            decision = stronger(decision, live.requested)
+            live.requested = None
         if hooks.stops_run and decision != STOP and self._state.ending is None and hooks.wants_all_stopped():
             decision = Decision.stop(self._why_ended())  # otherwise the trial would begin one more step
         live.decision = decision
@@ -467,7 +473,8 @@ class TuneController:
             checkpoint: The checkpoint that came with it.
             ends: Why the trial ends with this result, if it does.
         """
-        trial, hooks = live.trial, self._hooks
+        trial = live.trial
+        hooks = self._hooks
         completed = complete(result, trial.attempt_config)
         hooks.log(trial, completed)
         journal = self._recorder.journal if live.has_reported and checkpoint is None else None
@@ -502,7 +509,8 @@ class TuneController:
             return True
         if decision == STOP and (config.checkpoint_at_end or self._state.interrupted):
             return True
-        frequency, iteration = config.checkpoint_frequency, result.get(TRAINING_ITERATION)
+        frequency = config.checkpoint_frequency
+        iteration = result.get(TRAINING_ITERATION)
         if not isinstance(iteration, int):  # a user may report any value under this name
             iteration = trial.report_count + 1
         return bool(frequency) and iteration % frequency == 0
@@ -513,7 +521,8 @@ class TuneController:
         if record is not None:
             self._register(trial, record, reported=False)
         self._hooks.saved(trial)
-        decision, live.requested = stronger(live.decision, live.requested), None
+        decision = stronger(live.decision, live.requested)
+        live.requested = None
         self._actions.carry_out(live, decision)
 
     def _register(self, trial: Trial, record: CheckpointRecord, *, reported: bool) -> None:

@@ -245,7 +245,8 @@ def memory() -> tuple[int, int]:
         with open("/proc/meminfo", "rb") as file:
             lines = (line.partition(b":") for line in file)
             shown_bytes = {name: 1024 * int(amount.split()[0]) for name, _, amount in lines}
-        total, available = shown_bytes[b"MemTotal"], shown_bytes[b"MemAvailable"]
+        total = shown_bytes[b"MemTotal"]
+        available = shown_bytes[b"MemAvailable"]
     except (OSError, KeyError, ValueError, IndexError):
         import psutil
 

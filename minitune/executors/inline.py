@@ -156,10 +156,12 @@ class InlineTrialExecutor:
         parked = self._parked.get((reuse_key, request)) if reuse_key is not None else None
         if parked:
             actor = parked.pop()
-            actor.actor_id, actor.allocation = actor_id, allocation
+            actor.actor_id = actor_id
+            actor.allocation = allocation
             run = functools.partial(self._reset, actor, make, load_args)
         else:
-            thread, draws = ActorThread(f"minitune-{actor_id}"), GlobalDraws(random.Random(actor_id))
+            thread = ActorThread(f"minitune-{actor_id}")
+            draws = GlobalDraws(random.Random(actor_id))
             actor = _Actor(actor_id, thread, allocation, request, reuse_key, draws)
             run = functools.partial(self._build, actor, make)
         self._actors[actor_id] = actor
@@ -229,11 +231,13 @@ class InlineTrialExecutor:
         ends_s = 0.0
         with clocks.use(self.clock), work.actor.draws.lent():
             if isinstance(self.clock, VirtualClock):
-                now_s, self.clock.now_s = self.clock.now_s, work.begins_s
+                now_s = self.clock.now_s
+                self.clock.now_s = work.begins_s
                 try:
                     event = work.run()
                 finally:
-                    ends_s, self.clock.now_s = self.clock.now_s, now_s
+                    ends_s = self.clock.now_s
+                    self.clock.now_s = now_s
             else:
                 event = work.run()
         heapq.heappush(self._ends, (ends_s, next(self._sequence), event, work.actor))
@@ -295,7 +299,8 @@ class InlineTrialExecutor:
         if usable and self.clock.monotonic() - began_s <= number_setting("FUNCTION_THREAD_TIMEOUT_S"):
             return Started(actor.actor_id, os.getpid(), socket.gethostname(), actor.allocation, reused=True)
         actor.thread.end(UNWIND_S)
-        actor.object, actor.thread = None, ActorThread(f"minitune-{actor.actor_id}")
+        actor.object = None
+        actor.thread = ActorThread(f"minitune-{actor.actor_id}")
         return self._build(actor, make)
 
     def _call(self, actor: _Actor, method: str, load_args: Callable[[], tuple[Any, ...]]) -> Event:

@@ -431,7 +431,8 @@ class Ledger:
             return allocation_of(request, placement, self._environ)
         threads = self._environ.get("OMP_NUM_THREADS")
         if demand.allocation is None or demand.threads != threads:
-            demand.allocation, demand.threads = allocation_of(request, placement, self._environ), threads
+            demand.allocation = allocation_of(request, placement, self._environ)
+            demand.threads = threads
         return demand.allocation
 
     def release(self, holder: str) -> None:
@@ -478,7 +479,8 @@ class Ledger:
         return demand
 
     def _look_for_gpus(self) -> None:
-        find, self._find_gpus = self._find_gpus, None
+        find = self._find_gpus
+        self._find_gpus = None
         if find is not None:
             self._gpu_total = dict.fromkeys(find(), UNIT)
             self._gpu_free = dict(self._gpu_total)

@@ -112,7 +112,8 @@ class OrderedExecutor:
         ledger = self._new_ledger()
         for found in range(self._window):
             if not ledger.can_acquire(request):
-                needed, all_there = request.required_resources, ledger.totals()
+                needed = request.required_resources
+                all_there = ledger.totals()
                 totals = {name: all_there.get(name, 0) for name in needed}
                 raise TuneError(
                     f"deterministic=True runs max_concurrent_trials={self._window} trials side by side on every "
@@ -223,7 +224,9 @@ class OrderedExecutor:
         if not self._queue or self._queue[0][2].answer is None:
             return None
         self._time, _, actor = heapq.heappop(self._queue)
-        event, actor.answer, actor.due = actor.answer, None, None
+        event = actor.answer
+        actor.answer = None
+        actor.due = None
         if isinstance(event, Exited):
             del self._actors[actor.actor_id]
             self._ledger.release(actor.actor_id)

@@ -229,7 +229,8 @@ class SimulatedExecutor:
         if self._is_woken:
             self._is_woken = False
             return []
-        clock, due = self.clock, self._due
+        clock = self.clock
+        due = self._due
         if due and (timeout_s is None or due[0][0] <= clock.now_s + timeout_s):
             at_s, _, event, actor = heapq.heappop(due)
             if at_s > clock.now_s:
@@ -319,9 +320,13 @@ class SimulatedExecutor:
         if saved is None:
             missing = FileNotFoundError(f"the checkpoint {path} does not exist any more")
             return CallRaised(actor.actor_id, RemoteError.of(missing))
-        actor.steps, actor.position, actor.state = None, saved.position, copy.deepcopy(saved.state)
-        actor.iteration, actor.total_s = metrics.get(TRAINING_ITERATION, 0), metrics.get(TIME_TOTAL_S, 0.0)
-        actor.since_restore, actor.since_restore_s = 0, 0.0
+        actor.steps = None
+        actor.position = saved.position
+        actor.state = copy.deepcopy(saved.state)
+        actor.iteration = metrics.get(TRAINING_ITERATION, 0)
+        actor.total_s = metrics.get(TIME_TOTAL_S, 0.0)
+        actor.since_restore = 0
+        actor.since_restore_s = 0.0
         return CallReturned(actor.actor_id, None)
 
 

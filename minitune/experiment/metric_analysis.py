@@ -37,7 +37,8 @@ class MetricAnalysis:
 
     def update(self, flat_result: Mapping[str, Any]) -> None:
         """Add one flattened result. O(number of its keys)."""
-        names, kinds = tuple(flat_result), tuple(map(type, flat_result.values()))
+        names = tuple(flat_result)
+        kinds = tuple(map(type, flat_result.values()))
         shape = self._shape
         if kinds != shape.kinds or names != shape.names:
             self._take_in()
@@ -96,7 +97,8 @@ class MetricAnalysis:
 
         The values are added one after the other, so that the rounded sum does not depend on how rows are grouped.
         """
-        highest, lowest = max(column), min(column)
+        highest = max(column)
+        lowest = min(column)
         if not -_LARGEST_INT < lowest <= highest < _LARGEST_INT:
             return False
         known = self._metrics.get(key)

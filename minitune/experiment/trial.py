@@ -70,7 +70,8 @@ LIMIT_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 """The comparisons of a result with a limit. A limit without an operator must be reached (`>=`)."""
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
 """The values of a metric by which trials can be compared: the last, the best of all, or a mean."""
-_NAMES_SHOWN, _NAME_LENGTH = 10, 40
+_NAMES_SHOWN = 10
+_NAME_LENGTH = 40
 _T = TypeVar("_T")
 
 MODES = ("min", "max", "obs")
@@ -465,7 +466,8 @@ class Trial:
 
     def take_sum(self, total: Mapping[str, Any]) -> None:
         """Restore the state that `sum_up` has returned, instead of recording each result."""
-        self.report_count, self.last_metrics = total["count"], total["last"]
+        self.report_count = total["count"]
+        self.last_metrics = total["last"]
         self.last_metrics.pop(CONFIG, None)  # journals of the first versions have `None` there
         self.reported_config = self.attempt_config
         self.analysis = MetricAnalysis()
@@ -778,9 +780,11 @@ class TrialMaker:
 
     def adopt(self, trial: Trial) -> None:
         """Set the attributes that all trials of this experiment have in common."""
-        trial.experiment_number, trial.trainable_name = self.experiment_number, self.trainable_name
+        trial.experiment_number = self.experiment_number
+        trial.trainable_name = self.trainable_name
         trial.max_failures = self.max_failures
-        trial.stopping_criterion, trial.start_checkpoint = self.stopping_criterion, self.start_checkpoint
+        trial.stopping_criterion = self.stopping_criterion
+        trial.start_checkpoint = self.start_checkpoint
 
 
 # -- the best ----------------------------------------------------------------------------------------------------------

@@ -73,7 +73,8 @@ class Boosting:
     results_postprocessing_fn: PostProcessing | None = None
 
     def __post_init__(self) -> None:
-        frequency, process = self.frequency, self.results_postprocessing_fn
+        frequency = self.frequency
+        process = self.results_postprocessing_fn
         if not isinstance(frequency, int) or frequency < 0:
             raise ValueError(f"frequency must be an integer of at least 0, but got {shown(frequency)}")
         if process is not None and not callable(process):

@@ -31,11 +31,16 @@ from minitune.trainable.session import current_session
 
 _EXTRA = "mlflow"
 _TAG = "minitune.trial"
-_TOKEN, _NAME, _ID = "MLFLOW_TRACKING_TOKEN", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"
+_TOKEN = "MLFLOW_TRACKING_TOKEN"
+_NAME = "MLFLOW_EXPERIMENT_NAME"
+_ID = "MLFLOW_EXPERIMENT_ID"
 _STATUS = {End.FINISHED: "FINISHED", End.FAILED: "FAILED", End.CUT_SHORT: "KILLED"}
 _REFUSED = re.compile(r"[^\w./: -]", re.ASCII)
 """Characters that MLflow does not allow in names."""
-_LONGEST_VALUE, _LONGEST_NAME, _MOST_PARAMS, _MOST_METRICS = 500, 250, 100, 1000
+_LONGEST_VALUE = 500
+_LONGEST_NAME = 250
+_MOST_PARAMS = 100
+_MOST_METRICS = 1000
 """MLflow's limits: the characters of a value and of a name, and the number of values in a request."""
 _F = TypeVar("_F", bound=Callable[..., Any])
 

@@ -32,7 +32,8 @@ from minitune.trainable.session import current_session
 __getattr__ = submodules(__name__)
 
 _EXTRA = "wandb"
-_PROJECT, _GROUP = "WANDB_PROJECT_NAME", "WANDB_GROUP_NAME"
+_PROJECT = "WANDB_PROJECT_NAME"
+_GROUP = "WANDB_GROUP_NAME"
 """Variables that Ray Tune reads, too."""
 _EXIT_CODES = {End.FINISHED: 0, End.FAILED: 1, End.CUT_SHORT: 130}
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -172,7 +173,8 @@ def setup_wandb(
     if session is None:
         return _run(wandb, {"config": unflatten(plain_config(plain)), **options}, key, {})
     info = session.info
-    path, run_path = info.directory, os.path.dirname(info.directory)
+    path = info.directory
+    run_path = os.path.dirname(info.directory)
     facts = Facts(info.trial_id, info.name, info.experiment_name, run_path, path, plain_config(plain), True)
     run = _init(facts, options, key, reinit="finish_previous", is_quiet=False)
     session.at_end.append(lambda has_failed: run.finish(exit_code=int(has_failed)))

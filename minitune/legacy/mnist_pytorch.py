@@ -78,7 +78,8 @@ def test_func(model: nn.Module, data_loader: Any, device: Any = None) -> float: 
     return right / seen
 
 
-train, test = train_func, test_func
+train = train_func
+test = test_func
 """The names in earlier versions."""
 
 

@@ -120,7 +120,8 @@ class CSVLoggerCallback(LoggerCallback):
 
     def _start(self, trial: Trial) -> None:
         """Open the file. Rows of earlier attempts and drivers stay."""
-        key, path = trial.trial_id, f"{trial.local_path}{os.sep}{EXPR_PROGRESS_FILE}"
+        key = trial.trial_id
+        path = f"{trial.local_path}{os.sep}{EXPR_PROGRESS_FILE}"
         try:
             if not trial.attempt:  # outside of a run only: in a run, a new directory would hide that it was removed
                 trial.init_local_path()

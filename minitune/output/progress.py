@@ -171,7 +171,8 @@ class Progress:
             why_no_more: Why there are fewer trials than `num_samples`; empty if there are not.
             commands: Commands that show the files of the run's loggers.
         """
-        took_s, reporter = self.stop(), self.reporter
+        took_s = self.stop()
+        reporter = self.reporter
         if reporter is not None:
             from minitune.output.table import early_end, total_time_line
 

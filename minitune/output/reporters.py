@@ -49,17 +49,24 @@ logger = logging.getLogger("minitune")
 
 BACK_S = 0.1
 """The time after which an erased block is drawn again."""
-_MAX_BEST_ROWS, _MAX_RUNNING_ROWS, _MAX_ERROR_LINES = 5, 100, 5
+_MAX_BEST_ROWS = 5
+_MAX_RUNNING_ROWS = 100
+_MAX_ERROR_LINES = 5
 """The limits of the live view."""
-_MAX_FINAL_ROWS, _MAX_FAILED_ROWS = 10, 5
+_MAX_FINAL_ROWS = 10
+_MAX_FAILED_ROWS = 5
 """The rows of the table at the end of a run: the best trials, and failed ones."""
-_REDRAW_S, _TICK_S = 0.25, 1.0
+_REDRAW_S = 0.25
+_TICK_S = 1.0
 """The pauses between two redraws of the live view on a terminal: after an event, and without one."""
 _NOTEBOOK_S = 1.0
 """The pause between two updates of a notebook's cell."""
-_REDRAW_SHARE, _NOTEBOOK_SHARE = 0.02, 0.05
+_REDRAW_SHARE = 0.02
+_NOTEBOOK_SHARE = 0.05
 """The part of the driver's time for redraws and for updates. With many trials or a slow terminal, they are rarer."""
-_FIRST_LINE_S, _LINE_GROWTH, _MAX_LINE_S = 5.0, 1.5, 600.0
+_FIRST_LINE_S = 5.0
+_LINE_GROWTH = 1.5
+_MAX_LINE_S = 600.0
 """The pauses between the live view's lines without a terminal: the first one, their growth, the longest one."""
 
 
@@ -335,7 +342,8 @@ class TuneReporterBase(ProgressReporter):
         if has_begun and (done or self.print_intermediate_tables is not False):
             rank = table.rank_by(self._goal) if self.sort_by_metric and self._goal.metric and self._goal.mode else None
             shown, left_out = table.choose_rows(statuses, self.max_progress_rows, rank)
-            length, metric = self.max_column_length, self._goal.metric
+            length = self.max_column_length
+            metric = self._goal.metric
             parts.append(table.trial_table(shown, self._parameter_columns, columns, length, metric))
             if left_out:
                 counts = ", ".join(f"{count} {status}" for status, count in left_out.items())
@@ -361,7 +369,8 @@ class TuneReporterBase(ProgressReporter):
         return columns
 
     def _best_line(self, trials: Sequence[Trial]) -> list[str]:
-        metric, mode = self._goal.metric, self._goal.mode
+        metric = self._goal.metric
+        mode = self._goal.mode
         best = best_trial(trials, metric, mode) if metric and mode else None
         if best is None or metric is None:
             return []
@@ -403,7 +412,8 @@ class TuneReporterBase(ProgressReporter):
         if trial.status == ERROR:
             self.say(f"Trial {trial.name} failed: {last_line(trial)} ({trial.error_file})")
         else:
-            result, values = trial.last_metrics, self._values(trial.last_metrics)
+            result = trial.last_metrics
+            values = self._values(trial.last_metrics)
             ended = f"Trial {trial.name} ended after {counted(result.get(TRAINING_ITERATION, 0), 'iteration')}"
             self.say(f"{ended}: {values}" if values else ended)
 
@@ -596,7 +606,8 @@ class LiveReporter(ScreenReporter):
 
     def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[Part]:
         """The end of a run: how its trials ended, the best and the failed ones, and the place of the results."""
-        columns, total = self._shown_metrics(trials), self._total()
+        columns = self._shown_metrics(trials)
+        total = self._total()
         is_whole = total is None or total <= len(trials)
         number = counted(len(trials), "trial") if is_whole else f"{len(trials)} of {total} trials"
         counts = table.ending_counts(trials, self._info.cut)
@@ -606,7 +617,8 @@ class LiveReporter(ScreenReporter):
         parts += table.best_line(trials, self._goal, list(self._parameter_columns))
         shown = table.best_and_failed(trials, self._goal, _MAX_FINAL_ROWS, _MAX_FAILED_ROWS)
         if any(trial.last_metrics for trial in shown):
-            length, metric = self.max_column_length, self._metric_of(columns)
+            length = self.max_column_length
+            metric = self._metric_of(columns)
             parts.append(table.trial_table(shown, self._parameter_columns, columns, length, metric, self._info.cut))
             parts += left_out_line(len(trials) - len(shown), f"minitune ls {shlex.quote(self._info.path)}")
         parts += table.retried_text(trials)
@@ -619,7 +631,8 @@ class LiveReporter(ScreenReporter):
         return list(columns)[-1] if self._goal.metric is None and is_only else self._goal.metric
 
     def _tell_start(self) -> None:
-        total, path = self._total(), self._info.path
+        total = self._total()
+        path = self._info.path
         count = "trials without end" if total is None else counted(total, "trial")
         count += f", {self._ended_before} already ended" if self._ended_before else ""
         own = {self._goal.metric: self._goal.mode} if self._goal.metric and self._goal.mode else {}
@@ -644,12 +657,14 @@ class LiveReporter(ScreenReporter):
         self._has_news = False
         snapshot = self._snapshot(trials)
         if self._screen is not None:
-            width, height, screen = *self._screen.size(), self._screen
+            screen = self._screen
+            width, height = screen.size()
             screen.draw(render(snapshot, width, height, color=screen.has_color, ascii_only=screen.is_ascii))
         elif self._notebook is not None:
             self._notebook.show(render_html(snapshot), "\n".join(render(snapshot, 100, 40, ascii_only=True)))
         self._drawn_s = time.monotonic()
-        cost_s, share = self._drawn_s - begin_s, _REDRAW_SHARE if self._notebook is None else _NOTEBOOK_SHARE
+        cost_s = self._drawn_s - begin_s
+        share = _REDRAW_SHARE if self._notebook is None else _NOTEBOOK_SHARE
         self._wait_s, self._cost_s = min(cost_s, self._cost_s) / share, cost_s  # a single slow redraw does not count
 
     # -- one trial -------------------------------------------------------------------------------------------------
@@ -683,7 +698,9 @@ class LiveReporter(ScreenReporter):
         goal = (metric, self._goal.mode) if metric is not None and self._goal.mode is not None else None
         names = [metric] if metric else []
         names += [name for name in columns if name not in (TRAINING_ITERATION, TIME_TOTAL_S, metric)]
-        elapsed_s, total, before = self._elapsed_s(), self._total(), self._ended_before or 0
+        elapsed_s = self._elapsed_s()
+        total = self._total()
+        before = self._ended_before or 0
         ended = len(statuses[TERMINATED]) + len(statuses[ERROR]) - before
         to_end = None if total is None or self._info.ending else total - before
         left_s = seconds_left(elapsed_s, ended, to_end, [_part_done(trial) for trial in statuses[RUNNING]])
@@ -722,7 +739,8 @@ class LiveReporter(ScreenReporter):
         return None if not total or total < 0 or total >= sys.maxsize else int(total)
 
     def _row(self, trial: Trial, metrics: Sequence[str]) -> Row:
-        result, time_s = trial.last_metrics, trial.last_metrics.get(TIME_TOTAL_S)
+        result = trial.last_metrics
+        time_s = trial.last_metrics.get(TIME_TOTAL_S)
         if time_s is None and trial.start_time is not None:
             time_s = clock.current.time() - trial.start_time
         values = {name: table.look_up(result, name) for name in metrics}

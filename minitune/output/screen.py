@@ -64,7 +64,8 @@ class Screen:
             columns, rows = os.get_terminal_size(self._stream.fileno())
         except (OSError, ValueError, AttributeError):
             columns = rows = 0
-        columns, rows = columns or _FALLBACK_SIZE[0], rows or _FALLBACK_SIZE[1]
+        columns = columns or _FALLBACK_SIZE[0]
+        rows = rows or _FALLBACK_SIZE[1]
         return max(1, columns - 1), max(1, rows - 2)  # a full line would wrap; the cursor needs a separate line
 
     def draw(self, lines: Sequence[str]) -> None:
@@ -91,7 +92,9 @@ class Screen:
                 text += "\n"
                 self._is_bridged = True
             self._write(text + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
-            self._drawn, self._drawn_columns, self.is_erased = list(lines), columns, False
+            self._drawn = list(lines)
+            self._drawn_columns = columns
+            self.is_erased = False
 
     def write(self, text: str) -> None:
         """Print `text` above the block. Blocks as printing does."""
@@ -144,7 +147,10 @@ class Screen:
 
     def _forget(self, tail: str = "") -> None:
         """Note that there is no block on the screen."""
-        self._drawn, self._tail, self._is_bridged, self.is_erased = [], tail, False, True
+        self._drawn = []
+        self._tail = tail
+        self._is_bridged = False
+        self.is_erased = True
 
     def _note(self, text: str) -> None:
         """Note that other code has printed `text`."""
@@ -169,7 +175,8 @@ class Screen:
         """If `stream` is a terminal, erase the block before each output on it."""
         if not is_terminal(stream):
             return
-        write, before = stream.write, getattr(stream, "__dict__", {}).get("write")
+        write = stream.write
+        before = getattr(stream, "__dict__", {}).get("write")
 
         def covered(text: str, *more: Any) -> Any:
             if os.getpid() != self._pid:  # a fork has a copy of this, but no block on the terminal

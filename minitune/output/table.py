@@ -40,7 +40,8 @@ MAX_SHOWN_PARAMETERS = 20
 _WAYS = ("finished", "stopped", "cut short", "failed", "not started")
 """How a trial can end, in the order in which they are shown."""
 _HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS, CONFIG, "perf"))
-_ROWS_PER_STATUS, _FEW_ROWS = 5, 20
+_ROWS_PER_STATUS = 5
+_FEW_ROWS = 20
 """If there are too many trials for a table of at most `_FEW_ROWS` rows, it shows so many of each status."""
 _SCANNED_TRIALS = 20
 """The number of trials that are searched for metrics."""
@@ -99,7 +100,8 @@ class RunInfo:
         return float(self.totals.get(name, 0) - self.free.get(name, 0))
 
     def _used_text(self, name: str) -> str:
-        used, total = self._used(name), self.totals.get(name, 0)
+        used = self._used(name)
+        total = self.totals.get(name, 0)
         if name == "memory":
             return f"{used / 2**30:.1f}/{total / 2**30:.1f} GiB memory"
         return f"{round(used, 3) or 0}/{total:g} {name}{'s' if name in ('CPU', 'GPU') else ''}"
@@ -113,10 +115,12 @@ class RunInfo:
 
 def look_up(result: Mapping[str, Any], name: str) -> Any:
     """The value in a nested result under a flattened name such as `a/b`, or None. A key may contain `/`, too."""
-    value, end = result.get(name), name.find("/")
+    value = result.get(name)
+    end = name.find("/")
     while value is None and end >= 0:
         inner = result.get(name[:end])
-        value, end = look_up(inner, name[end + 1 :]) if isinstance(inner, Mapping) else None, name.find("/", end + 1)
+        value = look_up(inner, name[end + 1 :]) if isinstance(inner, Mapping) else None
+        end = name.find("/", end + 1)
     return value
 
 
@@ -141,7 +145,8 @@ def by_status(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
 
 def infer_metrics(trials: Iterable[Trial], known: Iterable[str], limit: int) -> list[str]:
     """The first few numeric metrics that trials have reported, without automatic keys and `known` ones."""
-    known, found = set(known), dict[str, None]()
+    known = set(known)
+    found = dict[str, None]()
     results = islice((trial.last_metrics for trial in trials if trial.last_metrics), _SCANNED_TRIALS)
     for name, value in (pair for result in results for pair in metrics_of(result).items()):
         if len(found) >= limit:
@@ -176,7 +181,8 @@ def choose_rows(
     shares = dict.fromkeys(STATUS_ORDER, 0)
     is_short = sum(sizes.values()) > max_rows
     most = _ROWS_PER_STATUS if is_short and max_rows <= _FEW_ROWS else max_rows
-    left, previous = max_rows, -1
+    left = max_rows
+    previous = -1
     while left > 0 and left != previous:
         previous = left
         for status in STATUS_ORDER:
@@ -241,7 +247,8 @@ def early_end(trials: Sequence[Trial]) -> str:
     if not reasons:
         return ""
     cut = [trial for trial in trials if trial.trial_id in reasons]
-    reason, waiting = reasons[cut[0].trial_id], sum(not trial.has_started for trial in cut)
+    reason = reasons[cut[0].trial_id]
+    waiting = sum(not trial.has_started for trial in cut)
     counts = {"cut short": len(cut) - waiting, "not started": waiting}
     parts = [f"{count} {'was' if count == 1 else 'were'} {what}" for what, count in counts.items() if count]
     return ", ".join([f"{reason}; {len(trials) - len(cut)} of {len(trials)} trials had ended", *parts])
@@ -300,7 +307,8 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
     if goal.objectives:
         count = len(goal.front(trials))
         return [f"Front: {counted(count, 'trial')} that no other one beats in {goal}"] if count else []
-    metric, mode = goal.metric, goal.mode
+    metric = goal.metric
+    mode = goal.mode
     best = best_trial(trials, metric, mode) if metric and mode else None
     if best is None or metric is None:
         return []
@@ -468,7 +476,8 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
         more = sum(map(len, ordered[_MAX_TRACEBACKS:]))
         lines.append(f"{more} more {'trial has' if more == 1 else 'trials have'} failed: see the error files.")
     for alike in reversed(ordered[:_MAX_TRACEBACKS]):
-        first, count = alike[0], len(alike) - 1
+        first = alike[0]
+        count = len(alike) - 1
         others = f" and {counted(count, 'more trial')} with the same error" if count else ""
         way = ""
         if alike is ordered[0] and os.path.isdir(first.experiment_path):

@@ -208,7 +208,8 @@ class OutputLimit(_OutputFiles):
     def _look(self) -> bool:
         """Cut the files that are too large. Return whether trials have printed anything since the last look."""
         seen_bytes = 0
-        ended, self._ended = self._ended, []
+        ended = self._ended
+        self._ended = []
         for trial in [*self._running.copy().values(), *ended]:
             for path in self._paths(trial):
                 try:
@@ -277,7 +278,8 @@ def cut_middle(path: str, head_bytes: int, tail_bytes: int, before: Cut | None =
                 break
             file.seek(target)
             file.write(chunk)
-            source, target = source + len(chunk), target + len(chunk)
+            source = source + len(chunk)
+            target = target + len(chunk)
         file.truncate(target)
     return Cut(begin, left_out_bytes, len(note))
 

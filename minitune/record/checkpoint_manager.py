@@ -218,8 +218,10 @@ class CheckpointManager:
 
     def _rank(self, entry: _Entry) -> _Entry | None:
         """Add a checkpoint to its trial's best k. Return the checkpoint that drops out of them, if any."""
-        number, metrics = entry.trial.experiment_number, entry.kept.metrics
-        num_to_keep, score = self._num_to_keep[number], self._scores[number]
+        number = entry.trial.experiment_number
+        metrics = entry.kept.metrics
+        num_to_keep = self._num_to_keep[number]
+        score = self._scores[number]
         attribute = score.attribute
         if num_to_keep is None and (self._budget_bytes is None or not attribute):
             return None  # no ranking is needed: either all checkpoints stay, or any but the newest may go
@@ -253,7 +255,8 @@ class CheckpointManager:
 
     def _pop(self, heap: list[_Entry], goes_on: Callable[[], bool], spared: _Entry | None = None) -> list[Surplus]:
         """Take checkpoints from `heap`, the oldest first, while `goes_on()` is true. Those in use go back into it."""
-        surplus, in_use = [], []
+        surplus = []
+        in_use = []
         while heap and goes_on():
             entry = heapq.heappop(heap)
             if self._entries.get(entry.key) is not entry:

@@ -73,7 +73,8 @@ _ITEM_BYTES = 16
 _SMALL = frozenset({int, float, bool, type(None)})
 _WALKED = frozenset({dict, list, tuple})
 
-_SHORT, _FEW = 1_000, 500
+_SHORT = 1_000
+_FEW = 500
 """Limits on characters and fields: this many texts of this length take less than `LARGE_BYTES` together."""
 
 _SIZED: dict[Any, int] = {str: 1, bytes: 1, bytearray: 1, set: _ITEM_BYTES, frozenset: _ITEM_BYTES}
@@ -737,7 +738,9 @@ class _Reader:
         return _READERS[name](content)
 
     def _object(self, tree: dict[str, Any]) -> Any:
-        text, python, sha256 = str(tree["text"]), str(tree["python"]), tree.get("sha256")
+        text = str(tree["text"])
+        python = str(tree["python"])
+        sha256 = tree.get("sha256")
         if sha256 is None:
             data = base64.b64decode(tree["v"], validate=True)
             pickled = Pickled(text, python, data, None, len(data))

@@ -116,7 +116,8 @@ class Housekeeper:
             limit_s: Give up deletions and settling after this many seconds. One step in progress may take longer.
         """
         with self._changed:
-            thread, self._close_by = self._thread, time.monotonic() + limit_s
+            thread = self._thread
+            self._close_by = time.monotonic() + limit_s
             self._changed.notify_all()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
@@ -189,7 +190,8 @@ class Housekeeper:
     def _sync_due(self) -> None:
         while True:
             with self._changed:
-                now, closing = time.monotonic(), self._close_by is not None
+                now = time.monotonic()
+                closing = self._close_by is not None
                 sync = next((one for one, due in self._syncs.items() if due <= now or closing), None)
                 if sync is None:
                     return

@@ -356,7 +356,8 @@ def create_trial_directory(
         wanted = check_name(str(dirname_creator(trial)), f"the directory's name of trial {trial.trial_id}")
     else:
         wanted = _default_directory_name(trial, identifier_limit() if characters is None else characters)
-    name, tries = wanted, 0
+    name = wanted
+    tries = 0
     while True:
         path = os.path.join(run_path, name)
         try:
@@ -390,7 +391,8 @@ def check_trial_name(name: str) -> str:
 
 def is_inside(path: str, top: str) -> bool:
     """Whether `path`, with all links resolved, is below directory `top`."""
-    real, real_top = os.path.realpath(path), os.path.realpath(top)
+    real = os.path.realpath(path)
+    real_top = os.path.realpath(top)
     return real != real_top and os.path.commonpath([real, real_top]) == real_top
 
 

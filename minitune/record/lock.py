@@ -122,7 +122,8 @@ class RunLock:
                 return
             if _held.get(self.path) is self:
                 del _held[self.path]
-            holder, self.holder = self.holder, None
+            holder = self.holder
+            self.holder = None
             is_own = holder.pid == os.getpid()  # False in a fork of the holder
             if self._descriptor is not None:
                 if is_own:
@@ -161,7 +162,8 @@ class RunLock:
                 f"the run's lock {self.path} cannot be taken ({error.strerror or error}); check the permissions of its "
                 "directory, or choose another storage_path"
             ) from error
-        self.holder, self._descriptor = holder, descriptor
+        self.holder = holder
+        self._descriptor = descriptor
         _write(descriptor, json.dumps(holder._asdict()).encode() + b"\n")
 
 
@@ -354,7 +356,8 @@ def _is_private_group(group_id: int) -> bool:
     import pwd
 
     try:
-        user, group = pwd.getpwuid(os.getuid()), grp.getgrgid(group_id)
+        user = pwd.getpwuid(os.getuid())
+        group = grp.getgrgid(group_id)
     except KeyError:
         return False
     return user.pw_gid == group_id and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}

@@ -85,7 +85,8 @@ class Recorder:
             self.unwritten: list[bytes] = []
             self.write: Callable[[], None] = lambda: None
         else:
-            self.unwritten, self.write = journal.unwritten, journal.write
+            self.unwritten = journal.unwritten
+            self.write = journal.write
         self._listen = listen
         self._add = self._add_and_tell if journal is None or listen is not None else journal.add
         self._checkpoints = checkpoints

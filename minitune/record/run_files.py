@@ -45,10 +45,8 @@ _LOST = b""
 _LIMIT_BYTES = 10_000_000
 """Larger trainables are not stored."""
 
-_BOUND, _TOO_LARGE = (
-    "it has bound values, which are not stored",
-    f"it takes more than {_LIMIT_BYTES // 10**6} MB",
-)
+_BOUND = "it has bound values, which are not stored"
+_TOO_LARGE = f"it takes more than {_LIMIT_BYTES // 10**6} MB"
 
 _wanted: Callable[[Any], bool] | None = None
 """Set while `plan_of_script` runs a script: called with each plan that is about to run, True for the wanted one."""
@@ -312,7 +310,8 @@ def load_trainable(run: RunDirectory, number: int = 0, *, way_out: str = "pass i
     try:
         with open(run.trainable, "rb") as file:
             parts: dict[str, Any] = pickle.load(file)
-        kept, python = parts["trainables"][number], parts["python"]
+        kept = parts["trainables"][number]
+        python = parts["python"]
         hint = way_out.format(parts["script"] or "FILE.py")
     except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
         raise TuneError(f"{run.trainable} cannot be read ({type(error).__name__}: {error}); {hint}") from error
@@ -372,7 +371,8 @@ def plan_of_script(path: str, arguments: Sequence[str], is_wanted: Callable[[Any
     main = types.ModuleType("__main__")
     main.__file__ = file
     sys.modules["__main__"] = main
-    sys.argv[:], sys.path[:0] = [file, *arguments], [os.path.dirname(file)]
+    sys.argv[:] = [file, *arguments]
+    sys.path[:0] = [os.path.dirname(file)]
     _wanted = is_wanted
     try:
         exec(compile(source, file, "exec"), vars(main))

@@ -16,8 +16,12 @@ from minitune.experiment.trial import Trial
 from minitune.record.layout import RunDirectory
 from minitune.record.story import Decisions, Story, read_run
 
-RUNNING, FINISHED_RUN, STOPPED = "running", "finished", "stopped"
-INTERRUPTED_RUN, FAILED, KILLED = "interrupted", "failed", "killed"
+RUNNING = "running"
+FINISHED_RUN = "finished"
+STOPPED = "stopped"
+INTERRUPTED_RUN = "interrupted"
+FAILED = "failed"
+KILLED = "killed"
 """The states of a run, in this order: a driver works on it; all trials ended on their own; a stopper or a trial's
 failure ended it; a signal ended it; an error outside of its trials ended it; its process died."""
 

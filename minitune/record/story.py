@@ -282,8 +282,10 @@ class Story:
         self._has_begun = True
         self._start_is_running = record.get("schema", 1) > 1
         self.goal = Goal.of(record["metric"], record["mode"])
-        self.trainable_name, self.space_keys = record.get("trainable", ""), record.get("space_keys", [])
-        self.seed, self.versions = record.get("seed"), record.get("versions", {})
+        self.trainable_name = record.get("trainable", "")
+        self.space_keys = record.get("space_keys", [])
+        self.seed = record.get("seed")
+        self.versions = record.get("versions", {})
         self.total_samples = record.get("total_samples")
         self.begun_s = self.opened_s = record.get("at", 0.0)
 
@@ -324,15 +326,20 @@ class Story:
             raise self._comes_again(f"trial {record['trial']}")
         replaced = self._trials.get(record.get("replaces", ""))  # journals of the first versions have no such field
         trial = self._new_trial(record, replaced)
-        trial.trial_id, trial.number, trial.raw_config = record["trial"], record.get("number", 0), record["config"]
-        trial.seed, trial.experiment_number = record.get("seed", 0), record.get("experiment", 0)
-        trial.evaluated_params, trial.experiment_tag = record.get("evaluated_params") or {}, record.get("tag", "")
+        trial.trial_id = record["trial"]
+        trial.number = record.get("number", 0)
+        trial.raw_config = record["config"]
+        trial.seed = record.get("seed", 0)
+        trial.experiment_number = record.get("experiment", 0)
+        trial.evaluated_params = record.get("evaluated_params") or {}
+        trial.experiment_tag = record.get("tag", "")
         trial.experiment_path = self.path
         if (name := record.get("name")) and name != trial.name:
             trial.custom_trial_name = name
         trial.resources = self._resources_of(record)
         self._trials[trial.trial_id] = trial
-        change.trial, change.replaced = trial, replaced
+        change.trial = trial
+        change.replaced = replaced
         self._add(trial, replaced)
 
     def _resources_of(self, record: records.Record) -> Resources:
@@ -569,7 +576,9 @@ def read_overview(path: str | os.PathLike[str]) -> Story:
     """
     run = RunDirectory(local_path(path))
     has_trials = run.has_trials()  # check before reading: a directory that exists now must have a record
-    story, is_empty, damage = Story(run.path, details=False), True, None
+    story = Story(run.path, details=False)
+    is_empty = True
+    damage = None
     try:
         scan = journal.scan(run.journal, leaves_out=_is_not_in_overview)
         for _ in story.follow(record for _, record in scan):
@@ -937,7 +946,8 @@ class Decisions:
 
     def tell(self, change: Change) -> None:
         """Add the decision of a change. A change without a decision is ignored."""
-        kind, trial = change.kind, change.trial
+        kind = change.kind
+        trial = change.trial
         if kind == records.RUN:
             self._sign = {"max": 1, "min": -1}.get(
                 Goal.of(change.record["metric"], change.record["mode"]).mode or "", 0
@@ -962,13 +972,16 @@ class Decisions:
 
     def _on_result(self, history: _History, record: records.Record) -> None:
         history.iteration = record["metrics"].get(TRAINING_ITERATION, record["number"])
-        action, reason, facts = record["decision"], record["reason"], record.get(records.FACTS)
+        action = record["decision"]
+        reason = record["reason"]
+        facts = record.get(records.FACTS)
         if (action == CONTINUE and not (reason or facts)) or action == NOOP:
             return
         kind = None
         if action == STOP:
             ending = records.ending_of(record)
-            kind, facts = ending.kind, ending.facts
+            kind = ending.kind
+            facts = ending.facts
         history.add(action, reason, facts, kind)
         history.is_open = action in (PAUSE, STOP)
         history.waits_at = None
@@ -988,12 +1001,14 @@ class Decisions:
         return {"rung": rung, "rank": 1 + len(scores) - bisect_right(scores, score), "of": len(scores)}
 
     def _on_exploit(self, history: _History, record: records.Record) -> None:
-        donor, number = record["donor"], record["checkpoint"]
+        donor = record["donor"]
+        number = record["checkpoint"]
         facts = {"donor": donor, "checkpoint": number}
         reason = record.get("reason") or f"continues from checkpoint {number} of trial {donor}"
         if history.is_open and history.decisions[-1].action == PAUSE:  # this pause was made for the exploit
             last = history.decisions.pop()
-            facts, reason = {**last.facts, **facts}, last.reason or reason
+            facts = {**last.facts, **facts}
+            reason = last.reason or reason
         history.add(EXPLORE if donor == record["trial"] else EXPLOIT, reason, facts)
         history.is_open = True
 
@@ -1090,13 +1105,16 @@ class PastRun:
         file = run.journal
         if not os.path.isfile(file):
             raise FileNotFoundError(no_run(directory))
-        past, story = cls(directory), Story(directory, details=False)
+        past = cls(directory)
+        story = Story(directory, details=False)
         past._fill(story.follow(journal.read(file)))
         if not story.trials and run.has_trials():
             raise run.lost_journal()
         if not past.curves:
             raise TuneError(f"the run in {directory} has no results yet")
-        past.metric, past.mode, past.took_s = story.goal.metric, story.goal.mode, story.worked_s
+        past.metric = story.goal.metric
+        past.mode = story.goal.mode
+        past.took_s = story.worked_s
         return past
 
     def _fill(self, changes: Iterable[Change]) -> None:
@@ -1106,7 +1124,8 @@ class PastRun:
         exploited: set[str] = set()
         running: set[str] = set()
         for change in changes:
-            kind, trial = change.kind, change.trial
+            kind = change.kind
+            trial = change.trial
             if kind == records.OPEN:
                 running.clear()
             if trial is None:
@@ -1122,9 +1141,11 @@ class PastRun:
             if kind == records.TRIAL:
                 if change.replaced is not None:
                     curves.pop(change.replaced.trial_id, None)
-                curves[trial_id], self.configs[trial_id] = [], trial.raw_config
+                curves[trial_id] = []
+                self.configs[trial_id] = trial.raw_config
             elif kind == records.RESULT:
-                record, metrics = change.record, change.record["metrics"]
+                record = change.record
+                metrics = change.record["metrics"]
                 seconds = metrics.get(TIME_THIS_ITER_S)
                 kept = {key: value for key, value in metrics.items() if key not in _RUN_KEYS}
                 curves[trial_id].append((kept, float(seconds) if is_real(seconds) and seconds >= 0 else 0.0))

@@ -394,7 +394,8 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         if standing.entry is not None:
             self._brackets[standing.bracket][standing.level].discard_waiting(standing.entry)
         level = self._brackets[standing.bracket][index]
-        standing.level, standing.entry = index, (entry := self._new_entry(trial, result))
+        standing.level = index
+        standing.entry = (entry := self._new_entry(trial, result))
         insort(level.ranked, entry)
         return level, entry
 
@@ -404,7 +405,8 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         The promoting variant pauses the trial. The stopping variant lets it continue if it is among the best
         ceil(n / eta), itself included.
         """
-        size, rank = len(level), level.rank(entry)
+        size = len(level)
+        rank = level.rank(entry)
         reason = f"rank {rank} of {size} at {self._time_attr} {number_text(level.milestone)}"
         value = f"{self._metric}={self._shown(-entry.loss)}"
         place = {"rung": level.milestone, "bracket": standing.bracket, "rank": rank, "of": size}
@@ -438,7 +440,8 @@ class AsyncHyperBandScheduler(HalvingScheduler):
             if found is None or found[0].loss == math.inf:
                 continue
             entry, trial = found
-            quota, rank = max(at_least, self._kept(level)), level.rank(entry)
+            quota = max(at_least, self._kept(level))
+            rank = level.rank(entry)
             if at_least:
                 rank -= bisect_left(level.lost, entry)
             if rank <= quota:
@@ -455,7 +458,8 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         place = 0
         while place < len(level.waiting):
             entry = level.waiting[place]
-            trial, standing = self._find(context, entry.trial_id), self._standings.get(entry.trial_id)
+            trial = self._find(context, entry.trial_id)
+            standing = self._standings.get(entry.trial_id)
             if trial is None or standing is None or trial.is_finished():
                 del level.waiting[place]
             elif trial.status == PAUSED or (trial.status == PENDING and standing.promoted):

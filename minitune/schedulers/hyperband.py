@@ -161,7 +161,8 @@ class Bracket:
 
     def arrive(self, member: Member, time: float, entry: Entry) -> None:
         """A member has reached its level."""
-        member.time, member.entry = time, entry
+        member.time = time
+        member.entry = entry
         self.arrived += 1
 
     def close(self) -> list[Closing]:
@@ -176,7 +177,8 @@ class Bracket:
             kept = [entry for entry in arrived[:quota] if entry.loss < math.inf]
             closings.append(Closing(self.milestone, self.entered, kept, arrived[len(kept) :]))
             self.rung += 1
-            self.entered, self.arrived = len(kept), 0
+            self.entered = len(kept)
+            self.arrived = 0
             for entry in kept:  # they train towards the next level, or have passed it already
                 member = self.members[entry.trial_id]
                 member.rung = self.rung
@@ -214,7 +216,8 @@ class Bracket:
         }
         bracket = cls(**{**state, "eta": eta, "members": members, "ended": dict(state["ended"])})
         bracket.arrived = sum(member.entry is not None for member in members.values())
-        bracket.ready, bracket.leaving = dict.fromkeys(state["ready"]), dict.fromkeys(state["leaving"])
+        bracket.ready = dict.fromkeys(state["ready"])
+        bracket.leaving = dict.fromkeys(state["leaving"])
         return bracket
 
 
@@ -279,7 +282,8 @@ class HyperBandScheduler(HalvingScheduler):
         self._largest = 0  # s, by multiplication: the largest for which eta^s <= max_t
         power = self._reduction_factor
         while power <= self._max_t:
-            self._largest, power = self._largest + 1, power * self._reduction_factor
+            self._largest = self._largest + 1
+            power = power * self._reduction_factor
         self._brackets: list[Bracket] = []
         self._homes: dict[str, Bracket] = {}
         self._num_brackets = 0
@@ -379,7 +383,8 @@ class HyperBandScheduler(HalvingScheduler):
 
     def set_state(self, state: dict[str, Any]) -> None:
         """See `TrialScheduler.set_state`."""
-        saved, own = (state["max_t"], state["reduction_factor"]), (self._max_t, self._reduction_factor)
+        saved = (state["max_t"], state["reduction_factor"])
+        own = (self._max_t, self._reduction_factor)
         if saved != own:
             raise ValueError(
                 f"the saved brackets belong to max_t={saved[0]}, reduction_factor={saved[1]}, but this scheduler has "

@@ -131,7 +131,8 @@ class MedianStoppingRule(MetricScheduler):
         if at < self._grace_period or trial.trial_id in self._spared:
             return CONTINUE
         place = self._place_of(at)
-        means, own = self._means[place], curve.mean(self._moments[place])
+        means = self._means[place]
+        own = curve.mean(self._moments[place])
         if len(means) - (own is not None) < self._min_samples_required:
             return self._yield_time(tune_controller, trial, at)
         median = _median_without(means, own)
@@ -159,7 +160,8 @@ class MedianStoppingRule(MetricScheduler):
         """New trials come first. Paused trials continue once no new trial comes, or none while nothing runs."""
         if supply_of(tune_controller) == "ENDED" or not hasattr(tune_controller, "first_pending"):
             return super().choose_trial_to_run(tune_controller)
-        pending, paused = tune_controller.first_pending(), tune_controller.first_paused()
+        pending = tune_controller.first_pending()
+        paused = tune_controller.first_paused()
         if pending is not None or paused is None or supply_of(tune_controller) == "OPEN":
             return pending
         live = tune_controller.get_live_trials()
@@ -192,7 +194,8 @@ class MedianStoppingRule(MetricScheduler):
         }
         self._moments = list(state["moments"])
         self._means = [self._means_at(moment) for moment in self._moments]
-        self._spared, self._slices = set(state["spared"]), dict(state["slices"])
+        self._spared = set(state["spared"])
+        self._slices = dict(state["slices"])
         self._num_stopped = state["num_stopped"]
 
     # -- the rule ------------------------------------------------------------------------------------------------
@@ -217,7 +220,8 @@ class MedianStoppingRule(MetricScheduler):
             value = float(value)
             curve.best = max(curve.best, value)
             if at >= self._grace_period:
-                total, count = total + value, count + 1
+                total = total + value
+                count = count + 1
         curve.times.append(at)
         curve.sums.append(total)
         curve.counts.append(count)
@@ -282,5 +286,6 @@ def _median_without(ordered: list[float], own: float | None) -> float:
     """
     hole = len(ordered) if own is None else bisect_left(ordered, own)
     count = len(ordered) - (own is not None)
-    low, high = (count - 1) // 2, count // 2
+    low = (count - 1) // 2
+    high = count // 2
     return (ordered[low + (low >= hole)] + ordered[high + (high >= hole)]) / 2

@@ -81,7 +81,8 @@ class GaussianProcess:
     """
 
     def __init__(self, points: Sequence[Point], values: Sequence[float], length: float, forgetting: float):
-        self.length, self.forgetting = length, forgetting
+        self.length = length
+        self.forgetting = forgetting
         self._points = [tuple(point) for point in points]
         # The lower Cholesky factor of the covariances, for the variance 1. The noise keeps each pivot positive.
         self._factor: list[list[float]] = []
@@ -90,7 +91,8 @@ class GaussianProcess:
             self._factor.append([*row, math.sqrt(1 + _NOISE - sum(map(mul, row, row)))])
         self._solved = self._solve(values)
         # The variance only scales the covariances, so the most likely one follows from the variance 1.
-        squares, n = sum(map(mul, self._solved, self._solved)), len(values)
+        squares = sum(map(mul, self._solved, self._solved))
+        n = len(values)
         self.variance = min(max(squares / n, _LEAST_VARIANCE), 1 / _LEAST_VARIANCE)
         self.log_likelihood = -0.5 * (squares / self.variance + n * math.log(self.variance))
         self.log_likelihood -= sum(math.log(row[-1]) for row in self._factor)
@@ -117,7 +119,8 @@ class GaussianProcess:
 
     def _covariances(self, point: Point, others: Sequence[Point]) -> list[float]:
         """The covariances with others, for the variance 1."""
-        (time, *place), fade = point, 0.5 * math.log1p(-self.forgetting)
+        time, *place = point
+        fade = 0.5 * math.log1p(-self.forgetting)
         return [
             math.exp(fade * abs(time - other[0]) - math.dist(place, other[1:]) ** 2 / self.length) for other in others
         ]
@@ -259,7 +262,8 @@ class PB2(PopulationBasedTraining):
         """See `TrialScheduler.set_state`."""
         super().set_state(state)
         self._gains = [_Gain(*gain) for gain in state["gains"]]
-        self._begun, self._explored = dict(state["begun"]), dict(state["explored"])
+        self._begun = dict(state["begun"])
+        self._explored = dict(state["explored"])
 
     # -- gains ---------------------------------------------------------------------------------------------------
 
@@ -293,7 +297,8 @@ class PB2(PopulationBasedTraining):
         place = self._best_place(donor)
         how = "drawn uniformly" if place is None else "best prospects"
         shares = place if place is not None else [self._rng.random() for _ in self._axes]
-        config, changes = copy_tree(donor_config), Changes()
+        config = copy_tree(donor_config)
+        changes = Changes()
         for axis, share in zip(self._axes, shares, strict=True):
             old = look_up(donor_config, axis.path)
             new = axis.value(share, old)
@@ -316,7 +321,8 @@ class PB2(PopulationBasedTraining):
             return None
         middle = statistics.fmean(rates)
         values = [min(max((rate - middle) / spread, -_LARGEST_GAIN), _LARGEST_GAIN) for rate in rates]
-        scale_time, scale_score = _scale([g.time for g in self._gains]), _scale([g.score for g in self._gains])
+        scale_time = _scale([g.time for g in self._gains])
+        scale_score = _scale([g.score for g in self._gains])
         points = [(scale_time(gain.time), scale_score(gain.score), *gain.place) for gain in self._gains]
         here = (scale_time(donor.last_turn), scale_score(donor.turn_score))
         # Members that have explored since their last result are points without a value, so that two members do not get
@@ -337,7 +343,8 @@ class PB2(PopulationBasedTraining):
 
 def _scale(values: Sequence[float]) -> Callable[[float], float]:
     """A function that scales the range of `values` to 0 to 1."""
-    low, width = min(values), max(values) - min(values)
+    low = min(values)
+    width = max(values) - min(values)
     return lambda value: (value - low) / width if width else 0.0
 
 

@@ -100,7 +100,8 @@ def write_step(run_path: str, target_id: str, donor_id: str, step: Step) -> None
     path = os.path.join(run_path, "pbt_global.txt")
     with open(path, "a", encoding="utf-8") as file:
         file.write(line)
-    target, donor = policy_path(run_path, target_id), policy_path(run_path, donor_id)
+    target = policy_path(run_path, target_id)
+    donor = policy_path(run_path, donor_id)
     try:
         with files.open_to_read(donor) as history:
             steps = history.read()
@@ -130,12 +131,14 @@ def read_policy(path: str) -> tuple[dict[str, Any] | None, list[tuple[int, dict[
             f"policy_file must be a file that PopulationBasedTraining has written, but {path!r} cannot be read "
             f"({error}); it lies in the run's directory as pbt_policy_<trial id>.txt"
         ) from error
-    start, changes = None, list[tuple[int, dict[str, Any]]]()
+    start = None
+    changes = list[tuple[int, dict[str, Any]]]()
     expected: str | None = None
     for step in reversed(steps):
         if expected is not None and step.target_tag != expected:
             break  # the line below has overwritten this change
-        expected, start = step.donor_tag, step.old_config
+        expected = step.donor_tag
+        start = step.old_config
         changes.append((step.donor_iteration, step.new_config))
     changes.reverse()
     return start, sorted(changes, key=lambda change: change[0])  # of equal ones the later line comes last
@@ -247,7 +250,8 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
 
     def set_state(self, state: dict[str, Any]) -> None:
         """See `TrialScheduler.set_state`."""
-        self._trial_id, self._step = state["trial_id"], state["step"]
+        self._trial_id = state["trial_id"]
+        self._step = state["step"]
         self._num_perturbations = state["num_perturbations"]
 
 
@@ -311,7 +315,8 @@ class PopulationBasedTraining(MetricScheduler):
         compare_at: str = "same_time",
         reward_attr: str | None = None,
     ):
-        mutations, custom = {} if hyperparam_mutations is None else hyperparam_mutations, custom_explore_fn
+        mutations = {} if hyperparam_mutations is None else hyperparam_mutations
+        custom = custom_explore_fn
         check_mutations(mutations)
         require(
             custom is None or callable(custom), "custom_explore_fn: None or a function of the configuration", custom
@@ -470,7 +475,8 @@ class PopulationBasedTraining(MetricScheduler):
     def set_state(self, state: dict[str, Any]) -> None:
         """See `TrialScheduler.set_state`."""
         self._population.set_state(state["population"], not_in_line=state["arrived"])
-        self._failed, self._arrived = set(state["failed"]), set(state["arrived"])
+        self._failed = set(state["failed"])
+        self._arrived = set(state["arrived"])
         self._turn = state["turn"]
         self._rng.setstate(state["rng"])
         self._num_checkpoints = state["num_checkpoints"]
@@ -596,7 +602,8 @@ class PopulationBasedTraining(MetricScheduler):
         Returns:
             The donor and the new configuration, for the decision, and the reason as text.
         """
-        trial, giver = self._trials[member.trial_id], self._trials[donor.trial_id]
+        trial = self._trials[member.trial_id]
+        giver = self._trials[donor.trial_id]
         config, changes = self._new_config(member, donor, giver.raw_config)
         if self._custom_explore_fn is not None:
             with GlobalDraws(self._rng).lent():
@@ -660,7 +667,8 @@ class PopulationBasedTraining(MetricScheduler):
     def _rank_facts(self, member: Member) -> dict[str, Any]:
         """The facts of a decision about a member. The value is the one that was compared, not the latest."""
         population = self._population
-        rank, of = population.rank(member), len(population)
+        rank = population.rank(member)
+        of = len(population)
         return self._facts(member.score, population.time_of_rank(member), rank=rank, of=of)
 
     def _standing(self, facts: Mapping[str, Any]) -> str:

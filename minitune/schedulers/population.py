@@ -153,7 +153,9 @@ class Population:
         if self._at_same_time:
             member.history = member.history or [(donor.last_turn, donor.turn_score)]
             heapq.heappush(self._times, (member.history[-1][0], member.trial_id))
-        member.last_turn, member.time, member.is_clone = donor.last_turn, donor.time, True
+        member.last_turn = donor.last_turn
+        member.time = donor.time
+        member.is_clone = True
 
     def _compare_at_same_time(self) -> None:
         """Rank all members by their results at the largest time that all have reached.
@@ -243,7 +245,8 @@ class Population:
         chosen = None
         while self._line:
             _, ticket, trial_id = self._line[0]
-            member, trial = self.members.get(trial_id), find(trial_id)
+            member = self.members.get(trial_id)
+            trial = find(trial_id)
             if member is not None and trial is not None and ticket == member.ticket:
                 if trial.phase in _WAITS:
                     chosen = trial
@@ -314,7 +317,8 @@ class Explorer:
             The new configuration, and the changes.
         """
         # `copy_tree` copies no other mappings than dicts, but this one will be changed.
-        new, changes = copy_tree(dict(config)), Changes()
+        new = copy_tree(dict(config))
+        changes = Changes()
         for name, mutation in self.mutations.items():
             old = config.get(name)
             if isinstance(mutation, Mapping) and isinstance(old, Mapping):
@@ -322,7 +326,8 @@ class Explorer:
                 changes.update({(name, *path): change for path, change in inner.items()})
                 continue
             if name not in config or rng.random() < self.resample_probability:
-                value, how = draw(mutation, rng), RESAMPLED
+                value = draw(mutation, rng)
+                how = RESAMPLED
             else:
                 value, how = perturb(mutation, old, self.factors, rng)
             new[name] = value
@@ -377,7 +382,8 @@ def fill(config: Mapping[str, Any], mutations: Mapping[str, Any], rng: random.Ra
     Returns:
         The complete configuration, and the values that were drawn.
     """
-    new, drawn = dict(config), Changes()
+    new = dict(config)
+    drawn = Changes()
     for name, mutation in mutations.items():
         if isinstance(mutation, Mapping) and isinstance(new.get(name, {}), Mapping):
             new[name], inner = fill(new.get(name, {}), mutation, rng)
@@ -459,7 +465,8 @@ def _place(values: Sequence[Any], value: Any) -> int | None:
 
 def _neighbour(values: Sequence[Any], value: Any, rng: random.Random) -> tuple[Any, str]:
     """The value one place left or right of `value`, if there is one. If `value` is unknown, a new one is drawn."""
-    place, step = _place(values, value), rng.choice((-1, 1))
+    place = _place(values, value)
+    step = rng.choice((-1, 1))
     if place is None:
         return rng.choice(values), RESAMPLED
     new = min(max(place + step, 0), len(values) - 1)

@@ -111,13 +111,15 @@ class DistributeResources:
         units = {other: self._units(request, base, unit) for other, request in planned.items()}
         totals = tune_controller._resource_updater
         pool = {CPU: float(totals.get_num_cpus()), GPU: float(totals.get_num_gpus())}
-        free_amounts, beyond_bases = {}, {}
+        free_amounts = {}
+        beyond_bases = {}
         for name in _HANDED_OUT:
             pool[name] -= self.reserve_resources.get(name, 0)
             used = (request.required_resources.get(name, 0) for request in planned.values())
             free_amounts[name] = pool[name] - sum(used)
             beyond_bases[name] = pool[name] - base.required_resources.get(name, 0) * len(planned)
-        free, mine = _count(unit, free_amounts), units[trial]
+        free = _count(unit, free_amounts)
+        mine = units[trial]
         limit = self._limit(trial, result, scheduler, units, max(0, _count(unit, beyond_bases)))
         grown = min(max(mine, limit), mine + free) if free >= 0 else max(0, mine + free)
         if self.add_bundles:
@@ -201,7 +203,8 @@ class DistributeResourcesToTopJob(DistributeResources):
         Raises:
             ValueError: If neither this nor the scheduler has them.
         """
-        metric, mode = self.metric or scheduler.metric, self.mode or scheduler.mode
+        metric = self.metric or scheduler.metric
+        mode = self.mode or scheduler.mode
         if metric is None or mode is None:
             raise ValueError(
                 f"{type(self).__name__} needs a metric and a mode, but got "
@@ -307,7 +310,8 @@ class ResourceChangingScheduler(TrialScheduler):
                 "ResourceChangingScheduler cannot be used with reuse_actors=True, because a worker keeps its "
                 "resources; pass reuse_actors=False to TuneConfig"
             )
-        self._metric, self._mode = metric, mode
+        self._metric = metric
+        self._mode = mode
         takes_it = self._base.set_search_properties(metric, mode, **spec)
         if isinstance(self._allocate, DistributeResourcesToTopJob):
             self._allocate.objective(self)
@@ -343,7 +347,8 @@ class ResourceChangingScheduler(TrialScheduler):
         answer = self._allocate(tune_controller, trial, result, self)
         if not answer:
             return decided
-        request, now = Resources.of(answer), self.planned_resources(trial)
+        request = Resources.of(answer)
+        now = self.planned_resources(trial)
         if request == now:
             return decided
         self._planned[trial.trial_id] = request

@@ -274,7 +274,8 @@ class MetricScheduler(FIFOScheduler):
     def __init__(self, time_attr: str, metric: str | None, mode: str | None, reward_attr: str | None = None):
         if reward_attr is not None:
             warn_once("reward_attr is deprecated: pass metric, and mode='max'")
-            metric, mode = metric or reward_attr, mode or "max"
+            metric = metric or reward_attr
+            mode = mode or "max"
         require(isinstance(time_attr, str), "time_attr: the name of a result that grows", time_attr)
         require_metric("metric", metric)
         if mode is not None:
@@ -299,7 +300,8 @@ class MetricScheduler(FIFOScheduler):
         """
         several: dict[str, str] = spec.get("objectives") or {}
         if several and (self._metric is None or self._mode is None):
-            name, kind = next((name for name, mode in several.items() if mode != "obs"), ""), type(self).__name__
+            name = next((name for name, mode in several.items() if mode != "obs"), "")
+            kind = type(self).__name__
             raise ValueError(
                 f"{kind} compares trials by one metric, but the run has several objectives ({', '.join(several)}): "
                 f"name the one by which it decides, such as {kind}(metric={name!r}, mode={several[name]!r}), or use "

@@ -12,7 +12,8 @@ from minitune.search.gaussian_process import MOST_POINTS, GaussianProcess, Regio
 from minitune.search.parzen import Kernels, Model, Point, Ranking
 from minitune.search.tpe import TPESearch
 
-_MOST_PARAMETERS, _LARGE = 20, 16
+_MOST_PARAMETERS = 20
+_LARGE = 16
 """The maximum number of parameters for the process, and the minimum number of numbers for the evolution strategy."""
 
 
@@ -59,7 +60,8 @@ class AutoSearch(TPESearch):
         is_plain = group is not None and self._policy == "last" and isinstance(self._mode, str)
         if group is None or not is_plain or len(ranking) < self.n_initial_points:
             return super()._propose(model, ranking, number, rng)
-        axes, choices = len(group.grounds.axes), len(group.grounds.sizes)
+        axes = len(group.grounds.axes)
+        choices = len(group.grounds.sizes)
         points: Iterable[Point] = ()
         if axes >= _LARGE and not choices:
             points = [self._evolve(group.kernels, ranking, rng)]
@@ -81,7 +83,8 @@ class AutoSearch(TPESearch):
         newest = (other for other in others if other in points and other not in better)
         known = [*better, *islice(newest, MOST_POINTS - len(better))]
         live = [each.number for each in self._live.values()]
-        self._scales, self._region = self._scales or Scales(), self._region or Region()
+        self._scales = self._scales or Scales()
+        self._region = self._region or Region()
         self._region.update(better[0], len(self._ended))
         process = GaussianProcess(
             kernels.grounds,
@@ -97,7 +100,8 @@ class AutoSearch(TPESearch):
     def _evolve(self, kernels: Kernels, ranking: Ranking, rng: random.Random) -> Point:
         """Tell the evolution strategy about all trials that have ended since its last draw, then draw a point."""
         if self._evolution is None:
-            self._evolution, self._heard = Evolution(kernels.grounds), 0
+            self._evolution = Evolution(kernels.grounds)
+            self._heard = 0
         for each in islice(self._ended, self._heard, None):
             if each.number in kernels.points:
                 self._evolution.tell(kernels.points[each.number], ranking.value(each.number))

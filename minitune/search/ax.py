@@ -367,7 +367,8 @@ def _as_domains(space: Any) -> dict[str, Any]:
 
 def _as_domain(parameter: Mapping[str, Any]) -> Any:
     """The domain or the constant for a parameter in Ax's form."""
-    kind, name = parameter.get("type"), parameter["name"]
+    kind = parameter.get("type")
+    name = parameter["name"]
     if kind == "fixed" and "value" in parameter:
         return parameter["value"]
     if kind == "choice" and "values" in parameter:
@@ -386,7 +387,9 @@ def _node(parameter: Parameter) -> Any:
     """The parameter in Ax's form."""
     from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
-    name, domain, bounds = parameter.name, parameter.domain, bounds_of(parameter)
+    name = parameter.name
+    domain = parameter.domain
+    bounds = bounds_of(parameter)
     if bounds is None:
         values = list(range(len(domain))) if isinstance(domain, Categorical) else []
         return ChoiceParameterConfig(name, values, "int", is_ordered=False)

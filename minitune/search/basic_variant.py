@@ -199,7 +199,8 @@ class BasicVariantGenerator(SearchAlgorithm):
         """See `SearchAlgorithm.add_samples`. Each experiment gets so many more rounds."""
         for table, _ in self._tables:
             table.extend(samples)
-        self._current, self._finished = 0, False
+        self._current = 0
+        self._finished = False
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """The trial no longer counts."""
@@ -240,8 +241,10 @@ class BasicVariantGenerator(SearchAlgorithm):
                 f"state, but got {len(self._tables)}"
             )
         super().set_state(state)
-        self._seed, self._current = state["seed"], state["current"]
-        self._live, self._paused = set(state["live"]), set(state["paused"])
+        self._seed = state["seed"]
+        self._current = state["current"]
+        self._live = set(state["live"])
+        self._paused = set(state["paused"])
         self._reseed_tables()
         for (table, _), position in zip(self._tables, state["positions"], strict=False):
             table.seek(Position(**position))

@@ -128,7 +128,8 @@ class BayesOptSearch(LibrarySearcher):
         """See `Searcher.suggest`."""
         optimizer = self._ready()
         if self._points:
-            values, given = self._values_of(point := self._points.pop(0)), nested(point, self._space or {})
+            values = self._values_of(point := self._points.pop(0))
+            given = nested(point, self._space or {})
             self._live[trial_id] = values
             self._tried.add(tuple(values.values()))
             config: dict[str, Any] = overlay(self._config(values), given, unknown_keys=False)[0]
@@ -256,7 +257,8 @@ class BayesOptSearch(LibrarySearcher):
         bounds = {}
         for each in parameters(self._space or {}):
             if isinstance(each.domain, Float):  # as all are: `_set_space` has refused the others
-                low, high = _scaled(each, each.domain.lower), _scaled(each, each.domain.upper)
+                low = _scaled(each, each.domain.lower)
+                high = _scaled(each, each.domain.upper)
                 if low < high:
                     bounds[each.name] = (low, high)
         return bounds

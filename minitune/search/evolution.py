@@ -23,7 +23,8 @@ from minitune.search.parzen import Grounds, Point
 
 _POPULATION = 10
 """Draws in a generation. The usual 4 + 3 ln(n) is for budgets of many generations; here 200 trials are many."""
-_FIRST_DEVIATION, _LEAST_DEVIATION = 0.1, 1e-6
+_FIRST_DEVIATION = 0.1
+_LEAST_DEVIATION = 1e-6
 """The first width, as a share of the domain. It can grow, but it shrinks too slowly for 200 trials: with 0.2 the values
 found on 50 parameters were two to five times as large. At the least width the search starts again."""
 _AVERSION = 0.5
@@ -51,7 +52,8 @@ class Evolution:
         self._mean = [0.5] * count
         self._step = _FIRST_DEVIATION
         self._variances = [1.0] * count
-        self._path, self._step_path = [0.0] * count, [0.0] * count
+        self._path = [0.0] * count
+        self._step_path = [0.0] * count
 
     def draw(self, rng: random.Random) -> Point:
         """Draw a point to try."""

@@ -36,7 +36,9 @@ logger = logging.getLogger("minitune")
 
 Constraint = Callable[[dict[str, Any]], bool]
 
-ALLOW, RESAMPLE, REUSE = "allow", "resample", "reuse"
+ALLOW = "allow"
+RESAMPLE = "resample"
+REUSE = "reuse"
 ON_DUPLICATE = (ALLOW, RESAMPLE, REUSE)
 
 MAX_TRIES = 10_000
@@ -250,7 +252,8 @@ class Filter:
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over what `get_state` returned."""
-        self._is_admitted, self._outside = dict(state["known"]), state["outside"]
+        self._is_admitted = dict(state["known"])
+        self._outside = state["outside"]
         self._violations = Counter(state["violations"])
         self._has_admitted = state["has_admitted"]
 
@@ -371,7 +374,8 @@ class FilteredSearcher(SearcherWrapper):
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """See `Searcher.on_trial_complete`."""
         if trial_id in self._drawn:
-            config, metric = self._drawn.pop(trial_id), self.metric
+            config = self._drawn.pop(trial_id)
+            metric = self.metric
             value = result.get(metric) if result and isinstance(metric, str) else None
             if not error and is_real(value):
                 with contextlib.suppress(NotImplementedError):
@@ -401,6 +405,8 @@ class FilteredSearcher(SearcherWrapper):
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over what `get_state` returned."""
-        self._seed, self._count = state["seed"], state["count"]
-        self._names, self._drawn = dict(state["names"]), dict(state["drawn"])
+        self._seed = state["seed"]
+        self._count = state["count"]
+        self._names = dict(state["names"])
+        self._drawn = dict(state["drawn"])
         self._filter.set_state(state["filter"])

@@ -65,7 +65,8 @@ class SpaceSearcher(Searcher):
             self.max_concurrent = limit
         if old.get("reward_attr") is not None:
             warn_once("reward_attr is deprecated: pass metric, and mode='max'")
-            metric, mode = metric or old["reward_attr"], mode or "max"
+            metric = metric or old["reward_attr"]
+            mode = mode or "max"
         if "use_early_stopped_trials" in old:
             warn_once("use_early_stopped_trials has no effect: searchers hear of all trials")
         super().__init__(metric, mode)
@@ -112,7 +113,8 @@ class SpaceSearcher(Searcher):
     def set_seed(self, seed: int) -> None:
         """See `Searcher.set_seed`."""
         if not self._is_seeded_by_user:
-            self._seed, self._rng = seed, random.Random(seed)
+            self._seed = seed
+            self._rng = random.Random(seed)
 
     def _set_space(self, space: dict[str, Any]) -> None:
         """Search `space` from now on. It must have all parameters of the points to evaluate."""
@@ -256,7 +258,8 @@ def varying(space: Any) -> list[Parameter]:
     """The parameters with more than one value. Libraries do not know the others."""
 
     def varies(parameter: Parameter) -> bool:
-        bounds, domain = bounds_of(parameter), parameter.domain
+        bounds = bounds_of(parameter)
+        domain = parameter.domain
         return bounds[0] < bounds[1] if bounds is not None else isinstance(domain, Categorical) and len(domain) > 1
 
     return [each for each in parameters(space) if varies(each)]
@@ -274,7 +277,8 @@ def from_library(space: Any, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def value_of(parameter: Parameter, value: Any) -> Any:
     """The parameter's value of a library's value; for a choice the index of the category."""
-    domain, indices = parameter.domain, indices_of(parameter)
+    domain = parameter.domain
+    indices = indices_of(parameter)
     number = value if indices is None else min(max(round(value), indices[0]), indices[1])
     return int(number) if isinstance(domain, Categorical) else quantized(domain, number)
 

@@ -33,23 +33,32 @@ from typing import Any
 
 from minitune.search.parzen import Grounds, Point
 
-MOST_POINTS, _MOST_FITTED = 100, 50
+MOST_POINTS = 100
+_MOST_FITTED = 50
 """The maximum number of points of the model, and the number of points on which length scales are learned."""
-_FITS, _FIRST_FITS = 6, 30
+_FITS = 6
+_FIRST_FITS = 30
 """How many length scales are tried for a suggestion, and for the first one."""
-_NOISE, _LEAST_NOISE = 1e-3, 1e-6
+_NOISE = 1e-3
+_LEAST_NOISE = 1e-6
 """The share of the variance that is noise: the initial value and the minimum."""
-_RANDOM, _NEAR, _STARTS, _STEPS = 80, 5, 3, 6
+_RANDOM = 80
+_NEAR = 5
+_STARTS = 3
+_STEPS = 6
 """Numbers: candidates from the region, candidates near each best point and scale, refined ones, and draws in a step."""
 _SCALES = (0.2, 0.05, 0.01)
 _REFINEMENTS = (0.1, 0.05, 0.02, 0.008, 0.003, 0.001)
-_FIRST_SIZE, _LEAST_SIZE = 0.4, 0.04
+_FIRST_SIZE = 0.4
+_LEAST_SIZE = 0.04
 """The size of a new region, and the minimum."""
-_GROW_AFTER, _SHRINK_AFTER = 2, 6
+_GROW_AFTER = 2
+_SHRINK_AFTER = 6
 """A region grows after so many updates in a row with a new best trial, and shrinks after so many trials without one."""
 _BLOCK = 16
 """After how many points of the variance's computation the bound of a candidate is checked again."""
-_SQRT_5, _SQRT_HALF = math.sqrt(5), math.sqrt(0.5)
+_SQRT_5 = math.sqrt(5)
+_SQRT_HALF = math.sqrt(0.5)
 _LOG_SQRT_2PI = math.log(2 * math.pi) / 2
 
 Vector = tuple[float, ...]
@@ -64,7 +73,8 @@ class Scales:
     """
 
     def __init__(self, logs: Sequence[float] = (), step: float = 1.0):
-        self.logs, self.step = list(logs), step
+        self.logs = list(logs)
+        self.step = step
 
 
 class Region:
@@ -83,7 +93,10 @@ class Region:
     """
 
     def __init__(self, size: float = _FIRST_SIZE, best: int | None = None, since: int = 0, wins: int = 0):
-        self.size, self.best, self.since, self.wins = size, best, since, wins
+        self.size = size
+        self.best = best
+        self.since = since
+        self.wins = wins
 
     def update(self, best: int, ended: int) -> None:
         """Resize the region before a suggestion.
@@ -93,13 +106,17 @@ class Region:
             ended: How many trials have ended.
         """
         if best != self.best:
-            self.best, self.since, self.wins = best, ended, self.wins + 1
+            self.best = best
+            self.since = ended
+            self.wins = self.wins + 1
             if self.wins >= _GROW_AFTER:
-                self.size, self.wins = min(1.0, 2 * self.size), 0
+                self.size = min(1.0, 2 * self.size)
+                self.wins = 0
             return
         self.wins = 0
         if ended - self.since >= _SHRINK_AFTER:
-            self.size, self.since = self.size / 2 if self.size >= 2 * _LEAST_SIZE else 1.0, ended
+            self.size = self.size / 2 if self.size >= 2 * _LEAST_SIZE else 1.0
+            self.since = ended
 
 
 class GaussianProcess:
@@ -131,7 +148,8 @@ class GaussianProcess:
         coordinates = [self._coordinates(point) for point in points]
         few = [*range(len(points))]
         if len(few) > _MOST_FITTED:
-            middle, half = len(few) // 2, _MOST_FITTED // 2
+            middle = len(few) // 2
+            half = _MOST_FITTED // 2
             few = [*few[:half], *few[middle : middle + half]]
         self._learn(scales, [coordinates[i] for i in few], [self._values[i] for i in few])
         self._weights = self._weights_of(scales.logs)
@@ -166,10 +184,12 @@ class GaussianProcess:
 
     def _learn(self, scales: Scales, inputs: Sequence[Vector], values: Sequence[float]) -> None:
         """Search for more likely length scales: a (1+1) evolution strategy whose steps grow with success."""
-        rng, count = self._rng, self._parameters
+        rng = self._rng
+        count = self._parameters
         is_first = len(scales.logs) != count + 1
         if is_first:
-            scales.logs, scales.step = [*[0.0] * count, math.log(_NOISE)], 1.0
+            scales.logs = [*[0.0] * count, math.log(_NOISE)]
+            scales.step = 1.0
         least = self._loss(scales.logs, inputs, values)
         share = min(1.0, 3 / count)
         for _ in range(_FIRST_FITS if is_first else _FITS):
@@ -256,7 +276,9 @@ class GaussianProcess:
 
     def _from_region(self, size: float, sizes: Sequence[float]) -> Point:
         """A draw from the space, contracted towards the best point."""
-        grounds, rng, centre = self._grounds, self._rng, self._best[0]
+        grounds = self._grounds
+        rng = self._rng
+        centre = self._best[0]
         drawn = grounds.draw_prior(rng)
         places = [
             grounds.snap(own + share * (new - own), number)
@@ -267,7 +289,8 @@ class GaussianProcess:
 
     def _near(self, point: Point, scale: float, bounds: Sequence[tuple[float, float]]) -> Point:
         """A point nearby: some of its coordinates are moved, to places within the bounds."""
-        grounds, rng = self._grounds, self._rng
+        grounds = self._grounds
+        rng = self._rng
         share = 0.5 if self._parameters < 8 else 4 / self._parameters
         places = [
             grounds.snap(min(high, max(low, place + rng.gauss(0, scale))), number) if rng.random() < share else place
@@ -350,7 +373,8 @@ class Covariance:
     @cached_property
     def _alpha(self) -> list[float]:
         """The inverse times the values."""
-        rest, found = self._solved, []
+        rest = self._solved
+        found = []
         for number in range(len(rest) - 1, -1, -1):
             weight = rest[number] * self._inverses[number]
             found.append(weight)
@@ -376,7 +400,8 @@ class NumpyCovariance:
     def __init__(self, inputs: Sequence[Vector], noise: float):
         import numpy
 
-        self._numpy, self._inputs = numpy, numpy.array(inputs).T.copy()
+        self._numpy = numpy
+        self._inputs = numpy.array(inputs).T.copy()
         covariance = self._kernel(self._inputs)
         covariance.flat[:: len(inputs) + 1] += noise
         factor = numpy.linalg.cholesky(covariance)

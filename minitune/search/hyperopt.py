@@ -190,7 +190,8 @@ class HyperOptSearch(LibrarySearcher):
     def _active(self, node: Any, given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """The labels that an expression uses, each with its value: the given one, or else one that is drawn."""
         if node.name == "hyperopt_param":
-            label, distribution = node.pos_args[0].obj, node.pos_args[1]
+            label = node.pos_args[0].obj
+            distribution = node.pos_args[1]
             if label in given:
                 yield label, given[label]
             else:
@@ -326,7 +327,9 @@ def _expression(all_of_them: Sequence[Parameter], parent: tuple[str, int] | None
 def _node(parameter: Parameter, all_of_them: Sequence[Parameter]) -> Any:
     from hyperopt import hp
 
-    name, domain, indices = parameter.name, parameter.domain, indices_of(parameter)
+    name = parameter.name
+    domain = parameter.domain
+    indices = indices_of(parameter)
     if isinstance(domain, Categorical) and indices is None:
         options = [{"index": index, **_expression(all_of_them, (name, index))} for index in range(len(domain))]
         return hp.choice(name, options)
@@ -344,7 +347,8 @@ def _number_node(name: str, sampler: Sampler, low: float, high: float, q: float 
     if isinstance(sampler, Normal):
         return hp.qnormal(name, sampler.mean, sampler.sd, q) if q else hp.normal(name, sampler.mean, sampler.sd)
     if isinstance(sampler, LogUniform):
-        low, high = math.log(low), math.log(high)
+        low = math.log(low)
+        high = math.log(high)
         return hp.qloguniform(name, low, high, q) if q else hp.loguniform(name, low, high)
     return hp.quniform(name, low, high, q) if q else hp.uniform(name, low, high)
 

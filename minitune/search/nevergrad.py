@@ -113,7 +113,8 @@ class NevergradSearch(LibrarySearcher):
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """See `Searcher.on_trial_complete`."""
-        candidate, value = self._live.pop(trial_id, None), self._value_of(result)
+        candidate = self._live.pop(trial_id, None)
+        value = self._value_of(result)
         if candidate is not None and not error and usable(value):
             self._ready().tell(candidate, self._loss(value))
 
@@ -139,7 +140,8 @@ def _node(parameter: Parameter) -> Any:
     """Nevergrad's parameter."""
     from nevergrad import p
 
-    domain, bounds = parameter.domain, bounds_of(parameter)
+    domain = parameter.domain
+    bounds = bounds_of(parameter)
     if bounds is None:
         return p.Choice(list(range(len(domain)))) if isinstance(domain, Categorical) else None
     is_log = isinstance(sampler_and_step(domain)[0], LogUniform)

@@ -63,7 +63,8 @@ class DomainSpace:
         """Make a configuration with a trial of Optuna."""
 
         def choose(parameter: Parameter) -> Any:
-            domain, distribution = parameter.domain, _distribution(parameter)
+            domain = parameter.domain
+            distribution = _distribution(parameter)
             value = _ask(trial, parameter.name, distribution)
             if isinstance(domain, Categorical):
                 return distribution.choices.index(value) if hasattr(distribution, "choices") else value
@@ -285,7 +286,8 @@ class OptunaSearch(LibrarySearcher):
         self._known: list[tuple[Any, ...]] = []
 
     def _set_space(self, space: dict[str, Any]) -> None:
-        self._optuna_space, self._space = DomainSpace(space), space
+        self._optuna_space = DomainSpace(space)
+        self._space = space
 
     @staticmethod
     def convert_search_space(spec: dict[str, Any]) -> dict[str, Any]:
@@ -343,13 +345,15 @@ class OptunaSearch(LibrarySearcher):
                 )
             finally:
                 optuna.logging.set_verbosity(before)
-            points, self._points = self._points, []
+            points = self._points
+            self._points = []
             for number, point in enumerate(points):
                 if self._rewards is not None:
                     self.add_evaluated_point(dict(point), self._rewards[number])
                 else:
                     self._ot_study.enqueue_trial(self._optuna_space.known(point)[0])
-            known, self._known = self._known, []
+            known = self._known
+            self._known = []
             for arguments in known:
                 self.add_evaluated_point(*arguments)
         return self._ot_study
@@ -368,7 +372,8 @@ class OptunaSearch(LibrarySearcher):
         trial = self._ot_trials.get(trial_id)
         if trial is None or len(self._objectives) != 1:
             return
-        value, last = result.get(self._objectives[0][0]), self._steps.get(trial_id, -1)
+        value = result.get(self._objectives[0][0])
+        last = self._steps.get(trial_id, -1)
         given = result.get(TRAINING_ITERATION)
         step = int(given) if is_whole(given) and given is not None else last + 1
         if usable(value) and step > last:

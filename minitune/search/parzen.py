@@ -77,7 +77,8 @@ _FAR_SDS = 6.0
 _LOG_STEP = 0.05
 """The step of the shared bandwidth's logarithm. With steps, scaled coordinates can be reused."""
 
-_FIRST_PART, _LARGEST_PART = 32, 128
+_FIRST_PART = 32
+_LARGEST_PART = 128
 """How many of the newest bad observations are used first. Each further part goes back twice as far, but uses at most
 about `_LARGEST_PART` observations: of old observations, a sample is enough."""
 
@@ -143,7 +144,8 @@ class Grounds:
 
     def categories(self, bits: int) -> list[int]:
         """The indices of the categories in a point's bits."""
-        found, offset = [], 0
+        found = []
+        offset = 0
         for mask, size in zip(self.masks, self.sizes, strict=True):
             found.append((bits & mask).bit_length() - 1 - offset)
             offset += size
@@ -214,10 +216,12 @@ class GoodSide:
     def draw(self, rng: random.Random) -> Point:
         """Draw a point from the mixture."""
         number = bisect(self._cumulative, rng.random() * self._cumulative[-1], 0, len(self._points))
-        grounds, count = self.grounds, len(self._points) + 1
+        grounds = self.grounds
+        count = len(self._points) + 1
         if number == len(self._points):
             return grounds.draw_prior(rng)
-        point, bandwidths = self._points[number], self._bandwidths[number]
+        point = self._points[number]
+        bandwidths = self._bandwidths[number]
         places = []
         for index, axis in enumerate(grounds.axes):
             place = rng.gauss(point.places[index], bandwidths[index])
@@ -234,7 +238,10 @@ class GoodSide:
 
     def log_density(self, point: Point, log_prior: float) -> float:
         """The logarithm of the density, up to a constant. `log_prior` is the logarithm of the prior's density."""
-        places, bits, odds, dist = point.places, point.bits, self._log_odds, math.dist
+        places = point.places
+        bits = point.bits
+        odds = self._log_odds
+        dist = math.dist
         terms = [
             log_norm + (own & bits).bit_count() * odds - 0.5 * (d := dist(tuple(map(mul, places, factors)), scaled)) * d
             for factors, scaled, own, log_norm in self._kernels
@@ -290,7 +297,8 @@ class Kernels:
         self.bandwidth = bandwidth
         self.deviations = self.grounds.widened([bandwidth] * len(self.grounds.axes))
         self.factors = [1 / each for each in self.deviations]
-        self.scaled, self.shares = [], []
+        self.scaled = []
+        self.shares = []
         for point in self.points.values():
             self._scale(point)
 
@@ -310,7 +318,8 @@ class BadSide:
     """
 
     def __init__(self, kernels: Kernels, good: Collection[int], pending: Collection[int], max_count: int | None):
-        grounds, end = kernels.grounds, len(kernels.numbers)
+        grounds = kernels.grounds
+        end = len(kernels.numbers)
         self._kernels = kernels
         self._first = 0 if max_count is None else max(0, end - max_count)
         self._spans: list[range] = []
@@ -320,7 +329,8 @@ class BadSide:
             step = max(1, size // _LARGEST_PART - 1)
             begin = max(self._first, end - size)
             self._spans.append(range(begin + -begin % step, end, step))  # an observation stays in the sample or out
-            end, size = end - size, 2 * size
+            end = end - size
+            size = 2 * size
         weights = [(number, 0.0) for number in good] + [(number, _PENDING_WEIGHT) for number in pending]
         places = ((bisect_left(kernels.numbers, number), weight) for number, weight in weights)
         self._special = [each for each in places if any(each[0] in span for span in self._spans)]
@@ -331,7 +341,8 @@ class BadSide:
         kernels.set_bandwidth(math.exp(round(math.log(bandwidth) / _LOG_STEP) * _LOG_STEP))
         self._heights: list[list[float]] = []
         contrast = max(1, min(count, _MOST_CONTRAST))
-        self._choices, self._log_odds = len(grounds.sizes), math.log(contrast + 1)
+        self._choices = len(grounds.sizes)
+        self._log_odds = math.log(contrast + 1)
         self._log_norm = (
             self._choices * self._log_odds
             - sum(map(math.log, kernels.deviations))
@@ -352,7 +363,9 @@ class BadSide:
 
     def _heights_of(self, span: range) -> list[float]:
         """The heights of the kernels: from 1 / count for the oldest to full weight for the newest."""
-        first, kernels, step = self._first, self._kernels, span.step
+        first = self._first
+        kernels = self._kernels
+        step = span.step
         count = len(kernels.numbers) - first
         ramp = max(0, count - _NEWEST)
         rise = (1 - 1 / count) / max(ramp - 1, 1) if count else 0.0
@@ -365,12 +378,16 @@ class BadSide:
         return heights
 
     def _sum(self, point: Point, span: range, heights: Sequence[float]) -> float:
-        kernels, exp, part = self._kernels, math.exp, slice(span.start, span.stop, span.step)
+        kernels = self._kernels
+        exp = math.exp
+        part = slice(span.start, span.stop, span.step)
         places = tuple(map(mul, point.places, kernels.factors))
         distances = map(math.dist, repeat(places), kernels.scaled[part])
         if not self._choices:
             return float(sum([height * exp(-0.5 * d * d) for d, height in zip(distances, heights, strict=True)]))
-        bits, odds, choices = point.bits, self._log_odds, self._choices
+        bits = point.bits
+        odds = self._log_odds
+        choices = self._choices
         return float(
             sum(
                 [
@@ -388,17 +405,22 @@ def best_of(good: GoodSide, bad: BadSide, candidates: Sequence[Point]) -> Point:
     """
     begun = []
     for number, point in enumerate(candidates):
-        log_prior, parts = good.grounds.log_prior(point), bad.parts(point)
-        log_good, added = good.log_density(point, log_prior), next(parts, 0.0)
+        log_prior = good.grounds.log_prior(point)
+        parts = bad.parts(point)
+        log_good = good.log_density(point, log_prior)
+        added = next(parts, 0.0)
         begun.append((log_good - bad.log_density(log_prior, added), -number, log_good, log_prior, added, parts))
-    best, best_ratio = candidates[0], -math.inf
+    best = candidates[0]
+    best_ratio = -math.inf
     for bound, number, log_good, log_prior, added, parts in sorted(begun, reverse=True, key=lambda row: row[:2]):
-        ratio, total = bound, added
+        ratio = bound
+        total = added
         while ratio > best_ratio and (more := next(parts, None)) is not None:
             total += more
             ratio = log_good - bad.log_density(log_prior, total)
         if ratio > best_ratio:
-            best, best_ratio = candidates[-number], ratio
+            best = candidates[-number]
+            best_ratio = ratio
     return best
 
 
@@ -562,7 +584,8 @@ class Ranking:
         return math.nan if key == WORST else key[0]
 
     def _place(self, observation: Observation) -> None:
-        old, new = self._ranks.get(observation.number), self._rank(observation)
+        old = self._ranks.get(observation.number)
+        new = self._rank(observation)
         if new == old:
             return
         if old is not None:
@@ -620,7 +643,8 @@ class _Rungs:
 
     def has_moved(self, observation: Observation) -> bool:
         """Count an observation's new steps. Return whether the highest rung has changed."""
-        before, rows = self.highest, observation.rows
+        before = self.highest
+        rows = observation.rows
         new = len(rows) - self._rows_seen.get(observation.number, 0)
         if new:
             self._rows_seen[observation.number] = len(rows)
@@ -716,7 +740,9 @@ class Model:
 
     def __init__(self, space: Any, gamma: float, n_candidates: int, max_bad: int | None):
         self._space = space
-        self._gamma, self._n_candidates, self._max_bad = gamma, n_candidates, max_bad
+        self._gamma = gamma
+        self._n_candidates = n_candidates
+        self._max_bad = max_bad
         members: dict[Parent, list[Parameter]] = {}
         for parameter in parameters(space):
             members.setdefault(parameter.parent, []).append(parameter)

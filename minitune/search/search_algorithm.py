@@ -81,7 +81,8 @@ class PlainExperiment:
         """
         if "run" not in spec:
             raise ValueError(f"{name!r} must hold a trainable under the key 'run', but it has {sorted(spec)}")
-        run, stop = spec["run"], spec.get("stop")
+        run = spec["run"]
+        stop = spec.get("stop")
         maker = TrialMaker(
             run if isinstance(run, str) else getattr(run, "__name__", name),
             request=Resources.of(spec.get("resources_per_trial")),
@@ -439,11 +440,14 @@ class SearchGenerator(SearchAlgorithm):
         Raises:
             ValueError: If the searcher is wrapped in other ways than the saved one.
         """
-        saved, own = [name for name, _ in state["wrappers"]], [type(wrapper).__name__ for wrapper in self._wrappers()]
+        saved = [name for name, _ in state["wrappers"]]
+        own = [type(wrapper).__name__ for wrapper in self._wrappers()]
         if saved != own:
             raise ValueError(f"the searcher must be wrapped as when it was saved: in {saved}, but got {own}")
         super().set_state(state)
-        self._count, self._seed, self._live = state["count"], state["seed"], set(state["live"])
+        self._count = state["count"]
+        self._seed = state["seed"]
+        self._live = set(state["live"])
         for wrapper, (_, inner) in zip(self._wrappers(), state["wrappers"], strict=True):
             wrapper.set_state(inner)
 

@@ -109,7 +109,8 @@ class TPESearch(SpaceSearcher):
         self._transfer_asked = 0
         if evaluated_rewards is not None:
             rewards = checked_rewards(evaluated_rewards, len(self._points))
-            points, self._points = self._points, []
+            points = self._points
+            self._points = []
             for point, reward in zip(points, rewards, strict=True):
                 self.add_evaluated_point(dict(point), reward)
         if space:
@@ -209,7 +210,9 @@ class TPESearch(SpaceSearcher):
         observation = Observation(self._count, config=TriedConfig(given) if type(parameters) is TriedConfig else given)
         self._count += 1
         for step, each in enumerate(intermediate_values or [], 1):
-            observation.step, observation.value, observation.rows[step] = step, each, each
+            observation.step = step
+            observation.value = each
+            observation.rows[step] = each
         if not (pruned and value is None):
             observation.value = tuple(value) if isinstance(value, (list, tuple)) else value
             observation.step = observation.step or 1
@@ -230,7 +233,8 @@ class TPESearch(SpaceSearcher):
         if self._space is None:
             raise no_space(self)
         require_mode(self)
-        metric, mode = self._metric or DEFAULT_METRIC, str(self._mode)
+        metric = self._metric or DEFAULT_METRIC
+        mode = str(self._mode)
         self._transfer = Transfer(self._space, metric, mode, runs, self._model_options)
 
     # -- state -------------------------------------------------------------------------------------------------------
@@ -249,8 +253,10 @@ class TPESearch(SpaceSearcher):
 
     def set_state(self, state: dict[str, Any]) -> None:
         """See `Searcher.set_state`. The next suggestions are the same as those of the saved searcher."""
-        self._seed, self._count = state["seed"], state["count"]
-        self._points_given, self._has_budgets = state["points_given"], state["has_budgets"]
+        self._seed = state["seed"]
+        self._count = state["count"]
+        self._points_given = state["points_given"]
+        self._has_budgets = state["has_budgets"]
         self._transfer_asked = state["transfer_asked"]
         self._live = {trial_id: Observation(**each) for trial_id, each in state["live"].items()}
         self._ended = [Observation(**each) for each in state["ended"]]
@@ -331,7 +337,9 @@ class TPESearch(SpaceSearcher):
             observation.rows[float(row)] = observation.value
 
     def _end(self, observation: Observation, has_failed: bool) -> None:
-        observation.arrival, observation.has_failed, observation.is_paused = len(self._ended), has_failed, False
+        observation.arrival = len(self._ended)
+        observation.has_failed = has_failed
+        observation.is_paused = False
         self._ended.append(observation)
         self._rank(observation)
 

@@ -42,7 +42,8 @@ _FEWER_FROM = 15
 """With more new trials than this, fewer suggestions follow, in inverse proportion: the run's own trials tell more."""
 _MOST_COMPARED = 100
 """The maximum number of new trials from which the distance is computed: the newest ones."""
-_MOST_EARLIER, _MOST_BEST = 200, 50
+_MOST_EARLIER = 200
+_MOST_BEST = 50
 """The maximum number of trials of an earlier run, and how many are its best ones; the others span its whole ranking."""
 _NEIGHBOURS = 5
 """The number of earlier trials from which a share is predicted."""
@@ -68,7 +69,8 @@ class Transfer:
     def __init__(
         self, space: dict[str, Any], metric: str, mode: str, runs: Sequence[EarlierRun], options: Mapping[str, Any]
     ):
-        self._space, self._options = space, dict(options)
+        self._space = space
+        self._options = dict(options)
         self._sign = 1.0 if mode == "min" else -1.0
         self._sources = [_Source(space, metric, self._sign, run) for run in runs]
 
@@ -128,7 +130,8 @@ class _Source:
             is_category = isinstance(domain, Categorical) and not isinstance(domain.categories, range)
             self._axes[parameter.name] = None if is_category else Axis(numbers_of(domain))
         scored: list[tuple[float, int, dict[str, Any]]] = []
-        is_known, all_outside = False, Counter[str]()
+        is_known = False
+        all_outside = Counter[str]()
         for number, (config, metrics) in enumerate(run.tried):
             values, outside = _fitting(space, config)
             all_outside.update(outside)
@@ -165,10 +168,12 @@ class _Source:
         better = 0
         for rank, (value, _, values) in enumerate(scored):
             better = better if rank and value == scored[rank - 1][0] else rank
-            share, has_failed = better / len(scored), value == math.inf
+            share = better / len(scored)
+            has_failed = value == math.inf
             # negative numbers: these trials are older than all trials of the new run
             one = Observation(rank - len(scored), values, value=1.0 if has_failed else share)
-            one.arrival, one.has_failed = rank, has_failed
+            one.arrival = rank
+            one.has_failed = has_failed
             self.observations.append(one)
         rest = self.observations[_MOST_BEST:]
         if len(self.observations) > _MOST_EARLIER:

@@ -137,7 +137,8 @@ class ConcurrencyLimiter(SearcherWrapper):
             return
         if not self._running.isdisjoint(self._members):
             return
-        members, self._members = self._members, {}
+        members = self._members
+        self._members = {}
         for trial_id, outcome in members.items():
             if outcome is not None:
                 self.searcher.on_trial_complete(trial_id, result=outcome[0], error=outcome[1])

@@ -193,7 +193,8 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         scorers, refit_metric = self._get_scorers()
         X, y = indexable(X, y)
         routed = self._get_routed_params_for_fit(_check_method_params(X, params=params))
-        split_params, fit_params = routed.splitter.split, routed.estimator.fit
+        split_params = routed.splitter.split
+        fit_params = routed.estimator.fit
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         self.n_splits_ = splitter.get_n_splits(X, y, **split_params)
         estimator = clone(self.estimator)
@@ -373,7 +374,8 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         """The index of the best candidate, without those that were stopped early: their complete score is unknown."""
         if callable(refit) or TRAINING_ITERATION not in results:
             return BaseSearchCV._select_best_index(refit, refit_metric, results)
-        ranks, steps = results[f"rank_test_{refit_metric}"], results[TRAINING_ITERATION]
+        ranks = results[f"rank_test_{refit_metric}"]
+        steps = results[TRAINING_ITERATION]
         return numpy.where(steps == steps.max(), ranks, len(ranks) + 1).argmin()
 
     def _refit(self, evaluation: Evaluation, fit_params: dict[str, Any]) -> None:

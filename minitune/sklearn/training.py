@@ -69,7 +69,8 @@ class StepwiseFit:
                 pipeline.
         """
         vars(self._estimator).pop("fit", None)  # remove this object, so that `fit` is the estimator's own below
-        last, own_params = self._estimator, fit_params
+        last = self._estimator
+        own_params = fit_params
         is_pipeline = isinstance(last, Pipeline)
         if is_pipeline:
             name, last = last.steps[-1]

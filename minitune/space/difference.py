@@ -61,7 +61,8 @@ def differences(before: Any, now: Any) -> list[str]:
     found = list(_differing(before, now, ()))
     texts = []
     for path, was, is_now in found[:_SHOWN]:
-        left, right = _text(was), _text(is_now)
+        left = _text(was)
+        right = _text(is_now)
         change = f"{left} -> {right}" if left != right else f"{left}, in a part that is not shown"
         texts.append(f"{path_text(path)}: {change}")
     return texts + ([f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else [])
@@ -93,7 +94,8 @@ def _is_same(before: Any, now: Any) -> bool:
         return True
     if before is _ABSENT or now is _ABSENT:
         return False
-    left, right = as_domain(before), as_domain(now)
+    left = as_domain(before)
+    right = as_domain(now)
     if left is not None and right is not None:
         both_compute = left.is_function() and right.is_function()
         samplers = left.get_sampler(), right.get_sampler()

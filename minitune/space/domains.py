@@ -607,7 +607,8 @@ class Float(Domain):
 
     def draw_loguniform(self, rng: random.Random) -> float:
         """See `Domain.draw_loguniform`."""
-        low, high = math.log(self.lower), math.log(self.upper)
+        low = math.log(self.lower)
+        high = math.log(self.upper)
         return self._below_upper(math.exp(low + (high - low) * rng.random()))
 
     def draw_quantized(self, sampler: Sampler, q: float, config: Any, rng: random.Random) -> float:
@@ -705,7 +706,8 @@ class Integer(Domain):
 
     def draw_loguniform(self, rng: random.Random) -> int:
         """See `Domain.draw_loguniform`."""
-        low, high = math.log(self.lower), math.log(self.upper)
+        low = math.log(self.lower)
+        high = math.log(self.upper)
         value = math.floor(math.exp(low + (high - low) * rng.random()))
         return max(self.lower, min(value, self.upper - 1))
 

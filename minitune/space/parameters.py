@@ -337,22 +337,28 @@ class Axis:
     def __init__(self, domain: Float | Integer):
         self._domain = domain
         sampler, self._q = sampler_and_step(domain)
-        self.low, self.high, self.prior_sd = 0.0, 1.0, 1.0
+        self.low = 0.0
+        self.high = 1.0
+        self.prior_sd = 1.0
         self.width = 0.0
         self.count: int | None = None
         self._cells: _Cells | None = None
         self._to: Callable[[float], float] = float
         self._from: Callable[[float], float] = float
         if isinstance(sampler, LogUniform):
-            self._to, self._from = math.log, math.exp
+            self._to = math.log
+            self._from = math.exp
         if isinstance(sampler, Normal):
-            self.low, self.high, self.prior_sd = -math.inf, math.inf, 1 / _SDS
+            self.low = -math.inf
+            self.high = math.inf
+            self.prior_sd = 1 / _SDS
             self._span = _SDS * sampler.sd
             self._begin = sampler.mean - self._span / 2
             self.width = (self._q or 0.0) / self._span
         elif isinstance(domain, Integer):
             step = int(self._q or 1)
-            first, last = -(-domain.lower // step), domain.upper // step - (1 if step == 1 else 0)
+            first = -(-domain.lower // step)
+            last = domain.upper // step - (1 if step == 1 else 0)
             self._cells = _Cells(first, last, step)
             self._begin = self._to(first)
             self._span = self._to(last + 1) - self._begin

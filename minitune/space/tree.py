@@ -147,7 +147,8 @@ def assign_value(tree: Any, path: Path, value: Any) -> Any:
     """
     if not path:
         return value
-    key, rest = path[0], path[1:]
+    key = path[0]
+    rest = path[1:]
     member = assign_value(tree[key], rest, value) if rest else value
     if isinstance(tree, tuple):
         members = list(tree)
@@ -215,7 +216,8 @@ def overlay(space: Any, values: Any, path: Path = (), unknown_keys: bool = True)
         ValueError: If `unknown_keys` is False and `values` has an unknown key.
     """
     if isinstance(space, dict) and isinstance(values, Mapping) and not is_grid(space) and not is_grid(values):
-        merged, fixed = copy_tree(space), []
+        merged = copy_tree(space)
+        fixed = []
         for key, value in values.items():
             if key not in space and not unknown_keys:
                 from difflib import get_close_matches
@@ -235,7 +237,8 @@ def overlay(space: Any, values: Any, path: Path = (), unknown_keys: bool = True)
         return merged, fixed
     members = _by_index(space, values)
     if members is not None:
-        merged, fixed = copy_tree(space), []
+        merged = copy_tree(space)
+        fixed = []
         for index, value in members.items():
             member, below = overlay(space[index], value, (*path, index), unknown_keys)
             merged = assign_value(merged, (index,), member)

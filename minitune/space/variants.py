@@ -200,9 +200,11 @@ class VariantTable:
         self._ahead = next(self._branches, None)
         if self._ahead is None:  # go to the next point
             self._branches = None
-            at.point, at.branch = at.point + 1, 0
+            at.point = at.point + 1
+            at.branch = 0
             if at.point >= plan.grid_size:
-                at.round, at.point = at.round + 1, 0
+                at.round = at.round + 1
+                at.point = 0
                 self._round_plan = None
         return variant
 
@@ -216,7 +218,9 @@ class VariantTable:
             The variant. None if nothing is drawn for this position alone (it has only values of the grid, or random
             values that the whole round shares), or if the position has several variants.
         """
-        last, plan, point = self._last, self._free_plan, self._last.point
+        last = self._last
+        plan = self._free_plan
+        point = self._last.point
         if last.round < len(self._plans) and self._plans[last.round].is_drawn:
             plan = self._plans[last.round]
         elif last.round < len(self._plans):
@@ -268,7 +272,8 @@ class _Plan:
         """The plan of a point to evaluate. Values outside the space are used, with a warning."""
         merged, fixed = overlay(space, point, unknown_keys=False)
         for path in fixed:
-            allowed, value = get_value(space, path), get_value(merged, path)
+            allowed = get_value(space, path)
+            value = get_value(merged, path)
             replaces_subtree = isinstance(allowed, dict) and not is_grid(allowed)
             if not replaces_subtree and not has_unresolved_values(value) and not fits(allowed, value):
                 logger.warning(
@@ -279,7 +284,8 @@ class _Plan:
 
     def expand(self, index: int, rng: random.Random) -> Iterator[Variant]:
         """The variants of grid point `index`. There are several only if one of its values contains another grid."""
-        config, todo = copy_tree(self.space), self._others
+        config = copy_tree(self.space)
+        todo = self._others
         if self._grids:
             config, found = _choose(config, self._grids, index)
             todo = todo + found
@@ -288,7 +294,8 @@ class _Plan:
 
     def with_constants(self, rng: random.Random) -> _Plan:
         """This plan, with values for all random parameters that do not depend on a grid."""
-        config, todo = copy_tree(self.space), self._others
+        config = copy_tree(self.space)
+        todo = self._others
         while todo:
             config, _, functions = _draw(config, todo, rng)
             config, left, found = _call(config, functions, rng)
@@ -439,7 +446,8 @@ def _call(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any,
                     raise sample_error(error, text) from error
                 config = assign_value(config, path, value)
                 found.extend(find_unresolved(value, path))
-            is_stuck, functions = len(waiting) == len(functions), waiting
+            is_stuck = len(waiting) == len(functions)
+            functions = waiting
             if is_stuck or not waiting:
                 break
     return config, functions, found

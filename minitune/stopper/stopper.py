@@ -454,7 +454,8 @@ class ExperimentPlateauStopper(Stopper):
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restore the best values."""
-        self._losses, self._close_for = list(state["losses"]), state["close_for"]
+        self._losses = list(state["losses"])
+        self._close_for = state["close_for"]
 
 
 @explains_calls()

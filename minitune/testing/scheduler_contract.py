@@ -151,7 +151,8 @@ class SchedulerContract:
             for metrics, duration_s in self.curve(config):
                 yield {"score": -metrics["score"]}, duration_s
 
-        one, other = self.simulated(), self.simulated(curve=negative, mode="min")
+        one = self.simulated()
+        other = self.simulated(curve=negative, mode="min")
         assert [(line.time_s, line.trial_id, line.event) for line in one.log] == [
             (line.time_s, line.trial_id, line.event) for line in other.log
         ]

@@ -103,7 +103,8 @@ class SearcherContract:
 
     def test_what_it_is_given_stays_as_it_is(self) -> None:
         """It changes neither the space nor a result. It does not see what the caller changes in a suggestion."""
-        searcher, space = self.ready(), repr(self.param_space)
+        searcher = self.ready()
+        space = repr(self.param_space)
         result = {"loss": 1.0, "training_iteration": 1}
         config = suggested(searcher, "trial_0")
         kept = copy.deepcopy(config)
@@ -159,7 +160,9 @@ class SearcherContract:
 
     def test_a_saved_state_goes_on_as_if_nothing_had_happened(self, tmp_path: Path) -> None:
         """A new searcher with a saved state makes the same suggestions as the old one, even with a running trial."""
-        plain, cut, path = self.ready(), self.ready(), str(tmp_path / "searcher")
+        plain = self.ready()
+        cut = self.ready()
+        path = str(tmp_path / "searcher")
         told: list[Told] = []
         for searcher in (plain, cut):
             self.play(searcher, 12)

@@ -63,8 +63,13 @@ _OWN = re.escape(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + o
 _OWN_FRAME = re.compile(rf'  File "({_OWN}.*|<string>)", line ')
 _THREAD = re.compile(r"(Current thread|Thread) 0x[0-9a-f]+.* \(most recent call first\):")
 
-CHILDREN, THREADS, DESCRIPTORS = "children", "threads", "descriptors"
-ENVIRONMENT, DIRECTORY, SIGNALS, FILES = "environment", "directory", "signals", "files"
+CHILDREN = "children"
+THREADS = "threads"
+DESCRIPTORS = "descriptors"
+ENVIRONMENT = "environment"
+DIRECTORY = "directory"
+SIGNALS = "signals"
+FILES = "files"
 KINDS = (CHILDREN, THREADS, DESCRIPTORS, ENVIRONMENT, DIRECTORY, SIGNALS, FILES)
 """The kinds of leftovers: child processes; threads; open descriptors; environment variables; the working directory;
 signal handlers; and files in the working directory."""
@@ -81,7 +86,8 @@ _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "l
 _LASTING_THREADS = ("TMonitor",)
 """Classes of threads that a library (here tqdm) keeps until the interpreter ends."""
 
-_POOL, _POOL_THREADS = ("loky", "joblib.externals.loky"), ("ExecutorManagerThread", "QueueFeederThread")
+_POOL = ("loky", "joblib.externals.loky")
+_POOL_THREADS = ("ExecutorManagerThread", "QueueFeederThread")
 """The modules of joblib's pool of workers, and the names of its threads."""
 
 _SET_BY_LIBRARIES = (
@@ -173,7 +179,8 @@ def smoke(
     has_neighbours = "PYTEST_XDIST_WORKER" in os.environ  # other processes run tests in this directory
     kinds = tuple(kind for kind in KINDS if kind not in may_leave and not (kind == FILES and has_neighbours))
     load_libraries(tuner._plan)  # a change by a library that minitune imports is not the trial's fault
-    before, until_s = Snapshot(kinds), time.monotonic() + budget_s
+    before = Snapshot(kinds)
+    until_s = time.monotonic() + budget_s
     try:
         with _variables({variable_of("FORCE_TRIAL_CLEANUP_S"): f"{GRACE_S:g}", STEP_SUMMARY: ""}):
             grid = _fit_in_time(tuner.fit, name, budget_s) if executor == "inline" else tuner.fit()
@@ -515,7 +522,8 @@ class Snapshot:
         return [f"descriptor {number} -> {target}" for number, target in sorted(new)]
 
     def _changed_environment(self, _: float) -> list[str]:
-        before, now = self._environment, dict(os.environ)
+        before = self._environment
+        now = dict(os.environ)
         names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
         found = []
         for name in names:

@@ -94,7 +94,8 @@ class FunctionRunner:
         self.has_begun = False
         self.has_ended = False
         self._stops_heard: dict[int, int] = {}  # by thread
-        session.hand_over, session.check_stopping = self._hand_over, self._check_stopping
+        session.hand_over = self._hand_over
+        session.check_stopping = self._check_stopping
 
     def run(self) -> Report:
         """Run the function. Blocks until it has ended. Its reports answer this call, and those that follow, meanwhile.

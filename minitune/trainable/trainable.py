@@ -432,7 +432,8 @@ def building_for(info: TrialInfo) -> Iterator[None]:
 
 
 def _take_info() -> TrialInfo | None:
-    info, _building.info = _building.info, None
+    info = _building.info
+    _building.info = None
     return info
 
 

@@ -326,7 +326,8 @@ def _refuse_objective(bound: BoundFunction) -> None:
     code = getattr(bound.function, "__code__", None)
     if not isinstance(code, types.CodeType) or not code.co_varnames[:1][: code.co_argcount]:
         return
-    first, asked = code.co_varnames[0], [name for name in code.co_names if name.startswith("suggest_")]
+    first = code.co_varnames[0]
+    asked = [name for name in code.co_names if name.startswith("suggest_")]
     if asked and first.startswith("trial"):
         raise ValueError(
             f"a trainable function takes its configuration, a dict, but {bound.__name__}({first}) uses a trial of "

@@ -95,7 +95,8 @@ def validate_save_restore(
         first, second = instances
         results = [_step(first, expected) for expected in (1, 2, 3)]
         second.restore(first.save())
-        wanted, got = _step(first, 4), _step(second, 4)
+        wanted = _step(first, 4)
+        got = _step(second, 4)
         if repr(got) == repr(results[0]) != repr(wanted):  # arrays have no plain ==
             raise TuneError(
                 f"after restore() the next step must report values such as {wanted}, but it reports {got}, as a fresh "

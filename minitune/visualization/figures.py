@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 _PLAIN, _BEST, _FAILED, _QUIET = "#3b6fb6", "#d1495b", "#8a8a8a", "#b8c4d6"
 _RUN_COLORS = ("#3b6fb6", "#d1495b", "#2a9d6f", "#e09f3e", "#7b5ea7", "#3aa6b9", "#8c6d46", "#c2528b")
 _SCALE = "Viridis"
-_CURVES, _POINTS, _PANELS, _BINS = 300, 3000, 8, 24
+_CURVES = 300
+_POINTS = 3000
+_PANELS = 8
+_BINS = 24
 """The maximum numbers of learning curves, points of a panel, panels, and cells along an axis of a contour."""
 _NONE = "(none)"
 """Shown for a parameter that a trial does not have, such as one of a group that was not drawn."""
@@ -76,7 +79,8 @@ def _thinned(trials: Sequence[TrialHistory], run: RunHistory, most: int) -> list
     if len(trials) <= most:
         return list(trials)
     ranked = sorted(trials, key=lambda t: run.sign * t.value if math.isfinite(t.value) else math.inf)
-    chosen, rest = {t.number for t in ranked[: most // 3]}, ranked[most // 3 :]
+    chosen = {t.number for t in ranked[: most // 3]}
+    rest = ranked[most // 3 :]
     room = most - len(chosen)
     chosen.update(rest[i * len(rest) // room].number for i in range(room))
     return [t for t in trials if t.number in chosen]
@@ -102,10 +106,12 @@ class _Axis:
             texts = sorted({str(v) for v in values}) + ([_NONE] if has_missing else [])
             order = {text: float(i) for i, text in enumerate(texts)}
             return cls(lambda v: order[_NONE if v is _Missing else str(v)], [(i, t) for t, i in order.items()])
-        low, high = min(numbers), max(numbers)
+        low = min(numbers)
+        high = max(numbers)
         is_log = low > 0 and high / low >= 100
         place: Callable[[Any], float] = math.log10 if is_log else float
-        first, last = place(low), place(high)
+        first = place(low)
+        last = place(high)
         below = first - 0.12 * ((last - first) or 1.0)
         ticks: list[tuple[float, str]] = []
         if is_log:
@@ -154,7 +160,9 @@ def plot_optimization_history(
     """
     require(by in ("trial", "time"), 'by: "trial" or "time"', by)
     histories = read_histories(runs, metric, mode)
-    go, first, alone = plotly_objects(), histories[0], len(histories) == 1
+    go = plotly_objects()
+    first = histories[0]
+    alone = len(histories) == 1
     figure = _figure("Optimization history" if by == "trial" else "Optimization history over time")
     figure.update_xaxes(title="trial" if by == "trial" else "seconds since the first trial began")
     figure.update_yaxes(title=first.metric)
@@ -163,7 +171,8 @@ def plot_optimization_history(
         if by == "time":
             scored = sorted((t for t in scored if math.isfinite(t.points[-1].at_s)), key=lambda t: t.points[-1].at_s)
         at = [float(t.number) if by == "trial" else t.points[-1].at_s - history.first_s for t in scored]
-        best, steps = math.inf, []
+        best = math.inf
+        steps = []
         for trial in scored:
             best = min(best, history.sign * trial.value)
             steps.append(history.sign * best)
@@ -389,7 +398,8 @@ def _matrix(history: RunHistory, params: Sequence[str] | None, title: str, *, ha
     figure.set_subplots(rows=math.ceil(len(pairs) / columns), cols=columns, horizontal_spacing=0.1)
     figure.update_layout(height=max(450, 360 * math.ceil(len(pairs) / columns)))
     for at, (x, y) in enumerate(pairs):
-        row, column = at // columns + 1, at % columns + 1
+        row = at // columns + 1
+        column = at % columns + 1
         marker: dict[str, Any] = {"size": 6, "line": {"width": 0.5, "color": "grey"}}
         if has_contours:
             contours = _contours(places[x], places[y], [t.value for t in trials])
@@ -410,7 +420,8 @@ def _matrix(history: RunHistory, params: Sequence[str] | None, title: str, *, ha
 def _contours(x: list[float], y: list[float], z: list[float]) -> Any:
     """The mean of `z` in the cells of a grid over `x` and `y`; empty cells are filled from their neighbours."""
     sums: dict[tuple[int, int], list[float]] = {}
-    low, cells = (min(x, default=0.0), min(y, default=0.0)), []
+    low = (min(x, default=0.0), min(y, default=0.0))
+    cells = []
     for values in (x, y):
         distinct = sorted(set(values))
         width = (distinct[-1] - distinct[0]) / _BINS if len(distinct) > 1 else 1.0
@@ -590,7 +601,8 @@ def plot_lineage(run: RunLike, *, metric: str | None = None, mode: str | None = 
     steps = {"x": [p.step for p, _ in points], "y": [t.number for _, t in points]}
     figure.add_trace(go.Scatter(**steps, mode="markers", marker=marker, text=text, hoverinfo="text", name="results"))
     copies = [(copy, t) for t in history.trials for copy in t.copies if copy.donor != t.number]
-    x, y = [], []
+    x = []
+    y = []
     for copy, trial in copies:
         x += [copy.step, copy.step, None]
         y += [copy.donor, trial.number, None]

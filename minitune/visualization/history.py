@@ -156,8 +156,11 @@ class RunHistory:
         reader.end_spans(story.updated_s)
         if self.state.name != RUNNING:
             put_back(story.trials)
-        self.begun_s, self.updated_s, self.worked_s = story.begun_s, story.updated_s, story.worked_s
-        self.not_drawn, self.seed = story.not_drawn, story.seed
+        self.begun_s = story.begun_s
+        self.updated_s = story.updated_s
+        self.worked_s = story.worked_s
+        self.not_drawn = story.not_drawn
+        self.seed = story.seed
         self.trials = [reader.trials[trial.trial_id] for trial in story.trials]
         self.params = self._fill_params(reader.changed)
         cut = cut_short(story.trials)
@@ -267,7 +270,9 @@ class _Reader:
 
     def take(self, change: Change) -> None:
         """Add the next change."""
-        kind, record, trial = change.kind, change.record, change.trial
+        kind = change.kind
+        record = change.record
+        trial = change.trial
         if kind == records.RUN:
             self.metric = self.metric or Goal.of(record["metric"], record["mode"]).metric
         elif kind == records.OPEN:
@@ -276,7 +281,8 @@ class _Reader:
             return
         trial_id = trial.trial_id
         if kind == records.TRIAL:
-            self.trials[trial_id], self._configs[trial_id] = TrialHistory(trial), trial.config
+            self.trials[trial_id] = TrialHistory(trial)
+            self._configs[trial_id] = trial.config
             return
         history = self.trials[trial_id]
         if change.step is not None and change.step is not Step.TRAIN:
@@ -290,7 +296,8 @@ class _Reader:
         elif kind == records.START:
             self._working[trial_id] = record.get("at", math.nan)
         elif kind in (records.EXPLOIT, records.CHANGE) and record["config"] is not None:
-            before, after = flatten(self._configs[trial_id]), flatten(trial.config)
+            before = flatten(self._configs[trial_id])
+            after = flatten(trial.config)
             self.changed.update(path for path in after if path not in before or before[path] != after[path])
             self._configs[trial_id] = trial.config
             if kind == records.EXPLOIT:

@@ -17,9 +17,12 @@ from dataclasses import dataclass
 from minitune.visualization.history import RunLike, TrialHistory, history_of, shown_params
 
 _FEWEST = 10
-_FOLDS, _REPEATS, _TREES = 5, 3, 64
+_FOLDS = 5
+_REPEATS = 3
+_TREES = 64
 _SEED = 0
-_SURE, _UNSURE = 0.5, 0.2
+_SURE = 0.5
+_UNSURE = 0.2
 """From the first R² on, importances are called reliable; below the second one, unreliable."""
 
 
@@ -93,7 +96,8 @@ def get_param_importances(
         raise ValueError(
             f"importances need at least {_FEWEST} trials with a finite objective; this run has {len(trials)}"
         )
-    varied, names = shown_params(history, None, trials), shown_params(history, params, trials)
+    varied = shown_params(history, None, trials)
+    names = shown_params(history, params, trials)
     if not varied:
         raise ValueError("importances need a parameter with more than one value; no parameter of this run has more")
 

@@ -184,7 +184,8 @@ def _plots_of(history: RunHistory) -> list[Figure]:
     plots = [figures.plot_optimization_history(history)]
     if any(len(trial.points) > 1 for trial in history.trials):
         plots.append(figures.plot_intermediate_values(history))
-    params, scored = shown_params(history, None), len(history.scored())
+    params = shown_params(history, None)
+    scored = len(history.scored())
     if params and scored:
         order = params
         plots.append(figures.plot_parallel_coordinate(history))
