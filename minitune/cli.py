@@ -17,6 +17,7 @@ from typing import NoReturn
 from minitune._version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("commands.run", "Tune a program: any script with arguments, in any language."),
     "ls": ("commands.look", "List runs, or the trials of one."),
     "lsx": ("commands.look", "List runs: the same as `ls` without a run."),
     "show": ("commands.look", "Show a run, or one of its trials in full."),
@@ -38,7 +39,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 """The module and the description of each command, by its name, in the order of the help."""
 
-_GROUPS = {"ls": "look at runs", "resume": "continue and debug runs", "explain": "understand runs", "ci": "other"}
+_GROUPS = {
+    "run": "tune",
+    "ls": "look at runs",
+    "resume": "continue and debug runs",
+    "explain": "understand runs",
+    "ci": "other",
+}
 """The headings of the help, each by the first command below it."""
 
 ALIASES = {"list-trials": "ls", "list-experiments": "lsx"}

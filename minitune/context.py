@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from minitune.base.files import StorageContext as StorageContext
@@ -67,6 +68,23 @@ class TuneContext:
         """1 for the first attempt, 2 for the first retry."""
         session = _session("get_attempt")
         return None if session is None else session.info.attempt
+
+    def on_stop(self, function: Callable[[], object]) -> None:
+        """Call `function()` when the trial is told to stop, for code that waits for something else than `report`.
+
+        Without it, such code learns of a stop only after the grace period (`MINITUNE_FORCE_TRIAL_CLEANUP_S`). Outside
+        of a trial this warns once and does nothing.
+
+        Args:
+            function: Is called on another thread, such as `process.terminate` of a child process. It must not block. If
+                the trial was already told to stop, it is called at once, and possibly twice.
+
+        Raises:
+            RuntimeError: In a class trainable, which has `cleanup`.
+        """
+        session = _session("on_stop")
+        if session is not None:
+            session.on_stop(function)
 
     def get_world_size(self) -> int:
         """The number of workers of the trial: 1."""

@@ -108,6 +108,10 @@ class MissingMetricError(TrialError, ValueError):
     metric = ""
 
 
+class ProgramError(TuneError):
+    """A program of `minitune run` has failed or reported nothing, or cannot be started. The text has its last lines."""
+
+
 class CrashLoopError(TuneError):
     """Trials fail again and again, or lose their workers, and no attempt brings a new report."""
 

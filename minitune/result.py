@@ -74,6 +74,8 @@ EXPR_PARAM_PICKLE_FILE = "params.pkl"
 EXPR_ERROR_FILE = "error.txt"
 EXPR_ERROR_PICKLE_FILE = "error.pkl"
 """The names of the files in a trial's directory."""
+EXPR_COMMAND_FILE = "command.json"
+"""The file of a trial of `minitune run` with the command line of its program, as a list of words."""
 
 DEFAULT_RESULT_KEYS = (TRAINING_ITERATION, TIME_TOTAL_S, MEAN_ACCURACY, MEAN_LOSS)
 DEFAULT_EXPERIMENT_INFO_KEYS = ("trainable_name", EXPERIMENT_TAG, TRIAL_ID)

@@ -5,10 +5,10 @@
 | `python` | the blocks of a page make one script, which runs in a fresh home directory |
 | `python` in README.md | it is a script of its own, since readers copy it alone |
 | `text` directly below | what that block printed; a line `...` stands for any number of lines |
-| `python` that begins with `# train.py` | it is written to that file, for the commands of the page |
+| any that begins with `# train.py` or `// train.c` | it is written to that file, for the commands of the page |
 | `python` that begins with `# needs PACKAGE` | a script of its own; see `OPTIONAL` |
 | `console` | each `$ COMMAND` runs in bash after the script, in the same home; the lines below it are its output |
-| `sh`, `ini` | the syntax is checked |
+| `sh`, `ini` | the syntax is checked; `tests/extras/program` runs the commands of programs.md |
 | any other `text` | a picture or listing: a test must know it, see `PICTURES` |
 
 Dates, ids, paths and times differ from machine to machine; they are masked before texts are compared. Run this file
@@ -52,6 +52,9 @@ OPTIONAL = {
     "ray": "ray",
 }
 """Packages that a block may need, and the folder of `tests/extras` whose tests run it. The main suite compiles it."""
+
+FILES = {"py": "python", "sh": "sh", "yaml": "yaml", "c": "c"}
+"""The language of a block that is a file, by the end of the file's name."""
 
 PICTURES = {
     "live view": "best so far",
@@ -102,9 +105,9 @@ class Block:
 
     @property
     def file_name(self) -> str | None:
-        """The file that a block of Python is, or None."""
-        found = re.match(r"# ([\w/]+\.py)\n", self.body) if self.language == "python" else None
-        return found[1] if found else None
+        """The file that a block is, or None."""
+        found = re.match(r"(?:#|//) ([\w/]+\.(\w+))\n", self.body)
+        return found[1] if found and FILES.get(found[2]) == self.language else None
 
     @property
     def package(self) -> str | None:
@@ -253,9 +256,7 @@ class Home:
         Raises:
             AssertionError: If the script fails or writes to its standard error.
         """
-        for block in blocks(page):
-            if block.file_name is not None:
-                (self._directory / block.file_name).write_text(block.body, encoding="utf-8")
+        self._write_files(page)
         printed = []
         for number, parts in enumerate(scripts_of(page)):
             text = "print('-- next --')\n".join(f"{block.body}\n" for block, _ in parts)
@@ -272,6 +273,18 @@ class Home:
         """Run a block that needs an optional package."""
         printed = self._run_script(f"needs_{block.package}_{block.line}.py", block.body, quiet=False)
         return Printed(block.body, shown.body if shown else "", printed)
+
+    def run_shell(self, block: Block) -> str:
+        """Run a block of commands that need other programs, with the files of its page; returns its output."""
+        self._write_files(block.page)
+        done = self._run(["bash", "-ec", block.body], "", subprocess.STDOUT)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def _write_files(self, page: Path) -> None:
+        for block in blocks(page):
+            if block.file_name is not None:
+                (self._directory / block.file_name).write_text(block.body, encoding="utf-8")
 
     def _run_script(self, name: str, text: str, quiet: bool = True) -> str:
         script = self._directory / name

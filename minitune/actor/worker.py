@@ -173,6 +173,7 @@ class Worker:
         self._surroundings: Surroundings | None = None
         self._is_reusable = False
         self._attempt = 0  # the number of the Boot or Move that has begun the present actor
+        self.at_stop: Callable[[], object] = lambda: None  # what the object wants to be told on the control thread
         self._stopped_attempt = -1  # of the last Stop; only the control thread writes it
         # The rest belongs to the thread that holds the lock. A handler that raises never leaves a lock of C code locked
         # in a `with` statement. The lock is reentrant: a call that is made within an exchange answers under it, too.
@@ -424,6 +425,8 @@ class Worker:
                 message = self._seat.control.receive()
                 if isinstance(message, Stop):
                     self._stopped_attempt = message.number
+                    if message.number == self._attempt:
+                        self.at_stop()
                 elif isinstance(message, Show):
                     dump_stacks()
                 else:

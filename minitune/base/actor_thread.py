@@ -34,10 +34,12 @@ class ActorThread:
 
     Attributes:
         is_stopped: Whether the actor must end. The control side sets it by `stop`, and resets it for another actor.
+        at_stop: Is called by `stop`.
     """
 
     def __init__(self, name: str):
         self.is_stopped = False
+        self.at_stop: Callable[[], object] = lambda: None
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()  # None wakes the thread
         self._running: _Call | None = None  # the outermost call, with the answer that is due
         self._has_ended = False
@@ -66,6 +68,7 @@ class ActorThread:
         """Make the current and each later report return False. Never blocks."""
         self.is_stopped = True
         self._calls.put(None)
+        self.at_stop()
 
     def end(self, timeout_s: float) -> bool:
         """End the thread after the calls in its queue. Blocks until then, at most `timeout_s` seconds.

@@ -220,6 +220,7 @@ class _Rerun:
         reports: The number of reports so far.
         error: The exception of the trainable, or None.
         is_stopped: Whether it was stopped at the limit.
+        at_stop: See `Host`. Not called: the limit is reached in a report.
     """
 
     trainable: SharedObject
@@ -231,6 +232,9 @@ class _Rerun:
     reports: int = 0
     error: BaseException | None = None
     is_stopped: bool = False
+
+    def __post_init__(self) -> None:
+        self.at_stop: Callable[[], object] = lambda: None
 
     def run(self, directory: str) -> None:
         """Run the trial on the calling thread. Blocks until it has ended, and while the debugger is open.

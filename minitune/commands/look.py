@@ -10,9 +10,11 @@ import argparse
 import contextlib
 import csv
 import difflib
+import json
 import operator
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,7 +55,16 @@ from minitune.output.table import cut_short, ending, infer_metrics, look_up, met
 from minitune.record.layout import find_runs, is_run, last_error_text
 from minitune.record.standing import FINISHED_RUN, STOPPED, RunState, read_standing, state_of
 from minitune.record.story import Decisions, Story, TrialDecision, read_overview
-from minitune.result import AUTO_RESULT_KEYS, CONFIG, NODE_IP, TIME_TOTAL_S, TRAINING_ITERATION, TRIAL_ID, flatten
+from minitune.result import (
+    AUTO_RESULT_KEYS,
+    CONFIG,
+    EXPR_COMMAND_FILE,
+    NODE_IP,
+    TIME_TOTAL_S,
+    TRAINING_ITERATION,
+    TRIAL_ID,
+    flatten,
+)
 
 Row = dict[str, Any]
 
@@ -490,6 +501,7 @@ def _about_trial(run: Story, state: RunState, trial: Trial, decisions: Sequence[
         "run": _Said(run.path, f"{run.path}: {state.text}"),
         "directory": trial.local_path if trial.has_started else None,
         "config": trial.config,
+        "command": _command_of(trial),
         "resources": {**trial.resources.required_resources},
         "seed": trial.seed,
         "iteration": trial.last_metrics.get(TRAINING_ITERATION),
@@ -528,6 +540,7 @@ def _about_best(run: Story, state: RunState, metric: str, mode: str, scope: str)
         "status": trial.shown_status,
         "iteration": _iteration_of(trial, metric, value) if scope in ("all", "last") else None,
         "config": trial.config,
+        "command": _command_of(trial),
         "last metrics": metrics_of(trial.last_metrics),
         "directory": trial.local_path,
     }
@@ -569,6 +582,16 @@ def _about_checkpoint(trial: Trial, kept: KeptCheckpoint, metric: str | None, *,
     told.append(f"{kept.record.total_bytes:,} bytes")
     data = {"path": path, "iteration": iteration, "value": value, "bytes": kept.record.total_bytes}
     return _Said(data, f"{kept.record.directory if is_short else path} ({', '.join(told)})")
+
+
+def _command_of(trial: Trial) -> _Said | None:
+    """The command line of a trial of `minitune run`, to paste into a shell; None for any other trial."""
+    try:
+        with open(os.path.join(trial.local_path, EXPR_COMMAND_FILE), encoding="utf-8") as file:
+            words = list(map(str, json.load(file)))
+    except (OSError, ValueError, TypeError):
+        return None
+    return _Said(words, shlex.join(words))
 
 
 def _named(trial: Trial) -> str:

@@ -136,7 +136,8 @@ def connect(ray: Any, address: str | None, machine: Machine | None) -> None:
                 ) from error
         totals = dict(machine.totals) if machine is not None else {}
         memory = totals.pop(MEMORY, None)
-        cpus, gpus = totals.pop(CPU, None), totals.pop(GPU, None)
+        cpus = totals.pop(CPU, None)
+        gpus = totals.pop(GPU, None)
         logger.info("there is no Ray cluster to connect to: one is started on this machine for this run")
         ray.init(
             address="local",

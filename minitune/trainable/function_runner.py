@@ -54,6 +54,9 @@ _DEAF = 3
 class Host(Protocol):
     """What carries the reports of an actor's object to the driver: a worker's `Worker`, or an `ActorThread`."""
 
+    at_stop: Callable[[], object]
+    """Is called once the driver has said so, on another thread than the function's. It does not block or raise."""
+
     @property
     def is_stopped(self) -> bool:
         """Whether the driver has said that the actor must end."""

@@ -8,6 +8,7 @@ to the driver belongs to its parent.
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import sys
@@ -59,6 +60,10 @@ from minitune.result import (
     TRIAL_ID,
     Report,
 )
+from minitune.settings import CHECKPOINT_DIR, PROGRAM, shared_variable
+from minitune.trainable.printed import print_report
+
+logger = logging.getLogger("minitune")
 
 PERF = "perf"
 LOG_SYS_USAGE = "log_sys_usage"
@@ -96,6 +101,7 @@ class Session:
         check_stopping: Raises `TrialStopped` if the trial must stop. `FunctionRunner` sets it, too.
         checkpoint: The checkpoint to continue from: the restored one, later the last reported one.
         last_record: The last checkpoint that was saved in this attempt, or None.
+        is_stopping: Whether the trial was told to stop.
         at_end: Functions that are called on the user's thread after the user's function has ended. The argument is
             whether it failed. Not used for class trainables.
     """
@@ -109,7 +115,9 @@ class Session:
         self.checkpoint: Checkpoint | None = None
         self.last_record: CheckpointRecord | None = None
         self._unreported: CheckpointRecord | None = None
+        self.is_stopping = False
         self.at_end: list[Callable[[bool], None]] = []
+        self._at_stop: list[Callable[[], object]] = []
         self._next_checkpoint = info.next_checkpoint
 
     def seed_generators(self, iteration: int) -> None:
@@ -123,6 +131,27 @@ class Session:
         """
         if user_thread.has_process_to_itself() or is_on_loan():
             seed_process(self.info.seed, iteration, self.info.failures)
+
+    def on_stop(self, function: Callable[[], object]) -> None:
+        """Call a function when the trial is told to stop; see `TuneContext.on_stop`."""
+        if self.hand_over is None:
+            raise RuntimeError(
+                "on_stop() is for functions: a class ends between two steps, and then cleanup() is called"
+            )
+        self._at_stop.append(function)
+        if self.is_stopping:
+            function()  # the stop may have come before the list had this function
+
+    def tell_stop(self) -> None:
+        """Call the functions of `on_stop`, the first time that the trial is told to stop. From the control thread."""
+        if self.is_stopping:
+            return
+        self.is_stopping = True
+        for function in self._at_stop:
+            try:
+                function()
+            except Exception as error:
+                logger.warning("a function of on_stop() raised an exception", exc_info=error)
 
     def take_checkpoint_number(self) -> int:
         """Return the number for the next checkpoint. Each call returns a new number."""
@@ -264,7 +293,8 @@ if hasattr(os, "register_at_fork"):  # on Windows, this module can only be impor
 def report(metrics: dict[str, Any] | None = None, *, checkpoint: Checkpoint | None = None, **legacy: Any) -> None:
     """Report one result of the calling trial, and block until the driver asks for the next one.
 
-    Outside of a trial it warns once and does nothing.
+    Outside of a trial it warns once and does nothing. In a program of `minitune run`, it prints the report and does not
+    wait.
 
     Args:
         metrics: A dict of numbers and other objects that can be pickled. `done: True` ends the trial.
@@ -285,6 +315,11 @@ def report(metrics: dict[str, Any] | None = None, *, checkpoint: Checkpoint | No
         warn_once("report(loss=...) is deprecated: use report({'loss': ...})")
         metrics = legacy
     session = current_session()
+    if session is None and shared_variable(PROGRAM):
+        if checkpoint is not None:
+            raise ValueError(f"a program of `minitune run` saves its checkpoint in the directory ${CHECKPOINT_DIR}")
+        print_report(metrics)  # type: ignore[arg-type]  # for None it raises an error with a helpful text
+        return
     if session is None:
         warn_once("report() was called outside of a trial: nothing is recorded")
         return
@@ -295,9 +330,13 @@ def get_checkpoint() -> Checkpoint | None:
     """The checkpoint to continue from: at first that of a retry, resume or exploit, later the last reported one.
 
     Returns:
-        The checkpoint, or None at a fresh start. Outside of a trial it warns once and returns None.
+        The checkpoint, or None at a fresh start. Outside of a trial it warns once and returns None. In a program of
+        `minitune run`, the directory `MINITUNE_CHECKPOINT_DIR`.
     """
     session = current_session()
+    own = shared_variable(CHECKPOINT_DIR)
+    if session is None and own:
+        return Checkpoint(own) if os.path.isdir(own) and os.listdir(own) else None
     if session is None:
         warn_once("get_checkpoint() was called outside of a trial: there is no checkpoint")
         return None

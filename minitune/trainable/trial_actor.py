@@ -86,6 +86,7 @@ class FunctionActor:
         # config is None: the driver knows it, so no report has to carry it
         fields = AutoFields(info.trial_id, None, bool(info.config.get(LOG_SYS_USAGE)))
         self._session = Session(info, allocation, fields)
+        self._host.at_stop = self._session.tell_stop
         self._runner = FunctionRunner(self._function, info.config, self._session, self._host)
 
     def train(self) -> Report:

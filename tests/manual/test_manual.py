@@ -67,7 +67,9 @@ def test_every_package_that_an_example_needs_is_installed_for_it() -> None:
 
 @by_page
 def test_no_block_is_left_out(page: Path) -> None:
-    text = "".join(block.body for block in blocks(page) if block.language == "console")
+    text = "".join(
+        block.body for block in blocks(page) if block.language in ("console", "sh") and block.file_name is None
+    )
     shown = outputs(page)
     for block in blocks(page):
         if block.language == "text":

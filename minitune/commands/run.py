@@ -1,0 +1,254 @@
+"""`minitune run`: tune a program. Its options make a `Tuner`, and everything else is what any run does."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+from typing import TYPE_CHECKING, Any, Literal
+
+from minitune.base.text import echo
+from minitune.commands import Commands, behind_dashes
+from minitune.commands.selecting import ENDED_EARLY, count_from, exit_status
+from minitune.commands.sweep import Sweep, is_sweep_file, read_sweep
+
+if TYPE_CHECKING:
+    from minitune.schedulers import TrialScheduler
+    from minitune.trainable.command_line import CommandLine
+
+_DRY = 3
+"""The number of command lines that `--dry-run` prints."""
+_MAX_T = "max_t"
+_GRACE = "grace_period"
+_SCHEDULERS = {
+    "fifo": {},
+    "asha": {_MAX_T: _MAX_T, _GRACE: _GRACE},
+    "hyperband": {_MAX_T: _MAX_T},
+    "median_stopping_rule": {_GRACE: _GRACE},
+    "pbt": {_GRACE: "perturbation_interval"},
+}
+"""The schedulers, and what each calls the values of `--max-t` and `--grace`."""
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the parser of `minitune run`."""
+    parser = commands.add_parser(
+        "run",
+        usage="minitune run [options] -- PROGRAM ARGUMENTS\n       minitune run [options] SWEEP.yaml",
+        description="Tune a program. A parameter stands where its value goes: minitune run --metric loss --mode min "
+        "--num-samples 20 -- python train.py --lr '{lr: loguniform(1e-4, 1e-1)}'. "
+        'The program reports with lines on its standard output, such as {"loss": 0.3} or `report loss=0.3`.',
+        epilog="The exit status is 0 if all trials have finished, 3 if some have failed, 4 if the run was interrupted, "
+        "or if a time budget ended it before all trials had started. `minitune help programs` has examples.",
+    )
+    parser.add_argument("sweep", nargs="?", metavar="SWEEP.yaml", help="a sweep file: YAML or TOML")
+    parser.add_argument("--metric", help="the metric to optimise")
+    parser.add_argument("--mode", choices=("min", "max"), help="whether a small or a large value is good")
+    parser.add_argument(
+        "--num-samples", type=_samples, metavar="N", help="trials for each point of the grid; -1: no end"
+    )
+    parser.add_argument("--search", metavar="NAME", help="the searcher, such as tpe (default: random and grid search)")
+    parser.add_argument("--scheduler", choices=tuple(_SCHEDULERS), help="stops bad trials early (default: fifo)")
+    parser.add_argument("--max-t", type=count_from(1), metavar="N", help="asha, hyperband: reports of a whole trial")
+    parser.add_argument(
+        "--grace",
+        type=count_from(1),
+        metavar="N",
+        help="asha, median_stopping_rule: reports before a trial may stop; pbt: reports between changes",
+    )
+    parser.add_argument("--time-budget", type=_seconds, metavar="S", help="seconds after which the run ends")
+    parser.add_argument("--cpus", type=_amount, metavar="N", help="CPUs of a trial (default: 1)")
+    parser.add_argument("--gpus", type=_amount, metavar="N", help="GPUs of a trial, such as 0.5 (default: 0)")
+    parser.add_argument("--concurrent", type=count_from(1), metavar="N", help="trials at a time, at most")
+    parser.add_argument("--name", help="the name of the run (default: that of the program, and the date)")
+    parser.add_argument("--storage", metavar="DIR", help="the directory for runs")
+    parser.add_argument("--timeout", type=_seconds, metavar="S", help="seconds that an attempt of a trial may take")
+    parser.add_argument("--retries", type=count_from(0), default=0, metavar="N", help="attempts after a failure")
+    parser.add_argument("--seed", type=int, help="the seed of the run")
+    parser.add_argument(
+        "--param", action="append", default=[], metavar="NAME=DOMAIN", help="a parameter that the command only names"
+    )
+    parser.add_argument("--pattern", metavar="REGEX", help="lines that match are reports; named groups are the metrics")
+    parser.add_argument("--shell", action="store_true", help="the command is one argument, for the shell")
+    parser.add_argument("--dry-run", action="store_true", help="print three command lines, and run nothing")
+    parser.set_defaults(command=run, own_begins=behind_dashes)
+
+
+def _samples(text: str) -> int:
+    return -1 if text == "-1" else count_from(1)(text)
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected 0 < S < infinity, but got {text}")
+    return value
+
+
+def _amount(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected 0 <= N < infinity, but got {text}")
+    return int(value) if value.is_integer() else value
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run `minitune run`. Blocks until the run has ended."""
+    from minitune.trainable.command_line import read_command, read_domain
+
+    sweep = _sweep(options)
+    params = dict(sweep.parameters)
+    for text in options.param:
+        name, sign, domain = text.partition("=")
+        if not sign:
+            raise argparse.ArgumentError(None, f"--param takes NAME=DOMAIN, but got {text!r}")
+        if name in params:
+            raise argparse.ArgumentError(None, f"parameter {name} has two domains")
+        params[name] = read_domain(domain, name)
+    words = sweep.command or options.own
+    command, space = read_command(words, params, is_for_shell=options.shell)
+    _check_pattern(options.pattern)
+    if options.dry_run:
+        _show_commands(command, space, options.search or sweep.search, _goal(options, sweep), options.seed)
+        return 0
+    _check_program(command)
+    return _fit(command, space, options, sweep)
+
+
+def _sweep(options: argparse.Namespace) -> Sweep:
+    """The sweep file, or an empty sweep for a command."""
+    if options.sweep is None:
+        return Sweep()
+    if not is_sweep_file(options.sweep):
+        rule = f"a sweep file ends in .yaml, .yml or .toml, but got {options.sweep!r}; a command goes behind --"
+        raise argparse.ArgumentError(None, rule)
+    if options.own:
+        raise argparse.ArgumentError(None, f"the command is in {options.sweep}, so none can follow --")
+    sweep = read_sweep(options.sweep)
+    if options.num_samples is None and sweep.num_samples is None and options.time_budget is None:
+        raise ValueError(
+            f"{options.sweep}: a sweep without run_cap has no end; add run_cap, or pass --num-samples N or "
+            "--time-budget S"
+        )
+    return sweep
+
+
+def _goal(options: argparse.Namespace, sweep: Sweep) -> tuple[str | None, Literal["min", "max"] | None]:
+    """The metric and its mode."""
+    metric = options.metric or sweep.metric
+    mode: Literal["min", "max"] | None = options.mode
+    if mode is None and metric == sweep.metric:
+        mode = sweep.mode
+    if (metric is None) != (mode is None):
+        raise argparse.ArgumentError(None, f"--metric and --mode go together, but got {metric} and {mode}")
+    return metric, mode
+
+
+def _check_pattern(pattern: str | None) -> None:
+    if pattern is None:
+        return
+    try:
+        names = re.compile(pattern).groupindex
+    except re.error as error:
+        raise argparse.ArgumentError(None, f"--pattern is no regular expression: {error}: {pattern!r}") from None
+    if not names:
+        rule = f"--pattern needs named groups, such as 'loss: (?P<loss>[0-9.]+)', but got {pattern!r}"
+        raise argparse.ArgumentError(None, rule)
+
+
+def _check_program(command: CommandLine) -> None:
+    """Refuse a program that does not exist, before the run begins."""
+    first = command.words[0]
+    if not command.is_for_shell and len(first) == 1 and isinstance(first[0], str) and shutil.which(first[0]) is None:
+        raise FileNotFoundError(f"there is no program {first[0]!r}, neither as a path nor in PATH")
+
+
+def _show_commands(
+    command: CommandLine,
+    space: dict[str, Any],
+    search: str | None,
+    goal: tuple[str | None, str | None],
+    seed: int | None,
+) -> None:
+    """Print the command lines of three trials."""
+    from minitune import Study
+
+    study = Study(
+        space, searcher=search, metric=goal[0] or "metric", mode=goal[1] or "min", seed=seed, num_samples=_DRY
+    )
+    for number in range(_DRY):
+        config = study.ask()
+        if config is None:
+            return
+        values = {**config, "trial_dir": f"TRIAL_DIR_{number}", "seed": f"SEED_{number}"}
+        echo(shlex.join(command.filled(values)))
+
+
+def _scheduler(options: argparse.Namespace, sweep: Sweep, space: dict[str, Any]) -> TrialScheduler | None:
+    from minitune import create_scheduler
+
+    if options.scheduler is None and sweep.stops_early is not None:
+        name = "asha"
+        arguments = dict(sweep.stops_early)
+    else:
+        name = options.scheduler or "fifo"
+        arguments = {}
+    known = _SCHEDULERS[name]
+    for option, argument, value in (("--max-t", _MAX_T, options.max_t), ("--grace", _GRACE, options.grace)):
+        if value is not None and argument not in known:
+            owners = ", ".join(owner for owner, names in _SCHEDULERS.items() if argument in names)
+            raise argparse.ArgumentError(None, f"{option} is for --scheduler {owners}, but got {name}")
+        if value is not None:
+            arguments[known[argument]] = value
+    if name == "fifo":
+        return None
+    if name in ("pbt", "median_stopping_rule"):
+        arguments["time_attr"] = "training_iteration"
+        arguments.setdefault(known[_GRACE], 1)
+    if name == "pbt":
+        arguments["hyperparam_mutations"] = space
+    return create_scheduler(name, **arguments)
+
+
+def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespace, sweep: Sweep) -> int:
+    """Run the trials, and return the exit status. Blocks."""
+    from minitune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig, Tuner, with_resources
+    from minitune.record.standing import read_standing
+    from minitune.trainable.program import Program
+
+    metric, mode = _goal(options, sweep)
+    num_samples = options.num_samples or sweep.num_samples
+    if num_samples is None:
+        num_samples = 1 if options.sweep is None else -1  # a sweep runs until its time is up
+    kept = CheckpointConfig(num_to_keep=1)
+    if metric is not None and mode is not None:
+        kept = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute=metric, checkpoint_score_order=mode)
+    program: Any = Program(command, os.getcwd(), options.pattern)
+    if options.cpus is not None or options.gpus is not None:
+        cpus = 1 if options.cpus is None else options.cpus
+        program = with_resources(program, {"cpu": cpus, "gpu": options.gpus or 0})
+    tuner = Tuner(
+        program,
+        param_space=space,
+        tune_config=TuneConfig(
+            metric=metric,
+            mode=mode,
+            num_samples=num_samples,
+            search_alg=options.search or sweep.search,
+            scheduler=_scheduler(options, sweep, space),
+            time_budget_s=options.time_budget,
+            max_concurrent_trials=options.concurrent,
+            trial_timeout_s=options.timeout,
+            seed=options.seed,
+        ),
+        run_config=RunConfig(
+            name=options.name or sweep.name,
+            storage_path=options.storage,
+            failure_config=FailureConfig(max_failures=options.retries),
+            checkpoint_config=kept,
+        ),
+    )
+    grid = tuner.fit()
+    return ENDED_EARLY if grid.interrupted else exit_status(*read_standing(grid.experiment_path))

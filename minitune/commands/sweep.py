@@ -1,0 +1,319 @@
+"""Sweep files of `minitune run`: the format of the sweeps of Weights & Biases, as YAML or TOML.
+
+A key means what it means there. A key or a value that minitune does not have is an error that names it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from minitune.base.checks import did_you_mean, is_whole, shown
+
+_KEYS = ("name", "description", "program", "command", "method", "metric", "parameters", "early_terminate", "run_cap")
+_SEARCHERS = {"grid": None, "random": None, "bayes": "auto"}
+"""The searcher for each `method`."""
+_MODES: dict[str, Literal["min", "max"]] = {"minimize": "min", "maximize": "max"}
+_DEFAULT_COMMAND = ("${env}", "${interpreter}", "${program}", "${args}")
+_WORDS = {"${env}": "/usr/bin/env", "${interpreter}": "python"}
+_FOREVER = 10**9
+"""The largest number of reports, for `early_terminate` without `max_iter`."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep file says, in terms of this package.
+
+    Attributes:
+        command: The words of the command, with places for parameters; empty without a file.
+        parameters: The domain of each parameter.
+        metric: The metric to optimise, or None.
+        mode: `min` or `max`, or None.
+        search: The name of the searcher, or None.
+        stops_early: Arguments of `ASHAScheduler`, or None.
+        num_samples: The number of samples; None if the file sets no limit.
+        name: The name of the run, or None.
+    """
+
+    command: list[str] = field(default_factory=list)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    metric: str | None = None
+    mode: Literal["min", "max"] | None = None
+    search: str | None = None
+    stops_early: dict[str, Any] | None = None
+    num_samples: int | None = None
+    name: str | None = None
+
+
+def is_sweep_file(path: str) -> bool:
+    """Whether this may be the name of a sweep file."""
+    return path.endswith((".yaml", ".yml", ".toml"))
+
+
+def read_sweep(path: str) -> Sweep:
+    """Read a sweep file.
+
+    Raises:
+        OSError: If there is no such file.
+        ImportError: If the library for its format is missing.
+        ValueError: If it is no sweep, or has something that minitune lacks. The text names the file and the key.
+    """
+    content = _load(path)
+    try:
+        return _sweep(content)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _load(path: str) -> Any:
+    data = Path(path).read_bytes()
+    load, errors = _toml() if path.endswith(".toml") else _yaml()
+    try:
+        return load(data.decode())
+    except errors as error:
+        raise ValueError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+
+
+def _yaml() -> tuple[Callable[[str], Any], tuple[type[Exception], ...]]:
+    try:
+        import yaml
+    except ImportError:
+        raise ImportError("a sweep file in YAML needs PyYAML: pip install 'minitune[sweep]'") from None
+    return yaml.safe_load, (yaml.YAMLError, ValueError)  # ValueError: no UTF-8, no such date
+
+
+def _toml() -> tuple[Callable[[str], Any], tuple[type[Exception], ...]]:
+    try:
+        import tomllib
+    except ImportError:  # Python 3.10
+        try:
+            import tomli as tomllib
+        except ImportError:
+            raise ImportError("a sweep file in TOML needs tomli here: pip install 'minitune[sweep]'") from None
+    return tomllib.loads, (ValueError,)  # its own error is one, too
+
+
+def _sweep(content: Any) -> Sweep:
+    _check_keys(content, "the file", _KEYS)
+    method = content.get("method")
+    _one_of("method", method, _SEARCHERS)
+    parameters = content.get("parameters")
+    if not isinstance(parameters, Mapping) or not parameters:
+        raise ValueError(f"parameters must be a mapping of names to domains, but got {shown(parameters)}")
+    is_grid = method == "grid"
+    space: dict[str, Any] = {}
+    constants: dict[str, Any] = {}
+    for name, given in parameters.items():
+        key = f"parameters.{name}"
+        _check_keys(given, key, _PARAMETER_KEYS)
+        if _kind(given, key) == "constant":
+            constants[str(name)] = given["value"]
+        else:
+            space[str(name)] = _domain(given, key, is_grid)
+    metric, mode = _metric(content.get("metric"))
+    cap = content.get("run_cap")
+    if cap is not None and not (is_whole(cap) and cap > 0):
+        raise ValueError(f"run_cap must be a whole number above 0, but got {shown(cap)}")
+    if is_grid:
+        points = math.prod(len(domain["grid_search"]) for domain in space.values())
+        if cap is not None and cap < points:
+            raise ValueError(f"run_cap must be at least {points}: method grid tries all its points, but got {cap}")
+        cap = 1  # each sample covers the grid
+    name = content.get("name")
+    return Sweep(
+        command=_command(content, constants, list(space)),
+        parameters=space,
+        metric=metric,
+        mode=mode,
+        search=_SEARCHERS[method],
+        stops_early=_early_terminate(content.get("early_terminate")),
+        num_samples=cap,
+        name=None if name is None else str(name),
+    )
+
+
+def _check_keys(given: Any, where: str, known: tuple[str, ...]) -> None:
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{where} must be a mapping, but got {shown(given)}")
+    for key in given:
+        if key not in known:
+            raise ValueError(
+                f"minitune does not have the key {key!r} of {where}{did_you_mean(str(key), known)}; it has "
+                f"{', '.join(known)}"
+            )
+
+
+def _one_of(key: str, value: Any, known: Mapping[str, Any]) -> None:
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{key} must be one of {', '.join(known)}, but got {shown(value)}")
+
+
+def _metric(given: Any) -> tuple[str | None, Literal["min", "max"] | None]:
+    if given is None:
+        return None, None
+    _check_keys(given, "metric", ("name", "goal"))
+    if not isinstance(given.get("name"), str):
+        raise ValueError(f"metric.name must be a text, but got {shown(given.get('name'))}")
+    goal = given.get("goal", "minimize")
+    _one_of("metric.goal", goal, _MODES)
+    return given["name"], _MODES[goal]
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+def _command(content: Mapping[str, Any], constants: Mapping[str, Any], names: list[str]) -> list[str]:
+    """The words of the command, with `{name}` for each parameter."""
+    from minitune.trainable.command_line import text_of
+
+    program = content.get("program")
+    given = content.get("command", list(_DEFAULT_COMMAND))
+    words = given.split() if isinstance(given, str) else given
+    if not isinstance(words, list) or not words:
+        raise ValueError(f"command must be a list of words, but got {shown(given)}")
+    texts = {name: text_of(value) for name, value in constants.items()}
+    texts.update({name: f"{{{name}}}" for name in names})
+    made: list[str] = []
+    for word in map(str, words):
+        if word == "${args}":
+            made += [f"--{name}={text}" for name, text in texts.items()]
+        elif word == "${args_no_hyphens}":
+            made += [f"{name}={text}" for name, text in texts.items()]
+        elif word == "${program}":
+            if not isinstance(program, str):
+                raise ValueError(f"program must be the path of the script, but got {shown(program)}")
+            made.append(program)
+        elif word.startswith("${envvar:") and word.endswith("}"):
+            made.append(_variable(word[len("${envvar:") : -1]))
+        elif word.startswith("${") and word not in _WORDS:
+            known = [*_WORDS, "${program}", "${args}", "${args_no_hyphens}", "${envvar:NAME}"]
+            raise ValueError(f"minitune does not have {word} of command; it has {', '.join(known)}")
+        else:
+            made.append(_WORDS.get(word, word))
+    return made
+
+
+def _variable(name: str) -> str:
+    if name not in os.environ:
+        raise ValueError(f"command: there is no environment variable {name}")
+    return os.environ[name]
+
+
+# -- parameters --------------------------------------------------------------------------------------------------------
+_PARAMETER_KEYS = ("value", "values", "distribution", "min", "max", "q", "mu", "sigma")
+_RANGE = ("min", "max")
+_KEYS_OF = {
+    "constant": ("value",),
+    "categorical": ("values",),
+    "int_uniform": _RANGE,
+    "uniform": _RANGE,
+    "q_uniform": (*_RANGE, "q"),
+    "log_uniform": _RANGE,
+    "log_uniform_values": _RANGE,
+    "q_log_uniform": (*_RANGE, "q"),
+    "q_log_uniform_values": (*_RANGE, "q"),
+    "normal": ("mu", "sigma"),
+    "q_normal": ("mu", "sigma", "q"),
+}
+"""The keys of each distribution."""
+_DEFAULTS = {"q": 1, "mu": 0, "sigma": 1}
+
+
+def _kind(given: Mapping[str, Any], key: str) -> str:
+    """The distribution of a parameter, which may follow from its other keys."""
+    kind = given.get("distribution")
+    if kind is not None:
+        _one_of(f"{key}.distribution", kind, _KEYS_OF)
+    elif "value" in given:
+        kind = "constant"
+    elif "values" in given:
+        kind = "categorical"
+    else:
+        kind = "int_uniform" if all(is_whole(given.get(name)) for name in _RANGE) else "uniform"
+    needed = _KEYS_OF[kind]
+    for name in given:
+        if name not in (*needed, "distribution"):
+            raise ValueError(f"{key}: distribution {kind} takes {', '.join(needed)}, but got {name}")
+    for name in needed:
+        if name not in given and name not in _DEFAULTS:
+            raise ValueError(f"{key}: distribution {kind} needs {name}")
+    return str(kind)
+
+
+def _domain(given: Mapping[str, Any], key: str, is_grid: bool) -> Any:
+    """The domain of a parameter."""
+    import minitune as tune
+
+    kind = _kind(given, key)
+    if kind == "categorical":
+        values = given["values"]
+        if not isinstance(values, list) or not values:
+            raise ValueError(f"{key}.values must be a list of values, but got {shown(values)}")
+        return tune.grid_search(values) if is_grid else tune.choice(values)
+    number = {name: _number(given.get(name, _DEFAULTS.get(name)), f"{key}.{name}") for name in _KEYS_OF[kind]}
+    if kind == "int_uniform":
+        first = _whole(number["min"], f"{key}.min")
+        last = _whole(number["max"], f"{key}.max")
+        return tune.grid_search(range(first, last + 1)) if is_grid else tune.randint(first, last + 1)
+    if is_grid:
+        raise ValueError(f"{key}: method grid needs values, but got distribution {kind}")
+    try:
+        if kind in ("normal", "q_normal"):
+            make = tune.randn if kind == "normal" else tune.qrandn
+            return make(number["mu"], number["sigma"], *([number["q"]] if "q" in number else []))
+        low = number["min"]
+        high = number["max"]
+        if kind in ("log_uniform", "q_log_uniform"):  # there, the bounds are logarithms
+            low = math.exp(low)
+            high = math.exp(high)
+        if "q" in number:
+            make_steps = tune.quniform if kind == "q_uniform" else tune.qloguniform
+            return make_steps(low, high, number["q"])
+        return tune.uniform(low, high) if kind == "uniform" else tune.loguniform(low, high)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"{key}: {error}") from None
+
+
+def _number(value: Any, key: str) -> float:
+    """A number. YAML takes `1e-4`, without a point, for a text."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return value if is_whole(value) else float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{key} must be a number, but got {shown(value)}") from None
+
+
+def _whole(value: float, key: str) -> int:
+    if int(value) != value:
+        raise ValueError(f"{key} must be a whole number, but got {value}")
+    return int(value)
+
+
+# -- early stopping ----------------------------------------------------------------------------------------------------
+def _early_terminate(given: Any) -> dict[str, Any] | None:
+    """The arguments of `ASHAScheduler`.
+
+    The brackets are min_iter, min_iter * eta, ...; or max_iter / eta, max_iter / eta**2, ..., `s` of them.
+    """
+    if given is None:
+        return None
+    _check_keys(given, "early_terminate", ("type", "min_iter", "max_iter", "s", "eta"))
+    _one_of("early_terminate.type", given.get("type"), {"hyperband": None})
+    number = {name: _number(given[name], f"early_terminate.{name}") for name in given if name != "type"}
+    eta = number.get("eta", 3)
+    if ("min_iter" in number) == ("max_iter" in number):
+        raise ValueError("early_terminate needs either min_iter, or max_iter and s")
+    if "max_iter" in number:
+        if "s" not in number:
+            raise ValueError("early_terminate: max_iter needs s, the number of brackets")
+        most = number["max_iter"]
+        grace = max(1, most / eta ** number["s"])
+    else:
+        if "s" in number:
+            raise ValueError("early_terminate: s needs max_iter")
+        most = _FOREVER
+        grace = number["min_iter"]
+    return {"max_t": most, "grace_period": grace, "reduction_factor": eta, "stop_last_trials": False}

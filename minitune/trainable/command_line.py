@@ -1,0 +1,218 @@
+"""A command line with parameters in it: `python train.py --lr '{lr: loguniform(1e-4, 1e-1)}'`.
+
+`{name: domain}` stands for a value of that domain, `{name}` for the same value again. All other braces are plain text,
+so JSON arrives as it is; `{{name}}` is the text `{name}`. A domain is a call of a function of this package, such as
+`choice(["relu", "tanh"])`, with literal arguments. It is read with Python's parser and never evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from minitune.base.checks import did_you_mean
+from minitune.space import domains
+
+DOMAINS = (
+    "uniform",
+    "quniform",
+    "loguniform",
+    "qloguniform",
+    "randn",
+    "qrandn",
+    "randint",
+    "qrandint",
+    "lograndint",
+    "qlograndint",
+    "choice",
+    "grid_search",
+)
+"""The functions that a domain may call."""
+OF_THE_TRIAL = ("trial_dir", "seed")
+"""Names that every command line may use: the trial's directory, and its seed."""
+_NAME = r"[A-Za-z_][\w.-]*"
+_IN_BRACES = re.compile(rf"\{{\{{(?P<plain>{_NAME}\s*(?::[^{{}}]*)?)\}}\}}|\{{(?P<name>{_NAME})\s*(?P<sign>[:}}])")
+_SHELL = ("sh", "-c")
+
+
+class Place(NamedTuple):
+    """The place of a parameter's value in a word.
+
+    Attributes:
+        name: The name of the parameter.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """The words of a command, with places for values.
+
+    Attributes:
+        words: Each word as its parts, in order: plain texts and places.
+        is_for_shell: Whether the only word is a command of a shell. Values are quoted for the shell then.
+    """
+
+    words: tuple[tuple[str | Place, ...], ...]
+    is_for_shell: bool = False
+
+    def filled(self, values: Mapping[str, Any]) -> list[str]:
+        """The words with values in their places, for a new process.
+
+        Args:
+            values: The values of all parameters, and those of `OF_THE_TRIAL`.
+        """
+        quoted = shlex.quote if self.is_for_shell else str
+        words = [
+            "".join(part if isinstance(part, str) else quoted(text_of(values[part.name])) for part in parts)
+            for parts in self.words
+        ]
+        return [*_SHELL, *words] if self.is_for_shell else words
+
+    @property
+    def name(self) -> str:
+        """A short name: that of the script, if a word is the path of one, else that of the program."""
+        words = [part for parts in self.words for part in parts[:1] if isinstance(part, str)]
+        if self.is_for_shell:
+            words = words[0].split() if words else []
+        scripts = [word for word in words[:3] if re.search(r"\w\.\w+$", word) and not word.startswith("-")]
+        chosen = next((word for word in scripts if not os.path.basename(word).startswith("python")), words[0])
+        return re.sub(r"[^\w-]+", "_", os.path.splitext(os.path.basename(chosen))[0]) or "program"
+
+
+def text_of(value: Any) -> str:
+    """A value as an argument: a text as it is, a list or a dict as JSON, everything else as Python prints it."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value) if isinstance(value, (list, tuple, dict)) else str(value)
+
+
+def read_command(
+    words: Sequence[str], params: Mapping[str, Any] | None = None, *, is_for_shell: bool = False
+) -> tuple[CommandLine, dict[str, Any]]:
+    """Read a command line with parameters.
+
+    Args:
+        words: The words of the command.
+        params: Domains of parameters that the words only name.
+        is_for_shell: See `CommandLine`.
+
+    Returns:
+        The command line, and the search space: the domain of each parameter.
+
+    Raises:
+        ValueError: If a domain cannot be read, or a parameter has none, has two, or has no place in the command.
+    """
+    if not words:
+        raise ValueError("a command is needed: minitune run -- python train.py --lr '{lr: loguniform(1e-4, 1e-1)}'")
+    if is_for_shell and len(words) > 1:
+        raise ValueError(f"--shell takes the whole command as one argument, but got {len(words)}: put it into quotes")
+    space = dict(params or {})
+    read = []
+    for word in words:
+        parts: list[str | Place] = []
+        for part, domain in _parts(word):
+            if domain is not None and isinstance(part, Place):
+                if part.name in space:
+                    raise ValueError(
+                        f"parameter {part.name} has two domains; write {{{part.name}}} in the second place"
+                    )
+                space[part.name] = domain
+            parts.append(part)
+        read.append(tuple(parts))
+    places = {part.name for parts in read for part in parts if isinstance(part, Place)}
+    for name in space:
+        if name in OF_THE_TRIAL:
+            raise ValueError(f"no parameter can be called {name}: {{{name}}} stands for that of the trial")
+        if name not in places:
+            raise ValueError(f"parameter {name} has no place in the command: write {{{name}}} where its value goes")
+    for name in sorted(places - set(OF_THE_TRIAL)):
+        if name not in space:
+            raise ValueError(
+                f"parameter {name} has no domain{did_you_mean(name, [*space, *OF_THE_TRIAL])}: write "
+                f"{{{name}: uniform(0, 1)}}, or --param {name}='uniform(0, 1)'; {{{{{name}}}}} is the plain text "
+                f"{{{name}}}"
+            )
+    return CommandLine(tuple(read), is_for_shell), space
+
+
+def _parts(word: str) -> Iterator[tuple[str | Place, Any]]:
+    """The parts of a word, in order, each with its domain; None without one."""
+    position = 0
+    while found := _IN_BRACES.search(word, position):
+        if found.start() > position:
+            yield word[position : found.start()], None
+        position = found.end()
+        if found["plain"]:
+            yield f"{{{found['plain']}}}", None
+        elif found["sign"] == "}":
+            yield Place(found["name"]), None
+        else:
+            end = _end_of_domain(word, position)
+            text = word[position:end]
+            yield Place(found["name"]), read_domain(text, found["name"])
+            position = end + 1
+    if position < len(word) or not word:
+        yield word[position:], None
+
+
+def _end_of_domain(word: str, start: int) -> int:
+    """The position of the brace that closes a domain: the first one before which there is a whole expression."""
+    end = word.find("}", start)
+    first = end
+    while end >= 0:
+        try:
+            ast.parse(word[start:end].strip(), mode="eval")
+            return end
+        except (SyntaxError, ValueError):  # the brace is inside a text or a dict
+            end = word.find("}", end + 1)
+    return first if first >= 0 else len(word)
+
+
+def read_domain(text: str, name: str) -> Any:
+    """Read a domain, such as `loguniform(1e-4, 1e-1)`.
+
+    Args:
+        text: A call of one of `DOMAINS`. Its arguments are literals.
+        name: The parameter, for errors.
+
+    Raises:
+        ValueError: If the text is anything else, or the function refuses the arguments.
+    """
+    text = text.strip()
+    start = f"parameter {name}: expected a domain such as loguniform(1e-4, 1e-1) or choice([1, 2])"
+    try:
+        call = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ValueError(f"{start}, but got {text!r}") from None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        raise ValueError(f"{start}, but got {text!r}; {{{{{name}: ...}}}} is plain text")
+    function = call.func.id
+    if function not in DOMAINS:
+        raise ValueError(
+            f"parameter {name}: there is no domain {function!r}{did_you_mean(function, DOMAINS)}; "
+            f"there are {', '.join(DOMAINS)}"
+        )
+    args = [_literal(part, name) for part in call.args]
+    named = {part.arg or "**": _literal(part.value, name) for part in call.keywords}
+    try:
+        return getattr(domains, function)(*args, **named)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"parameter {name}: {text}: {error}") from None
+
+
+def _literal(node: ast.expr, name: str) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        raise ValueError(
+            f"parameter {name}: arguments of a domain are literals, such as 0.1, True, 'relu' or [1, 2], but got "
+            f"{ast.unparse(node)}"
+        ) from None

@@ -1,0 +1,84 @@
+"""Reports as lines on the standard output of a program: how Python code in it prints one, and how lines are read.
+
+A report of `print_report` begins with a mark. So it is found behind a text without a newline, and `--pattern` does not
+hide it. It goes to descriptor 1, past Python's buffer and past a replaced `sys.stdout`. So it comes at once, and also
+from a process that the program has started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+from typing import Any
+
+from minitune.base.text import plain_numbers
+
+MARK = "\x1e"
+"""The record separator of ASCII. It stands before a report of `print_report`."""
+_PAIRS = re.compile(r"report((?:\s+[^\s=]+=\S.*)+)")
+
+
+def print_report(metrics: dict[str, Any]) -> None:
+    """Print a report for `minitune run`. Blocks while the pipe is full.
+
+    Raises:
+        TypeError: If `metrics` is not a dict.
+    """
+    if not isinstance(metrics, dict):
+        raise TypeError(f"metrics must be a dict such as {{'loss': 0.1}}, but got {type(metrics).__name__}")
+    line = f"{MARK}{json.dumps(plain_numbers(metrics), default=str)}\n".encode()
+    if sys.stdout is not None:
+        sys.stdout.flush()  # what was printed before stays before
+    while line:
+        line = line[os.write(1, line) :]
+
+
+def report_in(line: str, pattern: re.Pattern[str] | None = None) -> dict[str, Any] | None:
+    """The report that a line is.
+
+    Args:
+        line: A line of the program's output.
+        pattern: The named groups of a match are the metrics. Without it, the line must be a JSON object, or pairs
+            `name=value` after the word `report`.
+
+    Returns:
+        The metrics; None if the line is no report.
+    """
+    _, mark, marked = line.partition(MARK)
+    if mark:
+        return _json_object(marked)
+    if pattern is not None:
+        found = pattern.search(line)
+        groups = found.groupdict() if found else {}
+        return {name: _value(text) for name, text in groups.items() if text is not None} or None
+    line = line.strip()
+    if line.startswith("{"):
+        return _json_object(line)
+    if not _PAIRS.fullmatch(line):
+        return None
+    try:
+        pairs = [word.partition("=") for word in shlex.split(line)[1:]]
+    except ValueError:  # a quotation mark without its partner
+        return None
+    return {name: _value(text) for name, sign, text in pairs} if all(sign for _, sign, _ in pairs) else None
+
+
+def _json_object(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and found else None
+
+
+def _value(text: str) -> Any:
+    """A number, or the text itself."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,411 @@
+"""`minitune run`: programs as trials, with real processes. Examples of the page `programs.md` run as tests, too."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import Script, fit, is_gone
+
+from minitune import cli, get_context, report
+from minitune.analysis import ExperimentAnalysis
+from minitune.commands.sweep import Sweep, read_sweep
+from minitune.space.domains import Categorical, Float, Integer
+from minitune.trainable.command_line import read_command
+
+Run = Callable[..., tuple[int, str, str]]
+
+HOSTILE = ["a b", "it's", 'q"', "new\nline", "-x", "--", "$(id); `id`", "", "{x}", "é", "}"]
+"""Values that a shell, a parser of options or a template could change."""
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """Runs a command of `minitune` in this process; gives its exit status, its output and its errors."""
+    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        try:
+            status = cli.main(list(arguments))
+        except SystemExit as ended:  # wrong arguments
+            status = int(ended.code or 0)
+        shown = capsys.readouterr()
+        return status, shown.out, shown.err
+
+    return call
+
+
+def trials(name: str = "run") -> list[Any]:
+    return ExperimentAnalysis(name).trials
+
+
+def shell(code: str, *more: str) -> list[str]:
+    """The command of a program that is a script of the shell; `more` are $1, $2, ..."""
+    return ["--", "sh", "-c", code, "sh", *more]
+
+
+# -- the command line --------------------------------------------------------------------------------------------------
+def test_values_arrive_as_they_are(run: Run) -> None:
+    code = "import json, sys; print(json.dumps({'got': sys.argv[1:]}))"
+    place = f"{{x: grid_search({HOSTILE!r})}}"
+    status, _, _ = run("run", "--name", "run", "--", sys.executable, "-c", code, place, "<{x}>", "{{x}}", '{"a": {}}')
+
+    assert status == 0
+    got = [trial.last_result["got"] for trial in trials()]
+    assert got == [[value, f"<{value}>", "{x}", '{"a": {}}'] for value in HOSTILE]
+
+
+def test_a_shell_gets_quoted_values(run: Run) -> None:
+    command = "printf '%s|' {x: grid_search(['a b', '$(id); x', '*'])} >{trial_dir}/got; echo report v={seed}"
+    status, _, _ = run("run", "--name", "run", "--shell", "--", command)
+
+    assert status == 0
+    assert [Path(trial.local_path, "got").read_text() for trial in trials()] == ["a b|", "$(id); x|", "*|"]
+    assert [trial.last_result["v"] for trial in trials()] == [trial.seed for trial in trials()]
+
+
+def test_three_command_lines_are_shown_and_nothing_runs(run: Run, tmp_path: Path) -> None:
+    status, out, _ = run("run", "--dry-run", "--", "touch", "{x: grid_search(['a b', 'c', 'd', 'e'])}")
+
+    assert (status, out.splitlines()) == (0, ["touch 'a b'", "touch c", "touch d"])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("{x: unifrom(0, 1)}", "did you mean 'uniform'?"),
+        ("{x: uniform(1)}", "x: uniform(1): uniform() missing"),
+        ("{x: loguniform(0, 1)}", "parameter x: loguniform(0, 1): "),
+        ("{x: uniform(a, 1)}", "literals"),
+        ("{x: choice([__import__('os').mkdir('made')])}", "literals"),
+        ("{x: uniform(*[0, 1])}", "literals"),
+        ("{x: sample_from(1)}", "there is no domain 'sample_from'"),
+        ("{x: 5}", "expected a domain"),
+        ("{x: uniform(0, ", "expected a domain"),
+        ("{x}", "parameter x has no domain"),
+        ("{x: uniform(0, 1)} {x: uniform(0, 1)}", "two domains"),
+        ("{seed: uniform(0, 1)}", "no parameter can be called seed"),
+    ],
+)
+def test_a_bad_parameter_is_refused_at_once(run: Run, word: str, message: str, tmp_path: Path) -> None:
+    status, out, err = run("run", "--", "echo", word)
+
+    assert (status, out) == (1, "")
+    assert message in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--", "no-such-program"], 1, "there is no program 'no-such-program'"),
+        ([], 1, "a command is needed"),
+        (["train.py"], 2, "a command goes behind --"),
+        (["--param", "x=uniform(0, 1)", "--", "true"], 1, "parameter x has no place"),
+        (["--param", "x", "--", "true"], 2, "NAME=DOMAIN"),
+        (["--pattern", "loss", "--", "true"], 2, "named groups"),
+        (["--pattern", "(", "--", "true"], 2, "no regular expression"),
+        (["--metric", "loss", "--", "true"], 2, "--metric and --mode go together"),
+        (["--max-t", "3", "--", "true"], 2, "--max-t is for --scheduler asha, hyperband"),
+        (["--shell", "--", "true", "more"], 1, "one argument"),
+        (["--time-budget", "0", "--", "true"], 2, "0 < S"),
+    ],
+)
+def test_wrong_arguments_are_refused_at_once(run: Run, arguments: list[str], status: int, message: str) -> None:
+    found, out, err = run("run", *arguments)
+
+    assert (found, out) == (status, "")
+    assert message in err
+
+
+def test_a_parameter_may_stand_apart(run: Run) -> None:
+    status, _, _ = run("run", "--name", "run", "--param", "x=grid_search([1, 2])", *shell("echo report x={x}"))
+
+    assert status == 0
+    assert [trial.last_result["x"] for trial in trials()] == [1, 2]
+
+
+# -- reports -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("line", "options", "expected"),
+    [
+        ('{"v": 0.5, "n": {"m": 1}}', [], {"v": 0.5, "n": {"m": 1}}),
+        ('  {"v": NaN}', [], {"v": pytest.approx(float("nan"), nan_ok=True)}),
+        ("report v=0.5 epoch=4 note='a b'", [], {"v": 0.5, "epoch": 4, "note": "a b"}),
+        ("epoch 4: v=1e-3", ["--pattern", r"epoch (?P<epoch>\d+): v=(?P<v>\S+)"], {"epoch": 4, "v": 0.001}),
+    ],
+)
+def test_a_line_is_a_report(run: Run, line: str, options: list[str], expected: dict[str, Any]) -> None:
+    code = 'echo "report of today"; echo "{no json}"; printf "%s\\n" "$1"'
+    status, _, _ = run("run", "--name", "run", *options, *shell(code, line))
+
+    (trial,) = trials()
+    assert status == 0
+    assert trial.last_result["training_iteration"] == 1
+    assert {name: trial.last_result[name] for name in expected} == expected
+
+
+def test_python_code_reports_without_a_buffer(run: Run) -> None:
+    code = (
+        "import contextlib, io, minitune\n"
+        "print('no newline', end='')\n"
+        "with contextlib.redirect_stdout(io.StringIO()):\n    minitune.report({'v': 1})\n"
+        "minitune.report({'v': 2})"
+    )
+    status, _, _ = run("run", "--name", "run", "--pattern", "(?P<w>never)", "--", sys.executable, "-c", code)
+
+    (trial,) = trials()
+    assert status == 0
+    assert (trial.last_result["v"], trial.last_result["training_iteration"]) == (2, 2)
+    assert run("logs", "run")[1] == 'no newline{"v": 1}\n{"v": 2}\n'
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "last"),
+    [
+        ("echo out; echo reason >&2; exit 3", "the program ended with exit status 3", "reason"),
+        ("echo report v=1; kill -9 $$", "the program was killed by SIGKILL", "report v=1"),
+        ("echo hello", "the program ended without a report: it must print a line such as", "hello"),
+    ],
+)
+def test_a_program_that_fails_shows_its_last_lines(run: Run, code: str, message: str, last: str) -> None:
+    status, out, _ = run("run", "--name", "run", *shell(code))
+
+    assert status == 3
+    assert f"minitune.error.ProgramError: {message}" in out
+    assert f"its last lines:\n  {last}\n" in out
+    assert "Traceback" not in out
+    assert run("rerun", "run")[0] == 3
+
+
+def test_a_missing_metric_is_the_usual_error(run: Run) -> None:
+    status, out, _ = run(
+        "run", "--metric", "los", "--mode", "min", "--name", "run", *shell("echo report loss=1; sleep 60")
+    )
+
+    assert status == 3
+    assert "the metric 'los' must be in every reported result, but reported were: loss" in out
+
+
+# -- ends --------------------------------------------------------------------------------------------------------------
+def test_a_stop_reaches_a_program_that_prints_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "60")  # longer than the limit of this test
+    code = "trap 'echo stopped; exit 0' TERM; echo report v=1; sleep 1000 & wait"
+    status, _, _ = run("run", "--name", "run", "--time-budget", "0.5", *shell(code))
+
+    assert (status, run("logs", "run")[1]) == (0, "report v=1\nstopped\n")
+
+
+def test_a_program_that_ignores_the_stop_is_killed_with_its_children(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "0.3")
+    code = "trap '' TERM; sleep 1000 & echo report pid=$!; wait; wait"
+    run("run", "--name", "run", "--time-budget", "0.5", *shell(code))
+
+    (trial,) = trials()
+    assert is_gone(trial.last_result["pid"])
+
+
+def test_a_stop_of_the_scheduler_ends_the_program(run: Run) -> None:
+    code = "i=0; while :; do i=$((i + 1)); echo report v=$i; done"
+    status, _, _ = run(
+        "run", "--metric", "v", "--mode", "max", "--scheduler", "asha", "--max-t", "3", "--name", "run", *shell(code)
+    )
+
+    assert (status, trials()[0].last_result["v"]) == (0, 3)
+
+
+def test_a_process_that_outlives_its_program_does_not_hold_the_trial(run: Run) -> None:
+    status, _, _ = run("run", "--name", "run", *shell("sleep 1000 & echo report pid=$!"))
+
+    assert (status, is_gone(trials()[0].last_result["pid"])) == (0, True)
+
+
+# -- checkpoints -------------------------------------------------------------------------------------------------------
+COUNT = """
+file="$MINITUNE_CHECKPOINT_DIR/step"; step=$(cat "$file" 2>/dev/null || echo 0); echo "start $step"
+while [ $step -lt 4 ]; do
+    step=$((step + 1)); echo $step >"$file.new"; mv "$file.new" "$file"; echo report v=$step
+    if [ $step = 2 ] && [ ! -e "$1/once" ]; then touch "$1/once"; sleep "$2"; exit 1; fi
+done
+"""
+
+
+def test_a_retry_finds_the_checkpoint(run: Run) -> None:
+    status, _, _ = run("run", "--retries", "1", "--name", "run", *shell(COUNT, "{trial_dir}", "0"))
+
+    assert status == 0
+    assert [line for line in run("logs", "run")[1].splitlines() if "start" in line] == ["start 0", "start 2"]
+    assert not any("program" in name for name in os.listdir(trials()[0].local_path))
+
+
+def test_an_interrupted_run_is_resumed_from_the_checkpoint(script: Script) -> None:
+    driver = script.start_minitune(
+        "run", "--metric", "v", "--mode", "max", "--name", "run", *shell(COUNT, "{trial_dir}", "1000")
+    )
+    script.wait_until(
+        lambda: any(
+            json.loads(line)["v"] == 2
+            for path in script.storage.glob("run/*/result.json")
+            for line in path.read_text().splitlines()
+        )
+    )
+    driver.send_signal(signal.SIGINT)
+    script.finish(driver)
+    assert driver.returncode == 4
+
+    assert script.run_minitune("resume", "run").returncode == 0
+    shown = script.run_minitune("logs", "run").stdout
+    assert [line for line in shown.splitlines() if "start" in line] == ["start 0", "start 2"]
+
+
+def test_pauses_and_exploits_continue_from_checkpoints(run: Run) -> None:
+    code = """
+    file="$MINITUNE_CHECKPOINT_DIR/total"; total=$(cat "$file" 2>/dev/null || echo 0)
+    while [ $total -lt 60 ]; do
+        total=$((total + $1)); echo $total >"$file.new"; mv "$file.new" "$file"
+        echo report v=$total; sleep 0.05
+    done
+    """
+    status, _, _ = run(
+        "run", "--metric", "v", "--mode", "max", "--scheduler", "pbt", "--grace", "2", "--num-samples", "3",
+        "--name", "run", *shell(code, "{x: randint(1, 12)}"),
+    )  # fmt: skip
+
+    assert status == 0
+    assert max(trial.last_result["v"] for trial in trials()) >= 60
+
+
+# -- the other commands ------------------------------------------------------------------------------------------------
+def test_the_best_command_line_can_be_pasted(run: Run) -> None:
+    run(
+        "run",
+        "--metric",
+        "v",
+        "--mode",
+        "max",
+        "--name",
+        "run",
+        *shell('echo "report v=$1"', "{v: grid_search([1, 2])}", "a 'b'"),
+    )
+
+    assert """command         sh -c 'echo "report v=$1"' sh 2 'a '"'"'b'"'"''""" in run("best", "run")[1].splitlines()
+    assert json.loads(run("show", "run", "1", "--json")[1])["command"][-2:] == ["2", "a 'b'"]
+    status, out, _ = run("rerun", "run", "1")
+    assert (status, "iteration 1: v=2" in out) == (0, True)
+
+
+def test_a_stop_calls_the_functions_that_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "60")  # longer than the limit of this test
+
+    def waits(config: dict[str, Any]) -> None:
+        told = threading.Event()
+        get_context().on_stop(told.set)
+        report({"x": 1})
+        told.wait()
+
+    grid = fit(waits, time_budget_s=0.3, executor="local")
+
+    assert grid[0].metrics is not None
+    assert grid[0].metrics["x"] == 1
+
+
+# -- sweep files -------------------------------------------------------------------------------------------------------
+BASE = 'program = "train.py"\nmethod = "random"\nrun_cap = 5\n'
+needs_toml = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 reads TOML with tomli")
+
+
+def sweep_of(path: Path, text: str) -> Sweep:
+    file = path / "sweep.toml"
+    file.write_text(text, encoding="utf-8")
+    return read_sweep(str(file))
+
+
+@needs_toml
+def test_distributions_become_domains(tmp_path: Path) -> None:
+    text = BASE + "\n".join(
+        f"[parameters.{name}]\n{lines}"
+        for name, lines in {
+            "values": 'values = ["a", 2]',
+            "whole": "min = 1\nmax = 3",
+            "real": "min = 0.5\nmax = 3",
+            "log": 'distribution = "log_uniform"\nmin = 0\nmax = 1',
+            "log_values": 'distribution = "log_uniform_values"\nmin = 0.1\nmax = 1',
+            "steps": 'distribution = "q_uniform"\nmin = 0\nmax = 1\nq = 0.25',
+            "normal": 'distribution = "normal"\nmu = 2\nsigma = 0.5',
+            "fixed": "value = 7",
+        }.items()
+    )
+
+    sweep = sweep_of(tmp_path, text)
+
+    domains = sweep.parameters
+    assert sweep.command[:4] == ["/usr/bin/env", "python", "train.py", "--fixed=7"]
+    assert sweep.command[4] == "--values={values}"
+    assert set(read_command(sweep.command, domains)[1]) == set(domains)
+    assert isinstance(domains["values"], Categorical)
+    assert domains["values"].categories == ["a", 2]
+    assert isinstance(domains["whole"], Integer)
+    assert (domains["whole"].lower, domains["whole"].upper) == (1, 4)
+    assert isinstance(domains["real"], Float)
+    assert (domains["real"].lower, domains["real"].upper) == (0.5, 3)
+    assert (domains["log"].lower, domains["log"].upper) == (1, pytest.approx(2.718281828))
+    assert (domains["log_values"].lower, domains["log_values"].upper) == (0.1, 1)
+    assert all(domains["steps"].sample(random_state=seed) in (0, 0.25, 0.5, 0.75, 1) for seed in range(20))
+    assert 1 < sum(domains["normal"].sample(random_state=seed) for seed in range(50)) / 50 < 3
+
+
+@needs_toml
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BASE.replace("random", "anneal"), "method must be one of grid, random, bayes, but got 'anneal'"),
+        (BASE + 'entity = "me"', "minitune does not have the key 'entity' of the file"),
+        (BASE, "parameters must be a mapping"),
+        (BASE + "[parameters.x]\nvalues = [1]\nprobabilities = [1.0]", "key 'probabilities' of parameters.x"),
+        (BASE + '[parameters.x]\ndistribution = "beta"', "parameters.x.distribution must be one of"),
+        (BASE + "[parameters.x]\nmin = 1", "parameters.x: distribution uniform needs max"),
+        (BASE + "[parameters.x]\nmin = 1\nmax = 2\nq = 1", "distribution int_uniform takes min, max, but got q"),
+        (BASE + '[parameters.x]\nmin = 0\nmax = "much"', "parameters.x.max must be a number"),
+        (BASE + "[parameters.x]\nmin = 0.5\nmax = 1e400", "parameters.x: "),
+        (BASE + '[parameters.x]\nvalues = [1]\n[metric]\nname = "v"\ngoal = "best"', "metric.goal must be one of"),
+        (BASE + '[parameters.x]\nvalues = [1]\n[early_terminate]\ntype = "hyperband"\nstrict = true', "key 'strict'"),
+        (BASE + 'command = ["${args_json}"]\n[parameters.x]\nvalues = [1]', "does not have ${args_json}"),
+        ('program = "a"\nmethod = "random"\n[parameters.x]\nvalues = [1]', "a sweep without run_cap has no end"),
+        (BASE.replace("random", "grid") + "[parameters.x]\nvalues = [1, 2, 3, 4, 5, 6]", "run_cap must be at least 6"),
+        (BASE.replace("random", "grid") + "[parameters.x]\nmin = 0.1\nmax = 0.2", "method grid needs values"),
+        ("a = ", "cannot be read"),
+    ],
+)
+def test_a_sweep_that_minitune_cannot_run_names_the_key(run: Run, tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "sweep.toml").write_text(text, encoding="utf-8")
+
+    status, out, err = run("run", "sweep.toml")
+
+    assert (status, out) == (1, "")
+    assert err.startswith("sweep.toml")
+    assert message in err
+
+
+@needs_toml
+def test_a_sweep_runs(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "sweep.toml").write_text(
+        'name = "run"\nmethod = "grid"\ncommand = ["sh", "-c", "echo report v=$1; echo report v=$1", "sh", "{x}"]\n'
+        '[metric]\nname = "v"\n[parameters.x]\nvalues = [1, 2, 3]\n[early_terminate]\ntype = "hyperband"\n'
+        "min_iter = 1\n",
+        encoding="utf-8",
+    )
+
+    assert run("run", "sweep.toml", "--num-samples", "1", "--concurrent", "1")[0] == 0
+    assert [trial.last_result["v"] for trial in trials()] == [1, 2, 3]
+    assert [trial.last_result["training_iteration"] for trial in trials()] == [2, 1, 1]
