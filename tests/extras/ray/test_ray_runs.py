@@ -1,4 +1,4 @@
-"""Whole runs on a real cluster, also when relays and nodes die."""
+"""Whole runs on a real cluster, also when processes and nodes die."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import pytest
 import minitune as tune
 from minitune import schedulers
 from minitune.search.bohb import TuneBOHB
+from minitune.search.tpe import TPESearch
 
 SAMPLES, WINDOW, LAST = 4, 2, 6
 
@@ -55,6 +56,7 @@ def population(**more):
 
 HOWS = {
     "FIFO": dict,
+    "TPE": lambda: {"search_alg": TPESearch(n_initial_points=2)},
     "ASHA": lambda: {"scheduler": schedulers.ASHAScheduler(max_t=LAST, reduction_factor=2)},
     "ASHA that pauses": lambda: {
         "scheduler": schedulers.ASHAScheduler(max_t=LAST, reduction_factor=2, variant="promote")
