@@ -147,7 +147,7 @@ class Backoff:
         return wait_s
 
     def progressed(self, trial_id: str) -> None:
-        """A trial has reported a number that it never had, or has ended well."""
+        """A trial has reported a number that it never had, or has finished."""
         self._in_row.pop(trial_id, None)
         self._in_vain.clear()
         self.is_active = bool(self._in_row) or self._num_refused > 0

@@ -94,7 +94,7 @@ _CONTROL = "control"
 
 
 class _Phase(Enum):
-    """What an actor does: it waits for its place, makes its object, is idle, answers a call, or is being stopped."""
+    """The phases of an actor: it waits for its place, makes its object, is idle, answers a call, or is stopped."""
 
     WAITING = "waiting"
     STARTING = "starting"
@@ -300,7 +300,7 @@ class RayTrialExecutor:
         """Put values that lie in files of this machine into Ray's object store, too. Returns their tokens."""
         for spot in spots:
             if spot.token not in self._values:
-                with suppress(FileNotFoundError):  # whoever asks for the value gets the error
+                with suppress(FileNotFoundError):  # a task that asks for the value gets the error
                     self._values[spot.token] = self._ray.put(read_value(spot)[0])
         return [spot.token for spot in spots if spot.token in self._values]
 
