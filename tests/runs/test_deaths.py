@@ -506,6 +506,8 @@ def test_any_exception_arrives_with_name_message_and_traceback(script):
 AWKWARD = """
     import datetime, decimal, enum, math, pathlib, uuid
 
+    DEPTH = 300 if sys.version_info[:2] == (3, 12) else 1000  # the C code of pickle allows fewer levels there
+
     class Colour(enum.Enum):
         RED = 1
 
@@ -526,7 +528,7 @@ AWKWARD = """
             "huge": 10**400, "large": 2**70, "small": 5e-324, "surrogate": "a\\ud800b", "colour": Colour.RED,
             "point": Point(3), "tuple": (1, (2,)), "set": {1}, "complex": 1j, "decimal": decimal.Decimal("1.10"),
             "path": pathlib.PurePosixPath("a/b"), "uuid": uuid.UUID(int=1), "a/b": 1, "a.b": 2, "a\\nb": 3, 5: "five",
-            None: 0, (1, 2): 3, "nested": nest(1000), "type": int,
+            None: 0, (1, 2): 3, "nested": nest(DEPTH), "type": int,
         }
 
     if sys.argv[1] == "fit":
@@ -539,7 +541,8 @@ AWKWARD = """
     while inner:
         depth, inner = depth + 1, inner["n"]
     point, colour = metrics.pop("point"), metrics.pop("colour")
-    print(result.error, depth, type(point) is Point and point.x, colour is Colour.RED, metrics["ellipsis"] is ...)
+    print(result.error, depth == DEPTH, type(point) is Point and point.x, colour is Colour.RED)
+    assert metrics["ellipsis"] is ...
     own = {"ellipsis", "nan", "bytes", "none", "date", "huge", "large", "small", "inf", "surrogate", "tuple", "set",
            "complex", "decimal", "path", "uuid", "a/b", "a.b", "a\\nb", 5, None, (1, 2), "type"}
     print(ascii({key: metrics[key] for key in metrics if key in own}), len([key for key in metrics if key in own]))
@@ -548,7 +551,7 @@ AWKWARD = """
 
 def test_awkward_metrics_come_back_as_they_are_also_after_a_restore(script):
     first = script.run(PRELUDE + AWKWARD, "fit")
-    assert first.startswith("None 1000 3 True True\n")
+    assert first.startswith("None True 3 True\n")
     assert first.rstrip().endswith(" 23")
     assert str(10**400) in first
     assert script.run(PRELUDE + AWKWARD, "restore") == first
