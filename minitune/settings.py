@@ -90,6 +90,8 @@ RESUME_FORCE = "MINITUNE_RESUME_FORCE"
 """From `minitune resume --force`: `RESUME` resumes a run even if its search space has changed."""
 ENDED_RUNS = "MINITUNE_ENDED_RUNS"
 """From `minitune ci`: the file to which a run appends its outcome, as a line of JSON."""
+ORIG_WORKING_DIR = ("MINITUNE_ORIG_WORKING_DIR", "TUNE_ORIG_WORKING_DIR")
+"""The variables with the driver's working directory, for trials that work in their own directories."""
 PROGRAM = "MINITUNE_PROGRAM"
 """From `minitune run`, to the program of a trial: `report` prints its reports for the trial."""
 CHECKPOINT_DIR = "MINITUNE_CHECKPOINT_DIR"

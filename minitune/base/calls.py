@@ -36,6 +36,7 @@ def explains_calls(hint: Hint | None = None, *, name: str | None = None) -> Call
             kind = type(args[0])  # a subclass may inherit the constructor
             return (name if name and kind is target else kind.__name__), args[1:]
 
+        # mypy: a subclass may have another signature; the wrapper passes all arguments on
         target.__init__ = _explained(target.__init__, name_and_arguments, hint)  # type: ignore[misc]
         return target
 

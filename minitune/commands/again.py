@@ -42,7 +42,6 @@ from minitune.commands.selecting import (
 )
 from minitune.error import format_traceback, user_traceback
 from minitune.executors.ledger import Ledger
-from minitune.executors.local import ORIG_WORKING_DIR
 from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import Trial, TrialInfo
@@ -54,7 +53,7 @@ from minitune.record.standing import RUNNING, read_standing, state_of
 from minitune.record.story import BEGINNING, Origin, Story, read_run
 from minitune.resources import GPU, Allocation
 from minitune.result import TRAINING_ITERATION, Report
-from minitune.settings import RESUME, RESUME_FORCE, is_on
+from minitune.settings import ORIG_WORKING_DIR, RESUME, RESUME_FORCE, is_on
 from minitune.trainable.trial_actor import make_trial_actor
 
 

@@ -35,7 +35,7 @@ from minitune.executors.devices import Machine, memory_for_values
 from minitune.executors.ledger import Ledger
 from minitune.executors.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Started
 from minitune.resources import CPU, GPU, Allocation, Resources
-from minitune.settings import number_setting
+from minitune.settings import ORIG_WORKING_DIR, number_setting
 
 if TYPE_CHECKING:
     from minitune.actor.zygote_process import ZygoteProcess
@@ -44,8 +44,6 @@ logger = logging.getLogger("minitune")
 
 _NO_TERMINAL = ("bdb.BdbQuit", "EOFError: EOF when reading a line")
 """The errors of `breakpoint()` and `input()` in a process without a terminal."""
-ORIG_WORKING_DIR = ("MINITUNE_ORIG_WORKING_DIR", "TUNE_ORIG_WORKING_DIR")
-"""The variables with the driver's working directory, for trials that work in their own directories."""
 MAX_NESTING = 4
 """How deep runs may be nested in trials of other runs. Deeper nesting is a mistake that would exhaust the machine."""
 LARGE_FACTORY_BYTES = 1024 * 1024

@@ -38,10 +38,9 @@ from minitune.error import RemoteError
 from minitune.executors.ray_files import PIECE_BYTES, Part, Scratch, read_pieces, write_piece
 from minitune.resources import Allocation
 from minitune.result import NODE_IP_VARIABLE
+from minitune.settings import ORIG_WORKING_DIR
 
 logger = logging.getLogger("minitune")
-
-ORIG_WORKING_DIR = ("MINITUNE_ORIG_WORKING_DIR", "TUNE_ORIG_WORKING_DIR")
 
 
 class Proof(NamedTuple):
@@ -223,6 +222,7 @@ class RayWorker:
             os.chdir(directory)
         sys.path.extend(entry for entry in path if entry not in sys.path)
         sys.argv[:] = argv
+        # Ray may be installed or not where types are checked, and this function of it has no types
         address = str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call,unused-ignore]
         os.environ[NODE_IP_VARIABLE] = address
         for name in ORIG_WORKING_DIR:
