@@ -409,7 +409,7 @@ def matches(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -
     return found == record
 
 
-class Entry(NamedTuple):
+class ManifestEntry(NamedTuple):
     """A file, a directory or a link of a checkpoint.
 
     Attributes:
@@ -423,7 +423,7 @@ class Entry(NamedTuple):
     is_link: bool = False
 
 
-def walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None) -> list[Entry]:
+def walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None) -> list[ManifestEntry]:
     """Everything below `top`, sorted by name.
 
     Args:
@@ -434,7 +434,7 @@ def walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None) 
         OSError: If a directory cannot be read, since its files would be missing.
         ValueError: If an entry is not a file, directory or link, since reading it might never end.
     """
-    entries: list[Entry] = []
+    entries: list[ManifestEntry] = []
     unread = [""]
     while unread:
         prefix = unread.pop()
@@ -442,14 +442,14 @@ def walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None) 
             for one in found:
                 name = prefix + one.name
                 if one.is_symlink():
-                    entries.append(Entry(name, is_link=True))
+                    entries.append(ManifestEntry(name, is_link=True))
                 elif one.is_dir():
                     name += "/"
                     if leave_out is None or not leave_out.fullmatch(name):
                         unread.append(name)
-                        entries.append(Entry(name))
+                        entries.append(ManifestEntry(name))
                 elif one.is_file():
-                    entries.append(Entry(name, one.stat().st_size))
+                    entries.append(ManifestEntry(name, one.stat().st_size))
                 else:
                     raise ValueError(
                         "a checkpoint must consist of files, directories and links, but "
@@ -458,7 +458,7 @@ def walk(top: str | os.PathLike[str], leave_out: re.Pattern[str] | None = None) 
     return sorted(entries)
 
 
-def _copy(source: str | os.PathLike[str], entries: list[Entry], target: str) -> None:
+def _copy(source: str | os.PathLike[str], entries: list[ManifestEntry], target: str) -> None:
     """Copy the entries that `walk` has found to an existing directory. Existing files are replaced."""
     for entry in entries:
         origin = os.path.join(source, entry.name)
@@ -501,7 +501,7 @@ def _copies_in_kernel(source: int, target: int, size_bytes: int) -> bool:
     return True
 
 
-def _record(number: int, entries: list[Entry]) -> CheckpointRecord:
+def _record(number: int, entries: list[ManifestEntry]) -> CheckpointRecord:
     listing = "".join(f"{entry.name}\0{entry.size_bytes}\n" for entry in entries)
     return CheckpointRecord(
         number=number,

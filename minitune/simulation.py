@@ -374,7 +374,7 @@ def _plan(
     """A plan with a placeholder trainable, which only says whether trials can save checkpoints."""
     _refuse_loggers(configured)
     name = getattr(curve, "__name__", "curve")
-    trainable = type(name if name.isidentifier() else "curve", (_Saved if can_save else Trainable,), {})
+    trainable = type(name if name.isidentifier() else "curve", (_SavingTrainable if can_save else Trainable,), {})
     configured = replace(configured, log_to_file=False)  # nothing is printed, so that file belongs to real runs
     if configured.verbose is None and configured.progress_reporter is None:
         configured = replace(configured, verbose=0)
@@ -383,7 +383,7 @@ def _plan(
     return plan
 
 
-class _Saved(Trainable):
+class _SavingTrainable(Trainable):
     """A placeholder for a class that can save checkpoints. It is never instantiated."""
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:

@@ -213,7 +213,7 @@ class AdapterSuite:
         assert len(grid) == 8
         assert all(result.config["x"] < 0.5 for result in grid)
 
-    def test_what_is_saved_goes_on_below_choices_too(self, tmp_path: Path) -> None:
+    def test_saved_state_with_conditional_parameters(self, tmp_path: Path) -> None:
         search, other = self.adapter.searching(self.adapter.space), self.adapter.searching(self.adapter.space, seed=9)
         for number in range(min(15, self.adapter.trials // 2)):
             config: Any = search.suggest(str(number))

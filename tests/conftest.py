@@ -34,7 +34,7 @@ from kit import SHORT_WAITS, Script, scaled_s  # noqa: E402
 
 import minitune  # noqa: E402
 from minitune.logger import default_loggers  # noqa: E402
-from minitune.testing.smoke_runs import STRAGGLER_BOUND_S, Snapshot, is_helper, kill  # noqa: E402
+from minitune.testing.smoke_runs import STRAGGLER_BOUND_S, ProcessSnapshot, is_helper, kill  # noqa: E402
 
 HAS_HYPOTHESIS = importlib.util.find_spec("hypothesis") is not None
 collect_ignore_glob = [] if HAS_HYPOTHESIS else ["*_properties.py"]
@@ -141,7 +141,7 @@ def nothing_left(session_temporary: Path, no_process_left: None) -> Iterator[Non
 
     Files are looked for in the working directory, which is the checkout, and among the temporary ones of minitune.
     """
-    before = Snapshot()
+    before = ProcessSnapshot()
     yield
     problems = before.leftovers(scaled_s(STRAGGLER_BOUND_S)) + _left_entries(session_temporary)
     if problems:

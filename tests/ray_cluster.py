@@ -11,7 +11,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from minitune.testing.smoke_runs import Snapshot
+from minitune.testing.smoke_runs import ProcessSnapshot
 
 NODE = {"object_store_memory": 100 * 2**20}
 
@@ -59,7 +59,7 @@ def two_nodes() -> Iterator[Cluster]:
 @pytest.fixture
 def nothing_left(session_temporary: object) -> Iterator[None]:
     """Replaces the fixture of the suite, because Ray starts and ends threads and connections in this process."""
-    before = Snapshot(("environment", "directory", "signals"))
+    before = ProcessSnapshot(("environment", "directory", "signals"))
     yield
     problems = before.leftovers(10.0)
     if problems:

@@ -58,7 +58,7 @@ def test_an_unknown_command_is_named_with_the_one_that_may_be_meant(capsys: pyte
     assert "there is no command 'dmeo' (did you mean 'demo'?); `minitune` lists them" in shown
 
 
-def test_what_follows_a_command_is_the_commands_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_after_a_command_go_to_it(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main(["demo", "--help"])
 

@@ -55,7 +55,7 @@ def torn():
     yield
     raise ValueError("at the end of the session")
 
-def test_whose_fixture_fails_at_the_end(torn):
+def test_with_a_failing_fixture(torn):
     pass
 """,
     "test_c.py": """

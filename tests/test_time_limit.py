@@ -42,7 +42,7 @@ def endless():
     yield
     never.wait()
 
-def test_whose_fixture_does_not_end(endless):
+def test_with_an_endless_fixture(endless):
     pass
 
 def test_after_them():

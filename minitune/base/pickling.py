@@ -274,7 +274,7 @@ def find_unpicklable(value: Any) -> str | None:
         The path from `value` to the part, such as `closure variable 'model' -> attribute 'lock' is a _thread.lock`;
         None if `value` can be pickled.
     """
-    search = _Search()
+    search = _CulpritSearch()
     if search.can_pickle(value):
         return None
     steps, culprit = search.descend(value, 0)
@@ -292,7 +292,7 @@ def unpicklable_variables(function: types.FunctionType) -> dict[str, str]:
     return {name: path for name, path in found.items() if path is not None}
 
 
-class _Search:
+class _CulpritSearch:
     """One search for the unpicklable part. It remembers visited objects, so that cycles end, and counts attempts."""
 
     def __init__(self) -> None:

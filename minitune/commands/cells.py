@@ -37,7 +37,7 @@ _NEXT_CELL = re.compile(r"%%\w|#\s*%%|#\s*In\[[\d ]*\]")
 
 
 @dataclass(frozen=True)
-class Cell:
+class CodeCell:
     """A piece of Python code.
 
     Attributes:
@@ -61,8 +61,8 @@ class Document:
     """
 
     path: str
-    cells: tuple[Cell, ...]
-    encode: Callable[[Sequence[Cell]], bytes]
+    cells: tuple[CodeCell, ...]
+    encode: Callable[[Sequence[CodeCell]], bytes]
     is_notebook: bool = False
 
     @property
@@ -73,7 +73,7 @@ class Document:
     def with_lines(self, lines: Sequence[str]) -> Document:
         """The document with other lines, as many as it has."""
         rest = iter(lines)
-        cells = tuple(Cell(cell.name, tuple(next(rest) for _ in cell.lines)) for cell in self.cells)
+        cells = tuple(CodeCell(cell.name, tuple(next(rest) for _ in cell.lines)) for cell in self.cells)
         return Document(self.path, cells, self.encode, self.is_notebook)
 
     def write(self) -> None:
@@ -138,10 +138,10 @@ def read_document(path: str) -> Document:
     with open(path, "rb") as raw:
         line_end = "\r\n" if b"\r\n" in raw.read() else "\n"
 
-    def encode(cells: Sequence[Cell]) -> bytes:
+    def encode(cells: Sequence[CodeCell]) -> bytes:
         return "".join(cells[0].lines).replace("\n", line_end).encode(encoding)
 
-    return Document(path, (Cell(path, _lines_of(source)),), encode)
+    return Document(path, (CodeCell(path, _lines_of(source)),), encode)
 
 
 def _read_notebook(path: str) -> Document:
@@ -162,9 +162,9 @@ def _read_notebook(path: str) -> Document:
     for number, each in enumerate(code, 1):
         source = each.get("source") or ""
         source = source if isinstance(source, str) else "".join(map(str, source))
-        cells.append(Cell(f"{path}:cell {number}", _lines_of(source)))
+        cells.append(CodeCell(f"{path}:cell {number}", _lines_of(source)))
 
-    def encode(cells: Sequence[Cell]) -> bytes:
+    def encode(cells: Sequence[CodeCell]) -> bytes:
         for each, cell in zip(code, cells, strict=True):
             each["source"] = list(cell.lines) if isinstance(each.get("source"), list) else "".join(cell.lines)
         return _as_before(content, text).encode()

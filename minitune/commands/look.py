@@ -53,7 +53,7 @@ from minitune.experiment.trial import (
 )
 from minitune.output.table import cut_short, ending, infer_metrics, look_up, metrics_of
 from minitune.record.layout import find_runs, is_run, last_error_text
-from minitune.record.standing import FINISHED_RUN, STOPPED, RunState, read_standing, state_of
+from minitune.record.standing import FINISHED_RUN, STOPPED, Standing, read_standing, state_of
 from minitune.record.story import Decisions, Story, TrialDecision, read_overview
 from minitune.result import (
     AUTO_RESULT_KEYS,
@@ -433,7 +433,7 @@ def compare(options: argparse.Namespace) -> int:
     return 0
 
 
-def _compared(run: Story, state: RunState, metric: str, mode: str) -> Row:
+def _compared(run: Story, state: Standing, metric: str, mode: str) -> Row:
     """The column of a run."""
     best = best_trial(run.trials, metric, mode)
     row: Row = {
@@ -456,7 +456,7 @@ def _compared(run: Story, state: RunState, metric: str, mode: str) -> Row:
 
 
 # -- facts -------------------------------------------------------------------------------------------------------------
-def _about_run(run: Story, state: RunState) -> Facts:
+def _about_run(run: Story, state: Standing) -> Facts:
     counts = run.counts()
     if run.not_drawn:
         counts["not drawn"] = run.not_drawn
@@ -491,7 +491,7 @@ def _about_run(run: Story, state: RunState) -> Facts:
     return facts
 
 
-def _about_trial(run: Story, state: RunState, trial: Trial, decisions: Sequence[TrialDecision]) -> Facts:
+def _about_trial(run: Story, state: Standing, trial: Trial, decisions: Sequence[TrialDecision]) -> Facts:
     attempts = f", attempt {trial.attempt}" if trial.attempt > 1 else ""
     attempts += f", {trial.num_failures} failures" if trial.num_failures > 1 else ""
     facts: Facts = {
@@ -516,7 +516,7 @@ def _about_trial(run: Story, state: RunState, trial: Trial, decisions: Sequence[
     return facts
 
 
-def _about_best(run: Story, state: RunState, metric: str, mode: str, scope: str) -> Facts:
+def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str) -> Facts:
     """The best trial, its value, and the iteration and checkpoint of the value.
 
     Raises:

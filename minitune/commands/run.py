@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from minitune.base.text import echo
 from minitune.commands import Commands, behind_dashes
 from minitune.commands.selecting import ENDED_EARLY, count_from, exit_status
-from minitune.commands.sweep import Sweep, is_sweep_file, read_sweep
+from minitune.commands.sweep import SweepFile, is_sweep_file, read_sweep
 
 if TYPE_CHECKING:
     from minitune.schedulers import TrialScheduler
@@ -117,10 +117,10 @@ def run(options: argparse.Namespace) -> int:
     return _fit(command, space, options, sweep)
 
 
-def _sweep(options: argparse.Namespace) -> Sweep:
+def _sweep(options: argparse.Namespace) -> SweepFile:
     """The sweep file, or an empty sweep for a command."""
     if options.sweep is None:
-        return Sweep()
+        return SweepFile()
     if not is_sweep_file(options.sweep):
         rule = f"a sweep file ends in .yaml, .yml or .toml, but got {options.sweep!r}; a command goes behind --"
         raise argparse.ArgumentError(None, rule)
@@ -135,7 +135,7 @@ def _sweep(options: argparse.Namespace) -> Sweep:
     return sweep
 
 
-def _goal(options: argparse.Namespace, sweep: Sweep) -> tuple[str | None, Literal["min", "max"] | None]:
+def _goal(options: argparse.Namespace, sweep: SweepFile) -> tuple[str | None, Literal["min", "max"] | None]:
     """The metric and its mode."""
     metric = options.metric or sweep.metric
     mode: Literal["min", "max"] | None = options.mode
@@ -186,7 +186,7 @@ def _show_commands(
         echo(shlex.join(command.filled(values)))
 
 
-def _scheduler(options: argparse.Namespace, sweep: Sweep, space: dict[str, Any]) -> TrialScheduler | None:
+def _scheduler(options: argparse.Namespace, sweep: SweepFile, space: dict[str, Any]) -> TrialScheduler | None:
     from minitune import create_scheduler
 
     if options.scheduler is None and sweep.stops_early is not None:
@@ -212,7 +212,7 @@ def _scheduler(options: argparse.Namespace, sweep: Sweep, space: dict[str, Any])
     return create_scheduler(name, **arguments)
 
 
-def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespace, sweep: Sweep) -> int:
+def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespace, sweep: SweepFile) -> int:
     """Run the trials, and return the exit status. Blocks."""
     from minitune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig, Tuner, with_resources
     from minitune.record.standing import read_standing

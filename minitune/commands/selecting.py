@@ -13,7 +13,7 @@ from minitune.error import RunNotFoundError, TuneError
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import Trial
 from minitune.record.layout import LAST, find_runs, is_run, locate_run
-from minitune.record.standing import FINISHED_RUN, STOPPED, RunState
+from minitune.record.standing import FINISHED_RUN, STOPPED, Standing
 from minitune.record.story import Story
 
 RUN_HELP = "the run's directory, its name below the storage path, or `last` for the newest one there"
@@ -61,7 +61,7 @@ def count_from(least: int) -> Callable[[str], int]:
     return count
 
 
-def exit_status(run: Story, state: RunState) -> int:
+def exit_status(run: Story, state: Standing) -> int:
     """The exit status of a command that has followed a run to its end.
 
     If a stopper or a time budget ends a run while trials wait, the run has ended early.

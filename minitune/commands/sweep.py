@@ -25,7 +25,7 @@ _FOREVER = 10**9
 
 
 @dataclass(frozen=True)
-class Sweep:
+class SweepFile:
     """What a sweep file says, in terms of this package.
 
     Attributes:
@@ -54,7 +54,7 @@ def is_sweep_file(path: str) -> bool:
     return path.endswith((".yaml", ".yml", ".toml"))
 
 
-def read_sweep(path: str) -> Sweep:
+def read_sweep(path: str) -> SweepFile:
     """Read a sweep file.
 
     Raises:
@@ -97,7 +97,7 @@ def _toml() -> tuple[Callable[[str], Any], tuple[type[Exception], ...]]:
     return tomllib.loads, (ValueError,)  # its own error is one, too
 
 
-def _sweep(content: Any) -> Sweep:
+def _sweep(content: Any) -> SweepFile:
     _check_keys(content, "the file", _KEYS)
     method = content.get("method")
     _one_of("method", method, _SEARCHERS)
@@ -124,7 +124,7 @@ def _sweep(content: Any) -> Sweep:
             raise ValueError(f"run_cap must be at least {points}: method grid tries all its points, but got {cap}")
         cap = 1  # each sample covers the grid
     name = content.get("name")
-    return Sweep(
+    return SweepFile(
         command=_command(content, constants, list(space)),
         parameters=space,
         metric=metric,

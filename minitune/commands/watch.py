@@ -24,7 +24,7 @@ from minitune.commands.selecting import (
     run_and_trial,
 )
 from minitune.experiment.trial import Trial
-from minitune.record.standing import RUNNING, RunState, put_back, state_of
+from minitune.record.standing import RUNNING, Standing, put_back, state_of
 from minitune.record.story import RunFollower
 
 _LOOK_S = 0.2
@@ -34,7 +34,7 @@ _ALIVE_S = 1.0
 _CHUNK_BYTES = 1 << 20
 
 
-class _Watched:
+class _WatchedRun:
     """A run that may be live. Its state is read at most once a second.
 
     Args:
@@ -47,7 +47,7 @@ class _Watched:
         self._state = state_of(self.follower.run)
         self._looked_s = time.monotonic()
 
-    def state(self) -> RunState:
+    def state(self) -> Standing:
         """Return the state of the run."""
         if self.follower.run.ending is not None or time.monotonic() - self._looked_s > _ALIVE_S:
             self._state = state_of(self.follower.run)
@@ -86,7 +86,7 @@ def add_parser(commands: Commands) -> None:
 def watch(options: argparse.Namespace) -> int:
     """Run `minitune watch`. Blocks until the run ends."""
     try:
-        watched = _Watched(existing_run(options.run))
+        watched = _WatchedRun(existing_run(options.run))
         state = _show_until_end(watched)
     except KeyboardInterrupt:
         echo(f"the run continues; `minitune watch {shlex.quote(options.run)}` shows it again", file=sys.stderr)
@@ -95,7 +95,7 @@ def watch(options: argparse.Namespace) -> int:
     return exit_status(watched.follower.run, state)
 
 
-def _show_until_end(watched: _Watched) -> RunState:
+def _show_until_end(watched: _WatchedRun) -> Standing:
     """Show the run until it ends. Blocks."""
     from minitune.output.reporters import default_reporter
     from minitune.output.table import RunInfo, cut_short, early_end
@@ -146,7 +146,7 @@ def _tell_changes(reporter: Any, trials: Sequence[Trial], known: dict[str, tuple
 def logs(options: argparse.Namespace) -> int:
     """Run `minitune logs`. Blocks until the trial has ended if the command follows it."""
     path, wanted = run_and_trial(options.run, options.trial)
-    watched = _Watched(path)
+    watched = _WatchedRun(path)
     trial = find_trial(watched.follower.run.trials, wanted)
     name = options.file or ("stderr" if options.stderr else "stdout")
     shown = _show_file(watched, trial, name, follows=options.follow)
@@ -159,7 +159,7 @@ def logs(options: argparse.Namespace) -> int:
     return 0
 
 
-def _show_file(watched: _Watched, trial: Trial, name: str, *, follows: bool) -> bool:
+def _show_file(watched: _WatchedRun, trial: Trial, name: str, *, follows: bool) -> bool:
     """Print a file of a trial, and return whether it has any content. If it `follows`, block until the trial has ended.
 
     Raises:

@@ -14,7 +14,7 @@ Modules
     replay, plugin_states how a resume brings trials and plug-ins up to date: by the journal, and by saved states
     state                 RunState: the settings, the trials by phase, and the requests of schedulers
     tune_controller       TuneController: one turn of the loop, and what follows from each event
-    launching             Launcher: asks the searcher for trials, and starts waiting trials
+    launching             TrialLauncher: asks the searcher for trials, and starts waiting trials
     hooks                 Hooks: all calls to plug-ins
     actions               TrialActions: carries out decisions; requests to workers wait there for the write
     report_path           ReportPath: writes plain reports, which are most of the work, by a shorter way
@@ -28,7 +28,7 @@ TuneController. `Driver.loop` calls `TuneController.step` until all trials have 
 
 One configuration
 -----------------
-`TuneController.step` calls `Launcher.launch`. `Hooks.next_trial` asks the searcher, and the record of the trial is
+`TuneController.step` calls `TrialLauncher.launch`. `Hooks.next_trial` asks the searcher, and the record of the trial is
 added. `Hooks.choose` asks the scheduler which trial is next. If the executor has room, the record of its start is
 added, and `TrialExecutor.start` is called.
 

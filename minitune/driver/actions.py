@@ -18,11 +18,11 @@ from minitune.checkpoint import matches
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
 from minitune.driver.failure import REPORT
 from minitune.driver.hooks import Hooks
-from minitune.driver.state import Live, Request, RunState
+from minitune.driver.state import Request, RunningTrial, RunState
 from minitune.executors.trial_executor import STOP_SWALLOWED_EXIT, Exited, TrialExecutor
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import OWNS_ACTOR, RUNNING, Phase, Step
-from minitune.experiment.trial import Donation, Trial
+from minitune.experiment.trial import InheritedCheckpoint, Trial
 from minitune.record.recorder import Recorder
 from minitune.resources import Resources
 from minitune.result import CHECKPOINT_DIR_NAME, DONE, EXPERIMENT_TAG, TRIAL_ID
@@ -61,52 +61,52 @@ class TrialActions:
             for ask, arguments in unsent:
                 ask(*arguments)
 
-    def carry_out(self, live: Live, decision: Decision) -> None:
+    def carry_out(self, running: RunningTrial, decision: Decision) -> None:
         """Carry out a decision. No call to the worker is in flight."""
         if decision.exploit is not None:
-            if self._exploit(live.trial, *decision.exploit):
+            if self._exploit(running.trial, *decision.exploit):
                 return
             if decision == PAUSE:  # the trial was not saved, so it must not be paused
                 decision = Decision(CONTINUE, decision.reason)
         if decision == STOP:
-            self.end(live, decision.ending)
+            self.end(running, decision.ending)
         elif decision == PAUSE:
-            self._pause(live, decision.reason)
+            self._pause(running, decision.reason)
             if decision.resources is not None:
-                self._change_resources(live.trial, decision.resources)
+                self._change_resources(running.trial, decision.resources)
         elif decision == NOOP:
-            live.idle = True
+            running.idle = True
             self.run_requests()
-            if live.idle and live.actor_id in self._state.live:
-                self.pull(live)
+            if running.idle and running.actor_id in self._state.running:
+                self.pull(running)
         else:
-            self.pull(live)
+            self.pull(running)
 
-    def pull(self, live: Live) -> None:
+    def pull(self, running: RunningTrial) -> None:
         """Request the next report."""
-        live.idle = False
-        if live.trial.phase is not Phase.TRAINING:
-            self.move(live.trial, Step.TRAIN, "go on")
-        self._unsent.append((self._executor.call, (live.actor_id, "train")))
+        running.idle = False
+        if running.trial.phase is not Phase.TRAINING:
+            self.move(running.trial, Step.TRAIN, "go on")
+        self._unsent.append((self._executor.call, (running.actor_id, "train")))
         if self._deadlines.are_set:  # begun after the call, so that a driver suspended before it makes no worker late
-            self._unsent.append((self._begin_deadline, (live.actor_id,)))
+            self._unsent.append((self._begin_deadline, (running.actor_id,)))
 
     def _begin_deadline(self, actor_id: str) -> None:
-        if actor_id in self._state.live:
+        if actor_id in self._state.running:
             self._deadlines.begin(actor_id, REPORT, self._executor.clock.monotonic())
 
-    def save(self, live: Live) -> None:
+    def save(self, running: RunningTrial) -> None:
         """Let the worker write a checkpoint. The decision is carried out after that."""
-        self.move(live.trial, Step.SAVE, f"before {live.decision}")
-        self._unsent.append((self._executor.call, (live.actor_id, "save")))
+        self.move(running.trial, Step.SAVE, f"before {running.decision}")
+        self._unsent.append((self._executor.call, (running.actor_id, "save")))
 
-    def restore(self, live: Live, path: str, metrics: dict[str, Any], reason: str) -> None:
+    def restore(self, running: RunningTrial, path: str, metrics: dict[str, Any], reason: str) -> None:
         """Let the worker load a checkpoint, with the result that was reported with it."""
-        self.move(live.trial, Step.RESTORE, reason)
-        self._unsent.append((self._executor.call, (live.actor_id, "restore", path, metrics)))
+        self.move(running.trial, Step.RESTORE, reason)
+        self._unsent.append((self._executor.call, (running.actor_id, "restore", path, metrics)))
 
-    def _pause(self, live: Live, reason: str) -> None:
-        trial = live.trial
+    def _pause(self, running: RunningTrial, reason: str) -> None:
+        trial = running.trial
         start = self._state.goes_on_from(trial)
         reached = 0 if start is None else start.report_number
         if trial.report_count > reached and not self._warned_pause:
@@ -122,33 +122,33 @@ class TrialActions:
             )
         if not self._settings.experiments[trial.experiment_number].saves:
             self._hooks.saved(trial)
-        self.let_go(live)
+        self.let_go(running)
         self.move(trial, Step.PAUSE, reason)
         self._hooks.paused(trial)
 
-    def end(self, live: Live, ending: Ending) -> None:
+    def end(self, running: RunningTrial, ending: Ending) -> None:
         """End a trial that has a worker: it has finished, or is interrupted."""
-        trial = live.trial
-        if self._state.interrupted and not live.ends_by_itself:
-            self.let_go(live)
+        trial = running.trial
+        if self._state.interrupted and not running.ends_by_itself:
+            self.let_go(running)
             self._hooks.interrupted(trial)
             self._state.move(trial, Step.STOP, ending)
             return
         if trial.phase is Phase.STARTING:  # for plug-ins and for a replay it has not been RUNNING
-            self.let_go(live)
+            self.let_go(running)
             self.move(trial, Step.RETRY, Ending.of(EndKind.NOT_READY))
             self.remove(trial, ending)
             return
         trial.completes()
         self._hooks.completed(trial)
-        self.let_go(live)
+        self.let_go(running)
         self.move(trial, Step.STOP, ending)
         self.is_over(trial)
 
-    def cut_short(self, live: Live, ending: Ending) -> None:
+    def cut_short(self, running: RunningTrial, ending: Ending) -> None:
         """Like `end`, for a trial with a call in flight. Does not wait for the answer."""
-        self._state.cut_short[live.actor_id] = live.trial
-        self.end(live, ending)
+        self._state.cut_short[running.actor_id] = running.trial
+        self.end(running, ending)
 
     def remove(self, trial: Trial, ending: Ending) -> None:
         """End a trial that has no worker."""
@@ -173,7 +173,7 @@ class TrialActions:
             trial: The trial whose attempt has failed.
             refused: Whether the attempt failed to load its checkpoint. The last complete checkpoint is kept anyway.
         """
-        if trial.trial_id in self._state.donations:  # the checkpoint belongs to the donor, which may be able to load it
+        if trial.trial_id in self._state.inherited:  # the checkpoint belongs to the donor, which may be able to load it
             return
         while trial.checkpoints:
             newest = trial.checkpoints[-1].record
@@ -193,27 +193,27 @@ class TrialActions:
     def is_over(self, trial: Trial) -> None:
         """Release everything that was kept for a trial. The trial has ended, and its status is set."""
         self._recorder.trial_ends(trial)
-        self.release_donation(trial)
+        self.release_inherited(trial)
 
-    def release_donation(self, trial: Trial) -> None:
+    def release_inherited(self, trial: Trial) -> None:
         """Release the donor's checkpoint, since `trial` no longer needs it."""
-        donation = self._state.donations.pop(trial.trial_id, None)
-        if donation is not None:
-            self._recorder.unpin(donation.donor, donation.record)
+        inherited = self._state.inherited.pop(trial.trial_id, None)
+        if inherited is not None:
+            self._recorder.unpin(inherited.donor, inherited.record)
 
-    def let_go(self, live: Live, *, keep: bool = True) -> None:
+    def let_go(self, running: RunningTrial, *, keep: bool = True) -> None:
         """Separate the worker from its trial. The trial's next attempt waits until the worker has exited."""
-        self._state.let_go(live)
+        self._state.let_go(running)
         if self._deadlines.are_set:
-            self._deadlines.forget(live.actor_id)
-        self._unsent.append((self._stop, (live, keep and self._settings.reuse_actors)))
+            self._deadlines.forget(running.actor_id)
+        self._unsent.append((self._stop, (running, keep and self._settings.reuse_actors)))
 
-    def _stop(self, live: Live, keeps: bool) -> None:
-        exited = self._executor.stop(live.actor_id, self._settings.grace_s, keeps)
+    def _stop(self, running: RunningTrial, keeps: bool) -> None:
+        exited = self._executor.stop(running.actor_id, self._settings.grace_s, keeps)
         if exited is not None:
             if self._state.backoff.is_active:
                 self._state.backoff.has_room()
-            self.has_left(live.trial.trial_id, exited)
+            self.has_left(running.trial.trial_id, exited)
 
     def has_left(self, trial_id: str, event: Exited) -> None:
         """An actor that was stopped has exited."""
@@ -255,44 +255,44 @@ class TrialActions:
     def _on_stop_request(self, request: Request) -> None:
         ending = self._hooks.scheduler_stops(request.argument)
         settings = self._settings.experiments[request.trial.experiment_number]
-        live = self._state.live.get(request.trial.actor_id)
-        if live is None:
+        running = self._state.running.get(request.trial.actor_id)
+        if running is None:
             self.remove(request.trial, ending)
-        elif live.idle and settings.saves and settings.checkpoints.checkpoint_at_end:
-            live.idle = False
-            live.decision = Decision.stop(ending)
-            self.save(live)
-        elif live.idle:
-            self.end(live, ending)
+        elif running.idle and settings.saves and settings.checkpoints.checkpoint_at_end:
+            running.idle = False
+            running.decision = Decision.stop(ending)
+            self.save(running)
+        elif running.idle:
+            self.end(running, ending)
         else:
-            self.cut_short(live, ending)
+            self.cut_short(running, ending)
 
     def _on_pause_request(self, request: Request) -> None:
         trial = request.trial
         decision = Decision(PAUSE, "at the request of the scheduler")
-        live = self._state.live.get(trial.actor_id)
-        if live is None:
+        running = self._state.running.get(trial.actor_id)
+        if running is None:
             if trial.phase is Phase.QUEUED:
                 self.move(trial, Step.PAUSE, decision.reason)
                 self._hooks.paused(trial)
-        elif live.idle and request.argument and self._settings.experiments[trial.experiment_number].saves:
-            live.idle = False
-            live.decision = decision
-            self.save(live)
-        elif live.idle or not request.argument or trial.phase in (Phase.STARTING, Phase.RESTORING):
-            if not live.idle:
-                self._state.cut_short[live.actor_id] = trial
-            live.idle = False
-            self._pause(live, decision.reason)
+        elif running.idle and request.argument and self._settings.experiments[trial.experiment_number].saves:
+            running.idle = False
+            running.decision = decision
+            self.save(running)
+        elif running.idle or not request.argument or trial.phase in (Phase.STARTING, Phase.RESTORING):
+            if not running.idle:
+                self._state.cut_short[running.actor_id] = trial
+            running.idle = False
+            self._pause(running, decision.reason)
         else:
-            live.requested = stronger(decision, live.requested)
+            running.requested = stronger(decision, running.requested)
 
     def _on_resources_request(self, request: Request) -> None:
         trial = request.trial
         if trial.phase in OWNS_ACTOR:
-            live = self._state.live[trial.actor_id]
-            live.requested = stronger(
-                Decision(PAUSE, "its resources change", resources=request.argument), live.requested
+            running = self._state.running[trial.actor_id]
+            running.requested = stronger(
+                Decision(PAUSE, "its resources change", resources=request.argument), running.requested
             )
         else:
             self._change_resources(trial, request.argument)
@@ -305,12 +305,12 @@ class TrialActions:
     def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> bool:
         """Let `trial` continue from the donor's latest checkpoint with `config`. False if the donor has none."""
         config = dict(config)  # a scheduler may pass the read-only configuration of a trial
-        own = self._state.donations.get(donor.trial_id)
-        if own is not None:  # the donor has no own checkpoint that is newer than its donation
-            donation = Donation.of(own.donor, own.record, own.metrics, trial)
+        own = self._state.inherited.get(donor.trial_id)
+        if own is not None:  # the donor has no own checkpoint that is newer than its inherited one
+            inherited = InheritedCheckpoint.of(own.donor, own.record, own.metrics, trial)
         elif donor.checkpoints:
             kept = donor.checkpoints[-1]
-            donation = Donation.of(donor, kept.record, kept.metrics, trial)
+            inherited = InheritedCheckpoint.of(donor, kept.record, kept.metrics, trial)
         else:
             whom = "itself" if donor is trial else donor.name
             logger.warning(
@@ -320,14 +320,14 @@ class TrialActions:
                 extra=about(trial),
             )
             return False
-        self._recorder.pin(donation.donor, donation.record)
-        self.release_donation(trial)
-        self._recorder.exploit(trial, donation.donor, donation.record, config, reason)
-        self._state.donations[trial.trial_id] = donation
-        live = self._state.live.get(trial.actor_id)
-        if live is not None:
-            live.idle = False
-            self.let_go(live)
+        self._recorder.pin(inherited.donor, inherited.record)
+        self.release_inherited(trial)
+        self._recorder.exploit(trial, inherited.donor, inherited.record, config, reason)
+        self._state.inherited[trial.trial_id] = inherited
+        running = self._state.running.get(trial.actor_id)
+        if running is not None:
+            running.idle = False
+            self.let_go(running)
             self.move(trial, Step.PAUSE, f"exploits {donor.name}")
             self._hooks.paused(trial)
         trial.set_config(config)

@@ -1,4 +1,4 @@
-"""Launcher: asks the searcher for trials, and starts waiting trials while the executor has room."""
+"""TrialLauncher: asks the searcher for trials, and starts waiting trials while the executor has room."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minitune.base.pickling import require_picklable
 from minitune.driver.actions import Reuse, TrialActions
 from minitune.driver.failure import TRIAL
 from minitune.driver.hooks import Hooks
-from minitune.driver.state import ENDED, OPEN, WAITING, Live, RunState
+from minitune.driver.state import ENDED, OPEN, WAITING, RunningTrial, RunState
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
 from minitune.executors.trial_executor import Shared, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
@@ -42,7 +42,7 @@ class Refusal(NamedTuple):
     error: TrialError
 
 
-class Launcher:
+class TrialLauncher:
     """Draws trials and starts them.
 
     Args:
@@ -100,7 +100,7 @@ class Launcher:
         while state.supply != asked_at:
             asked_at = state.supply
             while (
-                len(state.live) + len(state.leaving) < self._max_running  # a stopped actor still has its resources
+                len(state.running) + len(state.leaving) < self._max_running  # a stopped actor still has its resources
                 and not self.has_to_go_on
                 and (self._start_one() or (state.supply != WAITING and self._add_one()))
             ):
@@ -123,7 +123,7 @@ class Launcher:
         data are in the processor's caches.
         """
         state = self._state
-        ahead = min(self._ahead, self._max_running - len(state.live) - len(state.leaving))
+        ahead = min(self._ahead, self._max_running - len(state.running) - len(state.leaving))
         if state.num_pending > ahead - min(_AHEAD_PER_TURN, ahead // 2):
             return True
         for _ in range(_AHEAD_PER_TURN):
@@ -188,7 +188,7 @@ class Launcher:
         for trial in candidates:
             try:
                 has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
-                if not has_room and not state.live and not state.leaving:
+                if not has_room and not state.running and not state.leaving:
                     self._drop_claims(candidates)  # the free resources are reserved for another trial
                     has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
             except TuneError as error:  # a worker that cannot be killed keeps the resources
@@ -252,7 +252,7 @@ class Launcher:
             trial.num_failures += 1
             self._refusal = Refusal(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error)))
             return True
-        self._state.live[trial.actor_id] = Live(trial, trial.actor_id)
+        self._state.running[trial.actor_id] = RunningTrial(trial, trial.actor_id)
         if self._state.deadlines.are_set and not self._executor.has_queue:
             self._state.deadlines.begin(trial.actor_id, TRIAL, self._executor.clock.monotonic())
         return True

@@ -65,7 +65,7 @@ class Replay(Story):
         # shared with the state, which keeps them and its other indices consistent
         self.trials = state.trials
         self.unfinished = state.unfinished
-        self.donations = state.donations
+        self.inherited = state.inherited
         self.state = state
         self.hooks = hooks
         self.makers = makers
@@ -157,7 +157,7 @@ class Replay(Story):
         if replaced is None:
             self.state.add(trial)
         else:  # the plug-ins see the old trial end
-            self.state.donations.pop(replaced.trial_id, None)
+            self.state.inherited.pop(replaced.trial_id, None)
             if not replaced.is_finished():
                 self._move(replaced, Step.STOP, Ending.of(EndKind.REPLACED))
             self.state.replace(replaced, trial)
@@ -228,7 +228,7 @@ class Replay(Story):
             self._make_ready(trial)
             self.changes.append((trial, None))
         elif not trial.is_finished() and wanted is ResumeType.SKIP:
-            self.state.donations.pop(trial.trial_id, None)
+            self.state.inherited.pop(trial.trial_id, None)
             self._move(trial, Step.STOP, Ending.of(EndKind.SKIPPED))
             self.changes.append((trial, None))
 
@@ -238,11 +238,11 @@ class Replay(Story):
         Without its directory the trial starts over.
         """
         trial.num_failures = 0
-        donation = self.state.donations.get(trial.trial_id)
-        fault = "" if donation is None else self._fault(donation.record, donation.donor.local_path)
-        if donation is not None and fault:
-            logger.warning("%s, from which trial %s was to continue, %s", donation.path, trial.name, fault)
-            del self.state.donations[trial.trial_id]
+        inherited = self.state.inherited.get(trial.trial_id)
+        fault = "" if inherited is None else self._fault(inherited.record, inherited.donor.local_path)
+        if inherited is not None and fault:
+            logger.warning("%s, from which trial %s was to continue, %s", inherited.path, trial.name, fault)
+            del self.state.inherited[trial.trial_id]
         is_to_end = trial.phase in OWNS_ACTOR and trial.trial_id in self.final
         if trial.custom_dirname is not None and not is_to_end and not os.path.lexists(trial.local_path):
             logger.warning("%s has gone, so trial %s starts over", trial.local_path, trial.name)

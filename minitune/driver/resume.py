@@ -179,8 +179,8 @@ class ResumedDriver(Driver):
         if add_samples:
             hooks.search_alg.add_samples(add_samples)
             recorder.extends(add_samples)
-        for donation in state.donations.values():
-            recorder.pin(donation.donor, donation.record)
+        for inherited in state.inherited.values():
+            recorder.pin(inherited.donor, inherited.record)
         renew_references(opened.run, state.trials, self.plan.experiment.param_space)
         for trial in state.trials:
             recorder.adopt(trial)

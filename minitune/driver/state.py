@@ -19,7 +19,7 @@ from minitune.driver.failure import Backoff, Deadlines, Overdue
 from minitune.executors.trial_executor import Shared
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, Phase, Step
-from minitune.experiment.trial import Donation, KeptCheckpoint, Metric, Trial
+from minitune.experiment.trial import InheritedCheckpoint, KeptCheckpoint, Metric, Trial
 from minitune.resources import Allocation, Resources
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ _GO_ON = Decision(CONTINUE)
 
 
 @dataclass
-class Live:
+class RunningTrial:
     """The state of a trial that has an actor.
 
     Attributes:
@@ -221,7 +221,7 @@ class RunState:
         trials: All trials of the run. Plug-ins get this list, so only the methods of this class can change it.
         queue: The trials that could start: they are QUEUED, and their last actor has exited.
         paused: The PAUSED trials that could be chosen, in order.
-        live: The trials that have an actor, by actor id.
+        running: The trials that have an actor, by actor id.
         resting: QUEUED trials whose last attempts were in vain, by trial id, each with the time until which it waits.
         leaving: For trials whose actor was stopped but has not exited yet: the actor id, by trial id.
         cut_short: Trials whose actor was stopped during a call and has not exited yet, by actor id.
@@ -229,7 +229,7 @@ class RunState:
         counts: The number of trials with each public status.
         num_pending: The number of trials that wait for a worker and are not resting. Includes trials whose last actor
             has not exited yet.
-        donations: For trials that continue from another trial's checkpoint: the donation, by trial id.
+        inherited: For trials that continue from another trial's checkpoint: that checkpoint, by trial id.
         ending: Why the run is ending; None while it continues.
         may_start: False if no trial can start at the moment, so that the controller need not check. Set to True again
             when a trial is added, waits or ends, a worker exits, or the supply ends.
@@ -245,12 +245,12 @@ class RunState:
         self.trials: list[Trial] = ReadOnlyList((), _READ_ONLY)
         self.queue = TrialQueue()
         self.paused: dict[str, Trial] = {}
-        self.live: dict[str, Live] = {}
+        self.running: dict[str, RunningTrial] = {}
         self.resting: dict[str, float] = {}
         self.leaving: dict[str, str] = {}
         self.cut_short: dict[str, Trial] = {}
         self.counts: Counter[str] = Counter()
-        self.donations: dict[str, Donation] = {}
+        self.inherited: dict[str, InheritedCheckpoint] = {}
         self.ending: Ending | None = None
         self.unfinished: dict[str, Trial] = {}
         self.may_start = True
@@ -319,11 +319,11 @@ class RunState:
         self.counts[STATUS[after]] += 1
         return True
 
-    def let_go(self, live: Live) -> None:
+    def let_go(self, running: RunningTrial) -> None:
         """Note that the trial's actor was stopped, or has died and its child processes may still exist."""
         self.may_start = True
-        self.live.pop(live.actor_id, None)
-        self.leaving[live.trial.trial_id] = live.actor_id
+        self.running.pop(running.actor_id, None)
+        self.leaving[running.trial.trial_id] = running.actor_id
 
     def has_left(self, trial_id: str) -> None:
         """Note that the trial's last actor has exited. If the trial has not ended, it may start again."""
@@ -368,9 +368,9 @@ class RunState:
 
     def goes_on_from(self, trial: Trial) -> KeptCheckpoint | None:
         """The checkpoint from which the trial's next attempt starts; None if it starts from the beginning."""
-        donation = self.donations.get(trial.trial_id)
-        if donation is not None:
-            return donation.taken_at
+        inherited = self.inherited.get(trial.trial_id)
+        if inherited is not None:
+            return inherited.taken_at
         return trial.checkpoints[-1] if trial.checkpoints else None
 
     def is_startable(self, trial: Trial) -> bool:

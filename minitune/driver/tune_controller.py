@@ -33,9 +33,9 @@ from minitune.driver.failure import (
     timeout_error,
 )
 from minitune.driver.hooks import Hooks
-from minitune.driver.launching import Launcher
+from minitune.driver.launching import TrialLauncher
 from minitune.driver.report_path import ReportPath
-from minitune.driver.state import ENDED, WAITING, Live, RunState
+from minitune.driver.state import ENDED, WAITING, RunningTrial, RunState
 from minitune.error import DiskError, TrialError, TuneError, WorkerStartError
 from minitune.executors.trial_executor import CallRaised, Event, Exited, Placed, Started, TrialExecutor
 from minitune.experiment.endings import Ending, EndKind
@@ -95,7 +95,7 @@ class TuneController:
         self._asked_in_vain = 0
         self._failed_restores: Counter[str] = Counter()
         self._actions = TrialActions(executor, state, hooks, recorder)
-        self._launcher = Launcher(executor, state, hooks, recorder, self._actions)
+        self._launcher = TrialLauncher(executor, state, hooks, recorder, self._actions)
 
     # -- the loop --------------------------------------------------------------------------------------------------
 
@@ -117,10 +117,10 @@ class TuneController:
             self._actions.commit()
         if state.resting:
             state.end_rests(self._now())
-        is_due = state.may_start or not state.live or state.requests
+        is_due = state.may_start or not state.running or state.requests
         if is_due and state.ending is None:
             self._launch()
-        is_over = not (state.live or state.unfinished) and state.supply == ENDED
+        is_over = not (state.running or state.unfinished) and state.supply == ENDED
         if not is_over and not (self._is_ordered and self._launcher.has_to_go_on):
             self._apply(self._patience_s(max_wait_s))
             if self._deadlines.are_set:
@@ -128,8 +128,8 @@ class TuneController:
         if hooks.stops_run and state.ending is None and hooks.wants_all_stopped():
             self.end_run(self._why_ended())
         if state.ending is not None and self._now() >= self._end_deadline_s:
-            for live in list(state.live.values()):  # their grace period is over: end them without a save
-                self._actions.cut_short(live, state.ending)
+            for running in list(state.running.values()):  # their grace period is over: end them without a save
+                self._actions.cut_short(running, state.ending)
             self._actions.commit()
         hooks.iteration += 1
         if hooks.hears_turns:
@@ -145,7 +145,7 @@ class TuneController:
         if state.requests:
             self._actions.run_requests()
         self._actions.commit()
-        if not state.live:
+        if not state.running:
             self._check_stuck()
 
     def _apply(self, timeout_s: float | None) -> None:
@@ -170,7 +170,7 @@ class TuneController:
 
         Otherwise a plug-in that draws a random number at each call would draw more of them on a slow machine.
         """
-        return self._has_news or self._launcher.has_to_go_on or not (self._state.live or self._state.leaving)
+        return self._has_news or self._launcher.has_to_go_on or not (self._state.running or self._state.leaving)
 
     def _has_to_wait(self) -> bool:
         """Whether no worker may start now.
@@ -210,15 +210,15 @@ class TuneController:
         self._end_deadline_s = self._now() + self._settings.grace_s
         self.end_supply()
         for trial in list(self._state.unfinished.values()):
-            live = self._state.live.get(trial.actor_id)
-            if live is None:
+            running = self._state.running.get(trial.actor_id)
+            if running is None:
                 self._actions.remove(trial, ending)
             elif trial.phase is Phase.SAVING or (
                 trial.phase is Phase.TRAINING and self._saves_at_end(trial, resumable)
             ):
-                live.requested = Decision.stop(ending)
+                running.requested = Decision.stop(ending)
             else:
-                self._actions.cut_short(live, ending)
+                self._actions.cut_short(running, ending)
         self._actions.commit()
 
     def end_supply(self) -> None:
@@ -254,9 +254,9 @@ class TuneController:
         for actor_id in self._settings.answered() if self._settings.answered is not None else ():
             self._deadlines.end(actor_id, REPORT)  # its report is in time, but another event comes first
         for overdue in self._deadlines.overdue(self._now()):
-            live = self._state.live[overdue.actor_id]
-            live.overdue = overdue
-            self._executor.stop(live.actor_id, self._settings.grace_s, dump=True)
+            running = self._state.running[overdue.actor_id]
+            running.overdue = overdue
+            self._executor.stop(running.actor_id, self._settings.grace_s, dump=True)
 
     def _saves_at_end(self, trial: Trial, resumable: bool = False) -> bool:
         settings = self._settings.experiments[trial.experiment_number]
@@ -270,7 +270,7 @@ class TuneController:
             limits.append(0.0)
         if state.ending is not None:
             limits.append(max(0.0, self._end_deadline_s - self._now()))
-        elif not state.live and state.supply == WAITING and not state.num_pending:
+        elif not state.running and state.supply == WAITING and not state.num_pending:
             limits.append(self._seconds_to_next_ask())
         else:
             self._asked_in_vain = 0
@@ -302,7 +302,7 @@ class TuneController:
     def _check_stuck(self) -> None:
         """Raise an error if the run waits for an event that cannot come."""
         state = self._state
-        if state.live or state.leaving or not state.unfinished:
+        if state.running or state.leaving or not state.unfinished:
             return
         if self._backoff.is_hopeless:
             raise self._backoff.error()
@@ -319,20 +319,20 @@ class TuneController:
 
     def _on_event(self, event: Event) -> None:
         """Apply one event. For an actor that was stopped, only `Exited` matters."""
-        live = self._state.live.get(event.actor_id)
+        running = self._state.running.get(event.actor_id)
         if isinstance(event, Exited):
-            self._on_exited(event, live)
+            self._on_exited(event, running)
             return
-        if live is None:
+        if running is None:
             return
-        phase = live.trial.phase
+        phase = running.trial.phase
         if isinstance(event, Placed):
             self._state.may_start = True  # there is more room than was known
             if self._deadlines.are_set:
                 self._deadlines.begin(event.actor_id, TRIAL, self._now())
             return
         if isinstance(event, Started):
-            self._on_started(live, event)
+            self._on_started(running, event)
             return
         if isinstance(event, CallRaised):
             error = raised_error(event.error, starting=phase is Phase.STARTING)
@@ -340,31 +340,33 @@ class TuneController:
             if isinstance(refused, DiskError) and refused.run_path == self._recorder.run.path:
                 raise refused  # no trial is to blame, so this one stays unfinished
             if raised_by_signal(event.error):
-                self._on_loss(live, error, by_signal=True)
+                self._on_loss(running, error, by_signal=True)
             else:
-                self._on_failure(live, error)
+                self._on_failure(running, error)
         elif phase is Phase.TRAINING:
-            self._on_report(live, event.value)
+            self._on_report(running, event.value)
         elif phase is Phase.SAVING:
-            self._on_saved(live, event.value)
+            self._on_saved(running, event.value)
         elif phase is Phase.RESTORING:
-            self._failed_restores.pop(live.trial.trial_id, None)
-            self._hooks.restored(live.trial)
-            self._actions.pull(live)
+            self._failed_restores.pop(running.trial.trial_id, None)
+            self._hooks.restored(running.trial)
+            self._actions.pull(running)
         else:
-            raise TuneError(f"a reply of {live.actor_id} came in phase {phase.name}:\n{live.trial.format_story()}")
+            raise TuneError(
+                f"a reply of {running.actor_id} came in phase {phase.name}:\n{running.trial.format_story()}"
+            )
 
-    def _on_started(self, live: Live, event: Started) -> None:
+    def _on_started(self, running: RunningTrial, event: Started) -> None:
         """The worker is ready. Restore a checkpoint if there is one, then request the first report."""
         self._backoff.started()
-        trial = live.trial
-        live.allocation = event.allocation
+        trial = running.trial
+        running.allocation = event.allocation
         trial.pid = event.pid
         trial.start_time = self._executor.clock.time()
         self._hooks.started(trial)
-        donation = self._state.donations.get(trial.trial_id)
-        if donation is not None:
-            source: tuple[str, dict[str, Any]] | None = (donation.path, donation.metrics)
+        inherited = self._state.inherited.get(trial.trial_id)
+        if inherited is not None:
+            source: tuple[str, dict[str, Any]] | None = (inherited.path, inherited.metrics)
         elif trial.checkpoints:
             source = (trial.checkpoint.path if trial.checkpoint else "", trial.checkpoints[-1].metrics)
         else:
@@ -373,75 +375,75 @@ class TuneController:
         place = f" on GPU {', '.join(devices)}" if devices else ""
         if source is None:
             self._actions.move(trial, Step.TRAIN, f"the worker is ready{place}")
-            self._actions.pull(live)
+            self._actions.pull(running)
         else:
             path, metrics = source
-            self._actions.restore(live, path, metrics, f"from {os.path.basename(path)}{place}")
+            self._actions.restore(running, path, metrics, f"from {os.path.basename(path)}{place}")
         if devices:  # the record of the start did not know them
             self._recorder.status(trial, f"the worker is ready{place}")
 
-    def _on_report(self, live: Live, report: Report) -> None:
+    def _on_report(self, running: RunningTrial, report: Report) -> None:
         """Handle a report, in the order of the module's docstring."""
-        trial = live.trial
+        trial = running.trial
         hooks = self._hooks
         if self._deadlines.are_set:
-            self._deadlines.end(live.actor_id, REPORT)
+            self._deadlines.end(running.actor_id, REPORT)
         result, checkpoint, is_done, has_returned = report
         if result is None:
             if checkpoint is None:
-                self._on_return(live)
+                self._on_return(running)
             else:  # a checkpoint without metrics; it belongs to the last result
-                self._on_saved(live, checkpoint)
+                self._on_saved(running, checkpoint)
             return
         if self._backoff.is_active and (is_done or trial.report_count >= trial.reports_before):
             self._backoff.progressed(trial.trial_id)
         # Nearly all reports have the keys and types of the previous one, so no metric is missing. They take the fast
         # path to the files, and their trial's directory is checked only once a second.
-        path = live.path if checkpoint is None and live.path is not None and live.path.fits(result) else None
-        if (path is None or time.monotonic() >= live.look_s) and not self._is_sound(live, result):
+        path = running.path if checkpoint is None and running.path is not None and running.path.fits(result) else None
+        if (path is None or time.monotonic() >= running.look_s) and not self._is_sound(running, result):
             return
         decision = GO_ON
         if hooks.hears_results or is_done or result.get(DONE) or trial.stopping_criterion:
             decision = hooks.decide(trial, result, ends=is_done)
-        live.ends_by_itself = decision == STOP
+        running.ends_by_itself = decision == STOP
         if hooks.shows_results:
             hooks.result(trial, result)
-        if live.requested is not None:
-            decision = stronger(decision, live.requested)
-            live.requested = None
+        if running.requested is not None:
+            decision = stronger(decision, running.requested)
+            running.requested = None
         if hooks.stops_run and decision != STOP and self._state.ending is None and hooks.wants_all_stopped():
             decision = Decision.stop(self._why_ended())  # otherwise the trial would begin one more step
-        live.decision = decision
+        running.decision = decision
         if path is not None and (hooks.hears_results or hooks.shows_results) and not path.fits(result):
             path = None  # a plug-in has changed the result
         settings = self._settings.experiments[trial.experiment_number]
         is_to_be_saved = settings.saves and self._save_is_due(trial, settings.checkpoints, result, decision)
         ends = None
         if (decision == STOP or has_returned) and not is_to_be_saved:
-            ends = self._end_with_result(live, has_returned)
+            ends = self._end_with_result(running, has_returned)
         if path is None or ends is not None or not path.write(result, decision):
-            self._write(live, result, checkpoint, ends)
+            self._write(running, result, checkpoint, ends)
         if is_to_be_saved:
-            self._actions.save(live)
+            self._actions.save(running)
         elif decision != CONTINUE or decision.exploit is not None:
-            self._actions.carry_out(live, decision)
+            self._actions.carry_out(running, decision)
         elif has_returned:
-            self._on_return(live)
+            self._on_return(running)
         else:
-            self._actions.pull(live)
+            self._actions.pull(running)
 
-    def _is_sound(self, live: Live, result: dict[str, Any]) -> bool:
+    def _is_sound(self, running: RunningTrial, result: dict[str, Any]) -> bool:
         """Whether the trial's directory exists and the result has the required metrics. If not, the trial fails."""
-        trial = live.trial
-        live.look_s = time.monotonic() + LOOK_S
+        trial = running.trial
+        running.look_s = time.monotonic() + LOOK_S
         error = self._directory_error(trial)
         if error is not None:
-            self._on_failure(live, error, final=True)
+            self._on_failure(running, error, final=True)
             return False
         missing = None if self._metrics.is_over else self._metrics.error_of(result)
         if missing is None:
             return True
-        self._on_failure(live, missing, final=True)
+        self._on_failure(running, missing, final=True)
         if self._state.ending is None:  # otherwise the run is already ending for another reason
             self._metrics.has_failed(missing, self._state.trials)
         return False
@@ -451,55 +453,55 @@ class TuneController:
         fault = self._recorder.directory_fault(trial)
         return None if fault is None else TrialError(f"the directory of trial {trial.name} cannot be used: {fault}")
 
-    def _end_with_result(self, live: Live, has_returned: bool) -> Ending | None:
+    def _end_with_result(self, running: RunningTrial, has_returned: bool) -> Ending | None:
         """Why the trial ends now, with the result that it has just reported and without a save; None if it does not."""
-        decision = live.decision
+        decision = running.decision
         if decision.exploit is not None:
             return None
-        if decision == STOP and (live.ends_by_itself or not self._state.interrupted):
+        if decision == STOP and (running.ends_by_itself or not self._state.interrupted):
             return decision.ending
-        if decision == CONTINUE and has_returned and not self._saves_at_end(live.trial):
+        if decision == CONTINUE and has_returned and not self._saves_at_end(running.trial):
             return _RETURNED.ending
         return None
 
     def _write(
-        self, live: Live, result: dict[str, Any], checkpoint: CheckpointRecord | None, ends: Ending | None
+        self, running: RunningTrial, result: dict[str, Any], checkpoint: CheckpointRecord | None, ends: Ending | None
     ) -> None:
         """Write a result of any kind and its decision to the loggers' files and to the journal.
 
         Args:
-            live: The trial and its actor.
+            running: The trial and its actor.
             result: The result.
             checkpoint: The checkpoint that came with it.
             ends: Why the trial ends with this result, if it does.
         """
-        trial = live.trial
+        trial = running.trial
         hooks = self._hooks
         completed = complete(result, trial.attempt_config)
         hooks.log(trial, completed)
-        journal = self._recorder.journal if live.has_reported and checkpoint is None else None
-        if journal is not None and (live.path is None or not live.path.fits(result)):
-            live.path = ReportPath.after(trial, result, hooks.logs, journal)
-        live.has_reported = True
+        journal = self._recorder.journal if running.has_reported and checkpoint is None else None
+        if journal is not None and (running.path is None or not running.path.fits(result)):
+            running.path = ReportPath.after(trial, result, hooks.logs, journal)
+        running.has_reported = True
         result[EXPERIMENT_TAG] = trial.experiment_tag
         trial.record_result(result, flatten(completed))
-        self._recorder.result(trial, result, live.decision, checkpoint, ends)
+        self._recorder.result(trial, result, running.decision, checkpoint, ends)
         if checkpoint is not None:
             self._register(trial, checkpoint, reported=True)
             hooks.saved(trial)
 
-    def _on_return(self, live: Live) -> None:
+    def _on_return(self, running: RunningTrial) -> None:
         """The function has returned without new metrics, so its last result is its final one."""
-        trial = live.trial
-        live.ends_by_itself = True
+        trial = running.trial
+        running.ends_by_itself = True
         if self._backoff.is_active:
             self._backoff.progressed(trial.trial_id)
         trial.returns()
-        live.decision = _RETURNED
+        running.decision = _RETURNED
         if self._saves_at_end(trial) and trial.report_count:
-            self._actions.save(live)
+            self._actions.save(running)
         else:
-            self._actions.carry_out(live, live.decision)
+            self._actions.carry_out(running, running.decision)
 
     def _save_is_due(self, trial: Trial, config: CheckpointConfig, result: dict[str, Any], decision: Decision) -> bool:
         """Whether to save a class trainable after this result, which is not counted yet, and before its decision."""
@@ -515,15 +517,15 @@ class TuneController:
             iteration = trial.report_count + 1
         return bool(frequency) and iteration % frequency == 0
 
-    def _on_saved(self, live: Live, record: CheckpointRecord | None) -> None:
+    def _on_saved(self, running: RunningTrial, record: CheckpointRecord | None) -> None:
         """A class trainable has written its checkpoint. Carry out the decision that has waited for it."""
-        trial = live.trial
+        trial = running.trial
         if record is not None:
             self._register(trial, record, reported=False)
         self._hooks.saved(trial)
-        decision = stronger(live.decision, live.requested)
-        live.requested = None
-        self._actions.carry_out(live, decision)
+        decision = stronger(running.decision, running.requested)
+        running.requested = None
+        self._actions.carry_out(running, decision)
 
     def _register(self, trial: Trial, record: CheckpointRecord, *, reported: bool) -> None:
         """Take in a committed checkpoint, then remove surplus checkpoints.
@@ -535,57 +537,59 @@ class TuneController:
         """
         self._hooks.checkpointed(trial, Checkpoint(os.path.join(trial.local_path, record.directory)))
         self._recorder.checkpoint(trial, trial.record_checkpoint(record), reported=reported)
-        self._actions.release_donation(trial)  # not earlier: a retry would need the donor's files again
+        self._actions.release_inherited(trial)  # not earlier: a retry would need the donor's files again
 
-    def _on_exited(self, event: Exited, live: Live | None) -> None:
+    def _on_exited(self, event: Exited, running: RunningTrial | None) -> None:
         """The actor's process and all its descendants have exited."""
         trial_id, _, _ = event.actor_id.rpartition("#")
         self._state.may_start = True
         if self._backoff.is_active and event.kind != "refused":
             self._backoff.has_room()
-        if live is not None:
-            trial = live.trial
-            self._state.live.pop(event.actor_id)
+        if running is not None:
+            trial = running.trial
+            self._state.running.pop(event.actor_id)
             self._deadlines.forget(event.actor_id)
-            if live.overdue is not None:
-                self._on_failure(live, timeout_error(trial, live.overdue, event), gone=True)
+            if running.overdue is not None:
+                self._on_failure(running, timeout_error(trial, running.overdue, event), gone=True)
             elif event.kind == "refused":
-                self._on_refused(live, event)
+                self._on_refused(running, event)
             elif not event.counts:
                 num_losses = self._backoff.num_in_row(trial_id) + 1
-                self._on_loss(live, lost_error(trial, event, num_losses), gone=True)
+                self._on_loss(running, lost_error(trial, event, num_losses), gone=True)
             elif died_by_signal(event):
-                self._on_loss(live, died_error(trial, event), by_signal=True, gone=True)
+                self._on_loss(running, died_error(trial, event), by_signal=True, gone=True)
             else:
-                self._on_failure(live, died_error(trial, event), gone=True)
+                self._on_failure(running, died_error(trial, event), gone=True)
             self._recorder.worker_is_gone(trial)
         elif self._state.leaving.get(trial_id) == event.actor_id:
             self._actions.has_left(trial_id, event)
 
     # -- losses and failures -----------------------------------------------------------------------------------------
 
-    def _on_refused(self, live: Live, event: Exited) -> None:
+    def _on_refused(self, running: RunningTrial, event: Exited) -> None:
         """The worker could not be started. The trial waits for its turn again."""
         self._backoff.refused(event.cause, self._now())
-        self._retry_lost(live.trial, Ending.of(EndKind.REFUSED, event.cause), event.cause)
+        self._retry_lost(running.trial, Ending.of(EndKind.REFUSED, event.cause), event.cause)
 
-    def _on_loss(self, live: Live, error: TrialError, *, by_signal: bool = False, gone: bool = False) -> None:
+    def _on_loss(
+        self, running: RunningTrial, error: TrialError, *, by_signal: bool = False, gone: bool = False
+    ) -> None:
         """The worker was lost. The trial is probably not to blame, so it waits for another one; plug-ins are not told.
 
         If it loses one worker after the other, it has failed.
 
         Args:
-            live: The trial and its actor.
+            running: The trial and its actor.
             error: Its error, if it has failed.
             by_signal: Whether the worker was lost by a signal that may be meant for the whole run.
             gone: True if the actor has already exited.
         """
-        trial = live.trial
+        trial = running.trial
         if self._backoff.has_lost_too_many(trial.trial_id, by_signal=by_signal):
-            self._on_failure(live, error, gone=gone)
+            self._on_failure(running, error, gone=gone)
             return
         if not gone:
-            self._actions.let_go(live, keep=False)
+            self._actions.let_go(running, keep=False)
         cause = error.summary()
         self._retry_lost(trial, Ending.of(EndKind.LOST, cause), cause)
         if self._state.ending is None:
@@ -604,16 +608,16 @@ class TuneController:
         if wait_s > 0:
             self._state.rest(trial, self._now() + wait_s)
 
-    def _on_failure(self, live: Live, error: TrialError, *, final: bool = False, gone: bool = False) -> None:
+    def _on_failure(self, running: RunningTrial, error: TrialError, *, final: bool = False, gone: bool = False) -> None:
         """An attempt has failed. Its worker is not reused, because the failure may have left anything in its process.
 
         Args:
-            live: The trial and its actor.
+            running: The trial and its actor.
             error: The failure.
             final: True if another attempt cannot help.
             gone: True if the actor has already exited.
         """
-        trial = live.trial
+        trial = running.trial
         directory_error = self._directory_error(trial)
         if directory_error is not None:  # another attempt cannot help
             error = directory_error
@@ -625,7 +629,7 @@ class TuneController:
         trial.num_failures += not is_free
         after = AfterFailure.RETRY if is_free else after_failure(self._settings.failure, trial, final=final)
         if not gone:
-            self._actions.let_go(live, keep=False)
+            self._actions.let_go(running, keep=False)
         cause = error.summary()
         self._recorder.failure(trial, error)
         if after is not AfterFailure.RETRY:

@@ -1,7 +1,7 @@
 """Detects the resources of the machine: usable CPUs, memory, GPUs. Numbers from the user have precedence.
 
-No function here imports a GPU library. Everything that the functions read (environment, directories) is in a `Host`,
-which is an argument.
+No function here imports a GPU library. Everything that the functions read (environment, directories) is in the
+argument `MachineFiles`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NVIDIA_SMI_BOUND_S = 10.0
 
 
 @dataclass(frozen=True)
-class Host:
+class MachineFiles:
     """The sources of information about a machine.
 
     Attributes:
@@ -68,7 +68,7 @@ def machine_resources(
     num_cpus: float | None = None,
     num_gpus: int | None = None,
     resources: Mapping[str, float] | None = None,
-    host: Host | None = None,
+    host: MachineFiles | None = None,
 ) -> Machine:
     """Determine the resources that trials may use.
 
@@ -87,7 +87,7 @@ def machine_resources(
     Raises:
         ValueError: If a number is invalid, or `CUDA_VISIBLE_DEVICES` names fewer devices than requested.
     """
-    host = host or Host()
+    host = host or MachineFiles()
     environ = host.environ
     custom = _read_resources_variable(environ)
     if resources is not None:
@@ -185,9 +185,9 @@ def _part_of(gpu_ids: tuple[str, ...], shares: int, share: int) -> tuple[str, ..
 
 
 # -- CPUs and memory ---------------------------------------------------------------------------------------------------
-def usable_cpus(host: Host | None = None) -> int:
+def usable_cpus(host: MachineFiles | None = None) -> int:
     """The number of CPUs that this process may use: the smaller of its affinity and its cgroup's quota; at least 1."""
-    host = host or Host()
+    host = host or MachineFiles()
     count = os.cpu_count() or 1
     if sys.platform == "linux":
         try:
@@ -198,22 +198,22 @@ def usable_cpus(host: Host | None = None) -> int:
     return max(1, math.floor(min([float(count), *quotas])))
 
 
-def memory_bytes(host: Host | None = None) -> int:
+def memory_bytes(host: MachineFiles | None = None) -> int:
     """The memory of the machine, or the limit of this process's cgroup if that is smaller."""
     limits = [
         int(text)
-        for directory in _own_cgroups("memory", host or Host())
+        for directory in _own_cgroups("memory", host or MachineFiles())
         for name in ("memory.max", "memory.limit_in_bytes")
         if (text := _read(os.path.join(directory, name))).isdigit()
     ]
     return min([memory()[0], *limits])
 
 
-def free_memory_bytes(host: Host | None = None) -> int:
+def free_memory_bytes(host: MachineFiles | None = None) -> int:
     """The memory that this process can still use without paging: the machine's, or the rest of its cgroup's limit."""
     rests = []
     of_both_versions = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
-    for directory in _own_cgroups("memory", host or Host()):
+    for directory in _own_cgroups("memory", host or MachineFiles()):
         for name_of_limit, name_of_usage in of_both_versions:
             limit = _read(os.path.join(directory, name_of_limit))
             usage = _read(os.path.join(directory, name_of_usage))
@@ -267,7 +267,7 @@ def _cpu_quota(directory: str) -> float | None:
     return None
 
 
-def _own_cgroups(controller: str, host: Host) -> Iterator[str]:
+def _own_cgroups(controller: str, host: MachineFiles) -> Iterator[str]:
     """The directories of this process's cgroups for a controller, and of their ancestors. Each may set a limit.
 
     In a container, the path may belong to the host, and only its top is mounted. The caller must skip directories that
@@ -326,7 +326,7 @@ def visible_devices(environ: Mapping[str, str]) -> tuple[str, ...] | None:
     return tuple(ids)
 
 
-def detect_gpus(asked: bool, host: Host | None = None) -> tuple[str, ...]:
+def detect_gpus(asked: bool, host: MachineFiles | None = None) -> tuple[str, ...]:
     """The ids of the GPUs, from `CUDA_VISIBLE_DEVICES`, else from `nvidia-smi`. May block for 10 s.
 
     Args:
@@ -336,7 +336,7 @@ def detect_gpus(asked: bool, host: Host | None = None) -> tuple[str, ...]:
     Returns:
         The ids, in order. Empty if they cannot be determined; the debug log says why.
     """
-    host = host or Host()
+    host = host or MachineFiles()
     visible = visible_devices(host.environ)
     if visible is not None:
         return visible
@@ -353,7 +353,7 @@ def detect_gpus(asked: bool, host: Host | None = None) -> tuple[str, ...]:
         return ()
 
 
-def _first_gpus(count: float, host: Host) -> tuple[str, ...]:
+def _first_gpus(count: float, host: MachineFiles) -> tuple[str, ...]:
     """Ids for the number of GPUs that the user has given."""
     if not count:
         return ()

@@ -173,7 +173,7 @@ class _Search:
 
 # -- waiting -----------------------------------------------------------------------------------------------------------
 @dataclass
-class _Group:
+class _EqualWaiters:
     """The waiters with the same request: either all of them fit or none.
 
     Attributes:
@@ -205,7 +205,7 @@ class WaitingLine:
 
     def __init__(self) -> None:
         self.requests: dict[str, Resources] = {}
-        self._groups: dict[Resources, _Group] = {}
+        self._groups: dict[Resources, _EqualWaiters] = {}
         self._places = itertools.count()
 
     def join(self, waiter: str, request: Resources) -> None:
@@ -214,7 +214,7 @@ class WaitingLine:
         if known is not None and (known is request or known == request):
             return
         self.leave(waiter)
-        group = self._groups.setdefault(request, _Group(request))
+        group = self._groups.setdefault(request, _EqualWaiters(request))
         group.members[waiter] = (next(self._places), group.overtaken)
         self.requests[waiter] = request
 
@@ -252,7 +252,7 @@ class WaitingLine:
                 first = (place, waiter, group.request)
         return None if first is None else first[1:]
 
-    def _watched(self) -> Iterator[_Group]:
+    def _watched(self) -> Iterator[_EqualWaiters]:
         return itertools.islice(self._groups.values(), _WATCHED)
 
 

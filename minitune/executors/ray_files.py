@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from minitune.base import files
-from minitune.checkpoint import Entry, walk
+from minitune.checkpoint import ManifestEntry, walk
 
 PIECE_BYTES = 4 * 1024 * 1024
 """The size of a piece. A larger one takes more memory on both sides, a smaller one more messages."""
@@ -74,7 +74,7 @@ def read_pieces(top: str) -> Iterator[list[Part]]:
     yield piece
 
 
-def _parts(top: str, entry: Entry) -> Iterator[Part]:
+def _parts(top: str, entry: ManifestEntry) -> Iterator[Part]:
     name = entry.name
     path = os.path.join(top, name)
     if name.endswith("/"):

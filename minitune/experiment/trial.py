@@ -624,7 +624,7 @@ def _renamed(old: str, new: str, value: str) -> str:
     return value
 
 
-class Donation(NamedTuple):
+class InheritedCheckpoint(NamedTuple):
     """Another trial's checkpoint, from which a trial continues until it has its own newer one.
 
     Attributes:
@@ -640,8 +640,8 @@ class Donation(NamedTuple):
     taken_at: KeptCheckpoint
 
     @classmethod
-    def of(cls, donor: Trial, record: CheckpointRecord, metrics: dict[str, Any], taker: Trial) -> Donation:
-        """A donation of a checkpoint of `donor` to `taker` in its present state."""
+    def of(cls, donor: Trial, record: CheckpointRecord, metrics: dict[str, Any], taker: Trial) -> InheritedCheckpoint:
+        """The checkpoint of `donor` that `taker` inherits in its present state."""
         taken_at = KeptCheckpoint(
             record, taker.report_count, taker.last_metrics, taker.analysis.copy(), taker.reported_config
         )

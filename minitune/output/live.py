@@ -1,6 +1,6 @@
 """The live view of a run: a few lines that a terminal redraws, or HTML for a notebook.
 
-It only needs a `Snapshot`. The run may belong to this process, or come from the journal of another one.
+It only needs a `RunSnapshot`. The run may belong to this process, or come from the journal of another one.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ErrorKind:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class RunSnapshot:
     """The state of a run at one moment.
 
     Attributes:
@@ -132,7 +132,7 @@ def seconds_left(elapsed_s: float, ended: int, total: int | None, running: Seque
     return max(0.0, (total - done) * elapsed_s / done)
 
 
-def progress_text(snapshot: Snapshot) -> str:
+def progress_text(snapshot: RunSnapshot) -> str:
     """The progress of the run, such as `23/50 trials, 1.2 per min, about 22 s left`."""
     of = "" if snapshot.total is None else f"/{snapshot.total}"
     parts = [f"{snapshot.ended}{of} {'trial' if f'{snapshot.ended}{of}' in ('1', '1/1') else 'trials'}"]
@@ -185,7 +185,9 @@ def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, s
     return Table(columns, range(len(columns)), titles, is_framed=False)
 
 
-def render(snapshot: Snapshot, width: int, height: int, *, color: bool = False, ascii_only: bool = False) -> list[str]:
+def render(
+    snapshot: RunSnapshot, width: int, height: int, *, color: bool = False, ascii_only: bool = False
+) -> list[str]:
     """The lines of the live view. If there is no space for all, the most important ones remain.
 
     Args:
@@ -207,7 +209,7 @@ def render(snapshot: Snapshot, width: int, height: int, *, color: bool = False, 
     return [f"\x1b[{_STYLES[style]}m{line}{_RESET}" if color and style else line for style, line in shown]
 
 
-def render_html(snapshot: Snapshot) -> str:
+def render_html(snapshot: RunSnapshot) -> str:
     """The live view as HTML."""
     running, count = _running_apart_from(snapshot, snapshot.best)
     parts = [line_as_html(line, "head") for line in _title_lines(snapshot, 200)]
@@ -225,7 +227,7 @@ def render_html(snapshot: Snapshot) -> str:
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
-def _title_lines(snapshot: Snapshot, width: int) -> list[str]:
+def _title_lines(snapshot: RunSnapshot, width: int) -> list[str]:
     note = f" ({snapshot.note})" if snapshot.note else ""
     counts = ", ".join(f"{snapshot.counts[status]} {status}" for status in STATUS_ORDER if snapshot.counts.get(status))
     time_and_counts = f"{duration(snapshot.elapsed_s)}{note}: {counts or 'no trial yet'}"
@@ -237,7 +239,7 @@ def _title_lines(snapshot: Snapshot, width: int) -> list[str]:
     return [line for line in (f"{title} | {resources}" if resources else title, time_and_counts) if line]
 
 
-def _bar_line(snapshot: Snapshot, width: int, ascii_only: bool) -> str:
+def _bar_line(snapshot: RunSnapshot, width: int, ascii_only: bool) -> str:
     text = progress_text(snapshot)
     columns = min(_BAR_COLUMNS, width - width_of(text) - 8)
     if not snapshot.total or columns < _LEAST_BAR_COLUMNS:
@@ -259,7 +261,7 @@ def _error_lines(errors: Sequence[ErrorKind], width: int) -> list[str]:
     return [*lines, f"{more} more errors of other kinds"] if more else lines
 
 
-def _trial_lines(snapshot: Snapshot, width: int, room: int) -> list[tuple[str, str]]:
+def _trial_lines(snapshot: RunSnapshot, width: int, room: int) -> list[tuple[str, str]]:
     """The lines of the best trials and of other running ones. A last line counts the running ones that do not fit."""
     best = snapshot.best[: max(1, (room - 2) // 2)]
     rows, running = _running_apart_from(snapshot, best)
@@ -278,7 +280,7 @@ def _trial_lines(snapshot: Snapshot, width: int, room: int) -> list[tuple[str, s
     return [*lines, ("head", f"(no space for: {', '.join(left_out)})")] if left_out and room > len(rows) else lines
 
 
-def _running_apart_from(snapshot: Snapshot, best: Sequence[Row]) -> tuple[Sequence[Row], int]:
+def _running_apart_from(snapshot: RunSnapshot, best: Sequence[Row]) -> tuple[Sequence[Row], int]:
     """The rows of the running trials that are not in `best`, so that no trial is shown twice, and their number.
 
     Of very many running trials, there are fewer rows.

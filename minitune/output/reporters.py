@@ -34,14 +34,14 @@ from minitune.output import table
 from minitune.output.live import (
     ErrorKind,
     Row,
-    Snapshot,
+    RunSnapshot,
     best_text,
     progress_text,
     render,
     render_html,
     seconds_left,
 )
-from minitune.output.screen import Cell, Screen, in_notebook, open_screen
+from minitune.output.screen import NotebookCell, Screen, in_notebook, open_screen
 from minitune.output.table import error_table, error_texts, kind_of_error, last_line
 from minitune.result import DEFAULT_METRIC, NODE_IP, TIME_TOTAL_S, TRAINING_ITERATION
 
@@ -228,7 +228,7 @@ class TuneReporterBase(ProgressReporter):
         self._raised: Trial | None = None
         self._begin_s = clock.current.monotonic()
         self._console = Console()
-        self._notebook: Cell | None = None
+        self._notebook: NotebookCell | None = None
         self._reset()
 
     # -- set up ----------------------------------------------------------------------------------------------------
@@ -589,7 +589,7 @@ class LiveReporter(ScreenReporter):
             self._ended_before = self._info.ended_before
             if self._ended_before is None:
                 self._ended_before = sum(trial.shown_status in (TERMINATED, ERROR) for trial in trials)
-            self._notebook = Cell() if in_notebook() else None
+            self._notebook = NotebookCell() if in_notebook() else None
             if self._notebook is None and not done:
                 self._tell_start()
         if done:
@@ -691,7 +691,7 @@ class LiveReporter(ScreenReporter):
         super().trial_ended(trial)
 
     # -- snapshots -------------------------------------------------------------------------------------------------
-    def _snapshot(self, trials: Sequence[Trial]) -> Snapshot:
+    def _snapshot(self, trials: Sequence[Trial]) -> RunSnapshot:
         statuses = table.by_status(trials)
         columns = self._shown_metrics(trials)
         metric = self._metric_of(columns)
@@ -707,7 +707,7 @@ class LiveReporter(ScreenReporter):
         if self.time_budget_s is not None:
             budget_s = max(0.0, self.time_budget_s - elapsed_s)
             left_s = budget_s if left_s is None else min(left_s, budget_s)
-        return Snapshot(
+        return RunSnapshot(
             title=os.path.basename(self._info.path),
             elapsed_s=elapsed_s,
             counts={status: len(found) for status, found in statuses.items()},
@@ -827,7 +827,7 @@ class JupyterNotebookReporter(TuneReporterBase):
 
     def _reset(self) -> None:
         super()._reset()
-        self._notebook = self._blocks = Cell(clears=self.overwrite)  # each run has its own output cell
+        self._notebook = self._blocks = NotebookCell(clears=self.overwrite)  # each run has its own output cell
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
         """Show a status block in place of the last one."""

@@ -243,7 +243,7 @@ def open_screen() -> Screen | None:
     return screen
 
 
-class Cell:
+class NotebookCell:
     """A replaceable part of the output of a notebook's cell. Needs IPython.
 
     Args:

@@ -29,7 +29,7 @@ _STANDS = {RUNNING: "goes on", FAILED: "has failed", FINISHED_RUN: "has ended"}
 
 
 @dataclass(frozen=True)
-class RunState:
+class Standing:
     """The state of a run.
 
     Attributes:
@@ -51,7 +51,7 @@ class RunState:
         return self.name in (INTERRUPTED_RUN, FAILED, KILLED)
 
 
-def state_of(run: Story) -> RunState:
+def state_of(run: Story) -> Standing:
     """The state of a run whose journal has been read."""
     path = run.path
     ending = run.ending
@@ -61,18 +61,18 @@ def state_of(run: Story) -> RunState:
 
         holder = read_holder(RunDirectory(path).lock)
         if holder is not None:
-            return RunState(RUNNING, f"running ({holder})")
-        return RunState(KILLED, f"killed: its process died before the end; {go_on}")
+            return Standing(RUNNING, f"running ({holder})")
+        return Standing(KILLED, f"killed: its process died before the end; {go_on}")
     if ending.kind is EndKind.FINISHED:
-        return RunState(FINISHED_RUN, "finished")
+        return Standing(FINISHED_RUN, "finished")
     if ending.kind is EndKind.INTERRUPTED:
-        return RunState(INTERRUPTED_RUN, f"interrupted; {go_on}")
+        return Standing(INTERRUPTED_RUN, f"interrupted; {go_on}")
     if ending.kind.is_early:
-        return RunState(STOPPED, f"stopped before its trials: {ending.text}")
-    return RunState(FAILED, f"failed: an error outside of its trials ended it; {go_on}")
+        return Standing(STOPPED, f"stopped before its trials: {ending.text}")
+    return Standing(FAILED, f"failed: an error outside of its trials ended it; {go_on}")
 
 
-def read_standing(path: str, decisions: Decisions | None = None, *, unpickle: bool = False) -> tuple[Story, RunState]:
+def read_standing(path: str, decisions: Decisions | None = None, *, unpickle: bool = False) -> tuple[Story, Standing]:
     """Read a run and its state; see `read_run`. Blocks while the journal is read.
 
     If no driver works on the run, trials that had a worker are PENDING, as they would be after a resume.

@@ -52,7 +52,7 @@ from minitune.experiment.lifecycle import (
     Phase,
     Step,
 )
-from minitune.experiment.trial import Donation, EarlierRun, Goal, Trial
+from minitune.experiment.trial import EarlierRun, Goal, InheritedCheckpoint, Trial
 from minitune.record import codec, journal, records
 from minitune.record.layout import RunDirectory, last_error_text, no_run, run_path
 from minitune.resources import Resources
@@ -142,7 +142,7 @@ class Story:
         trials: The trials in order of submission. Pickled objects in them stay pickled unless the journal was read with
             `unpickle`.
         unfinished: The trials that have not ended, by id.
-        donations: By trial id, the checkpoint of another trial from which the trial continues. The entry is removed as
+        inherited: By trial id, the checkpoint of another trial from which the trial continues. The entry is removed as
             soon as the trial has its own checkpoint.
         final: By trial id, the ending in a recorded final result, as long as the end of the trial is not recorded.
         origins: By trial id, the origin of the trial's last attempt.
@@ -169,7 +169,7 @@ class Story:
         self.path = path
         self.trials: list[Trial] = []
         self.unfinished: dict[str, Trial] = {}
-        self.donations: dict[str, Donation] = {}
+        self.inherited: dict[str, InheritedCheckpoint] = {}
         self.final: dict[str, Ending] = {}
         self.origins: dict[str, Origin] = {}
         self.grafts: dict[str, Origin] = {}
@@ -355,10 +355,10 @@ class Story:
         trial.custom_dirname = record.get("directory") or None
         trial.attempt = record["attempt"]
         if self._details:
-            donation = self.donations.get(trial.trial_id)
+            inherited = self.inherited.get(trial.trial_id)
             origin = Origin(None, {}, trial.report_count)
-            if donation is not None:
-                origin = self.grafts[trial.trial_id] = Origin(donation.path, donation.metrics, trial.report_count)
+            if inherited is not None:
+                origin = self.grafts[trial.trial_id] = Origin(inherited.path, inherited.metrics, trial.report_count)
             elif trial.checkpoints:
                 kept = trial.checkpoints[-1]
                 path = os.path.join(trial.local_path, kept.record.directory)
@@ -411,16 +411,16 @@ class Story:
         checkpoint = records.checkpoint_of(change.record)
         if checkpoint is not None:
             trial.record_checkpoint(checkpoint)
-            self.donations.pop(trial.trial_id, None)
+            self.inherited.pop(trial.trial_id, None)
 
     def _on_drop(self, trial: Trial, change: Change) -> None:
         number = change.record["checkpoint"]
         trial.checkpoints = [kept for kept in trial.checkpoints if kept.record.number != number]
 
     def _on_rollback(self, trial: Trial, change: Change) -> None:
-        donation = self.donations.get(trial.trial_id)
+        inherited = self.inherited.get(trial.trial_id)
         own = trial.checkpoints[-1] if trial.checkpoints else None
-        trial.roll_back(own if donation is None else donation.taken_at)
+        trial.roll_back(own if inherited is None else inherited.taken_at)
 
     def _on_exploit(self, trial: Trial, change: Change) -> None:
         record = change.record
@@ -428,7 +428,7 @@ class Story:
         donor = self._trials.get(record["donor"])
         for kept in donor.checkpoints if donor is not None else ():
             if donor is not None and kept.record.number == record["checkpoint"]:
-                self.donations[trial.trial_id] = Donation.of(donor, kept.record, kept.metrics, trial)
+                self.inherited[trial.trial_id] = InheritedCheckpoint.of(donor, kept.record, kept.metrics, trial)
 
     def _on_change(self, trial: Trial, change: Change) -> None:
         record = change.record
@@ -476,7 +476,7 @@ class Story:
         self.final.pop(trial.trial_id, None)  # a trial with a final result may still fail while it is being ended
         if step is not Step.RETRY:
             self._configs.pop(trial.trial_id, None)
-            self.donations.pop(trial.trial_id, None)
+            self.inherited.pop(trial.trial_id, None)
         self._move(trial, step, ending)
 
     # -- methods that `Replay` overrides to call plug-ins --------------------------------------------------------------
@@ -497,7 +497,7 @@ class Story:
         self.trials[self.trials.index(replaced)] = trial
         self.unfinished.pop(replaced.trial_id, None)
         self.ended_before.discard(replaced.trial_id)
-        self.donations.pop(replaced.trial_id, None)
+        self.inherited.pop(replaced.trial_id, None)
 
     def _record_result(self, trial: Trial, record: records.Record, flat: dict[str, Any]) -> None:
         """Make the result of a record the trial's last result."""

@@ -38,7 +38,7 @@ _DROPPED = "it was not among the best when its level ended"
 
 
 @dataclass(slots=True)
-class Member:
+class BracketMember:
     """One live trial in a bracket.
 
     Attributes:
@@ -107,7 +107,7 @@ class Bracket:
     times: list[float]
     eta: int | Fraction
     is_open: bool = True
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, BracketMember] = field(default_factory=dict)
     rung: int = 0
     ready: dict[str, None] = field(default_factory=dict)
     leaving: dict[str, None] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class Bracket:
 
     def add(self, trial_id: str) -> None:
         """Take in a new trial; the last one fills the bracket."""
-        self.members[trial_id] = Member()
+        self.members[trial_id] = BracketMember()
         self.entered += 1
         if self.entered >= self.capacity:
             self.is_open = False
@@ -159,7 +159,7 @@ class Bracket:
 
     # -- levels ----------------------------------------------------------------------------------------------------
 
-    def arrive(self, member: Member, time: float, entry: Entry) -> None:
+    def arrive(self, member: BracketMember, time: float, entry: Entry) -> None:
         """A member has reached its level."""
         member.time = time
         member.entry = entry
@@ -211,7 +211,7 @@ class Bracket:
     def of_state(cls, state: dict[str, Any], eta: int | Fraction) -> Bracket:
         """The bracket that `get_state` has described."""
         members = {
-            trial_id: Member(rung, time, entry and Entry(*entry))
+            trial_id: BracketMember(rung, time, entry and Entry(*entry))
             for trial_id, (rung, time, entry) in state["members"].items()
         }
         bracket = cls(**{**state, "eta": eta, "members": members, "ended": dict(state["ended"])})
@@ -468,7 +468,9 @@ class HyperBandScheduler(HalvingScheduler):
 
     # -- answers -------------------------------------------------------------------------------------------------
 
-    def _answer(self, bracket: Bracket, member: Member, entry: Entry, at: float, closings: list[Closing]) -> Decision:
+    def _answer(
+        self, bracket: Bracket, member: BracketMember, entry: Entry, at: float, closings: list[Closing]
+    ) -> Decision:
         """The decision about a trial that has just reached its level."""
         facts = self._facts(-entry.loss, at, bracket=bracket.index, band=bracket.band)
         if not closings:

@@ -63,7 +63,7 @@ _LARGEST_GAIN = 2.0
 # -- the model --------------------------------------------------------------------------------------------------------
 
 
-class GaussianProcess:
+class TimeVaryingGP:
     """A process with observations at some points. The constructor costs O(n^3), a prediction O(n^2).
 
     The covariance of the values at two points is `variance * exp(-d^2 / length) * (1 - forgetting)^(|dt| / 2)`. Here d
@@ -98,7 +98,7 @@ class GaussianProcess:
         self.log_likelihood -= sum(math.log(row[-1]) for row in self._factor)
 
     @classmethod
-    def fitted(cls, points: Sequence[Point], values: Sequence[float], pseudo: Sequence[Point] = ()) -> GaussianProcess:
+    def fitted(cls, points: Sequence[Point], values: Sequence[float], pseudo: Sequence[Point] = ()) -> TimeVaryingGP:
         """The process whose length and forgetting, from a small grid, make the newest observations most likely.
 
         Args:
@@ -327,7 +327,7 @@ class PB2(PopulationBasedTraining):
         here = (scale_time(donor.last_turn), scale_score(donor.turn_score))
         # Members that have explored since their last result are points without a value, so that two members do not get
         # the same place.
-        model = GaussianProcess.fitted(points, values, [(*here, *place) for place in self._explored.values()])
+        model = TimeVaryingGP.fitted(points, values, [(*here, *place) for place in self._explored.values()])
         width = math.sqrt(0.2 + max(0.0, math.log(0.4 * len(points))))
 
         def worth(place: Sequence[float]) -> float:

@@ -68,7 +68,7 @@ _TURNS_IN_VAIN = 2
 # -- policy files -----------------------------------------------------------------------------------------------------
 
 
-class Step(NamedTuple):
+class ExploitStep(NamedTuple):
     """One exploit, in the order of the fields of a line."""
 
     target_tag: str
@@ -84,7 +84,7 @@ def policy_path(run_path: str, trial_id: str) -> str:
     return os.path.join(run_path, f"pbt_policy_{trial_id}.txt")
 
 
-def write_step(run_path: str, target_id: str, donor_id: str, step: Step) -> None:
+def write_step(run_path: str, target_id: str, donor_id: str, step: ExploitStep) -> None:
     """Write one exploit into the run's file and the target's.
 
     Args:
@@ -144,17 +144,17 @@ def read_policy(path: str) -> tuple[dict[str, Any] | None, list[tuple[int, dict[
     return start, sorted(changes, key=lambda change: change[0])  # of equal ones the later line comes last
 
 
-def _step(line: str, path: str) -> Step:
+def _step(line: str, path: str) -> ExploitStep:
     try:
-        step = Step(*json.loads(line))
+        step = ExploitStep(*json.loads(line))
         good = isinstance(step.donor_iteration, (int, float))
         if good and isinstance(step.old_config, dict) and isinstance(step.new_config, dict):
             return step
     except (ValueError, TypeError):
         pass
     raise ValueError(
-        f"every line of a policy file must be a JSON list of {len(Step._fields)} fields (two tags, two iterations, two "
-        f"configurations), but {path!r} has {shown(line)}"
+        f"every line of a policy file must be a JSON list of {len(ExploitStep._fields)} fields (two tags, "
+        f"two iterations, two configurations), but {path!r} has {shown(line)}"
     )
 
 
@@ -618,7 +618,7 @@ class PopulationBasedTraining(MetricScheduler):
         if self._log_config and path and not getattr(context, "is_replaying", False):  # a trial of no run has no path
             newest = giver.checkpoints[-1].metrics if giver.checkpoints else {}
             donor_iteration = newest.get(TRAINING_ITERATION, donor.iteration)
-            step = Step(member.tag, donor.tag, member.iteration, donor_iteration, giver.raw_config, config)
+            step = ExploitStep(member.tag, donor.tag, member.iteration, donor_iteration, giver.raw_config, config)
             try:
                 write_step(path, trial.trial_id, giver.trial_id, step)
             except OSError as error:

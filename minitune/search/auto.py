@@ -60,8 +60,8 @@ class AutoSearch(TPESearch):
         is_plain = group is not None and self._policy == "last" and isinstance(self._mode, str)
         if group is None or not is_plain or len(ranking) < self.n_initial_points:
             return super()._propose(model, ranking, number, rng)
-        axes = len(group.grounds.axes)
-        choices = len(group.grounds.sizes)
+        axes = len(group.kernel_space.axes)
+        choices = len(group.kernel_space.sizes)
         points: Iterable[Point] = ()
         if axes >= _LARGE and not choices:
             points = [self._evolve(group.kernels, ranking, rng)]
@@ -87,7 +87,7 @@ class AutoSearch(TPESearch):
         self._region = self._region or Region()
         self._region.update(better[0], len(self._ended))
         process = GaussianProcess(
-            kernels.grounds,
+            kernels.kernel_space,
             [points[each] for each in known],
             [ranking.value(each) for each in known],
             [points[each] for each in live if each in points and each not in ranking],
@@ -100,7 +100,7 @@ class AutoSearch(TPESearch):
     def _evolve(self, kernels: Kernels, ranking: Ranking, rng: random.Random) -> Point:
         """Tell the evolution strategy about all trials that have ended since its last draw, then draw a point."""
         if self._evolution is None:
-            self._evolution = Evolution(kernels.grounds)
+            self._evolution = Evolution(kernels.kernel_space)
             self._heard = 0
         for each in islice(self._ended, self._heard, None):
             if each.number in kernels.points:

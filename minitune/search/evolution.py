@@ -19,7 +19,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from minitune.search.parzen import Grounds, Point
+from minitune.search.parzen import KernelSpace, Point
 
 _POPULATION = 10
 """Draws in a generation. The usual 4 + 3 ln(n) is for budgets of many generations; here 200 trials are many."""
@@ -37,11 +37,11 @@ class Evolution:
     """A normal distribution over a space. It moves to where the objective is small, and adapts its widths.
 
     Args:
-        grounds: The space, which has axes and no choices.
+        kernel_space: The space, which has axes and no choices.
     """
 
-    def __init__(self, grounds: Grounds):
-        self._grounds = grounds
+    def __init__(self, kernel_space: KernelSpace):
+        self._grounds = kernel_space
         self._begin(_POPULATION)
 
     def _begin(self, population: int) -> None:

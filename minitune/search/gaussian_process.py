@@ -31,7 +31,7 @@ from itertools import islice, repeat
 from operator import mul
 from typing import Any
 
-from minitune.search.parzen import Grounds, Point
+from minitune.search.parzen import KernelSpace, Point
 
 MOST_POINTS = 100
 _MOST_FITTED = 50
@@ -123,7 +123,7 @@ class GaussianProcess:
     """The model of the objective for one suggestion.
 
     Args:
-        grounds: The space.
+        kernel_space: The space.
         points: The measured points: first the better half, the best one first, then the others, the newest first.
         values: Their values. Smaller is better; NaN is a failure. The first value is not NaN.
         pending: The points of pending trials.
@@ -133,16 +133,16 @@ class GaussianProcess:
 
     def __init__(
         self,
-        grounds: Grounds,
+        kernel_space: KernelSpace,
         points: Sequence[Point],
         values: Sequence[float],
         pending: Sequence[Point],
         scales: Scales,
         rng: random.Random,
     ):
-        self._grounds = grounds
+        self._grounds = kernel_space
         self._rng = rng
-        self._parameters = len(grounds.axes) + len(grounds.sizes)
+        self._parameters = len(kernel_space.axes) + len(kernel_space.sizes)
         self._best = points[:4]
         self._values = _standardised(values)
         coordinates = [self._coordinates(point) for point in points]
@@ -276,31 +276,33 @@ class GaussianProcess:
 
     def _from_region(self, size: float, sizes: Sequence[float]) -> Point:
         """A draw from the space, contracted towards the best point."""
-        grounds = self._grounds
+        kernel_space = self._grounds
         rng = self._rng
         centre = self._best[0]
-        drawn = grounds.draw_prior(rng)
+        drawn = kernel_space.draw_prior(rng)
         places = [
-            grounds.snap(own + share * (new - own), number)
+            kernel_space.snap(own + share * (new - own), number)
             for number, (own, new, share) in enumerate(zip(centre.places, drawn.places, sizes, strict=True))
         ]
-        pairs = zip(grounds.categories(centre.bits), grounds.categories(drawn.bits), strict=True)
-        return grounds.pack(places, [new if rng.random() < size else own for own, new in pairs])
+        pairs = zip(kernel_space.categories(centre.bits), kernel_space.categories(drawn.bits), strict=True)
+        return kernel_space.pack(places, [new if rng.random() < size else own for own, new in pairs])
 
     def _near(self, point: Point, scale: float, bounds: Sequence[tuple[float, float]]) -> Point:
         """A point nearby: some of its coordinates are moved, to places within the bounds."""
-        grounds = self._grounds
+        kernel_space = self._grounds
         rng = self._rng
         share = 0.5 if self._parameters < 8 else 4 / self._parameters
         places = [
-            grounds.snap(min(high, max(low, place + rng.gauss(0, scale))), number) if rng.random() < share else place
+            kernel_space.snap(min(high, max(low, place + rng.gauss(0, scale))), number)
+            if rng.random() < share
+            else place
             for number, (place, (low, high)) in enumerate(zip(point.places, bounds, strict=True))
         ]
         categories = [
             rng.randrange(size) if rng.random() < 0.3 * share else own
-            for own, size in zip(grounds.categories(point.bits), grounds.sizes, strict=True)
+            for own, size in zip(kernel_space.categories(point.bits), kernel_space.sizes, strict=True)
         ]
-        return grounds.pack(places, categories)
+        return kernel_space.pack(places, categories)
 
 
 def _standardised(values: Sequence[float]) -> list[float]:

@@ -111,7 +111,7 @@ class Point(NamedTuple):
     bits: int
 
 
-class Grounds:
+class KernelSpace:
     """The space of the kernels: axes and choices.
 
     Args:
@@ -188,12 +188,12 @@ class GoodSide:
     A bandwidth is the larger of the two gaps to the neighbours on that axis, within bounds.
 
     Args:
-        grounds: Axes and choices.
+        kernel_space: Axes and choices.
         points: The observations, best first.
     """
 
-    def __init__(self, grounds: Grounds, points: Sequence[Point]):
-        self.grounds = grounds
+    def __init__(self, kernel_space: KernelSpace, points: Sequence[Point]):
+        self.kernel_space = kernel_space
         self._points = points
         count = len(points) + 1
         by_axis = [_gaps(places) for places in zip(*(point.places for point in points), strict=True)]
@@ -203,11 +203,14 @@ class GoodSide:
         weights = [weight * len(points) / sum(weights) for weight in weights]
         self._cumulative = list(accumulate([*weights, 1.0]))
         self._kernels = []
-        base = -len(grounds.axes) * _LOG_SQRT_2PI - sum(math.log(count + size) for size in grounds.sizes)
+        base = -len(kernel_space.axes) * _LOG_SQRT_2PI - sum(math.log(count + size) for size in kernel_space.sizes)
         for point, bandwidths, weight in zip(points, self._bandwidths, weights, strict=True):
-            deviations = grounds.widened(bandwidths)
+            deviations = kernel_space.widened(bandwidths)
             log_norm = (
-                base + math.log(weight) - sum(map(math.log, deviations)) - grounds.log_mass(point.places, deviations)
+                base
+                + math.log(weight)
+                - sum(map(math.log, deviations))
+                - kernel_space.log_mass(point.places, deviations)
             )
             scaled = tuple(map(truediv, point.places, deviations))
             self._kernels.append((tuple(1 / each for each in deviations), scaled, point.bits, log_norm))
@@ -216,25 +219,25 @@ class GoodSide:
     def draw(self, rng: random.Random) -> Point:
         """Draw a point from the mixture."""
         number = bisect(self._cumulative, rng.random() * self._cumulative[-1], 0, len(self._points))
-        grounds = self.grounds
+        kernel_space = self.kernel_space
         count = len(self._points) + 1
         if number == len(self._points):
-            return grounds.draw_prior(rng)
+            return kernel_space.draw_prior(rng)
         point = self._points[number]
         bandwidths = self._bandwidths[number]
         places = []
-        for index, axis in enumerate(grounds.axes):
+        for index, axis in enumerate(kernel_space.axes):
             place = rng.gauss(point.places[index], bandwidths[index])
             while not axis.low <= place <= axis.high:
                 place = rng.gauss(point.places[index], bandwidths[index])
-            places.append(grounds.snap(place, index))
-        if not grounds.sizes:
+            places.append(kernel_space.snap(place, index))
+        if not kernel_space.sizes:
             return Point(tuple(places), 0)
         categories = [
             rng.randrange(size) if rng.random() * (count + size) < size else own
-            for own, size in zip(grounds.categories(point.bits), grounds.sizes, strict=True)
+            for own, size in zip(kernel_space.categories(point.bits), kernel_space.sizes, strict=True)
         ]
-        return grounds.pack(places, categories)
+        return kernel_space.pack(places, categories)
 
     def log_density(self, point: Point, log_prior: float) -> float:
         """The logarithm of the density, up to a constant. `log_prior` is the logarithm of the prior's density."""
@@ -253,7 +256,7 @@ class Kernels:
     """The kernels of all observations of a group, in order of time. All have the same bandwidth.
 
     Args:
-        grounds: Axes and choices.
+        kernel_space: Axes and choices.
 
     Attributes:
         points: The points, by the number of the observation.
@@ -263,8 +266,8 @@ class Kernels:
         shares: The factors by which truncation increases the densities.
     """
 
-    def __init__(self, grounds: Grounds):
-        self.grounds = grounds
+    def __init__(self, kernel_space: KernelSpace):
+        self.kernel_space = kernel_space
         self.points: dict[int, Point] = {}
         self.numbers: list[int] = []
         self.bits: list[int] = []
@@ -295,7 +298,7 @@ class Kernels:
         if bandwidth == self.bandwidth:
             return
         self.bandwidth = bandwidth
-        self.deviations = self.grounds.widened([bandwidth] * len(self.grounds.axes))
+        self.deviations = self.kernel_space.widened([bandwidth] * len(self.kernel_space.axes))
         self.factors = [1 / each for each in self.deviations]
         self.scaled = []
         self.shares = []
@@ -304,7 +307,7 @@ class Kernels:
 
     def _scale(self, point: Point) -> None:
         self.scaled.append(tuple(map(mul, point.places, self.factors)))
-        self.shares.append(math.exp(-self.grounds.log_mass(point.places, self.deviations)))
+        self.shares.append(math.exp(-self.kernel_space.log_mass(point.places, self.deviations)))
 
 
 class BadSide:
@@ -318,7 +321,7 @@ class BadSide:
     """
 
     def __init__(self, kernels: Kernels, good: Collection[int], pending: Collection[int], max_count: int | None):
-        grounds = kernels.grounds
+        kernel_space = kernels.kernel_space
         end = len(kernels.numbers)
         self._kernels = kernels
         self._first = 0 if max_count is None else max(0, end - max_count)
@@ -336,18 +339,18 @@ class BadSide:
         self._special = [each for each in places if any(each[0] in span for span in self._spans)]
         count = sum(map(len, self._spans)) - sum(not weight for _, weight in self._special) + 1
         # A rule like Scott's: with many axes, kernels are wide. The bandwidth changes in steps: see `_LOG_STEP`.
-        dimensions = len(grounds.axes) + len(grounds.sizes)
+        dimensions = len(kernel_space.axes) + len(kernel_space.sizes)
         bandwidth = 0.12 * max(1, count - 1) ** (-1 / (dimensions + 4))
         kernels.set_bandwidth(math.exp(round(math.log(bandwidth) / _LOG_STEP) * _LOG_STEP))
         self._heights: list[list[float]] = []
         contrast = max(1, min(count, _MOST_CONTRAST))
-        self._choices = len(grounds.sizes)
+        self._choices = len(kernel_space.sizes)
         self._log_odds = math.log(contrast + 1)
         self._log_norm = (
             self._choices * self._log_odds
             - sum(map(math.log, kernels.deviations))
-            - len(grounds.axes) * _LOG_SQRT_2PI
-            - sum(math.log(contrast + size) for size in grounds.sizes)
+            - len(kernel_space.axes) * _LOG_SQRT_2PI
+            - sum(math.log(contrast + size) for size in kernel_space.sizes)
         )
 
     def parts(self, point: Point) -> Iterator[float]:
@@ -405,7 +408,7 @@ def best_of(good: GoodSide, bad: BadSide, candidates: Sequence[Point]) -> Point:
     """
     begun = []
     for number, point in enumerate(candidates):
-        log_prior = good.grounds.log_prior(point)
+        log_prior = good.kernel_space.log_prior(point)
         parts = bad.parts(point)
         log_good = good.log_density(point, log_prior)
         added = next(parts, 0.0)
@@ -434,7 +437,7 @@ def draw_by_ratio(good: GoodSide, bad: BadSide, candidates: Sequence[Point], rng
     points = list(dict.fromkeys(candidates))
     log_ratios = []
     for point in points:
-        log_prior = good.grounds.log_prior(point)
+        log_prior = good.kernel_space.log_prior(point)
         log_ratios.append(good.log_density(point, log_prior) - bad.log_density(log_prior, sum(bad.parts(point))))
     top = max(log_ratios)
     return rng.choices(points, [math.exp(ratio - top) for ratio in log_ratios])[0]
@@ -824,7 +827,7 @@ class Model:
         if group.parent not in sides:
             kernels = group.kernels
             best = ranking.best(kernels.points, self._gamma, _MOST_GOOD)
-            good = GoodSide(kernels.grounds, [kernels.points[number] for number in best])
+            good = GoodSide(kernels.kernel_space, [kernels.points[number] for number in best])
             waiting = [number for number in pending if number in kernels.points]
             sides[group.parent] = good, BadSide(kernels, best, waiting, self._max_bad)
         good, bad = sides[group.parent]
@@ -875,7 +878,7 @@ class Group:
         choices: The names of all choices that have parameters below a category.
 
     Attributes:
-        grounds: The axes and choices.
+        kernel_space: The axes and choices.
         kernels: The observations.
         is_free: Whether there is anything to choose.
         is_branch: Whether the group has only choices that determine which other parameters exist.
@@ -899,8 +902,8 @@ class Group:
                     self.single[name] = axis.decode(0.5)
                 else:
                     self._axes[name] = axis
-        self.grounds = Grounds(list(self._axes.values()), list(self._sizes.values()))
-        self.kernels = Kernels(self.grounds)
+        self.kernel_space = KernelSpace(list(self._axes.values()), list(self._sizes.values()))
+        self.kernels = Kernels(self.kernel_space)
         self.is_free = bool(self._axes or self._sizes)
         self.is_branch = not self._axes and len(self._sizes) == 1 and next(iter(self._sizes)) in choices
 
@@ -925,18 +928,18 @@ class Group:
             drawn = self.draw_prior(random.Random(observation.number))
             values = {**drawn, **{name: values[name] for name in known}}
         places = [axis.encode(values[name]) for name, axis in self._axes.items()]
-        self.kernels.add(observation.number, self.grounds.pack(places, [values[name] for name in self._sizes]))
+        self.kernels.add(observation.number, self.kernel_space.pack(places, [values[name] for name in self._sizes]))
 
     def draw_prior(self, rng: random.Random) -> dict[str, Any]:
         """Values drawn from the domains."""
-        return self.decode(self.grounds.draw_prior(rng))
+        return self.decode(self.kernel_space.draw_prior(rng))
 
     def decode(self, point: Point) -> dict[str, Any]:
         """The values of a point."""
         values = dict(self.single)
         for (name, axis), place in zip(self._axes.items(), point.places, strict=True):
             values[name] = axis.decode(place)
-        values.update(zip(self._sizes, self.grounds.categories(point.bits), strict=True))
+        values.update(zip(self._sizes, self.kernel_space.categories(point.bits), strict=True))
         return values
 
 

@@ -41,7 +41,7 @@ from minitune.sklearn.training import (
     PARTIAL_FIT,
     SCORE,
     CandidateTraining,
-    Evaluation,
+    FoldTask,
     Outcome,
     StepwiseFit,
     resource_of,
@@ -200,7 +200,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         estimator = clone(self.estimator)
         max_iters = self._max_iters_of(estimator)
         needs_classes = max_iters is not None and y is not None and is_classifier(estimator)
-        evaluation = Evaluation(
+        evaluation = FoldTask(
             estimator,
             X,
             y,
@@ -284,7 +284,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
 
     # -- the search ----------------------------------------------------------------------------------------------------
 
-    def _search(self, evaluation: Evaluation) -> tuple[list[dict[str, Any]], list[Outcome], list[int]]:
+    def _search(self, evaluation: FoldTask) -> tuple[list[dict[str, Any]], list[Outcome], list[int]]:
         """Run the trials.
 
         Returns:
@@ -335,9 +335,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
             self.run_path_ = None if self.storage_path is None else grid.experiment_path
             return self._scored(grid, evaluation)
 
-    def _scored(
-        self, grid: ResultGrid, evaluation: Evaluation
-    ) -> tuple[list[dict[str, Any]], list[Outcome], list[int]]:
+    def _scored(self, grid: ResultGrid, evaluation: FoldTask) -> tuple[list[dict[str, Any]], list[Outcome], list[int]]:
         candidates: list[dict[str, Any]] = []
         outcomes: list[Outcome] = []
         iterations: list[int] = []
@@ -356,7 +354,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
             _insert_error_scores(outcomes, self.error_score)
         return candidates, outcomes, iterations
 
-    def _lost(self, result: Result, evaluation: Evaluation) -> list[Outcome]:
+    def _lost(self, result: Result, evaluation: FoldTask) -> list[Outcome]:
         """The outcomes of a candidate whose worker has died: the same as those of failed fits."""
         scorer = evaluation.fit_arguments["scorer"]
         score: Any = self.error_score
@@ -378,7 +376,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         steps = results[TRAINING_ITERATION]
         return numpy.where(steps == steps.max(), ranks, len(ranks) + 1).argmin()
 
-    def _refit(self, evaluation: Evaluation, fit_params: dict[str, Any]) -> None:
+    def _refit(self, evaluation: FoldTask, fit_params: dict[str, Any]) -> None:
         """Train the best candidate completely, on all data."""
         # clone the parameters as well, because some may be estimators
         best = clone(evaluation.estimator).set_params(**clone(self.best_params_, safe=False))

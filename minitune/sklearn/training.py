@@ -156,7 +156,7 @@ def _params_of_last(name: str, fit_params: dict[str, Any]) -> dict[str, Any]:
 
 # -- trials ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class Evaluation:
+class FoldTask:
     """All that the trials of a search share.
 
     Attributes:
@@ -215,7 +215,7 @@ class Evaluation:
 class Fold:
     """One fold of a candidate: its estimator and its last outcome; None before the first step."""
 
-    def __init__(self, evaluation: Evaluation, params: dict[str, Any], index: int):
+    def __init__(self, evaluation: FoldTask, params: dict[str, Any], index: int):
         self.estimator = clone(evaluation.estimator)
         self.params = params
         self.index = index
@@ -227,7 +227,7 @@ class Fold:
 class CandidateTraining(Trainable):
     """The trial of a candidate: a step trains and scores all folds one step further."""
 
-    def setup(self, config: dict[str, Any], evaluation: Evaluation | None = None) -> None:
+    def setup(self, config: dict[str, Any], evaluation: FoldTask | None = None) -> None:
         """See `Trainable.setup`; `evaluation` is bound by `with_parameters`."""
         if evaluation is not None:
             self._evaluation = evaluation

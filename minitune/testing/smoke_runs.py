@@ -6,8 +6,8 @@ report. It raises a `SmokeFailure` with a text that says what to do.
 - A trial in this process cannot be killed. So the run has its own thread, and the caller stops waiting after the budget
   and the grace period. A trial in its own process is killed at that point. Before that, its worker writes the stacks of
   its threads to the trial's `stderr`, where `hung` reads them.
-- A `Snapshot` records the state of the process before the run. After the run, `leftovers` compares the states and
-  restores the old one where it can, so that a test does not disturb the next test.
+- A `ProcessSnapshot` records the state of the process before the run. After the run, `leftovers` compares the states
+  and restores the old one where it can, so that a test does not disturb the next test.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def smoke(
     has_neighbours = "PYTEST_XDIST_WORKER" in os.environ  # other processes run tests in this directory
     kinds = tuple(kind for kind in KINDS if kind not in may_leave and not (kind == FILES and has_neighbours))
     load_libraries(tuner._plan)  # a change by a library that minitune imports is not the trial's fault
-    before = Snapshot(kinds)
+    before = ProcessSnapshot(kinds)
     until_s = time.monotonic() + budget_s
     try:
         with _variables({variable_of("FORCE_TRIAL_CLEANUP_S"): f"{GRACE_S:g}", STEP_SUMMARY: ""}):
@@ -456,7 +456,7 @@ def _users_lines(lines: Iterable[str]) -> Iterator[str]:
 # -- leftovers --------------------------------------------------------------------------------------------------------
 
 
-class Snapshot:
+class ProcessSnapshot:
     """The state of this process at one moment. `leftovers` compares it with the present state.
 
     Args:

@@ -41,7 +41,7 @@ _IN_BRACES = re.compile(rf"\{{\{{(?P<plain>{_NAME}\s*(?::[^{{}}]*)?)\}}\}}|\{{(?
 _SHELL = ("sh", "-c")
 
 
-class Place(NamedTuple):
+class ParameterPlace(NamedTuple):
     """The place of a parameter's value in a word.
 
     Attributes:
@@ -60,7 +60,7 @@ class CommandLine:
         is_for_shell: Whether the only word is a command of a shell. Values are quoted for the shell then.
     """
 
-    words: tuple[tuple[str | Place, ...], ...]
+    words: tuple[tuple[str | ParameterPlace, ...], ...]
     is_for_shell: bool = False
 
     def filled(self, values: Mapping[str, Any]) -> list[str]:
@@ -117,9 +117,9 @@ def read_command(
     space = dict(params or {})
     read = []
     for word in words:
-        parts: list[str | Place] = []
+        parts: list[str | ParameterPlace] = []
         for part, domain in _parts(word):
-            if domain is not None and isinstance(part, Place):
+            if domain is not None and isinstance(part, ParameterPlace):
                 if part.name in space:
                     raise ValueError(
                         f"parameter {part.name} has two domains; write {{{part.name}}} in the second place"
@@ -127,7 +127,7 @@ def read_command(
                 space[part.name] = domain
             parts.append(part)
         read.append(tuple(parts))
-    places = {part.name for parts in read for part in parts if isinstance(part, Place)}
+    places = {part.name for parts in read for part in parts if isinstance(part, ParameterPlace)}
     for name in space:
         if name in OF_THE_TRIAL:
             raise ValueError(f"no parameter can be called {name}: {{{name}}} stands for that of the trial")
@@ -143,7 +143,7 @@ def read_command(
     return CommandLine(tuple(read), is_for_shell), space
 
 
-def _parts(word: str) -> Iterator[tuple[str | Place, Any]]:
+def _parts(word: str) -> Iterator[tuple[str | ParameterPlace, Any]]:
     """The parts of a word, in order, each with its domain; None without one."""
     position = 0
     while found := _IN_BRACES.search(word, position):
@@ -153,11 +153,11 @@ def _parts(word: str) -> Iterator[tuple[str | Place, Any]]:
         if found["plain"]:
             yield f"{{{found['plain']}}}", None
         elif found["sign"] == "}":
-            yield Place(found["name"]), None
+            yield ParameterPlace(found["name"]), None
         else:
             end = _end_of_domain(word, position)
             text = word[position:end]
-            yield Place(found["name"]), read_domain(text, found["name"])
+            yield ParameterPlace(found["name"]), read_domain(text, found["name"])
             position = end + 1
     if position < len(word) or not word:
         yield word[position:], None

@@ -79,10 +79,10 @@ class Program:
         with open(os.path.join(trial_dir, EXPR_COMMAND_FILE), "w", encoding="utf-8") as file:
             json.dump(words, file)
         pattern = None if self.pattern is None else re.compile(self.pattern)
-        state = _State(os.path.join(trial_dir, _CHECKPOINT))
+        state = _ProgramCheckpoint(os.path.join(trial_dir, _CHECKPOINT))
         state.restore()
         env = {**os.environ, PROGRAM: "1", CHECKPOINT_DIR: state.path, "PYTHONUNBUFFERED": "1"}
-        process = _Process(words, self.directory, env)
+        process = _ProgramProcess(words, self.directory, env)
         reports = 0
         try:
             context.on_stop(process.terminate)
@@ -98,7 +98,7 @@ class Program:
             _check_end(words, process, reports > 0 or state.was_restored, pattern)
 
 
-def _check_end(words: list[str], process: _Process, has_reported: bool, pattern: re.Pattern[str] | None) -> None:
+def _check_end(words: list[str], process: _ProgramProcess, has_reported: bool, pattern: re.Pattern[str] | None) -> None:
     """Raise a ProgramError if the program has failed or has reported nothing, now and before a pause."""
     status = process.popen.returncode
     if status == 0 and has_reported:
@@ -119,7 +119,7 @@ def _check_end(words: list[str], process: _Process, has_reported: bool, pattern:
     raise ProgramError("\n".join([what, f"command: {shlex.join(words)}", *shown]))
 
 
-class _Process:
+class _ProgramProcess:
     """The process of a program, with its streams.
 
     Args:
@@ -246,7 +246,7 @@ def _stream(stream: IO[bytes] | None) -> io.BufferedReader:
     return stream
 
 
-class _State:
+class _ProgramCheckpoint:
     """The directory that `MINITUNE_CHECKPOINT_DIR` names. What it holds when a report comes is the checkpoint.
 
     Args:

@@ -87,7 +87,7 @@ def _thinned(trials: Sequence[TrialHistory], run: RunHistory, most: int) -> list
 
 
 @dataclass
-class _Axis:
+class _ParameterAxis:
     """The axis of a parameter.
 
     Attributes:
@@ -99,7 +99,7 @@ class _Axis:
     ticks: list[tuple[float, str]]
 
     @classmethod
-    def of(cls, values: Sequence[Any], has_missing: bool) -> _Axis:
+    def of(cls, values: Sequence[Any], has_missing: bool) -> _ParameterAxis:
         """The axis for these values: linear, logarithmic (if they span two powers of ten), or categorical."""
         numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
         if len(numbers) < len(values) or not numbers:
@@ -132,12 +132,12 @@ class _Missing:
     """Represents the value of a parameter that a trial does not have."""
 
 
-def _axis_of(trials: Sequence[TrialHistory], path: str) -> _Axis:
+def _axis_of(trials: Sequence[TrialHistory], path: str) -> _ParameterAxis:
     there = [t.params[path] for t in trials if path in t.params]
-    return _Axis.of(there, len(there) < len(trials))
+    return _ParameterAxis.of(there, len(there) < len(trials))
 
 
-def _place(axis: _Axis, trial: TrialHistory, path: str) -> float:
+def _place(axis: _ParameterAxis, trial: TrialHistory, path: str) -> float:
     return axis.places(trial.params.get(path, _Missing))
 
 

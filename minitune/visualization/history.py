@@ -29,7 +29,7 @@ RunLike = Any
 
 
 @dataclass
-class Point:
+class ResultPoint:
     """One result of a trial.
 
     Attributes:
@@ -75,7 +75,7 @@ class TrialHistory:
 
     trial: Trial
     params: dict[str, Any] = field(default_factory=dict)
-    points: list[Point] = field(default_factory=list)
+    points: list[ResultPoint] = field(default_factory=list)
     metrics: dict[str, Any] = field(default_factory=dict)
     spans: list[tuple[float, float]] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
@@ -144,7 +144,7 @@ class RunHistory:
         if not os.path.isfile(directory.journal):
             raise FileNotFoundError(no_run(self.path))
         story = Story(self.path)
-        reader = _Reader(metric)
+        reader = _HistoryReader(metric)
         for change in story.follow(journal.read(directory.journal)):
             reader.take(change)
         if not story.trials and directory.has_trials():
@@ -254,7 +254,7 @@ def shown_params(
     return list(params)
 
 
-class _Reader:
+class _HistoryReader:
     """Collects the histories of trials from the changes of a run's story.
 
     Args:
@@ -307,7 +307,9 @@ class _Reader:
     def _on_result(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
         value = look_up(metrics, self.metric) if self.metric is not None else None
         step = metrics.get(TRAINING_ITERATION, len(history.points) + 1)
-        history.points.append(Point(finite_number(step), finite_number(value), finite_number(metrics.get(TIMESTAMP))))
+        history.points.append(
+            ResultPoint(finite_number(step), finite_number(value), finite_number(metrics.get(TIMESTAMP)))
+        )
 
     def end_spans(self, at_s: float | None) -> None:
         """End the spans of all trials that have a worker, at this time; None: at the time of their last result."""

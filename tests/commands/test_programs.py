@@ -16,7 +16,7 @@ from kit import Script, fit, is_gone
 
 from minitune import cli, get_context, report
 from minitune.analysis import ExperimentAnalysis
-from minitune.commands.sweep import Sweep, read_sweep
+from minitune.commands.sweep import SweepFile, read_sweep
 from minitune.space.domains import Categorical, Float, Integer
 from minitune.trainable.command_line import read_command
 
@@ -325,7 +325,7 @@ BASE = 'program = "train.py"\nmethod = "random"\nrun_cap = 5\n'
 needs_toml = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 reads TOML with tomli")
 
 
-def sweep_of(path: Path, text: str) -> Sweep:
+def sweep_of(path: Path, text: str) -> SweepFile:
     file = path / "sweep.toml"
     file.write_text(text, encoding="utf-8")
     return read_sweep(str(file))

@@ -67,7 +67,7 @@ def test_a_class_without_save_checkpoint_has_none() -> None:
 
 @pytest.mark.parametrize("config", [CheckpointConfig(checkpoint_frequency=1), CheckpointConfig(checkpoint_at_end=True)])
 @pytest.mark.parametrize("trainable", [report_n(1), Counter])
-def test_what_cannot_be_saved_must_not_be_asked_to(config: CheckpointConfig, trainable: Any) -> None:
+def test_checkpoint_config_is_refused_without_saves(config: CheckpointConfig, trainable: Any) -> None:
     with pytest.raises(ValueError, match=r"checkpoint_frequency and checkpoint_at_end must not be set"):
         fit(trainable, checkpoint_config=config)
 

@@ -100,7 +100,7 @@ def test_a_searcher_a_limit_and_a_criterion_at_max_t_leave_hyperband_what_it_is(
     assert levels(grid) == HALVED
 
 
-def test_what_bohb_adds_reaches_the_searcher_and_no_one_else() -> None:
+def test_bohb_budget_reaches_only_the_searcher() -> None:
     heard: list[Any] = []
 
     class Listening(Listed):

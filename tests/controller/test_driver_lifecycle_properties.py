@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from test_driver_lifecycle import REQUESTS, make
 
-from minitune.driver.state import Live, RunState, TrialQueue
+from minitune.driver.state import RunningTrial, RunState, TrialQueue
 from minitune.error import TuneError
 from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, TRANSITIONS, Phase, Step
 from minitune.experiment.trial import Trial
@@ -76,7 +76,7 @@ def test_the_queue_is_a_list_in_order_of_arrival(requests: list[int], steps: lis
 @hypothesis.given(st.data())
 def test_the_indices_of_a_run_stay_true(data: Any) -> None:
     state, trials = RunState(), []
-    gone: list[Live] = []
+    gone: list[RunningTrial] = []
     for _ in range(data.draw(st.integers(1, 60))):
         action = data.draw(st.sampled_from(["add", "step", "step", "step", "exit", "resources"]))
         if action == "add" and len(trials) < 6:
@@ -93,7 +93,7 @@ def test_the_indices_of_a_run_stay_true(data: Any) -> None:
         check(state, trials)
 
 
-def walk(state: RunState, trial: Trial, step: Step, gone: list[Live]) -> None:
+def walk(state: RunState, trial: Trial, step: Step, gone: list[RunningTrial]) -> None:
     """One step as the driver takes it: an actor comes with START, and is let go before the trial leaves it."""
     following = TRANSITIONS[trial.phase].get(step)
     before = trial.phase
@@ -106,12 +106,12 @@ def walk(state: RunState, trial: Trial, step: Step, gone: list[Live]) -> None:
             return
         trial.attempt += 1
         state.move(trial, step)
-        state.live[trial.actor_id] = Live(trial, trial.actor_id)
+        state.running[trial.actor_id] = RunningTrial(trial, trial.actor_id)
         return
     if before in OWNS_ACTOR and following not in OWNS_ACTOR:
-        live = state.live[trial.actor_id]
-        state.let_go(live)
-        gone.append(live)
+        running = state.running[trial.actor_id]
+        state.let_go(running)
+        gone.append(running)
     changed = state.move(trial, step)
     assert changed == (STATUS[before] != STATUS[following])
 
@@ -121,7 +121,7 @@ def check(state: RunState, trials: list[Trial]) -> None:
     assert {status: count for status, count in state.counts.items() if count} == dict(statuses)
     assert state.num_pending == sum(trial.phase is Phase.QUEUED for trial in trials)
     assert set(state.unfinished) == {trial.trial_id for trial in trials if not trial.is_finished()}
-    assert {live.trial.trial_id for live in state.live.values()} == {
+    assert {running.trial.trial_id for running in state.running.values()} == {
         trial.trial_id for trial in trials if trial.phase in OWNS_ACTOR
     }
     waiting = [trial for trial in trials if trial.trial_id not in state.leaving]

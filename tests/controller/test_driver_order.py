@@ -325,7 +325,7 @@ def test_a_checkpoint_that_is_being_written_at_stop_all_still_counts() -> None:
 
 
 @pytest.mark.parametrize("verb", ["pause", "abandon", "exploit"])
-def test_what_is_asked_for_while_the_run_ends_does_not_hold_it_up(verb: str) -> None:
+def test_requests_do_not_delay_the_end_of_the_run(verb: str) -> None:
     def decide(context: Any, trial: Any, result: dict[str, Any]) -> str:
         if result["n"] == 3:
             for other in context.get_live_trials():

@@ -198,7 +198,7 @@ def test_an_answer_that_is_none(base: type, hook: str, answer: Any, message: str
         ("searcher", "on_trial_result", SystemExit(3), "inline"),
     ],
 )
-def test_what_is_no_exception_passes_through(kind: str, hook: str, error: BaseException, executor: str) -> None:
+def test_base_exceptions_pass_through(kind: str, hook: str, error: BaseException, executor: str) -> None:
     with pytest.raises(type(error)) as caught:
         run_with(kind, hook, error, executor)
     assert caught.value is error

@@ -428,7 +428,7 @@ def test_a_trial_that_was_resumed_and_then_stopped_can_be_read_again() -> None:
     assert [result.metrics for result in again] == [result.metrics for result in stopped]
 
 
-def test_what_waits_after_a_resume_and_is_stopped_then_was_not_running() -> None:
+def test_a_waiting_trial_is_stopped_after_a_resume() -> None:
     """The second driver stops a trial that had a worker only under the first; a third one must not mistake that."""
     cut(counting(5), None, results=4, num_samples=2)
     first = resume(counting(5), callbacks=(), max_concurrent_trials=1, scheduler=deciding(stop_others))

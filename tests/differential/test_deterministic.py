@@ -275,7 +275,7 @@ def test_a_machine_without_room_for_the_window_is_refused(tmp_path: Path) -> Non
         ("max_failures=-1", {}, {"failure_config": FailureConfig(max_failures=-1)}),
     ],
 )
-def test_what_goes_by_the_clock_is_named(
+def test_settings_that_depend_on_the_clock_are_named(
     what: str, more: Any, run: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def one(config: dict[str, Any]) -> dict[str, float]:

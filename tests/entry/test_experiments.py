@@ -113,14 +113,14 @@ def test_the_same_object_twice_and_workers_handed_on() -> None:
     assert len(run(experiment, verbose=0).trials) == 1
 
 
-def test_what_counts_for_all_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_ignored_limits_of_later_experiments_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     stopped = Experiment("second, with a stopper", Steps, stop=MaximumIterationStopper(1), time_budget_s=60)
     (_, second) = run_experiments([Experiment("a", Steps, stop=MaximumIterationStopper(2)), stopped], verbose=0)
     assert "of experiment 'second, with a stopper' have no effect" in caplog.text
     assert second.last_result["n"] == 2
 
 
-def test_what_is_the_same_for_all_is_not_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_equal_limits_are_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     trials = run([Steps, Steps], stop=MaximumIterationStopper(2), time_budget_s=60, name="same", verbose=0).trials
     assert [trial.last_result["n"] for trial in trials] == [2, 2]
     assert "have no effect" not in caplog.text

@@ -91,7 +91,7 @@ def test_a_directory_that_was_removed_stays_so() -> None:
     assert not gone.exists()
 
 
-def test_what_no_one_logs_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_files_without_loggers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
     fit(trainable, **ALL_FILES)
     go_on()

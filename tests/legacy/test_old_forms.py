@@ -186,7 +186,7 @@ def test_a_class_whose_setup_takes_no_configuration() -> None:
     assert run(Oldest, config={"start": 3}).trials[0].last_result["n"] == 3
 
 
-def test_what_stored_checkpoints_in_a_cloud_is_an_ordinary_trainable(caplog: pytest.LogCaptureFixture) -> None:
+def test_durable_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
     class Durable(tune.DurableTrainable):
         def step(self) -> dict[str, Any]:
             return {"n": 1, "done": True}

@@ -12,7 +12,7 @@ from kit import Script, fit, make_tuner, resume
 
 import minitune as tune
 from minitune import Callback, TuneError
-from minitune.output.live import Snapshot
+from minitune.output.live import RunSnapshot
 from minitune.output.reporters import LiveReporter
 
 BEGIN = """
@@ -173,7 +173,7 @@ class Broken(Callback):
 class Views(LiveReporter):
     """Keeps the first snapshot of the live view."""
 
-    first: Snapshot | None = None
+    first: RunSnapshot | None = None
 
     def report(self, trials: Any, done: bool, *sys_info: str) -> None:
         self.first = self.first or self._snapshot(trials)

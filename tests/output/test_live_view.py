@@ -39,7 +39,7 @@ from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
-from minitune.output.live import ErrorKind, Row, Snapshot, progress_text, render, render_html, seconds_left
+from minitune.output.live import ErrorKind, Row, RunSnapshot, progress_text, render, render_html, seconds_left
 from minitune.output.reporters import ProgressReporter, default_reporter
 from minitune.output.screen import Screen, open_screen
 from minitune.output.table import RunInfo
@@ -47,7 +47,7 @@ from minitune.output.table import RunInfo
 ROW = Row(
     "train_日本_00001", {"lr": 0.1, "opt/decay": 1e-5}, {"loss": 0.5, "acc": 1}, 3, 62.0, 1, "running", is_running=True
 )
-FULL = Snapshot(
+FULL = RunSnapshot(
     "train_today",
     83.2,
     {"RUNNING": 8, "TERMINATED": 21, "ERROR": 2},
@@ -187,8 +187,8 @@ def test_time_left_is_a_guess_or_nothing() -> None:
     assert seconds_left(10, 0, 4, [0.5, 0.5]) == 30
     assert seconds_left(10, 0, 4, [None, 0.0]) is None
     assert seconds_left(10, 5, None, []) is None
-    assert progress_text(Snapshot("run", 5, {"TERMINATED": 1}, total=1)) == "1/1 trial"
-    assert progress_text(Snapshot("run", 5, {"TERMINATED": 7})) == "7 trials"
+    assert progress_text(RunSnapshot("run", 5, {"TERMINATED": 1}, total=1)) == "1/1 trial"
+    assert progress_text(RunSnapshot("run", 5, {"TERMINATED": 7})) == "7 trials"
 
 
 def test_texts_are_measured_as_terminals_do() -> None:
@@ -470,9 +470,7 @@ def test_one_draw_from_a_space_is_worth_a_hint(
         ({"x": tune.sample_from(lambda config: 1), "f": max}, None),
     ],
 )
-def test_what_a_space_holds_by_mistake_is_worth_a_hint(
-    space: Any, hint: str | None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hints_about_the_space(space: Any, hint: str | None, capsys: pytest.CaptureFixture[str]) -> None:
     fit(train, space, num_samples=2, verbose=None)
     text = capsys.readouterr().out
     assert hint is None or hint in text

@@ -474,7 +474,7 @@ def test_lines_on_the_machine() -> None:
     assert info.used() == ["1.0/2 CPUs", "0.5/1 GPUs", "1.0/2.0 GiB memory", "0/3 tokens", "memory 12.0/20.0 GiB"]
 
 
-def test_what_a_machine_does_not_have_is_in_the_block_and_not_in_the_live_view() -> None:
+def test_resources_that_the_machine_lacks() -> None:
     full, none = (20 * 2**30, 2**30), {"CPU": 2.0, "GPU": 0.0, "memory": 2.0**30}
     info = RunInfo("/runs/a", full, none, {**none, "CPU": 0.0}, ending="interrupted by SIGINT")
     assert info.lines(done=False) == [

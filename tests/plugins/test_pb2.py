@@ -11,7 +11,7 @@ from kit import FakeContext, make_trial
 from toy_population import Loop
 
 from minitune import TuneError, choice, lograndint, loguniform, randint, uniform
-from minitune.schedulers.pb2 import PB2, GaussianProcess
+from minitune.schedulers.pb2 import PB2, TimeVaryingGP
 
 
 def pb2(**settings: Any) -> PB2:
@@ -153,7 +153,7 @@ def test_a_custom_function_has_the_last_word() -> None:
 def test_the_model_knows_what_it_has_seen_and_is_unsure_of_the_rest() -> None:
     points = [(0.0, share / 10) for share in range(6)]
     values = [math.sin(5 * point[1]) for point in points]
-    model = GaussianProcess(points, values, 0.3, 0.1)
+    model = TimeVaryingGP(points, values, 0.3, 0.1)
     assert all(abs(model.predict(point)[0] - value) < 0.3 for point, value in zip(points, values, strict=True))
 
     def share(point: tuple[float, ...]) -> float:
@@ -167,14 +167,14 @@ def test_the_kernel_fits_what_was_observed() -> None:
     rng = random.Random(0)
     points = [(0.0, rng.random()) for _ in range(40)]
 
-    def fitted(values: list[float]) -> GaussianProcess:
-        return GaussianProcess.fitted(points, values)
+    def fitted(values: list[float]) -> TimeVaryingGP:
+        return TimeVaryingGP.fitted(points, values)
 
     assert fitted([math.sin(12 * point[1]) for point in points]).length < fitted([point[1] for point in points]).length
 
 
 def test_equal_points_are_no_trouble() -> None:
-    model = GaussianProcess.fitted([(0.0, 0.5)] * 30, [1.0, -1.0] * 15)
+    model = TimeVaryingGP.fitted([(0.0, 0.5)] * 30, [1.0, -1.0] * 15)
     assert abs(model.predict((0.0, 0.5))[0]) < 0.1
 
 

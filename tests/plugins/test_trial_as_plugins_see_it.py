@@ -136,7 +136,7 @@ def test_results_and_their_statistics() -> None:
     assert [falls.should_stop({"loss": loss}) for loss in (0.1, 0.05)] == [False, True]
 
 
-def test_what_it_starts_from(tmp_path: Path) -> None:
+def test_start_checkpoint(tmp_path: Path) -> None:
     trial = Trial("train", restore_path=str(tmp_path), stub=True)
     assert isinstance(trial.checkpoint, Checkpoint)
     assert trial.has_checkpoint()
@@ -154,7 +154,7 @@ def test_the_text_of_its_error(tmp_path: Path) -> None:
     assert trial.get_error() == "it broke"
 
 
-def test_what_stands_for_a_configuration_is_used_until_another_one_is_set() -> None:
+def test_light_config_holds_until_another_config_is_set() -> None:
     trial = Trial("train", config={"data": b"large", "lr": 0.1})
     assert trial.light_config == trial.config
     light = {"data": "a reference", "lr": 0.1}

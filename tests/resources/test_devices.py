@@ -13,7 +13,7 @@ import pytest
 from kit import fake_nvidia_smi
 
 from minitune.executors.devices import (
-    Host,
+    MachineFiles,
     detect_gpus,
     free_memory_bytes,
     machine_resources,
@@ -34,7 +34,7 @@ GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-1bb1)
 
 
 @pytest.fixture
-def make_host(tmp_path: Path) -> Callable[..., Host]:
+def make_host(tmp_path: Path) -> Callable[..., MachineFiles]:
     """Builds a host in a directory: environment, cgroup files, own cgroups, and device files."""
 
     def make(
@@ -42,7 +42,7 @@ def make_host(tmp_path: Path) -> Callable[..., Host]:
         files: dict[str, str] | None = None,
         own: str = "0::/\n",
         devices: str = "",
-    ) -> Host:
+    ) -> MachineFiles:
         root, dev, own_file = tmp_path / "cgroup", tmp_path / "dev", tmp_path / "own_cgroup"
         for directory in (root, dev, tmp_path / "bin"):
             directory.mkdir(exist_ok=True)
@@ -53,7 +53,7 @@ def make_host(tmp_path: Path) -> Callable[..., Host]:
         for name in devices.split():
             (dev / name).touch()
         own_file.write_text(own)
-        return Host({"PATH": str(tmp_path / "bin"), **(environ or {})}, root, own_file, dev)
+        return MachineFiles({"PATH": str(tmp_path / "bin"), **(environ or {})}, root, own_file, dev)
 
     return make
 
@@ -96,12 +96,14 @@ def listing(text: str) -> str:
     ],
 )
 def test_cpus_are_bounded_by_the_quota(
-    make_host: Callable[..., Host], files: dict[str, str], own: str, quota: int | None
+    make_host: Callable[..., MachineFiles], files: dict[str, str], own: str, quota: int | None
 ) -> None:
     assert usable_cpus(make_host(files=files, own=own)) == (AFFINITY if quota is None else min(quota, AFFINITY))
 
 
-def test_cpus_are_bounded_by_the_affinity(make_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cpus_are_bounded_by_the_affinity(
+    make_host: Callable[..., MachineFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(16)), raising=False)
     assert usable_cpus(make_host()) == 16
     assert usable_cpus(make_host(files={"cpu.max": "250000 100000"})) == 2
@@ -120,7 +122,7 @@ def test_cpus_are_bounded_by_the_affinity(make_host: Callable[..., Host], monkey
     ],
 )
 def test_memory_is_bounded_by_the_limit(
-    make_host: Callable[..., Host], files: dict[str, str], own: str, limit: int | None
+    make_host: Callable[..., MachineFiles], files: dict[str, str], own: str, limit: int | None
 ) -> None:
     assert memory_bytes(make_host(files=files, own=own)) == (limit or psutil.virtual_memory().total)
 
@@ -174,14 +176,16 @@ def test_visible_devices_are_read_as_cuda_does(text: str, ids: tuple[str, ...]) 
     assert visible_devices({}) is None
 
 
-def test_the_variable_spares_the_command(make_host: Callable[..., Host], nvidia_smi: Any) -> None:
+def test_the_variable_spares_the_command(make_host: Callable[..., MachineFiles], nvidia_smi: Any) -> None:
     calls = nvidia_smi(listing(TWO_CARDS))
     assert detect_gpus(True, make_host({"CUDA_VISIBLE_DEVICES": "5"}, devices="nvidia0")) == ("5",)
     assert detect_gpus(True, make_host({"CUDA_VISIBLE_DEVICES": ""}, devices="nvidia0")) == ()
     assert calls() == 0
 
 
-def test_the_command_runs_only_where_there_may_be_a_gpu(make_host: Callable[..., Host], nvidia_smi: Any) -> None:
+def test_the_command_runs_only_where_there_may_be_a_gpu(
+    make_host: Callable[..., MachineFiles], nvidia_smi: Any
+) -> None:
     calls = nvidia_smi(listing(TWO_CARDS))
     host = make_host()
     assert detect_gpus(False, host) == ()
@@ -194,7 +198,7 @@ def test_the_command_runs_only_where_there_may_be_a_gpu(make_host: Callable[...,
     assert calls() == 1
 
 
-def test_device_files_start_the_command(make_host: Callable[..., Host], nvidia_smi: Any) -> None:
+def test_device_files_start_the_command(make_host: Callable[..., MachineFiles], nvidia_smi: Any) -> None:
     calls = nvidia_smi(listing(TWO_CARDS))
     host = make_host(devices="nvidiactl nvidia0 nvidia1")
     for _ in range(2):
@@ -205,7 +209,7 @@ def test_device_files_start_the_command(make_host: Callable[..., Host], nvidia_s
     assert calls() == 1, "cards do not come and go"
 
 
-def test_slices_of_a_card_are_devices(make_host: Callable[..., Host], nvidia_smi: Any) -> None:
+def test_slices_of_a_card_are_devices(make_host: Callable[..., MachineFiles], nvidia_smi: Any) -> None:
     nvidia_smi(listing(SPLIT_CARD))
     assert detect_gpus(True, make_host()) == ("MIG-c7384736-a75d", "MIG-a28ad590-3fda", "1")
 
@@ -214,7 +218,7 @@ def test_slices_of_a_card_are_devices(make_host: Callable[..., Host], nvidia_smi
     "body", ["echo 'NVIDIA-SMI has failed'; exit 9", "echo 'No devices were found'", "kill -9 $$", None]
 )
 def test_failures_mean_no_gpu(
-    make_host: Callable[..., Host], nvidia_smi: Any, body: str | None, caplog: pytest.LogCaptureFixture
+    make_host: Callable[..., MachineFiles], nvidia_smi: Any, body: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     if body is not None:
         nvidia_smi(body)
@@ -224,7 +228,7 @@ def test_failures_mean_no_gpu(
 
 
 def test_a_command_that_hangs_is_ended_with_its_children(
-    make_host: Callable[..., Host], nvidia_smi: Any, monkeypatch: pytest.MonkeyPatch
+    make_host: Callable[..., MachineFiles], nvidia_smi: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("minitune.executors.devices._NVIDIA_SMI_BOUND_S", 0.2)
     nvidia_smi("PATH=/usr/bin:/bin sleep 1000 & PATH=/usr/bin:/bin sleep 1000")
@@ -234,12 +238,12 @@ def test_a_command_that_hangs_is_ended_with_its_children(
 # -- what the user says --------------------------------------------------------------------------------------------
 
 
-def test_detected_totals(make_host: Callable[..., Host]) -> None:
+def test_detected_totals(make_host: Callable[..., MachineFiles]) -> None:
     machine = machine_resources(host=make_host(files={"cpu.max": "100000 100000", "memory.max": "4096000"}))
     assert machine.totals == {"CPU": 1, "memory": 4_096_000}
 
 
-def test_arguments_win_over_the_environment_and_that_over_detection(make_host: Callable[..., Host]) -> None:
+def test_arguments_win_over_the_environment_and_that_over_detection(make_host: Callable[..., MachineFiles]) -> None:
     environ = {"MINITUNE_NUM_CPUS": "6", "MINITUNE_NUM_GPUS": "2", "MINITUNE_RESOURCES": '{"tokens": 3, "memory": 100}'}
     machine = machine_resources(host=make_host(environ))
     assert machine.totals == {"CPU": 6, "GPU": 2, "tokens": 3, "memory": 100}
@@ -250,7 +254,7 @@ def test_arguments_win_over_the_environment_and_that_over_detection(make_host: C
     assert machine.gpu_ids == ()
 
 
-def test_given_gpus_are_the_first_visible_ones(make_host: Callable[..., Host], nvidia_smi: Any) -> None:
+def test_given_gpus_are_the_first_visible_ones(make_host: Callable[..., MachineFiles], nvidia_smi: Any) -> None:
     nvidia_smi(listing(SPLIT_CARD))
     assert machine_resources(num_gpus=1, host=make_host({"CUDA_VISIBLE_DEVICES": "2,3"})).gpu_ids == ("2",)
     assert machine_resources(num_gpus=2, host=make_host(devices="nvidia0")).gpu_ids == (
@@ -260,7 +264,7 @@ def test_given_gpus_are_the_first_visible_ones(make_host: Callable[..., Host], n
 
 
 def test_more_gpus_than_were_found_are_believed_with_a_warning(
-    make_host: Callable[..., Host], nvidia_smi: Any, caplog: pytest.LogCaptureFixture
+    make_host: Callable[..., MachineFiles], nvidia_smi: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     nvidia_smi(listing(TWO_CARDS))
     assert machine_resources(num_gpus=4, host=make_host(devices="nvidia0")).gpu_ids == ("0", "1", "2", "3")
@@ -282,7 +286,7 @@ def test_more_gpus_than_were_found_are_believed_with_a_warning(
         ({"MINITUNE_NUM_GPUS": "3", "CUDA_VISIBLE_DEVICES": "2,3"}, ["num_gpus=3", "'2,3'"]),
     ],
 )
-def test_bad_text_is_refused(make_host: Callable[..., Host], environ: dict[str, str], words: list[str]) -> None:
+def test_bad_text_is_refused(make_host: Callable[..., MachineFiles], environ: dict[str, str], words: list[str]) -> None:
     with pytest.raises(ValueError) as caught:
         machine_resources(host=make_host(environ))
     for word in words:
@@ -301,12 +305,12 @@ def test_bad_text_is_refused(make_host: Callable[..., Host], environ: dict[str, 
         {"resources": {3: 3}},
     ],
 )
-def test_bad_arguments_are_refused(make_host: Callable[..., Host], arguments: dict[str, Any]) -> None:
+def test_bad_arguments_are_refused(make_host: Callable[..., MachineFiles], arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         machine_resources(**arguments, host=make_host())
 
 
-def test_empty_variables_count_as_unset(make_host: Callable[..., Host]) -> None:
+def test_empty_variables_count_as_unset(make_host: Callable[..., MachineFiles]) -> None:
     names = ("MINITUNE_NUM_CPUS", "MINITUNE_NUM_GPUS", "MINITUNE_RESOURCES")
     host = make_host(dict.fromkeys(names, " "))
     assert set(machine_resources(host=host).totals) == {"CPU", "memory"}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from minitune.executors.devices import Host, Machine, machine_resources
+from minitune.executors.devices import Machine, MachineFiles, machine_resources
 from minitune.executors.ledger import Ledger
 from minitune.resources import Resources
 
 
 def of_worker(number: int, count: int, **environ: str) -> Machine:
     xdist = {"PYTEST_XDIST_WORKER": f"gw{number}", "PYTEST_XDIST_WORKER_COUNT": str(count)}
-    return machine_resources(host=Host({**xdist, **environ}))
+    return machine_resources(host=MachineFiles({**xdist, **environ}))
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def eight_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_worker_has_its_part_of_the_cpus_and_at_least_one() -> None:
-    assert machine_resources(host=Host({})).totals["CPU"] == 8
+    assert machine_resources(host=MachineFiles({})).totals["CPU"] == 8
     assert of_worker(0, 4).totals["CPU"] == 2
     assert of_worker(2, 3).totals["CPU"] == 2
     assert of_worker(5, 16).totals["CPU"] == 1
@@ -29,7 +29,7 @@ def test_each_worker_has_its_part_of_the_cpus_and_at_least_one() -> None:
 def test_the_numbers_of_the_user_count() -> None:
     assert of_worker(0, 4, MINITUNE_NUM_CPUS="6").totals["CPU"] == 6
     xdist = {"PYTEST_XDIST_WORKER": "gw0", "PYTEST_XDIST_WORKER_COUNT": "4"}
-    assert machine_resources(num_cpus=5, host=Host(xdist)).totals["CPU"] == 5
+    assert machine_resources(num_cpus=5, host=MachineFiles(xdist)).totals["CPU"] == 5
 
 
 def test_devices_are_divided_and_shared_where_there_are_fewer_than_workers() -> None:

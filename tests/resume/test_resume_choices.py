@@ -98,7 +98,7 @@ def test_a_resume_config_stands_in_place_of_the_flags() -> None:
     assert second[1].metrics["trial_id"] != first[1].metrics["trial_id"]
 
 
-def test_what_was_begun_anew_can_fail_and_be_cut_short_again() -> None:
+def test_a_restarted_trial_can_fail_again() -> None:
     fit(counting(3, bad=[0]), GRID)
     resume(counting(3, bad=[0]), restart_errored=True)
     grid = resume(counting(3, bad=[0]), restart_errored=True)

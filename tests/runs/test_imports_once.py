@@ -147,7 +147,7 @@ import slow
 """
 
 
-def test_what_a_trainable_does_not_import_first_is_not_imported_before_it(script: Script) -> None:
+def test_only_leading_imports_are_preloaded(script: Script) -> None:
     """What it does not do first it may not do at all."""
     (script.directory / "own.py").write_text("import sys\nassert 'slow' not in sys.modules, 'imported before'\n")
     found = imports(script, STOPPED_SHORT, "after_the_users_own, InAStep, within", "installed")

@@ -15,7 +15,7 @@ from minitune.schedulers import ASHAScheduler
 from minitune.search import AutoSearch, TPESearch, create_searcher
 from minitune.search.evolution import Evolution
 from minitune.search.gaussian_process import GaussianProcess, Region, Scales
-from minitune.search.parzen import Grounds, Point
+from minitune.search.parzen import KernelSpace, Point
 from minitune.space.domains import Domain, choice, lograndint, loguniform, quniform, randint, randn, uniform
 from minitune.space.parameters import Axis
 
@@ -138,7 +138,7 @@ def test_a_cliff_does_not_hide_small_values() -> None:
     ],
     ids=["conditional", "many", "early_stop"],
 )
-def test_what_the_process_cannot_do_is_left_to_the_estimators(space: Any, settings: dict[str, Any]) -> None:
+def test_auto_falls_back_to_tpe(space: Any, settings: dict[str, Any]) -> None:
     def function(config: Config) -> float:
         return sum(len(str(value)) for value in config.values()) / 10
 
@@ -198,10 +198,10 @@ def test_no_region_is_larger_than_the_space() -> None:
 
 def suggested(axes: list[Domain], size: float, best: float, others: list[float]) -> tuple[float, ...]:
     """Where a process searches a region, with such points on the diagonal; the first one is the best."""
-    grounds = Grounds([Axis(each) for each in axes], [])
+    kernel_space = KernelSpace([Axis(each) for each in axes], [])
     points = [Point((place,) * len(axes), 0) for place in (best, *others)]
     values = [float(number) for number in range(len(points))]
-    return GaussianProcess(grounds, points, values, [], Scales(), random.Random(0)).suggest(size).places
+    return GaussianProcess(kernel_space, points, values, [], Scales(), random.Random(0)).suggest(size).places
 
 
 def test_in_a_small_region_the_process_stays_near_the_best_point() -> None:
@@ -336,7 +336,7 @@ def evolve(
     axes: list[Domain], function: Any, count: int, evolution: Evolution | None = None
 ) -> tuple[Evolution, list[tuple[float, ...]]]:
     """An evolution strategy that has seen so many of its draws, and these."""
-    rng, evolution = random.Random(1), evolution or Evolution(Grounds([Axis(each) for each in axes], []))
+    rng, evolution = random.Random(1), evolution or Evolution(KernelSpace([Axis(each) for each in axes], []))
     places = []
     for _ in range(count):
         point = evolution.draw(rng)
@@ -403,7 +403,7 @@ def test_an_integer_that_has_come_to_rest_is_moved_at_times() -> None:
 
 
 def test_an_evolution_that_has_come_to_an_end_looks_elsewhere() -> None:
-    rng, evolution = random.Random(0), Evolution(Grounds([Axis(uniform(0, 1))] * 16, []))
+    rng, evolution = random.Random(0), Evolution(KernelSpace([Axis(uniform(0, 1))] * 16, []))
     widths = []
     for _ in range(4_000):
         point = evolution.draw(rng)

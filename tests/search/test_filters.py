@@ -107,7 +107,7 @@ def test_a_point_given_twice_is_tried_once_and_one_outside_of_the_space_does_not
     assert len(grid) == 10
 
 
-def test_what_no_one_can_count_ends_when_nothing_new_comes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_uncountable_space_ends_without_new_configs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     space = {"a": tune.sample_from(lambda: 1)}
     grid = minimise(tmp_path, space, num_samples=3, on_duplicate="resample")
 

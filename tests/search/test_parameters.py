@@ -124,7 +124,7 @@ class Odd(domains.Sampler):
         return 1.0
 
 
-def test_what_cannot_be_searched_is_left_as_it_is() -> None:
+def test_unsearchable_parameters_stay_unchanged() -> None:
     custom = domains.Float(0, 1)
     custom.set_sampler(Odd())
     left = {"custom": custom, "function": domains.sample_from(lambda: 1), "x": domains.randn(0, 1)}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from minitune.search import parzen
-from minitune.search.parzen import BadSide, Grounds, Kernels, Observation, Ranking
+from minitune.search.parzen import BadSide, Kernels, KernelSpace, Observation, Ranking
 from minitune.space.domains import uniform
 from minitune.space.parameters import Axis
 
@@ -101,16 +101,16 @@ class CountingList(list[Any]):
 
 def test_of_many_bad_observations_a_sample_gives_the_density(monkeypatch: pytest.MonkeyPatch) -> None:
     rng, count, good = random.Random(0), 20_000, range(0, 20_000, 999)
-    kernels = Kernels(Grounds([Axis(uniform(0, 1))] * 2, [2]))
+    kernels = Kernels(KernelSpace([Axis(uniform(0, 1))] * 2, [2]))
     for number in range(count):
         # Searchers that take turns: one searches the left half and the first category, the other one the rest.
         turn = number % 2
-        kernels.add(number, kernels.grounds.pack((0.5 * turn + 0.5 * rng.random(), rng.random()), [turn]))
-    points = [kernels.grounds.pack((place / 16, 0.5), [place // 8]) for place in range(1, 16)]
+        kernels.add(number, kernels.kernel_space.pack((0.5 * turn + 0.5 * rng.random(), rng.random()), [turn]))
+    points = [kernels.kernel_space.pack((place / 16, 0.5), [place // 8]) for place in range(1, 16)]
 
     def densities() -> list[float]:
         bad = BadSide(kernels, good, [count - 1, 16], None)
-        return [bad.log_density(kernels.grounds.log_prior(point), sum(bad.parts(point))) for point in points]
+        return [bad.log_density(kernels.kernel_space.log_prior(point), sum(bad.parts(point))) for point in points]
 
     densities()  # from here on the kernels are scaled
     kernels.scaled = CountingList(kernels.scaled)

@@ -133,7 +133,7 @@ def test_constraints_duplicates_and_the_end() -> None:
         assert "all 3 configurations" in one.end_reason
 
 
-def test_what_is_known_is_not_asked_for_again() -> None:
+def test_known_configs_are_not_asked_again() -> None:
     one = Study({"a": tune.choice([1, 2])}, mode="min", on_duplicate="reuse", num_samples=50)
     asked = []
     while (config := one.ask()) is not None:

@@ -457,7 +457,7 @@ def test_functions_are_resolved_after_the_search(tmp_path: Path) -> None:
 # -- refusals ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_missing_is_said() -> None:
+def test_missing_arguments_are_named() -> None:
     with pytest.raises(ValueError, match="no search space"):
         TPESearch(metric="loss", mode="min").suggest("t")
     with pytest.raises(ValueError, match="needs a metric and a mode"):

@@ -370,7 +370,7 @@ def train_other(config: dict[str, Any]) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("warm_start", "error", "text"), BAD.values(), ids=BAD)
-def test_what_cannot_be_learned_from(warm_start: Callable[[], Any], error: type[Exception], text: str) -> None:
+def test_unusable_earlier_runs_are_refused(warm_start: Callable[[], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         fit(train, SPACE, search_alg="tpe", warm_start=warm_start(), name="new", **GOAL)
     assert not run_path("new").exists()

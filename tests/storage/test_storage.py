@@ -152,7 +152,7 @@ def test_a_run_is_recognised_even_if_damaged(tmp_path: Path, file: str, content:
     assert layout.is_run(tmp_path)
 
 
-def test_what_was_not_begun_is_no_run_and_its_name_is_free_unless_a_driver_is_just_beginning(tmp_path: Path) -> None:
+def test_the_name_of_an_unbegun_run_is_free(tmp_path: Path) -> None:
     run = create(tmp_path, "exp")
     Path(run.journal).touch()
     with RunLock(run.lock):

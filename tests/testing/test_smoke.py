@@ -142,7 +142,7 @@ descriptors: list[int] = []
         (leave_descriptor, "descriptors", "-> /dev/null"),
     ],
 )
-def test_what_is_left_behind_is_named_and_undone_unless_it_may_stay(
+def test_leftovers_are_named_and_undone(
     trainable: Any, kind: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kind == "descriptors" and not sys.platform.startswith("linux"):
@@ -203,7 +203,7 @@ class OnALibrary(Listed):
 
 
 @pytest.mark.parametrize("of_whom", ["logger", "searcher"])
-def test_what_a_library_of_ours_sets_when_it_is_imported_is_not_left_by_the_trials(
+def test_changes_by_imported_libraries_are_no_leftovers(
     of_whom: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SET_BY_A_LIBRARY", "")  # taken back after the test

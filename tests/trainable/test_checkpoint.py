@@ -252,7 +252,7 @@ def test_names_and_sizes_are_the_manifest(
 
 
 @pytest.mark.parametrize("fault", [errno.EXDEV, errno.ENOSYS, errno.EINVAL])
-def test_what_the_kernel_cannot_copy_directly_is_copied_all_the_same(
+def test_copy_without_help_of_the_kernel(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int
 ) -> None:
     content = os.urandom(3_000_000)

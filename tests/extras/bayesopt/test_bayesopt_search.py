@@ -86,7 +86,7 @@ def test_points_come_first_and_a_space_may_be_pairs_of_bounds() -> None:
     assert 0 <= pairs.suggest("0")["x"] <= 2
 
 
-def test_what_is_saved_goes_on(tmp_path: Path) -> None:
+def test_saved_state(tmp_path: Path) -> None:
     search, other = searching(SPACE, random_search_steps=2), searching(SPACE, seed=9)
     for number in range(5):
         search.on_trial_complete(str(number), {"loss": search.suggest(str(number))["x"]})

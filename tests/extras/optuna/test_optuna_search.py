@@ -92,7 +92,7 @@ def test_a_function_that_returns_something_else() -> None:
         searching(lambda trial: 5, own=True).suggest("0")
 
 
-def test_what_the_study_hears_of_ends() -> None:
+def test_states_of_the_trials_in_the_study() -> None:
     search = searching()
     for trial_id in "abcdefg":
         search.suggest(trial_id)

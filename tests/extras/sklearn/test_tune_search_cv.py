@@ -39,7 +39,7 @@ import minitune
 from minitune.schedulers import FIFOScheduler, HyperBandScheduler, PopulationBasedTraining
 from minitune.search import TPESearch
 from minitune.sklearn import TuneSearchCV
-from minitune.sklearn.training import CandidateTraining, Evaluation
+from minitune.sklearn.training import CandidateTraining, FoldTask
 
 X, Y = load_iris(return_X_y=True)
 NEAREST = KNeighborsClassifier()
@@ -342,7 +342,7 @@ def test_a_scheduler_that_pauses_goes_on_where_the_training_was() -> None:
 
 
 def test_a_checkpoint_has_the_trainings_of_all_folds(tmp_path: Path) -> None:
-    evaluation = Evaluation(
+    evaluation = FoldTask(
         make_pipeline(StandardScaler(), SGDClassifier(random_state=0)),
         X,
         Y,
