@@ -22,6 +22,7 @@ from minitune import clock
 from minitune.error import RemoteError, TuneError
 from minitune.executors.trial_executor import (
     ActorFactory,
+    ActorSpec,
     CallRaised,
     CallReturned,
     Event,
@@ -278,7 +279,7 @@ class Watch:
         self, actor_id: str, factory: ActorFactory = Account, request: Resources = ONE_CPU, **kwargs: Any
     ) -> Started:
         """Start an actor and take its `Started`, which must be the next event."""
-        self.executor.start(actor_id, factory, request, **kwargs)
+        self.executor.start(ActorSpec(actor_id, factory, request, **kwargs))
         return self.expect(Started, actor_id)
 
     def value(self, actor_id: str, method: str, *args: Any) -> Any:
@@ -307,7 +308,7 @@ class Watch:
         """Wait for all events that earlier calls cause: start a new actor, and return the events until it has ended."""
         self._fences += 1
         fence = f"fence-{self._fences}#1"
-        self.executor.start(fence, functools.partial(Account, balance=0), NOTHING)
+        self.executor.start(ActorSpec(fence, functools.partial(Account, balance=0), NOTHING))
         self.executor.stop(fence, GRACE_S)
         others: list[Event] = []
         while True:
@@ -369,7 +370,7 @@ class TrialExecutorContract:
             assert [bundle.cpus for bundle in started.allocation.bundles] == [1]
             assert watch.value("a#1", "allocation") == started.allocation
             with _raises(RuntimeError):
-                watch.executor.start("a#1", Account, ONE_CPU)
+                watch.executor.start(ActorSpec("a#1", Account, ONE_CPU))
             assert watch.rest() == []
 
     def test_each_call_gets_one_reply_and_the_state_is_kept(self, tmp_path: Path) -> None:
@@ -410,7 +411,7 @@ class TrialExecutorContract:
         """Two actors start and are called at the same time. Each has its own state and replies."""
         with self.watch(tmp_path) as watch:
             for name in ("a#1", "b#1"):
-                watch.executor.start(name, Account, ONE_CPU)
+                watch.executor.start(ActorSpec(name, Account, ONE_CPU))
             started = watch.take(2)
             assert {type(event) for event in started} == {Started}
             assert {event.actor_id for event in started} == {"a#1", "b#1"}
@@ -438,7 +439,7 @@ class TrialExecutorContract:
     def test_a_call_waits_for_the_one_before(self, tmp_path: Path) -> None:
         """A second call in flight is refused and changes nothing. The same holds for a call while the actor starts."""
         with self.watch(tmp_path) as watch:
-            watch.executor.start("a#1", Account, ONE_CPU)
+            watch.executor.start(ActorSpec("a#1", Account, ONE_CPU))
             with _raises(RuntimeError):
                 watch.executor.call("a#1", "add", 1)
             watch.expect(Started, "a#1")
@@ -496,7 +497,7 @@ class TrialExecutorContract:
     def test_a_factory_that_raises(self, tmp_path: Path) -> None:
         """`CallRaised` comes instead of `Started`. The actor holds its resources until it is stopped."""
         with self.watch(tmp_path) as watch:
-            watch.executor.start("a#1", refuse, ONE_CPU)
+            watch.executor.start(ActorSpec("a#1", refuse, ONE_CPU))
             error = watch.expect(CallRaised, "a#1").error
 
             assert error.last_line() == "ValueError: this factory makes nothing"
@@ -522,7 +523,7 @@ class TrialExecutorContract:
             lock = threading.Lock()
             with _raises(TypeError):
                 watch.executor.start(
-                    "b#1", lambda thread, allocation: (lock, Account(thread, allocation=allocation)), ONE_CPU
+                    ActorSpec("b#1", lambda thread, allocation: (lock, Account(thread, allocation=allocation)), ONE_CPU)
                 )
 
             assert watch.executor.resources()[1]["CPU"] == 1
@@ -562,7 +563,7 @@ class TrialExecutorContract:
             watch.executor.stop("b#1", GRACE_S)
             assert watch.expect(Exited, "b#1").kind == "stopped"
 
-            watch.executor.start("c#1", Account, ONE_CPU)
+            watch.executor.start(ActorSpec("c#1", Account, ONE_CPU))
             watch.executor.stop("c#1", GRACE_S)
             assert watch.expect(Exited, "c#1").kind == "stopped"
             assert watch.rest() == []
@@ -652,7 +653,7 @@ class TrialExecutorContract:
             assert watch.executor.wait(self.bound_s) == []
             assert time.monotonic() - began_s < self.bound_s
 
-            watch.executor.start("a#1", Account, ONE_CPU)
+            watch.executor.start(ActorSpec("a#1", Account, ONE_CPU))
             watch.executor.wake()
             assert watch.expect(Started, "a#1").actor_id == "a#1"
 
@@ -666,12 +667,12 @@ class TrialExecutorContract:
             executor = watch.executor
             assert executor.resources() == (totals, totals)
             assert executor.can_start(request)
-            executor.start("a#1", Account, request)
+            executor.start(ActorSpec("a#1", Account, request))
             held = {"CPU": 0.5, "tokens": 0.0, "memory": 600.0}
             assert executor.resources() == (totals, held)
             assert not executor.can_start(request)
             with _raises(RuntimeError):
-                executor.start("b#1", Account, request)
+                executor.start(ActorSpec("b#1", Account, request))
             watch.expect(Started, "a#1")
             assert executor.resources() == (totals, held)
             executor.stop("a#1", GRACE_S)
@@ -814,7 +815,7 @@ class TrialExecutorContract:
         with self.watch(tmp_path) as watch:
             self._park(watch, "a#1")
             factory = functools.partial(Reusable, name="b#1")
-            watch.executor.start("b#1", factory, ONE_CPU, reuse_key="key", reset_args=("b#1", "yes"))
+            watch.executor.start(ActorSpec("b#1", factory, ONE_CPU, reuse_key="key", reset_args=("b#1", "yes")))
             watch.executor.stop("b#1", GRACE_S)
 
             assert watch.expect(Exited, "b#1").kind == "stopped"
@@ -836,7 +837,7 @@ class TrialExecutorContract:
             watch.value("begun#1", "begin")
             watch.executor.share([1, 2, 3])
             watch.executor.call("busy#1", "add", 1)
-            watch.executor.start("starting#1", Account, ONE_CPU)
+            watch.executor.start(ActorSpec("starting#1", Account, ONE_CPU))
             watch.executor.shutdown()
             watch.executor.shutdown(grace_s=1.0)
 

@@ -14,7 +14,7 @@ from minitune.driver.failure import TRIAL
 from minitune.driver.hooks import Hooks
 from minitune.driver.state import ENDED, OPEN, WAITING, RunningTrial, RunState
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
-from minitune.executors.trial_executor import Shared, TrialExecutor
+from minitune.executors.trial_executor import ActorSpec, Shared, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import Trial, TrialInfo
 from minitune.plugin_calls import forked_error
@@ -242,9 +242,10 @@ class TrialLauncher:
         reuse_key = (
             "/".join([f"trainable {trial.experiment_number}", *creators]) if self._settings.reuse_actors else None
         )
+        spec = ActorSpec(trial.actor_id, factory, trial.resources, directory, reuse_key, (info.for_reset(),))
         self._actions.commit()  # the start is in the journal before the trial starts
         try:
-            self._executor.start(trial.actor_id, factory, trial.resources, directory, reuse_key, (info.for_reset(),))
+            self._executor.start(spec)
         except OSError as error:
             self._recorder.raise_if_run_ends(error, directory)
             raise

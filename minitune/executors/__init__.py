@@ -7,6 +7,8 @@ Modules
 ::
 
     trial_executor   TrialExecutor: the protocol, and the events. The driver knows nothing else of this folder.
+    admission        Admission: the base of all executors. LoopExecutor: that of local and ray, whose events come from
+                     other processes
     local            LocalTrialExecutor: each actor in a process on this machine. It calls `minitune.actor`.
     inline           InlineTrialExecutor: all actors in this process, one thread at a time
     simulated        SimulatedExecutor: an actor is a position on a learning curve, and time is virtual

@@ -24,7 +24,7 @@ import random
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
@@ -38,9 +38,18 @@ from minitune.base.randomness import GlobalDraws
 from minitune.base.shared_values import SharedObject
 from minitune.clock import Clock, VirtualClock
 from minitune.error import RemoteError
+from minitune.executors.admission import Admission, idle, ledger_of
 from minitune.executors.devices import Machine
-from minitune.executors.ledger import Ledger
-from minitune.executors.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
+from minitune.executors.trial_executor import (
+    ActorFactory,
+    ActorSpec,
+    CallRaised,
+    CallReturned,
+    Event,
+    Exited,
+    Shared,
+    Started,
+)
 from minitune.resources import Allocation, Resources
 from minitune.settings import number_setting
 
@@ -92,7 +101,7 @@ _End = tuple[float, int, Event, _Actor]
 """The virtual time at which work ends, a number that keeps the order of simultaneous ends, and the resulting event."""
 
 
-class InlineTrialExecutor:
+class InlineTrialExecutor(Admission[_Actor, _Actor]):
     """Runs actors as threads of this process, one at a time.
 
     Args:
@@ -100,14 +109,9 @@ class InlineTrialExecutor:
         clock: The clock of the run. A `VirtualClock` simulates time.
     """
 
-    isolates = False
-    has_queue = False
-
     def __init__(self, machine: Machine, clock: Clock = clocks.REAL):
+        super().__init__(ledger_of(machine))
         self.clock = clock
-        self._ledger = Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus, cpu_limit=machine.cpu_limit)
-        self._actors: dict[str, _Actor] = {}
-        self._parked: dict[tuple[str, Resources], list[_Actor]] = {}
         self._work: deque[_Work] = deque()
         self._ends: list[_End] = []
         self._sequence = itertools.count()
@@ -118,60 +122,35 @@ class InlineTrialExecutor:
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("an executor belongs to the process that made it; make another one in this process")
 
-    # -- resources and values ----------------------------------------------------------------------------------
-
-    def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """See `TrialExecutor.resources`."""
-        return self._ledger.totals(), self._ledger.free()
-
     def share(self, value: Any) -> Shared:
         """Keep `value` by reference, even if it cannot be pickled, so that a debugger shows the user's own objects."""
         return SharedObject(value)
 
-    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
-        """See `TrialExecutor.can_start`."""
-        return self._ledger.can_acquire(request, waiter)
-
-    def forget(self, waiter: str) -> None:
-        """See `TrialExecutor.forget`."""
-        self._ledger.forget(waiter)
-
     # -- actors --------------------------------------------------------------------------------------------------
 
-    def start(
-        self,
-        actor_id: str,
-        factory: ActorFactory,
-        request: Resources,
-        directory: str | None = None,
-        reuse_key: str | None = None,
-        reset_args: tuple[Any, ...] = (),
-    ) -> None:
-        """See `TrialExecutor.start`. `directory` is not used."""
-        if actor_id in self._actors:
-            raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
-        make = _packed(factory, "the factory")
-        load_args = _packed(reset_args, "an argument of reset()")
-        allocation = self._ledger.acquire(actor_id, request)
-        parked = self._parked.get((reuse_key, request)) if reuse_key is not None else None
-        if parked:
-            actor = parked.pop()
+    def start(self, spec: ActorSpec) -> None:
+        """See `TrialExecutor.start`. The directory is not used."""
+        actor_id = spec.actor_id
+        self._require_new(actor_id)
+        make = _packed(spec.factory, "the factory")
+        load_args = _packed(spec.reset_args, "an argument of reset()")
+        allocation = self._ledger.acquire(actor_id, spec.request)
+        actor = self._take_parked(spec.reuse_key, spec.request)
+        if actor is not None:
             actor.actor_id = actor_id
             actor.allocation = allocation
             run = functools.partial(self._reset, actor, make, load_args)
         else:
             thread = ActorThread(f"minitune-{actor_id}")
             draws = GlobalDraws(random.Random(actor_id))
-            actor = _Actor(actor_id, thread, allocation, request, reuse_key, draws)
+            actor = _Actor(actor_id, thread, allocation, spec.request, spec.reuse_key, draws)
             run = functools.partial(self._build, actor, make)
         self._actors[actor_id] = actor
         self._enqueue(actor, run)
 
     def call(self, actor_id: str, method: str, *args: Any) -> None:
         """See `TrialExecutor.call`."""
-        actor = self._actors.get(actor_id)
-        if actor is None or actor.is_busy:
-            raise RuntimeError(f"actor {actor_id!r} " + ("is not there" if actor is None else "has a call in flight"))
+        actor = idle(self._actors, actor_id)
         load_args = _packed(args, f"an argument of {method}()")
         self._enqueue(actor, lambda: self._call(actor, method, load_args))
 
@@ -249,7 +228,7 @@ class InlineTrialExecutor:
         if isinstance(event, Exited):
             self._ledger.release(actor.actor_id)
             if event.kind == "parked":
-                self._parked.setdefault((actor.reuse_key or "", actor.request), []).append(actor)
+                self._park(actor.reuse_key, actor.request, actor)
         return event
 
     def _drop(self, actor: _Actor) -> None:

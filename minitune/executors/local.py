@@ -11,15 +11,11 @@ import logging
 import os
 import socket
 import sys
-import threading
-import weakref
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from minitune import clock as clocks
 from minitune.actor.launcher import nesting_depth, new_run_id
 from minitune.actor.loop import Loop
 from minitune.actor.messages import TERM_TO_KILL_S, THREAD_CAPS, Boot, NotReset, Place
@@ -29,12 +25,11 @@ from minitune.base import descriptors
 from minitune.base.files import search_path
 from minitune.base.pickling import dumps, dumps_small
 from minitune.base.shared_values import SharedFile, Spot, ValueFile, read_value
-from minitune.clock import Clock
 from minitune.error import HINT, RemoteError, TuneError
+from minitune.executors.admission import LoopExecutor, ledger_of
 from minitune.executors.devices import Machine, memory_for_values
-from minitune.executors.ledger import Ledger
-from minitune.executors.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Started
-from minitune.resources import CPU, GPU, Allocation, Resources
+from minitune.executors.trial_executor import ActorSpec, CallRaised, Event, Exited, Started
+from minitune.resources import GPU, Allocation, Resources
 from minitune.settings import ORIG_WORKING_DIR, number_setting
 
 if TYPE_CHECKING:
@@ -57,21 +52,13 @@ class Actor:
     """One actor and its process.
 
     Attributes:
-        actor_id: The actor.
-        request: The requested resources.
-        directory: The directory for its output, or None.
-        reuse_key: The key under which it may be parked.
-        factory: Makes its object in its process. A parked actor's factory is used only if the reset fails.
+        spec: What was asked for. A parked actor's factory is used only if the reset fails.
         factory_file: The file that holds the factory, if it is large. It is removed when the actor ends.
         allocation: The resources that the ledger has given it.
         process: The process. A parked process is used by several actors, one after the other.
     """
 
-    actor_id: str
-    request: Resources
-    directory: str | None
-    reuse_key: str | None
-    factory: ActorFactory
+    spec: ActorSpec
     factory_file: ValueFile | None = None
     allocation: Allocation = _NOTHING
     process: ActorProcess = field(init=False)
@@ -82,333 +69,15 @@ class Actor:
             self.factory_file.close()
 
 
-class ProcessExecutor:
-    """Runs each actor in a process of its own. A subclass says where processes are made.
-
-    Args:
-        ledger: Admits the actors.
-        loop: The driver's loop. It is closed with this object.
-        close_launchers: Closes what makes the processes. It is called at the end, and must not refer to this object.
-        directory: Returns an existing directory for stored values, which are removed at the end. It is called when the
-            first value is stored.
-        output_names: The names of the files for stdout and stderr in an actor's directory.
-        changes_directory: Whether an actor's working directory is its own directory.
-        parked_limit: The maximum number of parked actors.
-    """
-
-    isolates = True
-    has_queue = False
-
-    def __init__(
-        self,
-        ledger: Ledger,
-        loop: Loop,
-        close_launchers: Callable[[], object],
-        *,
-        directory: Callable[[], str],
-        output_names: tuple[str, str],
-        changes_directory: bool,
-        parked_limit: int,
-    ):
-        self.clock: Clock = clocks.REAL
-        self._host = socket.gethostname()
-        self._ledger = ledger
-        self._directory = directory
-        self._values: ValueFile | None = None
-        self._output_names = output_names
-        self._changes_directory = changes_directory
-        self._original_directory: dict[str, str] = {}
-        with suppress(FileNotFoundError):  # this process's directory has been removed
-            self._original_directory = dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
-        self._loop = loop
-        self._processes: set[ActorProcess] = set()  # those that have not ended; none refers to this object
-        self._told: deque[Event | NotReset] = deque()  # events of the processes
-        self._driver_pid = os.getpid()
-        self._finalizer = weakref.finalize(self, _release, self._driver_pid, loop, close_launchers, self._processes)
-        self._actors: dict[str, Actor] = {}  # each from its start to its Exited
-        self._just_ended: set[str] = set()  # actors whose Exited the last `wait` has returned
-        self._parked: dict[tuple[str, Resources], list[Actor]] = {}
-        self._reset_timeout_s = number_setting("FUNCTION_THREAD_TIMEOUT_S")
-        self._parked_limit = parked_limit
-        self._is_short = False  # whether the warning about descriptors was logged
-
-    # -- resources and values ----------------------------------------------------------------------------------
-
-    def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """See `TrialExecutor.resources`."""
-        return self._ledger.totals(), self._ledger.free()
-
-    def share(self, value: Any) -> SharedFile:
-        """Store `value` in a file. Workers map the large buffers in it."""
-        if self._values is None:
-            self._values = self._new_file()
-        spot = self._values.add(value)
-        return SharedFile(spot.path, spot.offset, spot.token)
-
-    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
-        """See `TrialExecutor.can_start`. Warns once if this process has too few descriptors for one worker more."""
-        return self._ledger.can_acquire(request, waiter) and self._has_descriptors()
-
-    def forget(self, waiter: str) -> None:
-        """See `TrialExecutor.forget`."""
-        self._ledger.forget(waiter)
-
-    # -- actors --------------------------------------------------------------------------------------------------
-
-    def start(
-        self,
-        actor_id: str,
-        factory: ActorFactory,
-        request: Resources,
-        directory: str | None = None,
-        reuse_key: str | None = None,
-        reset_args: tuple[Any, ...] = (),
-    ) -> None:
-        """See `TrialExecutor.start`."""
-        self._check_open()
-        if actor_id in self._actors:
-            raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
-        parked = self._take_parked(actor_id.rpartition("#")[0], reuse_key, request)
-        actor = Actor(actor_id, request, directory, reuse_key, factory)
-        try:
-            gpu_ids = parked.allocation.gpu_ids if parked is not None else None
-            actor.allocation = self._ledger.acquire(actor_id, request, gpu_ids or None)
-            actor.process = self._new_process(request) if parked is None else parked.process
-            if parked is None or not self._take_over(actor, parked, reset_args):
-                self._start_process(actor)
-        except BaseException:  # the actor could not be sent to its process: undo everything
-            actor.remove_file()
-            if actor.allocation is not _NOTHING:
-                self._ledger.release(actor_id)
-            if parked is not None:
-                self._put_back(parked)
-            raise
-        self._actors[actor_id] = actor
-
-    def call(self, actor_id: str, method: str, *args: Any) -> None:
-        """See `TrialExecutor.call`."""
-        try:
-            process = self._actors[actor_id].process
-        except KeyError:
-            self._check_open()
-            if actor_id in self._just_ended:
-                return  # its Exited is the answer, which the caller has not handled yet
-            raise RuntimeError(f"actor {actor_id!r} is not there") from None
-        process.call(method, dumps(args, f"an argument of {method}()") if args else b"")
-
-    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> Exited | None:
-        """See `TrialExecutor.stop`."""
-        actor = self._actors.get(actor_id)
-        if actor is None:
-            return None
-        parks = keep and actor.reuse_key is not None and sum(map(len, self._parked.values())) < self._parked_limit
-        exited = actor.process.stop(grace_s, parks, dump)
-        if exited is None:
-            return None
-        self._park(actor_id)
-        if self._told:  # such as its Started: the caller still waits for an event, so the end is one, too
-            self._told.append(exited)
-            return None
-        return exited
-
-    def wait(self, timeout_s: float | None) -> list[Event]:
-        """See `TrialExecutor.wait`."""
-        if not self._finalizer.alive:
-            self._check_open()
-        if self._just_ended:
-            self._just_ended.clear()
-        told = self._told
-        until_s = None if timeout_s is None else self._loop.time() + timeout_s
-        events: list[Event] = []
-        while True:
-            was_woken = False
-            if not told or timeout_s == 0:  # 0 requests a look at the channels even if there are events
-                was_woken = self._loop.turn(0.0 if told else timeout_s)
-            while told:
-                event = told.popleft()
-                found = event if isinstance(event, CallReturned) else self._complete(event)
-                if found is not None:
-                    events.append(found)
-            if events or was_woken:
-                return events
-            if until_s is not None:
-                timeout_s = until_s - self._loop.time()
-                if timeout_s <= 0:
-                    return events
-
-    def wake(self) -> None:
-        """See `TrialExecutor.wake`."""
-        self._loop.wake()
-
-    def shutdown(self, grace_s: float = 0.0) -> None:
-        """See `TrialExecutor.shutdown`. In a process that was forked from the driver, it stops no worker."""
-        if self._finalizer.alive and os.getpid() == self._driver_pid:
-            try:
-                for process in list(self._processes):
-                    process.stop(grace_s)
-                until_s = self._loop.time() + grace_s + TERM_TO_KILL_S + 1.0
-                while self._processes and self._loop.time() < until_s:
-                    self._loop.turn(until_s - self._loop.time())
-            finally:
-                self._finalizer()
-                self._told.clear()
-        for actor in self._actors.values():
-            actor.remove_file()
-        self._actors.clear()
-        self._parked.clear()
-        if self._values is not None:
-            self._values.close()
-            self._values = None
-
-    # -- processes -----------------------------------------------------------------------------------------------
-
-    def _pack(self, actor: Actor) -> bytes:
-        """Pickle an actor's factory for its worker. A large pickle goes into a file."""
-        make = functools.partial(actor.factory, allocation=actor.allocation)
-        made = dumps_small(make, "the factory", LARGE_FACTORY_BYTES)
-        if made is not None:
-            return made
-        actor.factory_file = self._new_file()
-        return dumps(functools.partial(_make_from_file, actor.factory_file.add(make, "the factory")), "the factory")
-
-    def _new_file(self) -> ValueFile:
-        directory = os.path.join(self._directory(), "shared")
-        return ValueFile(directory, "choose a storage_path with more space", memory_bytes=memory_for_values())
-
-    def _has_descriptors(self) -> bool:
-        """Whether there are enough descriptors for one more worker. The first worker is always allowed."""
-        if not self._actors or any(self._parked.values()) or descriptors.has_room_for_worker():
-            return True
-        if not self._is_short:
-            self._is_short = True
-            logger.warning(
-                "at most %d trial(s) run at a time for now: this process may have %s files open (ulimit -n), each "
-                "worker takes three of them, the driver needs some. Raise the limit, or lower max_concurrent_trials",
-                len(self._actors),
-                descriptors.limit(),
-            )
-        return False
-
-    def _new_process(self, request: Resources, instead: ActorProcess | None = None) -> ActorProcess:
-        """A new process for an actor with this request. It is not started yet. It may replace `instead`."""
-        raise NotImplementedError(f"{type(self).__name__} must define _new_process()")
-
-    def _start_process(self, actor: Actor, instead: NotReset | None = None) -> None:
-        """Start the process of an actor. It may replace a parked process that could not be reset."""
-        if not descriptors.has_room_for_worker():
-            self._drop_parked()
-        place = self._place(actor)
-        preload = actor.request.required_resources.get(GPU, 0) == 0 and _has_one_thread(place.env)
-        is_reusable = actor.reuse_key is not None
-        boot = Boot(place, self._pack(actor), tuple(search_path()), tuple(sys.argv), is_reusable)
-        actor.process.start(self._started(actor), boot, preload, instead)
-
-    def _started(self, actor: Actor) -> Started:
-        return Started(actor.actor_id, 0, self._host, actor.allocation)
-
-    def _take_over(self, actor: Actor, parked: Actor, reset_args: tuple[Any, ...]) -> bool:
-        """Let the process of a parked actor run another one; or give it a fresh process, and return False."""
-        allocation = None if actor.allocation is parked.allocation else actor.allocation
-        args = dumps_small((*reset_args, allocation), "an argument of reset()", LARGE_FACTORY_BYTES)
-        if args is None:
-            actor.process.stop(0.0)
-        elif actor.process.phase is Phase.PARKED:  # otherwise it has died
-            actor.process.take_over(self._started(actor), self._place(actor), args, self._reset_timeout_s)
-            return True
-        actor.process = self._new_process(actor.request, actor.process)
-        return False
-
-    def _place(self, actor: Actor) -> Place:
-        """The actor's working directory, output files and environment variables."""
-        env: dict[str, str | None] = {**actor.allocation.env, **self._original_directory}
-        if actor.directory is None:
-            return Place(env=env)
-        stdout = os.path.join(actor.directory, self._output_names[0])
-        stderr = os.path.join(actor.directory, self._output_names[1])
-        directory = actor.directory if self._changes_directory else None
-        return Place(directory, stdout, stderr, env)
-
-    def _take_parked(self, waiter: str, reuse_key: str | None, request: Resources) -> Actor | None:
-        """A parked actor with this key and request whose devices are free, or None."""
-        parked = self._parked.get((reuse_key, request)) if reuse_key is not None else None
-        while parked:
-            actor = parked.pop()
-            devices = actor.allocation.gpu_ids
-            if not devices or self._ledger.can_acquire(request, waiter, gpu_ids=devices):
-                return actor
-            actor.process.stop(0.0)
-        return None
-
-    def _drop_parked(self) -> bool:
-        """Stop one parked process, because there is no room for another one. False if there is no parked process."""
-        parked = next((parked for parked in self._parked.values() if parked), None)
-        if parked is None:
-            return False
-        parked.pop(0).process.stop(0.0)
-        return True
-
-    def _put_back(self, parked: Actor) -> None:
-        """Park an actor, or park it again because the start for which it was taken has failed."""
-        self._parked.setdefault((parked.reuse_key or "", parked.request), []).append(parked)
-
-    # -- events --------------------------------------------------------------------------------------------------
-
-    def _complete(self, event: Event | NotReset) -> Event | None:
-        """Handle an event of a process. Returns the event for the caller, or None."""
-        if isinstance(event, Exited) and event.kind == "parked":
-            if event.actor_id in self._actors:  # otherwise `stop` has parked it
-                self._park(event.actor_id)
-            return event
-        actor = self._actors.get(event.actor_id)
-        if actor is None:  # a process without an actor has ended
-            for parked in self._parked.values():
-                parked[:] = [each for each in parked if each.process.phase is Phase.PARKED]
-            return None
-        if isinstance(event, NotReset):
-            logger.debug("the worker of %s is not used again: %s", actor.actor_id, event.reason)
-            actor.process = self._new_process(actor.request, actor.process)
-            self._start_process(actor, event)
-            return None
-        if isinstance(event, CallRaised):
-            return event._replace(error=with_hint(event.error, actor.directory, self._changes_directory))
-        if isinstance(event, Exited):
-            self._on_exited(actor, event)
-        return event
-
-    def _park(self, actor_id: str) -> None:
-        """Keep the process of an actor that has ended."""
-        actor = self._actors.pop(actor_id)
-        self._ledger.release(actor_id)
-        actor.remove_file()
-        self._put_back(actor)
-
-    def _on_exited(self, actor: Actor, event: Exited) -> None:
-        """An actor and its process have ended."""
-        del self._actors[actor.actor_id]
-        actor.remove_file()
-        if event.survivors:
-            logger.warning("the worker of %s %s: its resources stay in use", actor.actor_id, event.cause)
-            self._ledger.write_off(actor.actor_id)
-        else:
-            self._ledger.release(actor.actor_id)
-        if event.kind != "stopped":
-            self._just_ended.add(actor.actor_id)
-
-    def _check_open(self) -> None:
-        """Raise RuntimeError after the shutdown. In a daemon thread, never return while the interpreter exits."""
-        self._loop.stand_still_if_halted()
-        if not self._finalizer.alive:
-            raise RuntimeError("the executor is shut down")
-
-
-class LocalTrialExecutor(ProcessExecutor):
+class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
     """Runs actors as processes of this machine.
 
     Args:
         machine: The resources that may be reserved.
-        directory: See `ProcessExecutor`.
-        output_names: See `ProcessExecutor`.
-        changes_directory: See `ProcessExecutor`.
+        directory: Returns an existing directory for stored values, which are removed at the end. It is called when the
+            first value is stored.
+        output_names: The names of the files for stdout and stderr in an actor's directory.
+        changes_directory: Whether an actor's working directory is its own directory.
         keep_descendants: Leave processes that an actor has started alone when it ends by itself.
         needed: Modules that all workers need; a zygote imports them once for all of them.
         preload: Whether a zygote loads shared values once for all workers. Otherwise each worker loads them itself.
@@ -435,50 +104,247 @@ class LocalTrialExecutor(ProcessExecutor):
                 f"runs may be nested {MAX_NESTING} deep, but this one would be in a trial of depth {nesting_depth()}: "
                 "use one run for all trials, or TuneConfig(executor='inline')"
             )
-        self._preloads = preload
         self.run_id = new_run_id()
         if sys.platform == "linux" and ahead is not None:
             self.run_id = ahead.run_id
         loop = Loop()
         self._launcher = make_launcher(loop, self.run_id, keep_descendants, needed, ahead)
+        self._processes: set[ActorProcess] = set()  # those that have not ended; none refers to this object
+        super().__init__(ledger_of(machine), loop, functools.partial(_end_all, self._processes, self._launcher.close))
         self._memory_kills = MemoryKills()
-        super().__init__(
-            Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus, cpu_limit=machine.cpu_limit),
-            loop,
-            self._launcher.close,
-            directory=directory,
-            output_names=output_names,
-            changes_directory=changes_directory,
-            parked_limit=max(1, int(machine.totals.get(CPU, 1))),
-        )
+        self._preloads = preload
+        self._host = socket.gethostname()
+        self._directory = directory
+        self._values: ValueFile | None = None
+        self._output_names = output_names
+        self._changes_directory = changes_directory
+        self._original_directory: dict[str, str] = {}
+        with suppress(FileNotFoundError):  # this process's directory has been removed
+            self._original_directory = dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
+        self._reset_timeout_s = number_setting("FUNCTION_THREAD_TIMEOUT_S")
+        self._is_short = False  # whether the warning about descriptors was logged
 
     @property
     def importing(self) -> str:
         """The package that is being imported for all workers, if that takes long; otherwise empty."""
         return self._launcher.importing
 
+    # -- resources and values ----------------------------------------------------------------------------------
+
     def share(self, value: Any) -> SharedFile:
         """Store `value` in a file. Workers map its large buffers. The rest is preloaded if `preload` is True."""
-        handle = super().share(value)
+        if self._values is None:
+            self._values = self._new_file()
+        spot = self._values.add(value)
+        handle = SharedFile(spot.path, spot.offset, spot.token)
         if self._preloads:
             self._launcher.preload(dumps(handle.preload, "the handle"))
         return handle
 
-    def _new_process(self, request: Resources, instead: ActorProcess | None = None) -> ActorProcess:
+    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
+        """See `TrialExecutor.can_start`. Warns once if this process has too few descriptors for one worker more."""
+        return self._ledger.can_acquire(request, waiter) and self._has_descriptors()
+
+    # -- actors --------------------------------------------------------------------------------------------------
+
+    def start(self, spec: ActorSpec) -> None:
+        """See `TrialExecutor.start`."""
+        self._check_open()
+        self._require_new(spec.actor_id)
+        parked = self._take_fitting(spec)
+        actor = Actor(spec)
+        try:
+            gpu_ids = parked.allocation.gpu_ids if parked is not None else None
+            actor.allocation = self._ledger.acquire(spec.actor_id, spec.request, gpu_ids or None)
+            actor.process = self._new_process() if parked is None else parked.process
+            if parked is None or not self._take_over(actor, parked):
+                self._start_process(actor)
+        except BaseException:  # the actor could not be sent to its process: undo everything
+            actor.remove_file()
+            if actor.allocation is not _NOTHING:
+                self._ledger.release(spec.actor_id)
+            if parked is not None:
+                self._park(spec.reuse_key, spec.request, parked)
+            raise
+        self._actors[spec.actor_id] = actor
+
+    def call(self, actor_id: str, method: str, *args: Any) -> None:
+        """See `TrialExecutor.call`."""
+        actor = self._actors.get(actor_id)
+        if actor is None:
+            self._require_just_ended(actor_id)
+            return
+        actor.process.call(method, dumps(args, f"an argument of {method}()") if args else b"")
+
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> Exited | None:
+        """See `TrialExecutor.stop`."""
+        actor = self._actors.get(actor_id)
+        if actor is None:
+            return None
+        parks = keep and actor.spec.reuse_key is not None and self._has_place_for_parked()
+        exited = actor.process.stop(grace_s, parks, dump)
+        if exited is None:
+            return None
+        self._leave_parked(actor_id)
+        if self._told:  # such as its Started: the caller still waits for an event, so the end is one, too
+            self._told.append(exited)
+            return None
+        return exited
+
+    def shutdown(self, grace_s: float = 0.0) -> None:
+        """See `TrialExecutor.shutdown`. In a process that was forked from the driver, it stops no worker."""
+        if self._finalizer.alive and os.getpid() == self._driver_pid:
+            try:
+                for process in list(self._processes):
+                    process.stop(grace_s)
+                until_s = self._loop.time() + grace_s + TERM_TO_KILL_S + 1.0
+                while self._processes and self._loop.time() < until_s:
+                    self._loop.turn(until_s - self._loop.time())
+            finally:
+                self._finalizer()
+                self._told.clear()
+        for actor in self._actors.values():
+            actor.remove_file()
+        self._actors.clear()
+        self._parked.clear()
+        if self._values is not None:
+            self._values.close()
+            self._values = None
+
+    # -- processes -----------------------------------------------------------------------------------------------
+
+    def _pack(self, actor: Actor) -> bytes:
+        """Pickle an actor's factory for its worker. A large pickle goes into a file."""
+        make = functools.partial(actor.spec.factory, allocation=actor.allocation)
+        made = dumps_small(make, "the factory", LARGE_FACTORY_BYTES)
+        if made is not None:
+            return made
+        actor.factory_file = self._new_file()
+        return dumps(functools.partial(_make_from_file, actor.factory_file.add(make, "the factory")), "the factory")
+
+    def _new_file(self) -> ValueFile:
+        directory = os.path.join(self._directory(), "shared")
+        return ValueFile(directory, "choose a storage_path with more space", memory_bytes=memory_for_values())
+
+    def _has_descriptors(self) -> bool:
+        """Whether there are enough descriptors for one more worker. The first worker is always allowed."""
+        if not self._actors or any(self._parked.values()) or descriptors.has_room_for_worker():
+            return True
+        if not self._is_short:
+            self._is_short = True
+            logger.warning(
+                "at most %d trial(s) run at a time for now: this process may have %s files open (ulimit -n), each "
+                "worker takes three of them, the driver needs some. Raise the limit, or lower max_concurrent_trials",
+                len(self._actors),
+                descriptors.limit(),
+            )
+        return False
+
+    def _new_process(self) -> ActorProcess:
+        """A new process. It is not started yet."""
         return ActorProcess(self._loop, self._launcher, self._told.append, self._processes, self._memory_kills)
 
+    def _start_process(self, actor: Actor, instead: NotReset | None = None) -> None:
+        """Start the process of an actor. It may replace a parked process that could not be reset."""
+        if not descriptors.has_room_for_worker():
+            self._drop_parked()
+        place = self._place(actor)
+        preload = actor.spec.request.required_resources.get(GPU, 0) == 0 and _has_one_thread(place.env)
+        is_reusable = actor.spec.reuse_key is not None
+        boot = Boot(place, self._pack(actor), tuple(search_path()), tuple(sys.argv), is_reusable)
+        actor.process.start(self._started(actor), boot, preload, instead)
 
-def _release(driver_pid: int, loop: Loop, close_launchers: Callable[[], object], processes: set[ActorProcess]) -> None:
-    """Kill all processes and free everything, also for an executor that was not shut down, and at exit."""
-    if os.getpid() != driver_pid:  # this process was forked from the driver and owns none of it
-        return
-    if not threading.main_thread().is_alive():  # the interpreter is exiting
-        loop.halt()
+    def _started(self, actor: Actor) -> Started:
+        return Started(actor.spec.actor_id, 0, self._host, actor.allocation)
+
+    def _take_over(self, actor: Actor, parked: Actor) -> bool:
+        """Let the process of a parked actor run another one; or give it a fresh process, and return False."""
+        allocation = None if actor.allocation is parked.allocation else actor.allocation
+        args = dumps_small((*actor.spec.reset_args, allocation), "an argument of reset()", LARGE_FACTORY_BYTES)
+        if args is None:
+            actor.process.stop(0.0)
+        elif actor.process.phase is Phase.PARKED:  # otherwise it has died
+            actor.process.take_over(self._started(actor), self._place(actor), args, self._reset_timeout_s)
+            return True
+        actor.process = self._new_process()
+        return False
+
+    def _place(self, actor: Actor) -> Place:
+        """The actor's working directory, output files and environment variables."""
+        env: dict[str, str | None] = {**actor.allocation.env, **self._original_directory}
+        trial_directory = actor.spec.directory
+        if trial_directory is None:
+            return Place(env=env)
+        stdout = os.path.join(trial_directory, self._output_names[0])
+        stderr = os.path.join(trial_directory, self._output_names[1])
+        directory = trial_directory if self._changes_directory else None
+        return Place(directory, stdout, stderr, env)
+
+    def _take_fitting(self, spec: ActorSpec) -> Actor | None:
+        """A parked actor that can run another one: its process sees its devices only, so they must be free."""
+        while (actor := self._take_parked(spec.reuse_key, spec.request)) is not None:
+            devices = actor.allocation.gpu_ids
+            if not devices or self._ledger.can_acquire(spec.request, spec.actor_id.rpartition("#")[0], devices):
+                return actor
+            actor.process.stop(0.0)
+        return None
+
+    def _drop_parked(self) -> bool:
+        """Stop one parked process, because there is no room for another one. False if there is no parked process."""
+        parked = next((parked for parked in self._parked.values() if parked), None)
+        if parked is None:
+            return False
+        parked.pop(0).process.stop(0.0)
+        return True
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    def _complete(self, event: Any) -> Event | None:
+        """Handle an event of a process. Returns the event for the caller, or None."""
+        if isinstance(event, Exited) and event.kind == "parked":
+            if event.actor_id in self._actors:  # otherwise `stop` has parked it
+                self._leave_parked(event.actor_id)
+            return event
+        actor = self._actors.get(event.actor_id)
+        if actor is None:  # a process without an actor has ended
+            for parked in self._parked.values():
+                parked[:] = [each for each in parked if each.process.phase is Phase.PARKED]
+            return None
+        if isinstance(event, NotReset):
+            logger.debug("the worker of %s is not used again: %s", actor.spec.actor_id, event.reason)
+            actor.process = self._new_process()
+            self._start_process(actor, event)
+            return None
+        if isinstance(event, CallRaised):
+            return event._replace(error=with_hint(event.error, actor.spec.directory, self._changes_directory))
+        if isinstance(event, Exited):
+            self._on_exited(actor, event)
+        return super()._complete(event)
+
+    def _leave_parked(self, actor_id: str) -> None:
+        """End an actor, and keep its process."""
+        actor = self._actors.pop(actor_id)
+        self._ledger.release(actor_id)
+        actor.remove_file()
+        self._park(actor.spec.reuse_key, actor.spec.request, actor)
+
+    def _on_exited(self, actor: Actor, event: Exited) -> None:
+        """An actor and its process have ended."""
+        del self._actors[actor.spec.actor_id]
+        actor.remove_file()
+        if event.survivors:
+            logger.warning("the worker of %s %s: its resources stay in use", event.actor_id, event.cause)
+            self._ledger.write_off(event.actor_id)
+        else:
+            self._ledger.release(event.actor_id)
+
+
+def _end_all(processes: set[ActorProcess], close_launcher: Callable[[], object]) -> None:
+    """Kill all processes, and end what makes them."""
     for process in list(processes):
         process.close()
     processes.clear()
-    close_launchers()
-    loop.close()
+    close_launcher()
 
 
 def with_hint(error: RemoteError, directory: str | None, changes_directory: bool) -> RemoteError:

@@ -26,8 +26,9 @@ from typing import Any
 
 from minitune.base.text import warn_once
 from minitune.error import TuneError
+from minitune.executors.admission import Admission, idle
 from minitune.executors.ledger import Ledger
-from minitune.executors.trial_executor import ActorFactory, Event, Exited, Placed, Shared, TrialExecutor
+from minitune.executors.trial_executor import ActorSpec, Event, Exited, Placed, Shared, TrialExecutor
 from minitune.resources import GPU, Resources, amount_text
 
 _STEP = "train"
@@ -50,8 +51,13 @@ class _Actor:
     answer: Event | None = None
     end: Exited | None = None
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether it has a call in flight."""
+        return self.due is not None
 
-class OrderedExecutor:
+
+class OrderedExecutor(Admission[_Actor, None]):
     """Puts the events of another executor into logical order; see the module.
 
     This class also counts free resources: an actor holds its resources until the caller has received its exit. So the
@@ -63,13 +69,12 @@ class OrderedExecutor:
     """
 
     def __init__(self, executor: TrialExecutor, window: int):
+        super().__init__(_ledger_like(executor))
         self.clock = executor.clock
         self.isolates = executor.isolates
         self.has_queue = executor.has_queue
         self._executor = executor
         self._window = window
-        self._ledger = self._new_ledger()
-        self._actors: dict[str, _Actor] = {}
         self._queue: list[tuple[int, int, _Actor]] = []  # outdated places are skipped
         self._placed: deque[Event] = deque()
         self._numbers = itertools.count()
@@ -98,10 +103,6 @@ class OrderedExecutor:
             )
         return has_room
 
-    def forget(self, waiter: str) -> None:
-        """See `TrialExecutor.forget`."""
-        self._ledger.forget(waiter)
-
     def check_room(self, request: Resources) -> None:
         """Check that the machine has room for a whole window of actors with this request.
 
@@ -109,7 +110,7 @@ class OrderedExecutor:
             TuneError: If it has not. The text has both numbers, the request and the totals.
         """
         self._executor.can_start(request)
-        ledger = self._new_ledger()
+        ledger = _ledger_like(self._executor)
         for found in range(self._window):
             if not ledger.can_acquire(request):
                 needed = request.required_resources
@@ -125,19 +126,12 @@ class OrderedExecutor:
 
     # -- actors ------------------------------------------------------------------------------------------------------
 
-    def start(
-        self,
-        actor_id: str,
-        factory: ActorFactory,
-        request: Resources,
-        directory: str | None = None,
-        reuse_key: str | None = None,
-        reset_args: tuple[Any, ...] = (),
-    ) -> None:
+    def start(self, spec: ActorSpec) -> None:
         """See `TrialExecutor.start`."""
-        self._ledger.acquire(actor_id, request)
+        actor_id = spec.actor_id
+        self._ledger.acquire(actor_id, spec.request)
         try:
-            self._executor.start(actor_id, factory, request, directory, reuse_key, reset_args)
+            self._executor.start(spec)
         except BaseException:
             self._ledger.release(actor_id)
             raise
@@ -146,9 +140,7 @@ class OrderedExecutor:
 
     def call(self, actor_id: str, method: str, *args: Any) -> None:
         """See `TrialExecutor.call`."""
-        actor = self._actors.get(actor_id)
-        if actor is None or actor.due is not None:
-            raise RuntimeError(f"actor {actor_id!r} " + ("is not there" if actor is None else "has a call in flight"))
+        actor = idle(self._actors, actor_id)
         if actor.end is None:
             self._executor.call(actor_id, method, *args)
         else:  # it has died; for the caller, this happens during this call
@@ -232,14 +224,15 @@ class OrderedExecutor:
             self._ledger.release(actor.actor_id)
         return event
 
-    def _new_ledger(self) -> Ledger:
-        """An empty ledger with the other executor's totals. That one may find GPUs only when a trial requests one."""
 
-        def totals() -> dict[str, float]:
-            return dict(self._executor.resources()[0])
+def _ledger_like(executor: TrialExecutor) -> Ledger:
+    """An empty ledger with another executor's totals. That one may find GPUs only when a trial requests one."""
 
-        plain = {name: amount for name, amount in totals().items() if name != GPU}
-        return Ledger(plain, find_gpus=lambda: [str(number) for number in range(int(totals().get(GPU, 0)))])
+    def find_gpus() -> list[str]:
+        return [str(number) for number in range(int(executor.resources()[0].get(GPU, 0)))]
+
+    plain = {name: amount for name, amount in executor.resources()[0].items() if name != GPU}
+    return Ledger(plain, find_gpus=find_gpus)
 
 
 def _text(amounts: Mapping[str, float]) -> str:

@@ -34,15 +34,11 @@ import logging
 import math
 import os
 import sys
-import threading
-import weakref
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from typing import Any
 
-from minitune import clock as clocks
 from minitune._version import __version__
 from minitune.actor.launcher import new_run_id
 from minitune.actor.loop import Loop, Timer
@@ -53,8 +49,8 @@ from minitune.base.files import search_path
 from minitune.base.pickling import dumps, require_picklable
 from minitune.base.shared_values import SharedFile, Spot, read_value
 from minitune.checkpoint import discard_temporary, rename_prepared, require_directory, temporary_directory
-from minitune.clock import Clock
 from minitune.error import RemoteError, TuneError
+from minitune.executors.admission import LoopExecutor
 from minitune.executors.devices import Machine
 from minitune.executors.ledger import Ledger, allocation_of
 from minitune.executors.local import with_hint
@@ -70,7 +66,7 @@ from minitune.executors.ray_cluster import (
     why_never,
 )
 from minitune.executors.ray_files import Part, collect, read_pieces, write_piece
-from minitune.executors.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Placed, Started
+from minitune.executors.trial_executor import ActorSpec, CallRaised, CallReturned, Exited, Placed, Started
 from minitune.resources import CPU, GPU, MEMORY, Allocation, Resources
 from minitune.settings import number_setting
 
@@ -182,7 +178,7 @@ class _Actor:
         self.why_stopped = "stopped"
 
 
-class RayTrialExecutor:
+class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
     """Runs actors as Ray actors on the nodes of a cluster.
 
     Args:
@@ -198,7 +194,6 @@ class RayTrialExecutor:
         ConnectionError: If there is no cluster at the address.
     """
 
-    isolates = True
     has_queue = True
 
     def __init__(
@@ -216,7 +211,7 @@ class RayTrialExecutor:
             raise ImportError(
                 "executor='ray' needs Ray, which is not installed: pip install 'minitune[ray]'"
             ) from error
-        self.clock: Clock = clocks.REAL
+        super().__init__(Ledger({}), Loop(), lambda: None)  # Ray ends the actors of a driver that ends by itself
         self._ray: Any = ray
         self._directory = directory
         self._output_names = output_names
@@ -226,12 +221,7 @@ class RayTrialExecutor:
             connect(ray, address, machine)
         self._own_node = ray.get_runtime_context().get_node_id()
         self._remote = self._ray.remote(concurrency_groups={_CONTROL: 1})(RayActor)
-        self._loop = Loop()
-        self._told: deque[Event] = deque()
-        self._actors: dict[str, _Actor] = {}  # each from its start to its Exited
-        self._just_ended: set[str] = set()  # actors whose Exited the last `wait` has returned
         self._processes: set[_Process] = set()  # those that are not dead
-        self._parked: dict[tuple[str, Resources], list[_Process]] = {}
         self._values: dict[str, Any] = {}  # references of Ray, by token
         self._of_all: set[str] = set()  # the tokens of those that all actors may need
         self._run_id = new_run_id()
@@ -240,24 +230,17 @@ class RayTrialExecutor:
         self._is_autoscaled: bool | None = None
         self._beyond: dict[str, _Actor] = {}  # the actors for which the ledger has no room
         self._admitted = ""  # the waiter that may start in spite of that
-        self._ledger = Ledger({})
         self._holders: set[str] = set()  # the actors that the ledger counts
         self._refresh_s = 0.0
         self._refresh()
         self._has_told_slow = False
         self._reset_timeout_s = number_setting("FUNCTION_THREAD_TIMEOUT_S")
-        self._driver_pid = os.getpid()
-        self._finalizer = weakref.finalize(self, _release, self._driver_pid, self._loop)
 
     # -- resources and values ----------------------------------------------------------------------------------
 
     def nodes(self) -> list[Node]:
         """The living nodes, as `ray.nodes` describes them. Asks the cluster's head, so it blocks for a short time."""
         return [node for node in self._ray.nodes() if node["Alive"]]
-
-    def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """See `TrialExecutor.resources`: those of all nodes, and what of them this run does not hold."""
-        return self._ledger.totals(), self._ledger.free()
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
         """See `TrialExecutor.can_start`. If there is no room, it looks for new nodes, every `_REFRESH_S` at most."""
@@ -275,10 +258,6 @@ class RayTrialExecutor:
             return False
         self._admitted = waiter
         return True
-
-    def forget(self, waiter: str) -> None:
-        """See `TrialExecutor.forget`."""
-        self._ledger.forget(waiter)
 
     def share(self, value: Any) -> SharedFile:
         """Put `value` into Ray's object store, which brings it once to each node that needs it.
@@ -335,19 +314,11 @@ class RayTrialExecutor:
 
     # -- actors --------------------------------------------------------------------------------------------------
 
-    def start(
-        self,
-        actor_id: str,
-        factory: ActorFactory,
-        request: Resources,
-        directory: str | None = None,
-        reuse_key: str | None = None,
-        reset_args: tuple[Any, ...] = (),
-    ) -> None:
+    def start(self, spec: ActorSpec) -> None:
         """See `TrialExecutor.start`. It may have to wait in Ray's queue for its place."""
+        actor_id, factory, request, directory, reuse_key, reset_args = spec
         self._check_open()
-        if actor_id in self._actors:
-            raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
+        self._require_new(actor_id)
         waiter = actor_id.rpartition("#")[0]
         if waiter != self._admitted and not self._has_room(request, waiter):
             raise RuntimeError(f"there is no room for {request!r}, free: {self._ledger.free()}; ask can_start first")
@@ -359,9 +330,9 @@ class RayTrialExecutor:
         actor.reset_args = args
         self._hold(actor)
         self._actors[actor_id] = actor
-        parked = self._parked.get((reuse_key, request)) if reuse_key is not None else None
-        if parked:
-            self._reset(parked.pop(), actor)
+        parked = self._take_parked(reuse_key, request)
+        if parked is not None:
+            self._reset(parked, actor)
         else:
             self._place(actor)
 
@@ -369,10 +340,8 @@ class RayTrialExecutor:
         """See `TrialExecutor.call`."""
         actor = self._actors.get(actor_id)
         if actor is None:
-            self._check_open()
-            if actor_id in self._just_ended:
-                return  # its Exited is the answer, which the caller has not handled yet
-            raise RuntimeError(f"actor {actor_id!r} is not there")
+            self._require_just_ended(actor_id)
+            return
         if actor.phase is not _Phase.IDLE:
             raise RuntimeError(f"actor {actor_id!r} cannot be called now: it is {actor.phase.value}")
         process = actor.process
@@ -404,31 +373,6 @@ class RayTrialExecutor:
         process.timers.append(self._loop.call_later(grace_s, lambda: self._kill_late(process)))
         send = functools.partial(stop_it, keeps, dump)
         self._send(process, send, lambda is_parked: self._on_stopped(actor, is_parked is True))
-
-    def wait(self, timeout_s: float | None) -> list[Event]:
-        """See `TrialExecutor.wait`."""
-        self._check_open()
-        self._just_ended.clear()
-        until_s = None if timeout_s is None else self._loop.time() + timeout_s
-        while True:
-            was_woken = False
-            if not self._told or timeout_s == 0:
-                was_woken = self._loop.turn(0.0 if self._told else timeout_s)
-            events = list(self._told)
-            self._told.clear()
-            for event in events:
-                if isinstance(event, Exited) and event.kind not in ("stopped", "parked"):
-                    self._just_ended.add(event.actor_id)
-            if events or was_woken:
-                return events
-            if until_s is not None:
-                timeout_s = until_s - self._loop.time()
-                if timeout_s <= 0:
-                    return events
-
-    def wake(self) -> None:
-        """See `TrialExecutor.wake`."""
-        self._loop.wake()
 
     def shutdown(self, grace_s: float = 0.0) -> None:
         """See `TrialExecutor.shutdown`. In a process that was forked from the driver, it stops no actor."""
@@ -888,7 +832,7 @@ class RayTrialExecutor:
                 self._reset(process, following)
                 return
             process.timers.append(self._loop.call_later(_PARKED_S, lambda: self._end_parked(process)))
-            self._parked.setdefault((actor.reuse_key or "", actor.request), []).append(process)
+            self._park(actor.reuse_key, actor.request, process)
             self._end(actor, Exited(actor.actor_id, "parked"))
         elif process.sees_run or actor.directory is None:
             self._kill(process)
@@ -901,9 +845,6 @@ class RayTrialExecutor:
             if other.phase is _Phase.WAITING and (other.reuse_key, other.request) == (actor.reuse_key, actor.request):
                 return other
         return None
-
-    def _has_place_for_parked(self) -> bool:
-        return sum(map(len, self._parked.values())) < max(1, self._ledger.totals().get(CPU, 1))
 
     def _end_parked(self, process: _Process) -> None:
         process.cancel_timers()
@@ -1012,21 +953,6 @@ class RayTrialExecutor:
             for other in list(self._beyond.values()):
                 self._hold(other)
         self._told.append(exited)
-
-    def _check_open(self) -> None:
-        """Raise RuntimeError after the shutdown. In a daemon thread, never return while the interpreter exits."""
-        self._loop.stand_still_if_halted()
-        if not self._finalizer.alive:
-            raise RuntimeError("the executor is shut down")
-
-
-def _release(driver_pid: int, loop: Loop) -> None:
-    """Close the loop. Ray ends the actors of a driver that ends without a shutdown."""
-    if os.getpid() != driver_pid:
-        return
-    if not threading.main_thread().is_alive():  # the interpreter is exiting
-        loop.halt()
-    loop.close()
 
 
 def _opened(answer: Any) -> tuple[Any, RemoteError | None]:

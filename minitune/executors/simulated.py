@@ -22,11 +22,10 @@ from minitune.base.shared_values import SharedObject
 from minitune.checkpoint import CheckpointRecord, directory_name
 from minitune.clock import VirtualClock
 from minitune.error import RemoteError, TuneError
+from minitune.executors.admission import Admission, idle, ledger_of
 from minitune.executors.devices import Machine
-from minitune.executors.ledger import Ledger
-from minitune.executors.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
+from minitune.executors.trial_executor import ActorSpec, CallRaised, CallReturned, Event, Exited, Shared, Started
 from minitune.experiment.trial import TrialInfo
-from minitune.resources import Resources
 from minitune.result import (
     CONFIG,
     DONE,
@@ -76,10 +75,8 @@ class _Actor:
     """A trial on its curve.
 
     Attributes:
-        actor_id: Its id.
+        spec: What was asked for.
         info: The trial.
-        request: Its resource request.
-        reuse_key: The key for parking it.
         began_s: When it was started.
         rng: The generator of its failures; None if nothing fails.
         is_busy: Whether a call is in flight.
@@ -88,10 +85,8 @@ class _Actor:
         state: The curve's state after the last reported step.
     """
 
-    actor_id: str
+    spec: ActorSpec
     info: TrialInfo
-    request: Resources
-    reuse_key: str | None
     began_s: float
     rng: random.Random | None
     is_busy: bool = False
@@ -128,7 +123,7 @@ class Usage:
     failures: int = 0
 
 
-class SimulatedExecutor:
+class SimulatedExecutor(Admission[_Actor, _Actor]):
     """Runs trials on learning curves; see the module.
 
     Args:
@@ -137,69 +132,40 @@ class SimulatedExecutor:
         costs: The other costs in time, and the failures.
     """
 
-    isolates = False
-    has_queue = False
-
     def __init__(self, machine: Machine, open_curve: OpenCurve, costs: Costs):
+        super().__init__(ledger_of(machine))
         self.costs = costs
         self._open_curve = open_curve
         self.clock = VirtualClock()
         self.usage = Usage()
-        self._ledger = Ledger(machine.totals, machine.gpu_ids)
-        self._actors: dict[str, _Actor] = {}
-        self._parked: dict[tuple[str, Resources], int] = {}
         self._due: list[_Due] = []
         self._numbers = itertools.count()
         self._saved: dict[str, _Saved] = {}
         self._is_woken = False
         self._pid = os.getpid()
 
-    # -- resources and values ----------------------------------------------------------------------------------------
-
-    def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """See `TrialExecutor.resources`."""
-        return self._ledger.totals(), self._ledger.free()
-
     def share(self, value: Any) -> Shared:
         """See `TrialExecutor.share`."""
         return SharedObject(value)
 
-    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
-        """See `TrialExecutor.can_start`."""
-        return self._ledger.can_acquire(request, waiter)
-
-    def forget(self, waiter: str) -> None:
-        """See `TrialExecutor.forget`."""
-        self._ledger.forget(waiter)
-
     # -- actors ------------------------------------------------------------------------------------------------------
 
-    def start(
-        self,
-        actor_id: str,
-        factory: ActorFactory,
-        request: Resources,
-        directory: str | None = None,
-        reuse_key: str | None = None,
-        reset_args: tuple[Any, ...] = (),
-    ) -> None:
+    def start(self, spec: ActorSpec) -> None:
         """See `TrialExecutor.start`. The factory is not called; `reset_args` has the trial."""
-        if actor_id in self._actors:
-            raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
-        info = TrialInfo(*reset_args[0])
-        allocation = self._ledger.acquire(actor_id, request)
+        actor_id = spec.actor_id
+        self._require_new(actor_id)
+        info = TrialInfo(*spec.reset_args[0])
+        allocation = self._ledger.acquire(actor_id, spec.request)
         rng = random.Random(f"{self.costs.seed}/{actor_id}") if self.costs.failure_rate else None
-        actor = _Actor(actor_id, info, request, reuse_key, self.clock.now_s, rng, next_checkpoint=info.next_checkpoint)
+        actor = _Actor(spec, info, self.clock.now_s, rng, next_checkpoint=info.next_checkpoint)
         self._actors[actor_id] = actor
-        is_reused = self._take_parked(reuse_key, request)
+        is_reused = self._take_parked(spec.reuse_key, spec.request) is not None
         started = Started(actor_id, self._pid, "", allocation, reused=is_reused)
         self._enqueue(actor, started, 0.0 if is_reused else self.costs.start_delay_s)
 
     def call(self, actor_id: str, method: str, *args: Any) -> None:
         """See `TrialExecutor.call`: `train`, `save` or `restore`."""
-        actor = self._actors.get(actor_id)
-        if actor is None or actor.is_busy:
-            raise RuntimeError(f"actor {actor_id!r} " + ("is not there" if actor is None else "has a call in flight"))
+        actor = idle(self._actors, actor_id)
         if method == "train":
             self._train(actor)
         elif method == "save":
@@ -217,7 +183,7 @@ class SimulatedExecutor:
         if actor.is_busy:
             self._due = [due for due in self._due if due[3] is not actor]
             heapq.heapify(self._due)
-        is_parked = keep and actor.reuse_key is not None
+        is_parked = keep and actor.spec.reuse_key is not None
         self._enqueue(actor, Exited(actor_id, "parked" if is_parked else "stopped", "stopped"), 0.0)
 
     def wait(self, timeout_s: float | None) -> list[Event]:
@@ -265,20 +231,13 @@ class SimulatedExecutor:
         actor.is_busy = True
         heapq.heappush(self._due, (self.clock.now_s + after_s, next(self._numbers), event, actor))
 
-    def _take_parked(self, reuse_key: str | None, request: Resources) -> bool:
-        if reuse_key is None or not self._parked.get((reuse_key, request)):
-            return False
-        self._parked[reuse_key, request] -= 1
-        return True
-
     def _leave(self, actor: _Actor, event: Exited) -> None:
         """End an actor and free its resources."""
-        self._actors.pop(actor.actor_id, None)
-        self._ledger.release(actor.actor_id)
+        self._actors.pop(actor.spec.actor_id, None)
+        self._ledger.release(actor.spec.actor_id)
         self.usage.worker_s += self.clock.now_s - actor.began_s
-        if event.kind == "parked" and actor.reuse_key is not None:
-            key = (actor.reuse_key, actor.request)
-            self._parked[key] = self._parked.get(key, 0) + 1
+        if event.kind == "parked":
+            self._park(actor.spec.reuse_key, actor.spec.request, actor)  # only that it is there counts
 
     def _train(self, actor: _Actor) -> None:
         """Make the next step. It is computed now; its event is due when its time has passed."""
@@ -287,11 +246,11 @@ class SimulatedExecutor:
                 actor.steps = self._open_curve(actor.info.config, actor.state, actor.position)
             step = next(actor.steps, None)
             if step is None:
-                self._enqueue(actor, CallReturned(actor.actor_id, Report(None, done=True)), 0.0)
+                self._enqueue(actor, CallReturned(actor.spec.actor_id, Report(None, done=True)), 0.0)
                 return
             metrics, seconds, state = _checked(step)
         except Exception as error:
-            self._enqueue(actor, CallRaised(actor.actor_id, RemoteError.of(error)), 0.0)
+            self._enqueue(actor, CallRaised(actor.spec.actor_id, RemoteError.of(error)), 0.0)
             return
         usage = self.usage
         usage.steps += 1
@@ -299,13 +258,13 @@ class SimulatedExecutor:
             spent_s = seconds * actor.rng.random()
             usage.training_s += spent_s
             usage.failures += 1
-            self._enqueue(actor, Exited(actor.actor_id, "died", "a simulated failure"), spent_s)
+            self._enqueue(actor, Exited(actor.spec.actor_id, "died", "a simulated failure"), spent_s)
             return
         usage.training_s += seconds
         actor.state = state
         actor.position += 1
         result = _fill(actor, dict(metrics), seconds, self.clock.now_s + seconds)
-        self._enqueue(actor, CallReturned(actor.actor_id, Report(result)), seconds)
+        self._enqueue(actor, CallReturned(actor.spec.actor_id, Report(result)), seconds)
 
     def _save(self, actor: _Actor) -> CheckpointRecord:
         record = CheckpointRecord(actor.next_checkpoint, file_count=0, total_bytes=0, names_crc=0)
@@ -319,7 +278,7 @@ class SimulatedExecutor:
         saved = self._saved.get(path)
         if saved is None:
             missing = FileNotFoundError(f"the checkpoint {path} does not exist any more")
-            return CallRaised(actor.actor_id, RemoteError.of(missing))
+            return CallRaised(actor.spec.actor_id, RemoteError.of(missing))
         actor.steps = None
         actor.position = saved.position
         actor.state = copy.deepcopy(saved.state)
@@ -327,7 +286,7 @@ class SimulatedExecutor:
         actor.total_s = metrics.get(TIME_TOTAL_S, 0.0)
         actor.since_restore = 0
         actor.since_restore_s = 0.0
-        return CallReturned(actor.actor_id, None)
+        return CallReturned(actor.spec.actor_id, None)
 
 
 def _checked(step: Any) -> tuple[Mapping[str, Any], float, Any]:

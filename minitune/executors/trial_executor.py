@@ -7,7 +7,7 @@ flight. Actor ids are never used again, so the driver recognises late events of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from minitune.actor.messages import STOP_SWALLOWED_EXIT, CallRaised, CallReturned, Event, Exited, Placed, Started
 from minitune.base.shared_values import Shared
@@ -26,6 +26,28 @@ block. `host` lets a method answer before it returns (`host.exchange`), and tell
 `reset` instead, which returns whether the object can be used again. On a machine that does not see the
 actor's directory, `factory` and `reset` also get `directory=`, the path of a directory that stands for it there.
 """
+
+
+class ActorSpec(NamedTuple):
+    """An actor to start.
+
+    Attributes:
+        actor_id: An id that was never used before with this executor.
+        factory: Creates the object. It must be picklable.
+        request: The resources to reserve.
+        directory: An existing directory for the actor's output files. It is also the actor's working directory.
+        reuse_key: A parked actor with this key and this request may be reused: its `reset(*reset_args, allocation)` is
+            called. `allocation` may be None if the actor keeps the allocation that it had. If `reset` returns False,
+            raises or takes longer than 2 s, a new actor is started instead.
+        reset_args: See `reuse_key`.
+    """
+
+    actor_id: str
+    factory: ActorFactory
+    request: Resources
+    directory: str | None = None
+    reuse_key: str | None = None
+    reset_args: tuple[Any, ...] = ()
 
 
 class TrialExecutor(Protocol):
@@ -71,28 +93,10 @@ class TrialExecutor(Protocol):
         """Remove a waiter that no longer needs resources."""
         ...
 
-    def start(
-        self,
-        actor_id: str,
-        factory: ActorFactory,
-        request: Resources,
-        directory: str | None = None,
-        reuse_key: str | None = None,
-        reset_args: tuple[Any, ...] = (),
-    ) -> None:
+    def start(self, spec: ActorSpec) -> None:
         """Start an actor. It holds its resources from now on. Does not block.
 
         The event that follows is `Started`, or `CallRaised` if the factory raised an error, or `Exited`.
-
-        Args:
-            actor_id: An id that was never used before with this executor.
-            factory: Creates the object. It must be picklable.
-            request: The resources to reserve.
-            directory: An existing directory for the actor's output files. It is also the actor's working directory.
-            reuse_key: A parked actor with this key and this request may be reused: its `reset(*reset_args, allocation)`
-                is called. `allocation` may be None if the actor keeps the allocation that it had. If `reset` returns
-                False, raises or takes longer than 2 s, a new actor is started instead.
-            reset_args: See `reuse_key`.
 
         Raises:
             RuntimeError: If there is no room. Call `can_start` first.

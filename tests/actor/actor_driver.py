@@ -20,6 +20,7 @@ from minitune.base.pickling import dumps
 from minitune.executors import local
 from minitune.executors.devices import Machine
 from minitune.executors.local import LocalTrialExecutor
+from minitune.executors.trial_executor import ActorSpec
 from minitune.resources import Resources
 
 however_it_started = pytest.mark.parametrize("start_method", [start_method()], indirect=True)
@@ -50,9 +51,9 @@ class Group(LocalTrialExecutor):
         preload: bool = True,
     ) -> None:
         """Start `factory(host)`."""
-        actor = self._actors[actor_id] = local.Actor(actor_id, _ONE, None, "key", counter)
-        actor.reserved = actor.allocation = self._ledger.acquire(actor_id, _ONE)
-        actor.process = process = self._new_process(_ONE)
+        actor = self._actors[actor_id] = local.Actor(ActorSpec(actor_id, counter, _ONE, reuse_key="key"))
+        actor.allocation = self._ledger.acquire(actor_id, _ONE)
+        actor.process = process = self._new_process()
         data = factory if isinstance(factory, bytes) else dumps(factory, "the factory")
         boot = Boot(place or Place(), data, tuple(search_path()), tuple(sys.argv), is_reusable=True)
         try:
@@ -66,7 +67,7 @@ class Group(LocalTrialExecutor):
         [[parked]] = filter(None, self._parked.values())
         self._parked.clear()
         self._ledger.acquire(actor_id, _ONE)
-        parked.actor_id = actor_id
+        parked.spec = parked.spec._replace(actor_id=actor_id)
         self._actors[actor_id] = parked
         parked.process.take_over(self._started(parked), place, dumps((None,), "an argument"), timeout_s)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from minitune.clock import VirtualClock
 from minitune.executors.logical_order import OrderedExecutor
-from minitune.executors.trial_executor import CallReturned, Event, Exited, Started
+from minitune.executors.trial_executor import ActorSpec, CallReturned, Event, Exited, Started
 from minitune.resources import Allocation, Resources
 
 ONE_CPU = Resources.of({"cpu": 1})
@@ -43,7 +43,8 @@ class Racing:
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
         return True
 
-    def start(self, actor_id: str, *details: Any) -> None:
+    def start(self, spec: ActorSpec) -> None:
+        actor_id = spec.actor_id
         self._calls[actor_id] = 0
         self._coming[actor_id] = deque([Started(actor_id, 1, "", Allocation(()))])
 
@@ -80,7 +81,7 @@ def drive(arrivals: random.Random, deaths: Mapping[str, int], policy: random.Ran
     started = running = 0
     while started < ACTORS or running:
         while started < ACTORS and running < SLOTS and executor.can_start(ONE_CPU):
-            executor.start(f"a{started}", object, ONE_CPU)
+            executor.start(ActorSpec(f"a{started}", object, ONE_CPU))
             live[f"a{started}"] = None
             started, running = started + 1, running + 1
         for event in executor.wait(0 if arrivals.random() < 0.2 else None):  # a clock that strikes between

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from minitune.executors.devices import Machine
 from minitune.executors.local import LocalTrialExecutor
-from minitune.executors.trial_executor import CallReturned
+from minitune.executors.trial_executor import ActorSpec, CallReturned
 from minitune.resources import Resources
 
 _sizes = st.one_of(st.integers(0, 8_000_000), st.sampled_from([0, 1, 2**16 - 1, 2**16, 2**16 + 1, 180_000, 250_000]))
@@ -51,7 +51,7 @@ def test_no_sizes_lock_driver_and_workers(bound_s: Callable[[float], float]) -> 
 
     try:
         for name in "ab":
-            executor.start(name, _Exchange, Resources([{"CPU": 1}]))
+            executor.start(ActorSpec(name, _Exchange, Resources([{"CPU": 1}])))
         assert answers().keys() == {"a", "b"}
         exchange()
     finally:

@@ -22,7 +22,7 @@ from minitune.base.files import AppendFiles
 from minitune.driver import failure
 from minitune.executors.devices import Machine
 from minitune.executors.local import LocalTrialExecutor
-from minitune.executors.trial_executor import Exited, Started
+from minitune.executors.trial_executor import ActorSpec, Exited, Started
 from minitune.experiment.trial import Trial
 from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback
@@ -139,14 +139,14 @@ def test_where_there_are_many_they_are_not_counted_for_each_worker(monkeypatch: 
 def test_a_parked_worker_gives_way_to_one_that_cannot_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     executor = LocalTrialExecutor(Machine({"CPU": 3}, ()), directory=str(tmp_path))
     try:
-        executor.start("a#1", _make_idler, Resources([{"CPU": 1}]), reuse_key="one")
+        executor.start(ActorSpec("a#1", _make_idler, Resources([{"CPU": 1}]), reuse_key="one"))
         assert isinstance(_next(executor), Started)
         executor.stop("a#1", 10.0, keep=True)
         assert _next(executor).kind == "parked"
         parked = set(executor._processes)
         monkeypatch.setattr(descriptors, "has_room_for_worker", lambda: False)
         assert executor.can_start(Resources([{"CPU": 1}])), "nothing runs"
-        executor.start("b#1", _make_idler, Resources([{"CPU": 1}]), reuse_key="other")
+        executor.start(ActorSpec("b#1", _make_idler, Resources([{"CPU": 1}]), reuse_key="other"))
         assert isinstance(_next(executor), Started)
         while parked & executor._processes:
             executor.wait(1.0)

@@ -1,0 +1,189 @@
+"""What executors share: the ids of actors, their resources, and the parked ones; and waiting on a loop.
+
+An actor holds its resources from its start until its end is reported, because only then its last process is gone. A
+parked actor holds nothing: a new actor takes it over and acquires its own resources. So a parked one never keeps
+another request waiting.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+from minitune import clock as clocks
+from minitune.actor.loop import Loop
+from minitune.clock import Clock
+from minitune.executors.devices import Machine
+from minitune.executors.ledger import Ledger
+from minitune.executors.trial_executor import CallReturned, Event, Exited
+from minitune.resources import CPU, Resources
+
+_Actor = TypeVar("_Actor")
+_Parked = TypeVar("_Parked")
+
+
+class Admission(Generic[_Actor, _Parked]):
+    """The base of the executors.
+
+    Args:
+        ledger: Counts the resources.
+    """
+
+    isolates = False
+    has_queue = False
+
+    def __init__(self, ledger: Ledger):
+        self._ledger = ledger
+        self._actors: dict[str, _Actor] = {}
+        self._parked: dict[tuple[str, Resources], list[_Parked]] = {}
+
+    def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        """See `TrialExecutor.resources`."""
+        return self._ledger.totals(), self._ledger.free()
+
+    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
+        """See `TrialExecutor.can_start`."""
+        return self._ledger.can_acquire(request, waiter)
+
+    def forget(self, waiter: str) -> None:
+        """See `TrialExecutor.forget`."""
+        self._ledger.forget(waiter)
+
+    def _require_new(self, actor_id: str) -> None:
+        """Raise RuntimeError if there is an actor with this id."""
+        if actor_id in self._actors:
+            raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
+
+    def _park(self, reuse_key: str | None, request: Resources, parked: _Parked) -> None:
+        """Keep what served an actor with this key and request."""
+        self._parked.setdefault((reuse_key or "", request), []).append(parked)
+
+    def _take_parked(self, reuse_key: str | None, request: Resources) -> _Parked | None:
+        """What was parked last with this key and request, or None. The last one's memory is the warmest."""
+        if reuse_key is None or not self._parked:
+            return None
+        parked = self._parked.get((reuse_key, request))
+        return parked.pop() if parked else None
+
+    def _has_place_for_parked(self) -> bool:
+        """Whether one more actor may be parked: at most one for each CPU, because each needs memory."""
+        if not any(self._parked.values()):
+            return True
+        count = sum(map(len, self._parked.values()))
+        return count < self._ledger.totals().get(CPU, 1)
+
+
+class LoopExecutor(Admission[_Actor, _Parked]):
+    """The base of executors whose actors are elsewhere, so that their events come through a loop.
+
+    Args:
+        ledger: Counts the resources.
+        loop: The driver's loop. It is closed with this object.
+        end_all: Ends what this process must not leave behind. It is called once: at the shutdown, when this object is
+            collected, or when the interpreter exits. It must not refer to this object.
+    """
+
+    isolates = True
+
+    def __init__(self, ledger: Ledger, loop: Loop, end_all: Callable[[], object]):
+        super().__init__(ledger)
+        self.clock: Clock = clocks.REAL
+        self._loop = loop
+        self._told: deque[Any] = deque()  # events that have come, and what only `_complete` of a subclass knows
+        self._just_ended: set[str] = set()  # actors whose Exited the last `wait` has returned
+        self._driver_pid = os.getpid()
+        self._finalizer = weakref.finalize(self, _release, self._driver_pid, loop, end_all)
+
+    def wait(self, timeout_s: float | None) -> list[Event]:
+        """See `TrialExecutor.wait`."""
+        if not self._finalizer.alive:
+            self._check_open()
+        if self._just_ended:
+            self._just_ended.clear()
+        told = self._told
+        until_s = None if timeout_s is None else self._loop.time() + timeout_s
+        events: list[Event] = []
+        while True:
+            was_woken = False
+            if not told or timeout_s == 0:  # 0 requests a look at the channels even if there are events
+                was_woken = self._loop.turn(0.0 if told else timeout_s)
+            while told:
+                event = told.popleft()
+                found = event if isinstance(event, CallReturned) else self._complete(event)
+                if found is not None:
+                    events.append(found)
+            if events or was_woken:
+                return events
+            if until_s is not None:
+                timeout_s = until_s - self._loop.time()
+                if timeout_s <= 0:
+                    return events
+
+    def wake(self) -> None:
+        """See `TrialExecutor.wake`."""
+        self._loop.wake()
+
+    def _complete(self, event: Any) -> Event | None:
+        """The event for the caller, or None."""
+        if isinstance(event, Exited) and event.kind not in ("stopped", "parked"):
+            self._just_ended.add(event.actor_id)
+        found: Event = event
+        return found
+
+    def _require_just_ended(self, actor_id: str) -> None:
+        """Raise RuntimeError for a call of an actor that does not exist.
+
+        If the last `wait` has returned the actor's Exited, that is the answer: the caller has not handled it yet.
+        """
+        self._check_open()
+        if actor_id not in self._just_ended:
+            raise RuntimeError(f"actor {actor_id!r} is not there")
+
+    def _check_open(self) -> None:
+        """Raise RuntimeError after the shutdown. In a daemon thread, never return while the interpreter exits."""
+        self._loop.stand_still_if_halted()
+        if not self._finalizer.alive:
+            raise RuntimeError("the executor is shut down")
+
+
+class _HasCalls(Protocol):
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call is in flight."""
+        ...
+
+
+_Called = TypeVar("_Called", bound=_HasCalls)
+
+
+def idle(actors: Mapping[str, _Called], actor_id: str) -> _Called:
+    """The actor, for a call.
+
+    Raises:
+        RuntimeError: If it does not exist or has a call in flight.
+    """
+    actor = actors.get(actor_id)
+    if actor is None:
+        raise RuntimeError(f"actor {actor_id!r} is not there")
+    if actor.is_busy:
+        raise RuntimeError(f"actor {actor_id!r} has a call in flight")
+    return actor
+
+
+def ledger_of(machine: Machine) -> Ledger:
+    """An empty ledger with a machine's totals."""
+    return Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus, cpu_limit=machine.cpu_limit)
+
+
+def _release(driver_pid: int, loop: Loop, end_all: Callable[[], object]) -> None:
+    """Free everything, also for an executor that was not shut down, and at exit."""
+    if os.getpid() != driver_pid:  # this process was forked from the driver and owns none of it
+        return
+    if not threading.main_thread().is_alive():  # the interpreter is exiting
+        loop.halt()
+    end_all()
+    loop.close()
