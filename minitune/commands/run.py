@@ -7,12 +7,19 @@ import os
 import re
 import shlex
 import shutil
+from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
+from minitune.base.files import open_to_read, remove_tree
 from minitune.base.text import echo
+from minitune.callback import Callback
 from minitune.commands import Commands, behind_dashes
 from minitune.commands.selecting import ENDED_EARLY, count_from, exit_status
 from minitune.commands.sweep import SweepFile, is_sweep_file, read_sweep
+from minitune.error import MissingMetricError
+from minitune.experiment.trial import Trial
+from minitune.output.table import DEFAULT_OUTPUTS
 
 if TYPE_CHECKING:
     from minitune.schedulers import TrialScheduler
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
 
 _DRY = 3
 """The number of command lines that `--dry-run` prints."""
+_LINES_SHOWN = 20
 _MAX_T = "max_t"
 _GRACE = "grace_period"
 _SCHEDULERS = {
@@ -161,8 +169,11 @@ def _check_pattern(pattern: str | None) -> None:
 def _check_program(command: CommandLine) -> None:
     """Refuse a program that does not exist, before the run begins."""
     first = command.words[0]
-    if not command.is_for_shell and len(first) == 1 and isinstance(first[0], str) and shutil.which(first[0]) is None:
-        raise FileNotFoundError(f"there is no program {first[0]!r}, neither as a path nor in PATH")
+    if command.is_for_shell or len(first) != 1 or not isinstance(first[0], str) or shutil.which(first[0]):
+        return
+    if os.path.isfile(first[0]):
+        raise PermissionError(f"{first[0]} is not executable: put its interpreter before it, such as python")
+    raise FileNotFoundError(f"there is no program {first[0]!r}, neither as a path nor in PATH")
 
 
 def _show_commands(
@@ -246,9 +257,37 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
         run_config=RunConfig(
             name=options.name or sweep.name,
             storage_path=options.storage,
+            callbacks=[_AfterPrograms()],
             failure_config=FailureConfig(max_failures=options.retries),
             checkpoint_config=kept,
         ),
     )
     grid = tuner.fit()
     return ENDED_EARLY if grid.interrupted else exit_status(*read_standing(grid.experiment_path))
+
+
+class _AfterPrograms(Callback):
+    """Does for a program what its own trial cannot do, because the driver has ended it."""
+
+    def __init__(self) -> None:
+        self._has_shown = False
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """Show the last lines of the first program whose report lacks the metric. Other errors have such lines."""
+        if self._has_shown or not isinstance(trial.error, MissingMetricError):
+            return
+        self._has_shown = True
+        with suppress(OSError), open_to_read(os.path.join(trial.local_path, DEFAULT_OUTPUTS[0])) as file:
+            lines = deque(file, maxlen=_LINES_SHOWN)
+            echo(f"trial {trial.name} reports no {trial.error.metric}. Its last lines:")
+            for line in lines:
+                echo(f"  {line.decode('utf-8', 'replace').rstrip()}")
+
+    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        """All programs are gone. Remove the directories that killed trials have left."""
+        from minitune.trainable.program import PROGRAM_CHECKPOINT
+
+        for trial in trials:
+            if trial.has_started:
+                with suppress(OSError):
+                    remove_tree(os.path.join(trial.local_path, PROGRAM_CHECKPOINT))

@@ -78,10 +78,12 @@ class CommandLine:
 
     @property
     def name(self) -> str:
-        """A short name: that of the script, if a word is the path of one, else that of the program."""
+        """A short name: that of the script or of Python's module, if there is one, else that of the program."""
         words = [part for parts in self.words for part in parts[:1] if isinstance(part, str)]
         if self.is_for_shell:
             words = words[0].split() if words else []
+        if len(words) > 2 and words[1] == "-m":  # of Python
+            return re.sub(r"[^\w-]+", "_", words[2])
         scripts = [word for word in words[:3] if re.search(r"\w\.\w+$", word) and not word.startswith("-")]
         chosen = next((word for word in scripts if not os.path.basename(word).startswith("python")), words[0])
         return re.sub(r"[^\w-]+", "_", os.path.splitext(os.path.basename(chosen))[0]) or "program"

@@ -38,7 +38,7 @@ from minitune.trainable.command_line import CommandLine
 from minitune.trainable.printed import MARK, report_in
 from minitune.trainable.session import get_checkpoint, report
 
-_CHECKPOINT = "program_checkpoint"
+PROGRAM_CHECKPOINT = "program_checkpoint"
 """The directory that `MINITUNE_CHECKPOINT_DIR` names, in the trial's directory."""
 _LINES_SHOWN = 20
 _ERRORS_KEPT = 4000
@@ -79,7 +79,7 @@ class Program:
         with open(os.path.join(trial_dir, EXPR_COMMAND_FILE), "w", encoding="utf-8") as file:
             json.dump(words, file)
         pattern = None if self.pattern is None else re.compile(self.pattern)
-        state = _ProgramCheckpoint(os.path.join(trial_dir, _CHECKPOINT))
+        state = _ProgramCheckpoint(os.path.join(trial_dir, PROGRAM_CHECKPOINT))
         state.restore()
         env = {**os.environ, PROGRAM: "1", CHECKPOINT_DIR: state.path, "PYTHONUNBUFFERED": "1"}
         process = _ProgramProcess(words, self.directory, env)

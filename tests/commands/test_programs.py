@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -110,6 +111,7 @@ def test_a_bad_parameter_is_refused_at_once(run: Run, word: str, message: str, t
     ("arguments", "status", "message"),
     [
         (["--", "no-such-program"], 1, "there is no program 'no-such-program'"),
+        (["--", __file__], 1, f"{__file__} is not executable: put its interpreter before it"),
         ([], 1, "a command is needed"),
         (["train.py"], 2, "a command goes behind --"),
         (["--param", "x=uniform(0, 1)", "--", "true"], 1, "parameter x has no place"),
@@ -189,13 +191,17 @@ def test_a_program_that_fails_shows_its_last_lines(run: Run, code: str, message:
     assert run("rerun", "run")[0] == 3
 
 
-def test_a_missing_metric_is_the_usual_error(run: Run) -> None:
-    status, out, _ = run(
-        "run", "--metric", "los", "--mode", "min", "--name", "run", *shell("echo report loss=1; sleep 60")
+@pytest.mark.parametrize(("samples", "expected"), [("1", 3), ("2", 1)])
+def test_a_missing_metric_is_the_usual_error_with_the_last_lines(run: Run, samples: str, expected: int) -> None:
+    code = "echo begin; echo x >$MINITUNE_CHECKPOINT_DIR/x; echo report loss=1; sleep 60"
+    status, out, err = run(
+        "run", "--metric", "los", "--mode", "min", "--num-samples", samples, "--name", "run", *shell(code)
     )
 
-    assert status == 3
-    assert "the metric 'los' must be in every reported result, but reported were: loss" in out
+    assert status == expected
+    assert "the metric 'los' must be in every reported result, but reported were: loss" in out + err
+    assert out.count("reports no los. Its last lines:\n  begin\n  report loss=1\n") == 1
+    assert not any("program" in name for trial in trials() for name in os.listdir(trial.local_path))
 
 
 # -- ends --------------------------------------------------------------------------------------------------------------
@@ -322,7 +328,8 @@ def test_a_stop_calls_the_functions_that_wait_for_it(monkeypatch: pytest.MonkeyP
 
 # -- sweep files -------------------------------------------------------------------------------------------------------
 BASE = 'program = "train.py"\nmethod = "random"\nrun_cap = 5\n'
-needs_toml = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 reads TOML with tomli")
+has_toml = any(importlib.util.find_spec(name) is not None for name in ("tomllib", "tomli"))
+needs_toml = pytest.mark.skipif(not has_toml, reason="Python 3.10 reads TOML with tomli")
 
 
 def sweep_of(path: Path, text: str) -> SweepFile:
@@ -395,6 +402,28 @@ def test_a_sweep_that_minitune_cannot_run_names_the_key(run: Run, tmp_path: Path
     assert (status, out) == (1, "")
     assert err.startswith("sweep.toml")
     assert message in err
+
+
+def test_a_missing_library_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("tomllib", "tomli", "yaml"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for name, library in (("sweep.toml", "tomli"), ("sweep.yaml", "PyYAML")):
+        (tmp_path / name).touch()
+        status, _, err = run("run", name)
+        assert (status, f"needs {library}" in err, "pip install 'minitune[sweep]'" in err) == (1, True, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("python -u dir/train.py --lr 1", "train"),
+        ("/usr/bin/env python3.11 train.py", "train"),
+        ("python -m papermill train.ipynb", "papermill"),
+        ("./descent 1", "descent"),
+    ],
+)
+def test_the_run_is_named_after_the_program(words: str, name: str) -> None:
+    assert read_command(words.split())[0].name == name
 
 
 @needs_toml
