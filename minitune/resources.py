@@ -35,13 +35,16 @@ class Resources:
             It has no effect on one machine.
         **kwargs: Accepted for Ray Tune's signature.
 
+    Attributes:
+        key: The same for equal requests. A dict finds it faster than the request, whose hash takes a call of Python.
+
     Raises:
         ValueError: If there is no bundle, the label selectors are not one dict for each bundle, an amount is negative
             or not a number, a bundle names a resource twice, or a bundle requests more than one GPU but not a whole
             number.
     """
 
-    __slots__ = ("_hash", "_total", "bundles", "head_bundle_is_empty", "labels", "strategy")
+    __slots__ = ("_total", "bundles", "head_bundle_is_empty", "key", "labels", "strategy")
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class Resources:
             for name, amount in bundle.items():
                 total[name] = total.get(name, 0) + amount
         self._total = total
-        self._hash = hash(tuple(tuple(sorted(bundle.items())) for bundle in self.bundles))
+        self.key = (tuple(tuple(sorted(bundle.items())) for bundle in bundles), repr(labels))
 
     @classmethod
     def of(cls, request: Resources | Mapping[str, Any] | None) -> Resources:
@@ -119,10 +122,10 @@ class Resources:
         return self.bundles[0].get(CPU, 0.0)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Resources) and self.bundles == other.bundles and self.labels == other.labels
+        return isinstance(other, Resources) and self.key == other.key
 
     def __hash__(self) -> int:
-        return self._hash
+        return hash(self.key)
 
     def __repr__(self) -> str:
         return f"PlacementGroupFactory({self.bundles!r})"

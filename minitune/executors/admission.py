@@ -39,7 +39,7 @@ class Admission(Generic[_Actor, _Parked]):
     def __init__(self, ledger: Ledger):
         self._ledger = ledger
         self._actors: dict[str, _Actor] = {}
-        self._parked: dict[tuple[str, Resources], list[_Parked]] = {}
+        self._parked: dict[tuple[Any, ...], list[_Parked]] = {}
 
     def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         """See `TrialExecutor.resources`."""
@@ -60,13 +60,13 @@ class Admission(Generic[_Actor, _Parked]):
 
     def _park(self, reuse_key: str | None, request: Resources, parked: _Parked) -> None:
         """Keep what served an actor with this key and request."""
-        self._parked.setdefault((reuse_key or "", request), []).append(parked)
+        self._parked.setdefault((reuse_key, request.key), []).append(parked)
 
     def _take_parked(self, reuse_key: str | None, request: Resources) -> _Parked | None:
         """What was parked last with this key and request, or None. The last one's memory is the warmest."""
         if reuse_key is None or not self._parked:
             return None
-        parked = self._parked.get((reuse_key, request))
+        parked = self._parked.get((reuse_key, request.key))
         return parked.pop() if parked else None
 
     def _has_place_for_parked(self) -> bool:

@@ -16,7 +16,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minitune.error import TuneError
 from minitune.resources import CPU, GPU, Allocation, BundleAllocation, GpuShare, Resources, amount_text
@@ -25,24 +25,22 @@ UNIT = 10_000
 """The ledger's resolution: one unit is 1/10,000 of a CPU, a GPU or a byte."""
 Placement = tuple[tuple[str, ...], ...]
 """The ids of each bundle's devices."""
-_SEARCH_STEPS = 2_000
 PATIENCE = 16
 """How many times a waiter is overtaken before it is owed."""
 _WATCHED = 32
 NOSET_VARIABLES = ("MINITUNE_NOSET_CUDA_VISIBLE_DEVICES", "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES")
 """If one of these variables is on, the ledger does not change the visible devices of workers."""
 _MAX_DEMANDS = 4_096
-"""How many requests the ledger keeps in units."""
+"""How many requests the ledger keeps in units. Only a function that computes requests makes many of them."""
 
 
 # -- which GPUs serve which bundle -------------------------------------------------------------------------------------
 def place(wants: Sequence[int], free: Mapping[str, int]) -> Placement | None:
     """Find devices for all bundles together.
 
-    Shares go to the most used device with enough room (best fit, the largest share first), so that whole devices stay
-    free. Whole devices are taken in the order of `free`. A single share, and any number of whole devices, are placed
-    whenever this is possible. Several different shares are a bin packing problem: if best fit fails, an exact search of
-    at most 2,000 steps follows.
+    Whole devices are taken in the order of `free`. Then shares go to the most used device with enough room (best fit,
+    the largest share first), so that whole devices stay free. One share is placed whenever it fits; different shares of
+    one request are a bin packing problem, for which this is an approximation.
 
     Args:
         wants: The amount for each bundle.
@@ -62,113 +60,30 @@ def place(wants: Sequence[int], free: Mapping[str, int]) -> Placement | None:
             chosen[bundle] = devices
             for device in devices:
                 del room[device]
-    shares = [(want, bundle) for bundle, want in enumerate(wants) if 0 < want < UNIT]
-    shares.sort(key=lambda share: -share[0])
-    hosts = _best_fit(shares, room)
-    if hosts is None and len(shares) > 1:
-        hosts = _Search(shares, room).run()
-    if hosts is None:
-        return None
-    for (_, bundle), device in zip(shares, hosts, strict=True):
+    shares = [bundle for bundle, want in enumerate(wants) if 0 < want < UNIT]
+    for bundle in sorted(shares, key=lambda bundle: -wants[bundle]):
+        fitting = [device for device, units in room.items() if units >= wants[bundle]]
+        if not fitting:
+            return None
+        device = min(fitting, key=room.__getitem__)
+        room[device] -= wants[bundle]
         chosen[bundle] = (device,)
     return tuple(chosen)
 
 
-def place_on(wants: Sequence[int], free: Mapping[str, int], devices: Sequence[str]) -> Placement | None:
-    """Find a placement on exactly these devices, first used in the given order.
-
-    A running process identifies its devices by their positions in `CUDA_VISIBLE_DEVICES`, so the order matters.
+def is_free(wants: Sequence[int], free: Mapping[str, int], placement: Placement) -> bool:
+    """Whether all devices of a placement have room.
 
     Args:
         wants: The amount for each bundle.
         free: The free part of each device, by id.
-        devices: The ids. All of them must be used.
-
-    Returns:
-        The devices of each bundle, or None if that is not possible.
+        placement: The devices of each bundle.
     """
-    room = {device: free.get(device, 0) for device in devices}
-    chosen: list[tuple[str, ...]] = []
-
-    def extend(used: int) -> bool:
-        """Place the remaining bundles, when the first `used` devices are already used."""
-        if len(chosen) == len(wants):
-            return used == len(devices)
-        want = wants[len(chosen)]
-        if not 0 < want < UNIT:
-            options = [tuple(devices[used : used + want // UNIT])]
-        else:
-            known = sorted(devices[:used], key=room.__getitem__)
-            options = [(device,) for device in (*known, *devices[used : used + 1])]
-        for option in options:
-            each = min(want, UNIT)
-            if len(option) != max(want // UNIT, want > 0) or any(room[device] < each for device in option):
-                continue
-            new = sum(device not in devices[:used] for device in option)
-            _take(room, option, each)
-            chosen.append(option)
-            if extend(used + new):
-                return True
-            chosen.pop()
-            _take(room, option, -each)
-        return False
-
-    return tuple(chosen) if extend(0) else None
-
-
-def _take(room: dict[str, int], devices: Sequence[str], units: int) -> None:
-    for device in devices:
-        room[device] -= units
-
-
-def _best_fit(shares: Sequence[tuple[int, int]], room: Mapping[str, int]) -> list[str] | None:
-    """A device for each share, in order; None if best fit finds none."""
-    left = dict(room)
-    hosts = []
-    for want, _ in shares:
-        fitting = [device for device, units in left.items() if units >= want]
-        if not fitting:
-            return None
-        host = min(fitting, key=left.__getitem__)
-        left[host] -= want
-        hosts.append(host)
-    return hosts
-
-
-class _Search:
-    """Bin packing by depth-first search: the largest share first. Of devices with equal room, only one is tried."""
-
-    def __init__(self, shares: Sequence[tuple[int, int]], room: Mapping[str, int]):
-        self._wants = [want for want, _ in shares]
-        self._room = dict(room)
-        self._hosts: list[str] = []
-        self._steps_left = _SEARCH_STEPS
-
-    def run(self) -> list[str] | None:
-        """A device for each share; None if there is no solution, or none within the limit of steps."""
-        if sum(self._wants) > sum(self._room.values()):
-            return None
-        return self._hosts if self._extend() else None
-
-    def _extend(self) -> bool:
-        if len(self._hosts) == len(self._wants):
-            return True
-        want = self._wants[len(self._hosts)]
-        tried: set[int] = set()
-        for device, units in sorted(self._room.items(), key=lambda item: item[1]):
-            if units < want or units in tried:
-                continue
-            tried.add(units)
-            self._steps_left -= 1
-            if self._steps_left < 0:
-                return False
-            self._room[device] -= want
-            self._hosts.append(device)
-            if self._extend():
-                return True
-            self._hosts.pop()
-            self._room[device] += want
-        return False
+    room = dict(free)
+    for want, devices in zip(wants, placement, strict=True):
+        for device in devices:
+            room[device] -= min(want, UNIT)
+    return min(room.values(), default=0) >= 0
 
 
 # -- waiting -----------------------------------------------------------------------------------------------------------
@@ -264,14 +179,12 @@ class _Demand:
     Attributes:
         units: The amount of each resource except GPUs, by name.
         gpus: The GPU amount of each bundle; empty if the request has no GPUs.
-        is_feasible: Whether an empty ledger has room for it.
         allocation: The last allocation without GPUs, which all actors with this request share.
         threads: The value of `OMP_NUM_THREADS` at that time, from which its `env` follows.
     """
 
     units: Mapping[str, int]
     gpus: tuple[int, ...]
-    is_feasible: bool
     allocation: Allocation | None = None
     threads: str | None = None
 
@@ -290,8 +203,7 @@ class Ledger:
     The driver calls `can_acquire(request, waiter)` for each trial that could start, in any order, and then `acquire`
     for one that got True. The ledger remembers refused waiters, so that large requests do not starve. A waiter that was
     overtaken 16 times while there was no room for it is *owed*: until it starts, the ledger admits no other waiter that
-    needs the same resources. So an owed waiter must continue to ask, or be removed by `forget`. As a safeguard, it
-    loses its place if it has room but does not ask, while others are refused 16 times.
+    needs the same resources. So an owed waiter must continue to ask, or be removed by `forget`.
 
     Args:
         totals: The total amounts by name: `CPU`, `GPU`, `memory` (bytes) and custom ones.
@@ -330,10 +242,8 @@ class Ledger:
         self._cpu_limit = cpu_limit
         self._environ: Mapping[str, str] = os.environ if environ is None else environ
         self._holdings: dict[str, _Holding] = {}
-        self._demands: dict[Resources, _Demand] = {}
+        self._demands: dict[tuple[Any, ...], _Demand] = {}
         self._line = WaitingLine()
-        self._kept_for: str | None = None
-        self._asks_in_vain: dict[str, int] = {}
 
     # -- amounts -------------------------------------------------------------------------------------------------
 
@@ -345,38 +255,26 @@ class Ledger:
         """The free amounts by name."""
         return _amounts(self._free, self._gpu_free)
 
-    def check(self, request: Resources) -> None:
-        """Refuse a request that does not even fit on the idle machine.
-
-        Raises:
-            TuneError: If the request can never fit. The text names the request and the totals.
-        """
-        self._demand(request)
-
     # -- asking ----------------------------------------------------------------------------------------------------
 
-    def can_acquire(self, request: Resources, waiter: str | None = None, gpu_ids: Sequence[str] | None = None) -> bool:
+    def can_acquire(self, request: Resources, waiter: str | None = None, again: Allocation | None = None) -> bool:
         """Whether `acquire` may be called now: there is room that is not reserved for an owed waiter.
 
         Args:
             request: The requested resources.
             waiter: The caller's id. If the request is refused, the caller is a waiter until `acquire` or `forget`.
-            gpu_ids: See `acquire`. If only these devices are missing, the caller does not become a waiter.
+            again: See `acquire`. If only these devices are missing, the caller does not become a waiter.
 
         Raises:
-            TuneError: If the request can never fit.
+            TuneError: If the request can never fit. The text names the request and the totals.
         """
-        demand = self._demand(request)
-        placement = self._place(demand, gpu_ids)
-        owed = self._owed() if self._line.requests else None
-        if owed is not None and owed[0] == waiter:
-            self._asks_in_vain.clear()
-        elif owed is not None and placement is not None and not self._leaves_room(demand, placement, owed[1]):
-            if self._is_given_up(owed, waiter):
-                self.forget(owed[0])
-                return self.can_acquire(request, waiter, gpu_ids)
-            placement = None
-        if placement is None and waiter is not None and gpu_ids is None:
+        demand = self._demands.get(request.key) or self._demand(request)
+        placement = self._place(demand, again)
+        if placement is not None and self._line.requests:
+            owed = self._owed()
+            if owed is not None and owed[0] != waiter and not self._leaves_room(demand, placement, owed[1]):
+                placement = None
+        if placement is None and waiter is not None and again is None:
             self._line.join(waiter, request)
         return placement is not None
 
@@ -391,7 +289,7 @@ class Ledger:
 
     # -- holding -----------------------------------------------------------------------------------------------------
 
-    def acquire(self, holder: str, request: Resources, gpu_ids: Sequence[str] | None = None) -> Allocation:
+    def acquire(self, holder: str, request: Resources, again: Allocation | None = None) -> Allocation:
         """Take all resources of `request` or none.
 
         Fractions of GPUs are packed: each goes to the most used device with enough room, and never to two devices. This
@@ -401,8 +299,8 @@ class Ledger:
             holder: A name that holds nothing at present. The waiter with this name (or with its part before the last
                 `#`) stops waiting.
             request: The requested resources.
-            gpu_ids: Use exactly these devices, in this order (that of `Allocation.gpu_ids`). For a running process,
-                whose environment already names its devices.
+            again: An earlier allocation for this request. The devices of its bundles are used again, because the
+                environment of a running process names them.
 
         Returns:
             The resources. The `env` of each bundle has all variables that a child process of the bundle needs.
@@ -413,10 +311,10 @@ class Ledger:
         """
         if holder in self._holdings:
             raise RuntimeError(f"{holder!r} already holds resources; release them first")
-        demand = self._demand(request)
-        placement = self._place(demand, gpu_ids)
+        demand = self._demands.get(request.key) or self._demand(request)
+        placement = self._place(demand, again)
         if placement is None:
-            devices = "" if gpu_ids is None else f" on the devices {list(gpu_ids)}"
+            devices = "" if again is None else f" on the devices {list(again.gpu_ids)}"
             raise RuntimeError(
                 f"there are not enough free resources for {request!r}{devices}, free: {self.free()}; ask can_acquire "
                 "first"
@@ -441,7 +339,9 @@ class Ledger:
         Raises:
             RuntimeError: If `holder` holds nothing.
         """
-        holding = self._pop(holder)
+        holding = self._holdings.pop(holder, None)
+        if holding is None:
+            raise RuntimeError(f"{holder!r} holds no resources; each acquire is released once")
         self._move(self._free, self._gpu_free, holding.demand, holding.placement, +1)
 
     def write_off(self, holder: str) -> None:
@@ -452,30 +352,31 @@ class Ledger:
         Raises:
             RuntimeError: If `holder` holds nothing.
         """
-        holding = self._pop(holder)
-        self._move(self._total, self._gpu_total, holding.demand, holding.placement, -1)
+        holding = self._holdings.get(holder)
+        self.release(holder)
+        if holding is not None:
+            self._move(self._total, self._gpu_total, holding.demand, holding.placement, -1)
+            self._move(self._free, self._gpu_free, holding.demand, holding.placement, -1)
         self._demands.clear()
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _pop(self, holder: str) -> _Holding:
-        holding = self._holdings.pop(holder, None)
-        if holding is None:
-            raise RuntimeError(f"{holder!r} holds no resources; each acquire is released once")
-        return holding
-
     def _demand(self, request: Resources) -> _Demand:
         """The request in units, if it is feasible."""
-        demand = self._demands.get(request)
-        if demand is None:
-            if GPU in request.required_resources and not self._gpu_total:
-                self._look_for_gpus()
-            self._make_room(request.required_resources.get(CPU, 0))
-            if len(self._demands) >= _MAX_DEMANDS:
-                self._demands.clear()
-            demand = self._demands[request] = self._count(request)
-        if not demand.is_feasible:
+        demand = self._demands.get(request.key)
+        if demand is not None:
+            return demand
+        required = request.required_resources
+        if GPU in required and not self._gpu_total:
+            self._look_for_gpus()
+        self._make_room(required.get(CPU, 0))
+        demand = self._count(request)
+        fits = all(count <= self._total.get(name, 0) for name, count in demand.units.items())
+        if not fits or place(demand.gpus, self._gpu_total) is None:
             raise TuneError(self._why_never(request))
+        if len(self._demands) >= _MAX_DEMANDS:
+            self._demands.clear()
+        self._demands[request.key] = demand
         return demand
 
     def _look_for_gpus(self) -> None:
@@ -497,8 +398,7 @@ class Ledger:
         has_gpus = required.pop(GPU, 0) > 0
         units = {name: to_units(amount, self._total.get(name, 0)) for name, amount in required.items()}
         gpus = tuple(to_units(bundle.get(GPU, 0), UNIT) for bundle in request.bundles) if has_gpus else ()
-        fits = all(count <= self._total.get(name, 0) for name, count in units.items())
-        return _Demand(units, gpus, fits and place(gpus, self._gpu_total) is not None)
+        return _Demand(units, gpus)
 
     def _why_never(self, request: Resources) -> str:
         totals = self.totals()
@@ -517,14 +417,17 @@ class Ledger:
             "resources={...}) or MINITUNE_NUM_CPUS, MINITUNE_NUM_GPUS, MINITUNE_RESOURCES"
         )
 
-    def _place(self, demand: _Demand, gpu_ids: Sequence[str] | None = None) -> Placement | None:
+    def _place(self, demand: _Demand, again: Allocation | None = None) -> Placement | None:
         """The placement of a demand now; None if there is no room. Without GPUs, the placement is empty."""
         for name, count in demand.units.items():
             if count > self._free[name]:
                 return None
-        if gpu_ids is not None:
-            return place_on(demand.gpus, self._gpu_free, gpu_ids)
-        return place(demand.gpus, self._gpu_free) if demand.gpus else ()
+        if not demand.gpus:
+            return ()
+        if again is None:
+            return place(demand.gpus, self._gpu_free)
+        placement = tuple(bundle.gpu_ids for bundle in again.bundles)
+        return placement if is_free(demand.gpus, self._gpu_free, placement) else None
 
     def _has_room(self, request: Resources) -> bool:
         """Whether there is room for a request now. True for a request that can never fit, since it must not wait."""
@@ -545,7 +448,7 @@ class Ledger:
         if not (demand.gpus and needed.gpus):
             return True
         left = dict(self._gpu_free)
-        self._move({}, left, _Demand({}, demand.gpus, True), placement, -1)
+        self._move({}, left, _Demand({}, demand.gpus), placement, -1)
         return place(needed.gpus, left) is not None
 
     def _owed(self) -> tuple[str, Resources] | None:
@@ -558,16 +461,6 @@ class Ledger:
             else:
                 break
         return owed
-
-    def _is_given_up(self, owed: tuple[str, Resources], waiter: str | None) -> bool:
-        """Whether the owed waiter has stopped asking: it has room, while others have been refused many times."""
-        if waiter is None or not self._has_room(owed[1]):
-            return False
-        if self._kept_for != owed[0]:
-            self._kept_for = owed[0]
-            self._asks_in_vain.clear()
-        asks = self._asks_in_vain[waiter] = self._asks_in_vain.get(waiter, 0) + 1
-        return asks > PATIENCE
 
     @staticmethod
     def _move(units: dict[str, int], gpus: dict[str, int], demand: _Demand, placement: Placement, sign: int) -> None:

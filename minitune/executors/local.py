@@ -154,8 +154,8 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         parked = self._take_fitting(spec)
         actor = Actor(spec)
         try:
-            gpu_ids = parked.allocation.gpu_ids if parked is not None else None
-            actor.allocation = self._ledger.acquire(spec.actor_id, spec.request, gpu_ids or None)
+            again = None if parked is None else parked.allocation
+            actor.allocation = self._ledger.acquire(spec.actor_id, spec.request, again)
             actor.process = self._new_process() if parked is None else parked.process
             if parked is None or not self._take_over(actor, parked):
                 self._start_process(actor)
@@ -283,8 +283,8 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
     def _take_fitting(self, spec: ActorSpec) -> Actor | None:
         """A parked actor that can run another one: its process sees its devices only, so they must be free."""
         while (actor := self._take_parked(spec.reuse_key, spec.request)) is not None:
-            devices = actor.allocation.gpu_ids
-            if not devices or self._ledger.can_acquire(spec.request, spec.actor_id.rpartition("#")[0], devices):
+            waiter = spec.actor_id.rpartition("#")[0]
+            if not actor.allocation.gpu_ids or self._ledger.can_acquire(spec.request, waiter, actor.allocation):
                 return actor
             actor.process.stop(0.0)
         return None

@@ -130,7 +130,8 @@ class BasicVariantGenerator(SearchAlgorithm):
         if self._current == len(self._tables):
             return None
         table, maker = self._tables[self._current]
-        variant = self._next_admitted(table, self._filters[self._current])
+        one = self._filters[self._current]
+        variant = table.next() if one is None else self._next_admitted(table, one)
         if variant is None:
             return None
         tag = format_tag(maker.ids.count, variant.resolved_vars)
@@ -138,7 +139,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         self._live.add(trial.trial_id)
         return trial
 
-    def _next_admitted(self, table: VariantTable, one: Filter | None) -> Variant | None:
+    def _next_admitted(self, table: VariantTable, one: Filter) -> Variant | None:
         """The next variant that the filter admits; None if there is none, which ends the table.
 
         A refused variant is drawn again. If that does not help, the grid's next point follows.
@@ -146,8 +147,6 @@ class BasicVariantGenerator(SearchAlgorithm):
         Raises:
             ConstraintError: If no configuration fulfils the constraints, or one of them fails.
         """
-        if one is None:
-            return table.next()
         refused: Counter[Verdict] = Counter()
         places = 0
         while places < table.round_size and not one.is_exhausted:

@@ -23,7 +23,8 @@ Path = tuple[Any, ...]
 """The path of a value in a tree: dict keys and list indices."""
 _TAG_LIMIT = 1_000
 """The maximum number of characters of a value, and of members of a container, in a tag. File names are far shorter."""
-_PLAIN = frozenset({int, float, bool, str, bytes, type(None)})
+PLAIN = frozenset({int, float, bool, str, bytes, type(None)})
+"""The types of most values, which have no parts."""
 
 
 class RecursiveDependencyError(TuneError):
@@ -80,11 +81,13 @@ class ConfigView(AttributeDict):
 
 def copy_tree(value: Any) -> Any:
     """Copy dicts, lists and tuples, but not domains, grids and other leaves."""
-    if isinstance(value, dict) and not is_grid(value):
+    if isinstance(value, dict):
+        if len(value) == 1 and is_grid(value):
+            return value
         if type(value) is dict or isinstance(value, AttributeDict):
             copied = {}
             for key, member in dict.items(value):
-                is_leaf = type(member) in _PLAIN or isinstance(member, Domain)
+                is_leaf = type(member) in PLAIN or isinstance(member, Domain)
                 copied[key] = member if is_leaf else copy_tree(member)
             return copied
         mapping = copy(value)
@@ -190,7 +193,9 @@ def leaves(tree: Any, paths: list[Path]) -> dict[Path, Any]:
     """
     found: dict[Path, Any] = {}
     for path in paths:
-        value = get_value(tree, path)
+        value = tree
+        for key in path:
+            value = value[key]
         if isinstance(value, dict) and value:
             keys = sorted(value, key=lambda key: path_key((key,)))
             found |= leaves(tree, [(*path, key) for key in keys])
@@ -264,7 +269,7 @@ def _by_index(space: Any, values: Any) -> dict[int, Any] | None:
 
 def is_plain(members: list[Any] | tuple[Any, ...]) -> bool:
     """Whether all members are numbers or strings. There may be millions, so the check runs in C."""
-    return _PLAIN.issuperset(map(type, members))
+    return PLAIN.issuperset(map(type, members))
 
 
 def _is_walked_tuple(value: Any) -> bool:
@@ -296,21 +301,23 @@ def format_tag(counter: int, searched: Mapping[Path, Any]) -> str:
         counter: The trial's number.
         searched: Values by path, in the order of `leaves`.
     """
-    return f"{counter}_{_tag_of(searched.items())}" if searched else str(counter)
+    if not searched:
+        return str(counter)
+    return f"{counter}_{_tag_of(searched.items())}"
 
 
 def _tag_of(pairs: Iterable[tuple[Path, Any]]) -> str:
     parts = []
     for path, value in pairs:
-        name = _name_text(path[-1]) if type(path[-1]) is str else _tag_text(path[-1])
-        parts.append(f"{name}={_tag_text(value)}")
+        name = path[-1]
+        name = _name_text(name) if type(name) is str else _tag_text(name)
+        text = f"{value:.4g}" if type(value) is float else _tag_text(value)
+        parts.append(f"{name}={text}")
     return ",".join(parts)
 
 
 def _tag_text(value: Any) -> str:
     """A value as text for a tag. Characters that file names do not allow are replaced by `_`."""
-    if type(value) is float:
-        return f"{value:.4g}"
     try:
         text = _value_text(value)
     except Exception:  # too many digits, a list that contains itself, or an error of the object

@@ -21,8 +21,18 @@ from typing import Any, NamedTuple
 
 from minitune.base.randomness import GlobalDraws
 from minitune.error import sample_error
-from minitune.space.domains import Categorical, Domain, fits, grid_search, is_grid, random_generator
+from minitune.space.domains import (
+    Categorical,
+    Domain,
+    Function,
+    Grid,
+    fits,
+    grid_search,
+    is_grid,
+    random_generator,
+)
 from minitune.space.tree import (
+    PLAIN,
     ConfigView,
     Path,
     RecursiveDependencyError,
@@ -34,7 +44,6 @@ from minitune.space.tree import (
     format_vars,
     get_value,
     has_unresolved_values,
-    is_plain,
     leaves,
     overlay,
     path_key,
@@ -77,7 +86,10 @@ class Variant(NamedTuple):
     @property
     def evaluated_params(self) -> dict[str, Any]:
         """The searched parameters by path, such as `"a/b"`."""
-        return {path_text(path): value for path, value in self.resolved_vars.items()}
+        found = {}
+        for path, value in self.resolved_vars.items():
+            found["/".join(map(str, path))] = value
+        return found
 
 
 @dataclass
@@ -187,7 +199,9 @@ class VariantTable:
         at = self.position
         if at.round >= self._rounds:
             return None
-        plan = self._plan_of_round()
+        if self._round_plan is None:
+            self._round_plan = self._plan_of_round()
+        plan = self._round_plan
         if self._branches is None:
             self._branches = plan.expand(at.point, self._rng(at.round, at.point))
             for _ in range(at.branch):
@@ -205,7 +219,8 @@ class VariantTable:
             if at.point >= plan.grid_size:
                 at.round = at.round + 1
                 at.point = 0
-                self._round_plan = None
+                if self._plans or self._constant_grid_search:  # otherwise all rounds have the same plan
+                    self._round_plan = None
         return variant
 
     def redraw(self, attempt: int) -> Variant | None:
@@ -240,13 +255,13 @@ class VariantTable:
         return random.Random("/".join(map(str, (self._seed, *place))))
 
     def _plan_of_round(self) -> _Plan:
-        if self._round_plan is None:
-            number = self.position.round
-            plan = self._plans[number] if number < len(self._plans) else self._free_plan
-            if self._constant_grid_search:
-                plan = plan.with_constants(self._rng(number))
-            self._round_plan = plan
-        return self._round_plan
+        number = self.position.round
+        plan = self._free_plan
+        if number < len(self._plans):
+            plan = self._plans[number]
+        if self._constant_grid_search:
+            return plan.with_constants(self._rng(number))
+        return plan
 
 
 class _Plan:
@@ -289,8 +304,11 @@ class _Plan:
         if self._grids:
             config, found = _choose(config, self._grids, index)
             todo = todo + found
-        for resolved in _expand(config, todo, rng):
-            yield Variant(leaves(resolved, self._searched), resolved)
+        config, grids, functions = _resolve(config, todo, rng)
+        if not grids:
+            return iter([Variant(leaves(config, self._searched), config)])
+        branches = _expand(config, grids, functions, rng)
+        return (Variant(leaves(branch, self._searched), branch) for branch in branches)
 
     def with_constants(self, rng: random.Random) -> _Plan:
         """This plan, with values for all random parameters that do not depend on a grid."""
@@ -361,16 +379,16 @@ def complete(config: dict[str, Any], rng: random.Random) -> dict[str, Any]:
 # -- resolving -------------------------------------------------------------------------------------------------
 
 
-def _expand(config: Any, todo: _Unresolved, rng: random.Random) -> Iterator[Any]:
-    """Give values to `todo` in `config`, which is changed. Drawn grids give several configurations."""
-    config, grids, functions = _resolve(config, todo, rng)
-    if not grids:
-        yield config
-        return
+def _expand(config: Any, grids: _Grids, functions: _Unresolved, rng: random.Random) -> Iterator[Any]:
+    """The configurations of grids that were drawn. `functions` wait for their values."""
     grids.sort(key=lambda item: path_key(item[0]))
     for index in range(_combinations(grids)):
         branch, found = _choose(copy_tree(config), grids, index)
-        yield from _expand(branch, found + functions, rng)
+        branch, inner, left = _resolve(branch, found + functions, rng)
+        if inner:
+            yield from _expand(branch, inner, left, rng)
+        else:
+            yield branch
 
 
 def _resolve(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Grids, _Unresolved]:
@@ -410,16 +428,18 @@ def _draw(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Gri
     functions: _Unresolved = []
     queue = list(todo)
     for path, domain in queue:  # the loop appends to it
-        if isinstance(domain, Categorical) and domain.is_grid():
-            grids.append((path, domain))
-        elif domain.is_function():
+        if isinstance(domain, Function):
             functions.append((path, domain))
-        else:
-            value = domain.sample(random_state=rng)
-            if not is_plain((value,)):
-                value = copy_tree(value)
-                queue.extend(find_unresolved(value, path))
-            config = assign_value(config, path, value)
+            continue
+        sampler = domain.sampler or domain.default_sampler_cls()
+        if isinstance(sampler, Grid) and isinstance(domain, Categorical):
+            grids.append((path, domain))
+            continue
+        value = sampler.draw(domain, None, rng)
+        if type(value) not in PLAIN:
+            value = copy_tree(value)
+            queue.extend(find_unresolved(value, path))
+        config = assign_value(config, path, value)
     return config, grids, functions
 
 

@@ -153,15 +153,6 @@ def test_the_first_of_several_owed_goes_first() -> None:
     assert book.can_acquire(Resources.of({"cpu": 3}), "three")
 
 
-def test_a_waiter_that_never_asks_again_does_not_block_the_others_for_ever() -> None:
-    book = owing("paused and forgotten")
-    asked = 1
-    while not book.can_acquire(SMALL, "another"):
-        asked += 1
-        assert asked < 100
-    assert book.owed() is None
-
-
 def test_a_waiter_that_asks_last_in_each_round_keeps_its_right() -> None:
     book = owing("big")
     for _ in range(50):

@@ -115,7 +115,7 @@ def test_names_hold_once_and_are_released_once() -> None:
 )
 def test_a_request_that_can_never_fit_is_refused_at_once(request_: Resources, words: list[str]) -> None:
     book = ledger(4, 2, memory=1.5 * 2**30)
-    for ask in (book.check, book.can_acquire, lambda request: book.acquire("holder", request)):
+    for ask in (book.can_acquire, lambda request: book.acquire("holder", request)):
         with pytest.raises(TuneError) as caught:
             ask(request_)
         for word in words:
@@ -124,31 +124,30 @@ def test_a_request_that_can_never_fit_is_refused_at_once(request_: Resources, wo
 
 def test_an_amount_of_memory_that_was_meant_in_another_unit_is_shown_in_bytes() -> None:
     with pytest.raises(TuneError, match=r"\(memory: 1 GiB requested, 512 bytes in total\)"):
-        ledger(4, 2, memory=512).check(Resources.of({"memory": 2**30}))
+        ledger(4, 2, memory=512).can_acquire(Resources.of({"memory": 2**30}))
 
 
 def test_a_correct_name_gets_no_suggestion() -> None:
     with pytest.raises(TuneError, match=r"\(GPU: 1 requested, 0 in total\)"):
-        ledger(4).check(Resources.of({"gpu": 1}))
+        ledger(4).can_acquire(Resources.of({"gpu": 1}))
 
 
 def test_a_request_that_waits_for_others_is_feasible() -> None:
     book = ledger(4)
     book.acquire("all", Resources.of({"cpu": 4}))
-    book.check(Resources.of({"cpu": 4}))
     assert not book.can_acquire(Resources.of({"cpu": 4}))
 
 
 def test_written_off_resources_are_gone_for_good() -> None:
     book = ledger(4, 2)
-    book.check(Resources.of({"cpu": 4}))
+    book.can_acquire(Resources.of({"cpu": 4}))
     book.acquire("unkillable", Resources.of({"cpu": 1, "gpu": 0.5}))
     book.write_off("unkillable")
     assert book.totals() == book.free() == {"CPU": 3, "GPU": 1.5}
     with pytest.raises(TuneError):
-        book.check(Resources.of({"gpu": 2}))
+        book.can_acquire(Resources.of({"gpu": 2}))
     with pytest.raises(TuneError):
-        book.check(Resources.of({"cpu": 4}))
+        book.can_acquire(Resources.of({"cpu": 4}))
     assert book.acquire("whole", Resources.of({"gpu": 1})).gpu_ids == ("1",)
     assert book.acquire("half", Resources.of({"gpu": 0.5})).gpu_ids == ("0",)
 
@@ -228,40 +227,32 @@ def test_bundles_of_a_gang_may_share_a_device() -> None:
     assert book.free()["GPU"] == 2
 
 
-def test_a_gang_is_packed_where_best_fit_fails() -> None:
-    # Best fit puts 0.5 and 0.4 on one device, 0.4, 0.3 and 0.2 on the other: no room for the last 0.2.
-    book = ledger(gpus=2)
-    gang = Resources([{"GPU": share} for share in (0.5, 0.4, 0.4, 0.3, 0.2, 0.2)])
-    allocation = book.acquire("gang", gang)
-    assert book.free()["GPU"] == 0
-    loads = {"0": 0.0, "1": 0.0}
-    for bundle in allocation.bundles:
-        loads[bundle.gpu_ids[0]] += bundle.gpus[0].fraction
-    assert loads == pytest.approx({"0": 1, "1": 1})
-
-
 def test_a_parked_process_gets_its_own_devices_or_none() -> None:
     book = ledger(4, 4)
     whole, half = Resources.of({"gpu": 1}), Resources.of({"gpu": 0.5})
-    assert book.can_acquire(whole, gpu_ids=["3"])
-    assert book.acquire("parked", whole, gpu_ids=["3"]).gpu_ids == ("3",)
-    assert not book.can_acquire(half, gpu_ids=["3"])
-    with pytest.raises(RuntimeError, match="'3'"):
-        book.acquire("other", half, gpu_ids=["3"])
-    assert not book.can_acquire(whole, gpu_ids=["unknown"])
-    assert not book.can_acquire(whole, gpu_ids=["1", "2"])
-    assert not book.can_acquire(whole, gpu_ids=[])
-    assert book.can_acquire(Resources.of({"cpu": 1}), gpu_ids=[])
-    assert not book.can_acquire(Resources.of({"cpu": 1}), gpu_ids=["1"])
-    assert book.free()["GPU"] == 3
+    for name in ("first", "parked"):
+        parked = book.acquire(name, whole)
+    book.release("first")
+    book.release("parked")
+    assert book.can_acquire(whole, again=parked)
+    assert book.acquire("parked again", whole, parked).gpu_ids == ("1",)
+    assert not book.can_acquire(whole, again=parked)
+    with pytest.raises(RuntimeError, match="'1'"):
+        book.acquire("other", whole, parked)
+    assert book.acquire("other", half).gpu_ids != ("1",)
+    assert book.free()["GPU"] == 2.5
 
 
 def test_a_parked_gang_gets_its_devices_in_its_order() -> None:
     book = ledger(4, 3)
     gang = Resources([{"CPU": 1}, {"GPU": 0.5}, {"GPU": 1}, {"GPU": 0.5}, {"GPU": 0.5}])
-    allocation = book.acquire("gang", gang, gpu_ids=["2", "0", "1"])
-    assert allocation.gpu_ids == ("2", "0", "1")
-    assert [bundle.gpu_ids for bundle in allocation.bundles] == [(), ("2",), ("0",), ("2",), ("1",)]
+    book.acquire("first", Resources.of({"gpu": 1}))
+    before = ledger(4, 3).acquire("gang", gang)
+    assert book.acquire("other", Resources.of({"gpu": 1})).gpu_ids == ("1",)
+    book.release("other")
+    assert not book.can_acquire(gang, again=before)
+    book.release("first")
+    assert book.acquire("gang", gang, before) == before
 
 
 # -- finding GPUs late ---------------------------------------------------------------------------------------------
@@ -280,5 +271,5 @@ def test_gpus_are_only_looked_for_when_asked_for() -> None:
     assert book.acquire("gpu", Resources.of({"gpu": 2})).gpu_ids == ("0", "1")
     assert book.totals() == {"CPU": 4, "GPU": 2}
     with pytest.raises(TuneError):
-        book.check(Resources.of({"gpu": 3}))
+        book.can_acquire(Resources.of({"gpu": 3}))
     assert calls == ["looked"]

@@ -62,9 +62,9 @@ class Model(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(sorted(self.held)))
         request, before = self.held.pop(name)
         self.ledger.release(name)
-        assert self.ledger.can_acquire(request, gpu_ids=before.gpu_ids)
-        after = self.ledger.acquire(name, request, before.gpu_ids)
-        assert after.gpu_ids == before.gpu_ids
+        assert self.ledger.can_acquire(request, again=before)
+        after = self.ledger.acquire(name, request, before)
+        assert after == before
         self.held[name] = request, after
 
     @invariant()

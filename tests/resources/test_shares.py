@@ -51,4 +51,4 @@ def test_a_trial_may_have_more_than_a_share_but_not_more_than_the_machine() -> N
     assert ledger.totals()["CPU"] == 5
     assert not ledger.can_acquire(Resources([{"CPU": 1}]))
     with pytest.raises(Exception, match="can never be met"):
-        ledger.check(Resources([{"CPU": 9}]))
+        ledger.can_acquire(Resources([{"CPU": 9}]))
