@@ -19,7 +19,6 @@ from minitune._version import __version__
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("commands.run", "Tune a program: any script with arguments, in any language."),
     "ls": ("commands.look", "List runs, or the trials of one."),
-    "lsx": ("commands.look", "List runs: the same as `ls` without a run."),
     "show": ("commands.look", "Show a run, or one of its trials in full."),
     "best": ("commands.look", "Show the best trial of a run, with its checkpoint."),
     "compare": ("commands.look", "Compare runs side by side."),
@@ -48,8 +47,8 @@ _GROUPS = {
 }
 """The headings of the help, each by the first command below it."""
 
-ALIASES = {"list-trials": "ls", "list-experiments": "lsx"}
-"""Ray Tune's longer names for commands."""
+ALIASES = {"lsx": "ls", "list-trials": "ls", "list-experiments": "ls"}
+"""Ray Tune's names for commands."""
 
 _STATUSES = (
     "Exit status: 0 success, 1 the command failed, 2 wrong arguments,\n3 trials have failed, "

@@ -206,7 +206,9 @@ class ResumeConfig(Config):
         known = {kind.value: kind for kind in ResumeType}
         for name in ("finished", "unfinished", "errored"):
             value = getattr(self, name)
-            kind = known.get(value) if isinstance(value, str) else value
+            kind = value
+            if isinstance(value, str):
+                kind = known.get(value)
             require(isinstance(kind, ResumeType), f"{name}: a ResumeType or one of {', '.join(known)}", value)
             self._put(name, kind)
 
@@ -364,7 +366,9 @@ def log_file_names(log_to_file: bool | str | Sequence[str]) -> tuple[str, str]:
         return "stdout", "stderr"
     rule = "log_to_file: a bool, a file name, or a pair of names (stdout, stderr)"
     require(isinstance(log_to_file, Sequence), rule, log_to_file)
-    names = (log_to_file, log_to_file) if isinstance(log_to_file, str) else tuple(log_to_file)
+    names = tuple(log_to_file)
+    if isinstance(log_to_file, str):
+        names = (log_to_file, log_to_file)
     require(len(names) == 2 and all(isinstance(name, str) and name for name in names), rule, log_to_file)
     stdout, stderr = map(os.path.expanduser, names)
     good = all(os.path.isabs(name) or os.path.basename(name) == name for name in (stdout, stderr))

@@ -217,7 +217,9 @@ class Result:
 
     def __repr__(self) -> str:
         metrics = plain_numbers({key: value for key, value in self.metrics.items() if key not in _HIDDEN_KEYS})
-        checkpoint = "" if self.checkpoint is None else f"checkpoint={self.checkpoint!r}, "
+        checkpoint = ""
+        if self.checkpoint is not None:
+            checkpoint = f"checkpoint={self.checkpoint!r}, "
         return f"Result(metrics={metrics!r}, error={self.error!r}, {checkpoint}log_dir={self.log_dir!r})"
 
     def _repr_html_(self) -> str:
@@ -350,7 +352,9 @@ class ResultGrid(Sequence[Result]):
             way_out = ""
             if filter_nan_and_inf and self._run.find_best(metric, mode, scope, False) is not None:
                 way_out = "; filter_nan_and_inf=False lets NaN and infinities count"
-            counts = f" ({self.num_errors} of them have failed)" if 0 < self.num_errors < len(self) else ""
+            counts = ""
+            if 0 < self.num_errors < len(self):
+                counts = f" ({self.num_errors} of them have failed)"
             raise RuntimeError(f"{self._run.why_no_best(metric)}{way_out}{counts}") from failed
         return self._results[self._run.trials.index(best)]
 

@@ -108,7 +108,8 @@ def setting(name: str, environ: Mapping[str, str] | None = None) -> str:
         environ: The environment variables; by default those of this process.
     """
     entry = SETTINGS[name]
-    environ = os.environ if environ is None else environ
+    if environ is None:
+        environ = os.environ
     for variable in (f"MINITUNE_{name}", *entry.also):
         value = environ.get(variable, "").strip()
         if value:

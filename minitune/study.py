@@ -132,7 +132,9 @@ class Study:
             trial = self._search_alg.next_trial()
             if trial is None:
                 return None
-            known = self._by_key.get(config_key(trial.raw_config)) if self._reuses else None
+            known = None
+            if self._reuses:
+                known = self._by_key.get(config_key(trial.raw_config))
             if known is None:
                 config: dict[str, Any] = copy_tree(trial.raw_config)
                 self._open[trial.trial_id] = (trial, config)
@@ -172,7 +174,9 @@ class Study:
         """
         require(isinstance(config, Mapping), "config: a dict, as ask() returns it", config)
         require_flag("error", error)
-        metrics = {} if error else self._metrics(value)
+        metrics = {}
+        if not error:
+            metrics = self._metrics(value)
         if isinstance(self._search_alg, SearchGenerator):
             values = [metrics.get(name) for name in self._names]
             point: Any = values if isinstance(self._metric, (list, tuple)) else values[0]
@@ -229,7 +233,9 @@ class Study:
         picture = ""
         if isinstance(self._mode, str) and isinstance(self._metric, (str, type(None))):
             name = self._names[0]
-            sign = 1 if self._mode == "min" else -1
+            sign = -1
+            if self._mode == "min":
+                sign = 1
             values = [(n, float(one.metrics[name])) for n, one in shown if is_real(one.metrics.get(name))]
             ranks = {n: math.inf if math.isnan(value) else sign * value for n, value in values}
             shown = heapq.nsmallest(MAX_ROWS, shown, key=lambda pair: ranks.get(pair[0], math.inf))
@@ -277,7 +283,9 @@ class Study:
         for trial_id, (_, given) in self._open.items():
             if given is config:
                 return trial_id
-        key = config_key(dict(config)) if isinstance(config, Mapping) else None
+        key = None
+        if isinstance(config, Mapping):
+            key = config_key(dict(config))
         for trial_id, (trial, _) in self._open.items():
             if config_key(trial.raw_config) == key:
                 return trial_id

@@ -221,7 +221,9 @@ class ExperimentAnalysis:
     ) -> dict[str, Any] | None:
         """The configuration of the best trial, or None; see `get_best_trial`."""
         best = self.get_best_trial(metric, mode, scope)
-        return None if best is None else dict(best.raw_config)
+        if best is None:
+            return None
+        return dict(best.raw_config)
 
     def get_best_checkpoint(
         self, trial: Trial, metric: str | None = None, mode: str | None = None
@@ -242,7 +244,9 @@ class ExperimentAnalysis:
         best = best_of(((value, kept) for value, kept in scored if is_number(value)), mode)
         if best is None:
             names = sorted({name for kept in trial.checkpoints for name in flatten(kept.metrics)})
-            known = f"; its checkpoints have {', '.join(names)}" if names else ""
+            known = ""
+            if names:
+                known = f"; its checkpoints have {', '.join(names)}"
             logger.error("trial %s has no checkpoint with a value of %r%s", trial, metric, known)
             return None
         return Checkpoint(os.path.join(trial.local_path, best.record.directory))
@@ -251,7 +255,9 @@ class ExperimentAnalysis:
     def get_best_logdir(self, metric: str | None = None, mode: str | None = None, scope: str = "last") -> str | None:
         """The directory of the best trial; see `get_best_trial`."""
         best = self.get_best_trial(metric, mode, scope)
-        return best.local_path if best is not None else None
+        if best is None:
+            return None
+        return best.local_path
 
     @property
     def best_logdir(self) -> str:
@@ -302,7 +308,9 @@ class ExperimentAnalysis:
         require_metric("metric", metric)
         check_mode(mode)
         trial = trial or self.get_best_trial(metric, mode)
-        return None if trial is None else self.get_best_checkpoint(trial, TRAINING_ITERATION, "max")
+        if trial is None:
+            return None
+        return self.get_best_checkpoint(trial, TRAINING_ITERATION, "max")
 
     def _require_best(self) -> Trial:
         best = self._run.find_best(*self._run.require_goal(None, None))

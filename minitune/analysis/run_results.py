@@ -97,7 +97,9 @@ class RunResults:
             if wanted in (None, DEFAULT_METRIC):
                 return self.trials[0]
             if not is_known:
-                return None if is_unreported(self.trials, wanted) else self.trials[0]
+                if is_unreported(self.trials, wanted):
+                    return None
+                return self.trials[0]
         metric, mode = self.require_goal(metric, mode)
         return best_trial(self.trials, metric, mode, scope, filter_nan_and_inf)
 
@@ -155,7 +157,9 @@ class RunResults:
         found = []
         is_known = metric is None
         for trial in self.trials:
-            rows = trial_rows(trial.local_path) if trial.last_metrics else []
+            rows = []
+            if trial.last_metrics:
+                rows = trial_rows(trial.local_path)
             is_known = is_known or any(metric in row for row in rows)
             row = rows[-1] if rows else flat_row(last_result_of(trial))
             if metric is not None and mode is not None:

@@ -192,7 +192,9 @@ class Summary:
     def counted(self) -> str:
         """The number of trials, how they ended, and the time."""
         parts = ", ".join(f"{count} {how}" for how, count in self.counts.items())
-        what = " (interrupted)" if self.is_interrupted else ""
+        what = ""
+        if self.is_interrupted:
+            what = " (interrupted)"
         return f"{counted(sum(self.counts.values()), 'trial')} in {self.elapsed_s:.1f} s{what}: {parts or 'none'}"
 
     def lines(self) -> list[str]:

@@ -205,7 +205,9 @@ def read_params(directory: str | os.PathLike[str]) -> Row:
             params = json.load(file)
     except (OSError, ValueError, RecursionError):
         return {}
-    return params if isinstance(params, dict) else {}
+    if isinstance(params, dict):
+        return params
+    return {}
 
 
 def _read_json(directory: str | os.PathLike[str]) -> list[Row]:
@@ -246,7 +248,9 @@ def _cell(name: str, text: str) -> Any:
         return text == "True"
     if _INT.fullmatch(text):
         return int(text)
-    return float(text) if _FLOAT.fullmatch(text) else text
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return text
 
 
 def _restore_numbers(rows: list[Row], directory: str | os.PathLike[str]) -> None:
@@ -270,7 +274,9 @@ def _restore_numbers(rows: list[Row], directory: str | os.PathLike[str]) -> None
         with contextlib.suppress(FileNotFoundError):
             numbers.update(name for row in _read_csv(directory) for name, value in row.items() if value != value)
     restored = odd & numbers - others
-    levels = [(row, "") for row in rows] if restored else []
+    levels = []
+    if restored:
+        levels = [(row, "") for row in rows]
     while levels:
         level, prefix = levels.pop()
         for key, value in level.items():

@@ -24,4 +24,6 @@ def behind_dashes(arguments: list[str]) -> int:
     A command that passes these arguments on calls `parser.set_defaults(own_begins=behind_dashes)`. It finds them in
     `options.own`, without the `--`.
     """
-    return arguments.index("--") if "--" in arguments else len(arguments)
+    if "--" in arguments:
+        return arguments.index("--")
+    return len(arguments)

@@ -104,7 +104,9 @@ def add_parser(commands: Commands) -> None:
 
     def own_begins(arguments: list[str]) -> int:
         target = parser.parse_known_args(arguments)[0].target
-        return arguments.index(target) + 1 if target.endswith(".py") else behind_dashes(arguments)
+        if target.endswith(".py"):
+            return arguments.index(target) + 1
+        return behind_dashes(arguments)
 
     parser.set_defaults(command=resume, own_begins=own_begins)
 
@@ -128,7 +130,9 @@ def rerun(options: argparse.Namespace) -> int:
     check_trusted(path)
     run, _ = read_standing(path, unpickle=True)
     trial = find_trial(run.trials, wanted)
-    origin = BEGINNING if options.from_scratch else _origin(run, trial)
+    origin = BEGINNING
+    if not options.from_scratch:
+        origin = _origin(run, trial)
     with _command_line(options.own):
         trainable = _trainable(run, trial, options.script, options.own)
         if not faulthandler.is_enabled():
@@ -326,7 +330,9 @@ class _Rerun:
 
 def _tell_begin(run: Story, trial: Trial, origin: Origin, kept: str | None) -> None:
     what = f"{trial.status} after {counted(trial.report_count, 'report')}"
-    failure = getattr(trial.error, "summary", lambda: str(trial.error))() if trial.error is not None else ""
+    failure = ""
+    if trial.error is not None:
+        failure = getattr(trial.error, "summary", lambda: str(trial.error))()
     echo(f"trial {trial.number} ({trial.trial_id}) of {run.path}: {what}{f': {failure}' if failure else ''}")
     echo(f"  config  {short_repr(trial.config)}")
     echo(f"  start   {'from scratch' if origin.path is None else f'at {origin.path}'}, seed {trial.seed}")
@@ -344,7 +350,9 @@ def _tell_end(trial: Trial, origin: Origin, again: _Rerun) -> int:
         echo(f"quit after {reports}")
         return INTERRUPTED
     if again.error is not None:
-        hint = "" if again.opens_debugger else "; --pdb opens the debugger there"
+        hint = "; --pdb opens the debugger there"
+        if again.opens_debugger:
+            hint = ""
         echo(f"failed {'again ' if trial.status == ERROR else ''}after {reports}{hint}")
         return TRIALS_FAILED
     if trial.status == ERROR:
@@ -414,7 +422,9 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
     )
     _tell_plan(run, state.name, options)
     grid = tuner.fit()
-    return ENDED_EARLY if grid.interrupted else exit_status(*read_standing(path))
+    if grid.interrupted:
+        return ENDED_EARLY
+    return exit_status(*read_standing(path))
 
 
 def _tell_plan(run: Story, state: str, options: argparse.Namespace) -> None:
@@ -422,8 +432,11 @@ def _tell_plan(run: Story, state: str, options: argparse.Namespace) -> None:
     counts = Counter(trial.shown_status for trial in run.trials)
     left = [trial for trial in run.trials if trial.status not in (TERMINATED, ERROR)]
     anew = sum(trial.report_count > 0 and not trial.checkpoints for trial in left)
-    stay = " (--errored continues such trials, --restart-errored starts them again)"
-    again = ", to continue" if options.errored else ", to start again" if options.restart_errored else stay
+    again = " (--errored continues such trials, --restart-errored starts them again)"
+    if options.errored:
+        again = ", to continue"
+    elif options.restart_errored:
+        again = ", to start again"
     parts = [f"{counts[TERMINATED]} ended", f"{len(left)} to continue"]
     parts[-1] += f" ({anew} without a checkpoint, from the beginning)" if anew else ""
     parts += [f"{counts[NOT_STARTED]} not started, and not to start"] if counts[NOT_STARTED] else []

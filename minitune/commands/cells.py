@@ -136,7 +136,9 @@ def read_document(path: str) -> Document:
         source = file.read()
         encoding = file.encoding
     with open(path, "rb") as raw:
-        line_end = "\r\n" if b"\r\n" in raw.read() else "\n"
+        line_end = "\n"
+        if b"\r\n" in raw.read():
+            line_end = "\r\n"
 
     def encode(cells: Sequence[CodeCell]) -> bytes:
         return "".join(cells[0].lines).replace("\n", line_end).encode(encoding)
@@ -151,7 +153,9 @@ def _read_notebook(path: str) -> Document:
         content = json.loads(text)
     except ValueError as error:
         raise ValueError(f"{path}: {error}; a notebook must be JSON") from None
-    found = content.get("cells") if isinstance(content, dict) else None
+    found = None
+    if isinstance(content, dict):
+        found = content.get("cells")
     if not isinstance(found, list):
         raise ValueError(
             f"{path} must be a notebook of format 4, but has no list 'cells'; "
@@ -161,7 +165,8 @@ def _read_notebook(path: str) -> Document:
     cells = []
     for number, each in enumerate(code, 1):
         source = each.get("source") or ""
-        source = source if isinstance(source, str) else "".join(map(str, source))
+        if not isinstance(source, str):
+            source = "".join(map(str, source))
         cells.append(CodeCell(f"{path}:cell {number}", _lines_of(source)))
 
     def encode(cells: Sequence[CodeCell]) -> bytes:
@@ -203,7 +208,9 @@ def _parse(source: Sequence[str]) -> tuple[ast.Module, list[int]]:
             return ast.parse("".join(lines)), sorted(left_out)
         except SyntaxError as error:
             index = min((error.lineno or 1) - 1, len(lines) - 1)
-            omitted = _escaped(source, index) if index not in left_out and _FOR_IPYTHON.match(lines[index]) else None
+            omitted = None
+            if index not in left_out and _FOR_IPYTHON.match(lines[index]):
+                omitted = _escaped(source, index)
             omitted = omitted or _other_language(source, index)
             if omitted is None or left_out.issuperset(omitted):
                 raise

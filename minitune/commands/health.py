@@ -145,7 +145,9 @@ def doctor(options: argparse.Namespace) -> int:
             echo(f"broken: {problem}")
         if not found.problems:
             echo("trials have everything that they need")
-    return 1 if found.problems else 0
+    if found.problems:
+        return 1
+    return 0
 
 
 # -- doctor: the machine -----------------------------------------------------------------------------------------------
@@ -182,8 +184,12 @@ def _cpus(found: _Findings) -> None:
     allowed = cores
     if sys.platform == "linux":
         allowed = len(os.sched_getaffinity(0))
-    why = f" (of {cores}; affinity {allowed}, the rest is a quota of the container)" if usable < cores else ""
-    instead = f", {variable_of('NUM_CPUS')}={setting('NUM_CPUS')} counts instead" if setting("NUM_CPUS") else ""
+    why = ""
+    if usable < cores:
+        why = f" (of {cores}; affinity {allowed}, the rest is a quota of the container)"
+    instead = ""
+    if setting("NUM_CPUS"):
+        instead = f", {variable_of('NUM_CPUS')}={setting('NUM_CPUS')} counts instead"
     found.tell("cpus", {"usable": usable, "affinity": allowed, "machine": cores}, f"{usable}{why}{instead}")
     try:
         found.tell("start method", start_method(), start_method())
@@ -195,7 +201,9 @@ def _memory(found: _Findings) -> None:
     total = memory()[0]
     limit = memory_bytes()
     free = free_memory_bytes()
-    why = f" (a limit; the machine has {_size(total)})" if limit < total else ""
+    why = ""
+    if limit < total:
+        why = f" (a limit; the machine has {_size(total)})"
     value = {"total_bytes": limit, "free_bytes": free, "machine_bytes": total}
     found.tell("memory", value, f"{_size(limit)}, {_size(free)} free{why}")
 
@@ -203,7 +211,9 @@ def _memory(found: _Findings) -> None:
 def _gpus(found: _Findings) -> None:
     ids = detect_gpus(asked=True)
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    why = "" if visible is None else f", as CUDA_VISIBLE_DEVICES={visible!r} says"
+    why = ""
+    if visible is not None:
+        why = f", as CUDA_VISIBLE_DEVICES={visible!r} says"
     found.tell("gpus", list(ids), f"{', '.join(ids) or 'none'}{why}")
     if visible is None and not ids and glob.glob("/dev/nvidia*"):
         found.warnings.append(
@@ -217,7 +227,9 @@ def _limits(found: _Findings) -> None:
 
     files, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     processes = resource.getrlimit(resource.RLIMIT_NPROC)[0]
-    more = f" (up to {_limit(hard)})" if hard != files else ""
+    more = ""
+    if hard != files:
+        more = f" (up to {_limit(hard)})"
     text = f"{_limit(files)} open files{more}, {_limit(processes)} processes"
     found.tell("limits", {"open_files": files, "processes": processes}, text)
     if files != resource.RLIM_INFINITY and files < min(_FEW_DESCRIPTORS, _FILES_PER_WORKER * usable_cpus() + 64):
@@ -225,7 +237,9 @@ def _limits(found: _Findings) -> None:
 
 
 def _limit(value: int) -> str:
-    return "unlimited" if value < 0 or value >= 1 << 60 else str(value)
+    if value < 0 or value >= 1 << 60:
+        return "unlimited"
+    return str(value)
 
 
 def _storage(found: _Findings) -> None:
@@ -235,7 +249,9 @@ def _storage(found: _Findings) -> None:
     while not os.path.exists(there) and os.path.dirname(there) != there:
         there = os.path.dirname(there)
     free = shutil.disk_usage(there).free
-    why = "" if there == path else " (it does not exist yet; a run makes it)"
+    why = " (it does not exist yet; a run makes it)"
+    if there == path:
+        why = ""
     found.tell("storage", {"path": path, "free_bytes": free}, f"{path}, {_size(free)} free{why}")
     try:
         with tempfile.TemporaryFile(dir=there):
@@ -329,18 +345,24 @@ def ci(options: argparse.Namespace) -> int:
         except ValueError:
             rule = "a target must have a metric and a bound: --metric M with --at-least X or --at-most X"
             raise argparse.ArgumentError(None, rule) from None
-    module = ["-m"] if options.module else []
+    module = []
+    if options.module:
+        module = ["-m"]
     if not module and not os.path.isfile(options.script):
         rule = f"SCRIPT must be a file, but got {options.script!r}; -m takes the name of a module"
         raise argparse.ArgumentError(None, rule)
     with tempfile.TemporaryDirectory(prefix="minitune-ci-") as directory:
         runs = Path(directory, "runs.jsonl")
         status = _run([sys.executable, *module, options.script, *options.own], options, runs)
-        lines = runs.read_text(encoding="utf-8").splitlines(keepends=True) if runs.exists() else []
+        lines = []
+        if runs.exists():
+            lines = runs.read_text(encoding="utf-8").splitlines(keepends=True)
         records = [json.loads(line) for line in lines if line.endswith("\n")]  # the last one may be incomplete
     problems = list(_problems(status, records, target, options.script))
     _tell([Summary.of_record(record) for record in records], problems, target)
-    return 0 if not problems else status or 1
+    if problems:
+        return status or 1  # a script that has ended well may still miss the target
+    return 0
 
 
 def _seconds(text: str) -> float:
@@ -371,7 +393,9 @@ def _run(command: list[str], options: argparse.Namespace, runs: Path) -> int | N
             status = process.wait(bound_s)
         except subprocess.TimeoutExpired:
             return None
-    return _SIGNALLED - status if status < 0 else status
+    if status < 0:
+        return _SIGNALLED - status
+    return status
 
 
 @contextmanager
@@ -419,7 +443,9 @@ def _missed(target: Target, records: list[dict[str, Any]]) -> str | None:
             f"{did_you_mean(target.metric, names)}; trials have reported numbers for: {known or 'nothing'}"
         )
     value = max(high for _, high in found) if target.mode == "max" else min(low for low, _ in found)
-    return None if target.is_met(value) else f"expected {target}, got {value:.6g}"
+    if target.is_met(value):
+        return None
+    return f"expected {target}, got {value:.6g}"
 
 
 def _problems(status: int | None, records: list[dict[str, Any]], target: Target | None, script: str) -> Iterator[str]:

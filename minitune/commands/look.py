@@ -1,4 +1,4 @@
-"""`minitune ls`, `lsx`, `show`, `best`, `compare`: show runs, their trials, one trial in full, and runs side by side.
+"""`minitune ls`, `show`, `best`, `compare`: show runs, their trials, one trial in full, and runs side by side.
 
 These commands only read, and unpickle nothing. A run may be live, killed or damaged. With `--json`, programs get the
 same facts with all digits.
@@ -52,7 +52,7 @@ from minitune.experiment.trial import (
     why_no_best,
 )
 from minitune.output.table import cut_short, ending, infer_metrics, look_up, metrics_of
-from minitune.record.layout import find_runs, is_run, last_error_text
+from minitune.record.layout import find_runs, last_error_text, locate_run
 from minitune.record.standing import FINISHED_RUN, STOPPED, Standing, read_standing, state_of
 from minitune.record.story import Decisions, Story, TrialDecision, read_overview
 from minitune.result import (
@@ -93,17 +93,29 @@ Facts = dict[str, Any]
 
 def add_parser(commands: Commands) -> None:
     """Add the parsers of these commands."""
-    parser = _add_listing(
-        commands,
+    parser = commands.add_parser(
         "ls",
-        "List the runs in a directory, the newest first, or the trials of a run with status, parameters and last "
-        "result. The run may still be running.",
+        description="List the runs in a directory, the newest first, or the trials of a run with status, parameters "
+        "and last result. The run may still be running.",
+        epilog="The exit status is 1 if there is no such run, directory or column, else 0.",
     )
     parser.add_argument("run", nargs="?", help=f"{RUN_HELP}; or a directory of runs (default: the storage path)")
+    parser.add_argument("--sort", metavar="A,B", help="sort by these columns; missing values come last")
+    parser.add_argument("--desc", action="store_true", help="sort in descending order")
+    parser.add_argument(
+        "--filter",
+        metavar='"COL OP VALUE"',
+        action="append",
+        default=[],
+        help="show only rows for which this holds; OP is one of < <= == != >= >; may be repeated",
+    )
+    parser.add_argument(
+        "--columns", metavar="A,B", help="show only these columns; x stands for config/x if there is no column x"
+    )
+    parser.add_argument("--limit", type=count_from(0), metavar="N", help="show only the first N rows")
+    parser.add_argument("--output", metavar="FILE.csv", help="write all columns to a CSV file instead of a table")
+    parser.add_argument("--json", action="store_true", help="print one JSON object for each row, with all columns")
     parser.set_defaults(command=ls)
-    parser = _add_listing(commands, "lsx", "List the runs in a directory, the newest first: the same as `minitune ls`.")
-    parser.add_argument("run", nargs="?", metavar="directory", help="directory of runs (default: the storage path)")
-    parser.set_defaults(command=lambda options: _list(_experiments(options.run), options))
     parser = commands.add_parser(
         "show",
         description="Show a run, or one of its trials in full.",
@@ -140,34 +152,14 @@ def add_parser(commands: Commands) -> None:
     parser.set_defaults(command=compare)
 
 
-def _add_listing(commands: Commands, name: str, description: str) -> argparse.ArgumentParser:
-    """Add a parser with the options of commands that show a table."""
-    epilog = "The exit status is 1 if there is no such run, directory or column, else 0."
-    parser = commands.add_parser(name, description=description, epilog=epilog)
-    parser.add_argument("--sort", metavar="A,B", help="sort by these columns; missing values come last")
-    parser.add_argument("--desc", action="store_true", help="sort in descending order")
-    parser.add_argument(
-        "--filter",
-        metavar='"COL OP VALUE"',
-        action="append",
-        default=[],
-        help="show only rows for which this holds; OP is one of < <= == != >= >; may be repeated",
-    )
-    parser.add_argument(
-        "--columns", metavar="A,B", help="show only these columns; x stands for config/x if there is no column x"
-    )
-    parser.add_argument("--limit", type=count_from(0), metavar="N", help="show only the first N rows")
-    parser.add_argument("--output", metavar="FILE.csv", help="write all columns to a CSV file instead of a table")
-    parser.add_argument("--json", action="store_true", help="print one JSON object for each row, with all columns")
-    return parser
-
-
-# -- ls, lsx -----------------------------------------------------------------------------------------------------------
+# -- ls ----------------------------------------------------------------------------------------------------------------
 def ls(options: argparse.Namespace) -> int:
     """Run `minitune ls`."""
-    directory = local_path(options.run) if options.run else ""
-    if not options.run or (os.path.isdir(directory) and not is_run(directory) and any(find_runs(directory))):
-        return _list(_experiments(options.run), options)
+    if not options.run:
+        return _list(_experiments(local_path(default_storage_path())), options)
+    directory = local_path(options.run)
+    if locate_run(options.run) is None and os.path.isdir(directory):
+        return _list(_experiments(directory), options)
     return _list(_trials(options.run), options)
 
 
@@ -210,7 +202,9 @@ class _Listing:
 def _list(listing: _Listing, options: argparse.Namespace) -> int:
     """Show the requested rows, or write them to a file."""
     rows = _chosen(listing, options)
-    columns = [listing.column(name) for name in options.columns.split(",")] if options.columns else None
+    columns = None
+    if options.columns:
+        columns = [listing.column(name) for name in options.columns.split(",")]
     if options.output:
         with open(options.output, "w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, columns or listing.columns(), extrasaction="ignore")
@@ -234,7 +228,9 @@ def _list(listing: _Listing, options: argparse.Namespace) -> int:
 def _trials(name: str) -> _Listing:
     run, state = read_standing(existing_run(name))
     is_over = state.name in (FINISHED_RUN, STOPPED)
-    cut = cut_short(run.trials) if is_over else {}
+    cut = {}
+    if is_over:
+        cut = cut_short(run.trials)
     rows = [_row(trial, ending(trial, trial.trial_id in cut)) for trial in run.trials]
     has_ends = any(row["ended"] for row in rows)
     searched = sorted({f"{CONFIG}/{name}" for trial in run.trials for name in trial.evaluated_params})
@@ -244,9 +240,13 @@ def _trials(name: str) -> _Listing:
     shown[3:3] = ["ended"] if has_ends else []
     if len({row.get(NODE_IP) for row in rows} - {None}) > 1:  # on a cluster
         shown.append(NODE_IP)
-    more = f", {run.not_drawn} not drawn{'' if is_over else ' yet'}" if run.not_drawn else ""
+    more = ""
+    if run.not_drawn:
+        more = f", {run.not_drawn} not drawn{'' if is_over else ' yet'}"
     heading = f"{run.path}: {counted(len(rows), 'trial')}{more}, {state.text}"
-    how = "ended" if rows and all(row["ended"] for row in rows) else "status"
+    how = "status"
+    if rows and all(row["ended"] for row in rows):
+        how = "ended"
     vital = ["trial", *(run.goal.metrics or own[:1]), *searched, how]
     return _Listing(rows, shown, heading, vital)
 
@@ -269,10 +269,7 @@ def _row(trial: Trial, ended: str) -> Row:
     }
 
 
-def _experiments(where: str | None) -> _Listing:
-    directory = local_path(where or default_storage_path())
-    if where and not os.path.isdir(directory):
-        raise NotADirectoryError(f"there is no directory {directory}")
+def _experiments(directory: str) -> _Listing:
     dated: list[tuple[float, Row]] = []
     for path in find_runs(directory):
         row: Row = {"name": path[len(directory) :].lstrip("/\\")}
@@ -311,7 +308,9 @@ def _chosen(listing: _Listing, options: argparse.Namespace) -> list[Row]:
     rows = listing.rows
     for text in options.filter:
         rows = list(_filtered(rows, text, listing))
-    names = [listing.column(name) for name in options.sort.split(",")] if options.sort else []
+    names = []
+    if options.sort:
+        names = [listing.column(name) for name in options.sort.split(",")]
     for name in reversed(names):  # the sort is stable, and missing values stay last
         there = [row for row in rows if _is_there(row.get(name))]
         missing = [row for row in rows if not _is_there(row.get(name))]
@@ -353,7 +352,9 @@ def _is_there(value: Any) -> bool:
 
 def _rank(value: Any) -> tuple[int, Any]:
     """A sort key for any values: numbers come before texts."""
-    return (0, value) if isinstance(value, (int, float)) else (1, str(value))
+    if isinstance(value, (int, float)):
+        return (0, value)
+    return (1, str(value))
 
 
 # -- showing -----------------------------------------------------------------------------------------------------------
@@ -370,7 +371,9 @@ def _print_table(rows: Sequence[Row], names: Sequence[str], vital: Sequence[str]
         return
     ranked = [*(name for name in vital if name in names), *(name for name in names if name not in vital)]
     columns = [Column(name, [row.get(name) for row in rows], _CELL) for name in names]
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    width = None
+    if sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
     table, left_out = Table(columns, [names.index(name) for name in ranked]).narrowed(width)
     echo("\n".join(table.lines()))
     if left_out:
@@ -473,7 +476,9 @@ def _about_run(run: Story, state: Standing) -> Facts:
     }
     metric = run.goal.metric
     mode = run.goal.mode
-    found = best_trial(run.trials, metric, mode) if metric and mode else None
+    found = None
+    if metric and mode:
+        found = best_trial(run.trials, metric, mode)
     if found is not None and metric and mode:
         facts["best"] = _Said(
             found.trial_id, f"trial {_named(found)}: {metric}={_short(look_up(found.last_metrics, metric))}"
@@ -492,7 +497,9 @@ def _about_run(run: Story, state: Standing) -> Facts:
 
 
 def _about_trial(run: Story, state: Standing, trial: Trial, decisions: Sequence[TrialDecision]) -> Facts:
-    attempts = f", attempt {trial.attempt}" if trial.attempt > 1 else ""
+    attempts = ""
+    if trial.attempt > 1:
+        attempts = f", attempt {trial.attempt}"
     attempts += f", {trial.num_failures} failures" if trial.num_failures > 1 else ""
     facts: Facts = {
         "trial": _Said(trial.trial_id, _named(trial)),
@@ -510,7 +517,9 @@ def _about_trial(run: Story, state: Standing, trial: Trial, decisions: Sequence[
         "checkpoints": [_about_checkpoint(trial, kept, run.goal.metric, is_short=True) for kept in trial.checkpoints],
         "decisions": [_Said(asdict(decision), str(decision)) for decision in decisions],
     }
-    text = last_error_text(trial.local_path) if trial.num_failures else ""
+    text = ""
+    if trial.num_failures:
+        text = last_error_text(trial.local_path)
     if text or trial.error is not None:
         facts["error"] = (text or str(trial.error)).splitlines()
     return facts
@@ -527,8 +536,12 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
         raise NotFoundError(f"{why_no_best(run.trials, metric)} ({run.path})")
     value = trial.analysis.get(metric, mode if scope == "all" else scope)
     waiting = sum(trial.shown_status == NOT_STARTED for trial in run.trials)
-    of_which = f", {waiting} of which were not started" if waiting else ""
-    so_far = "" if state.name == FINISHED_RUN else f" so far (the run {state.said})"
+    of_which = ""
+    if waiting:
+        of_which = f", {waiting} of which were not started"
+    so_far = ""
+    if state.name != FINISHED_RUN:
+        so_far = f" so far (the run {state.said})"
     facts: Facts = {
         "value": _Said(value, f"{metric}={_short(value)}"),
         "chosen by": _Said(
@@ -559,7 +572,9 @@ def _once_better(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -
         return None
     value = trial.analysis.get(metric, mode)
     iteration = _iteration_of(trial, metric, value)
-    step = "" if iteration is None else f" in step {iteration}"
+    step = ""
+    if iteration is not None:
+        step = f" in step {iteration}"
     data = {"trial": trial.trial_id, "value": value, "iteration": iteration}
     return _Said(data, f"trial {trial.number} was at {_short(value)}{step}")
 
@@ -577,7 +592,9 @@ def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
 def _about_checkpoint(trial: Trial, kept: KeptCheckpoint, metric: str | None, *, is_short: bool = False) -> _Said:
     path = os.path.join(trial.local_path, kept.record.directory)
     iteration = kept.metrics.get(TRAINING_ITERATION)
-    value = look_up(kept.metrics, metric) if metric else None
+    value = None
+    if metric:
+        value = look_up(kept.metrics, metric)
     told = [f"iteration {iteration}", *([f"{metric}={_short(value)}"] if value is not None else [])]
     told.append(f"{kept.record.total_bytes:,} bytes")
     data = {"path": path, "iteration": iteration, "value": value, "bytes": kept.record.total_bytes}
@@ -613,15 +630,21 @@ def _tell(facts: Facts, as_json: bool) -> None:
 
 
 def _data(value: Any) -> Any:
-    return [_data(part) for part in value] if isinstance(value, list) else value.data if type(value) is _Said else value
+    if isinstance(value, list):
+        return [_data(part) for part in value]
+    return value.data if type(value) is _Said else value
 
 
 def _cell(value: Any) -> Any:
-    return value.text if type(value) is _Said else value
+    if type(value) is _Said:
+        return value.text
+    return value
 
 
 def _text(value: Any) -> str:
-    return value.text if type(value) is _Said else value if isinstance(value, str) else _short(value)
+    if type(value) is _Said:
+        return value.text
+    return value if isinstance(value, str) else _short(value)
 
 
 def _lines(name: str, value: Any) -> Iterator[str]:

@@ -69,7 +69,9 @@ def _page_named(words: str, names: list[str]) -> str | None:
     """The page with this name, or the only one whose name begins like this; the index for an empty name."""
     name = words.lower().replace(" ", "-") or INDEX
     beginning = [page for page in names if page.startswith(name)]
-    return name if name in names else beginning[0] if len(beginning) == 1 else None
+    if name in names:
+        return name
+    return beginning[0] if len(beginning) == 1 else None
 
 
 def _places(words: str, pages: dict[str, str]) -> list[tuple[str, str]]:
@@ -120,14 +122,18 @@ def _prose(text: str, columns: int) -> Iterator[str]:
             yield from _table(list(group), columns)
             continue
         for line in group:
-            indent = "  " if line.startswith("* ") else ""
+            indent = ""
+            if line.startswith("* "):
+                indent = "  "
             yield from textwrap.wrap(line, columns, subsequent_indent=indent, break_on_hyphens=False) or [""]
 
 
 def _table(rows: list[str], columns: int) -> Iterator[str]:
     """The lines of a table, with its last column wrapped. If that is too wide, each cell gets a separate line."""
     head, _, *body = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
-    shown = [head, *body] if any(head) else body
+    shown = body
+    if any(head):
+        shown = [head, *body]
     widths = [max(len(row[column]) for row in shown) for column in range(len(head) - 1)]
     last = columns - sum(widths) - 2 * len(widths)
     if last >= max(columns // 3, *(len(word) for row in shown for word in row[-1].split())):
@@ -142,7 +148,9 @@ def _table(rows: list[str], columns: int) -> Iterator[str]:
     for row in shown if len(head) == 2 else body:
         yield from textwrap.wrap(row[0], columns, break_on_hyphens=False)
         for name, cell in zip(head[1:], row[1:], strict=True):
-            told = f"{name}: {cell}" if name and len(head) > 2 else cell
+            told = cell
+            if name and len(head) > 2:
+                told = f"{name}: {cell}"
             if cell:
                 yield from textwrap.wrap(told, columns - 4, initial_indent="    ", subsequent_indent="    ")
 
@@ -152,6 +160,8 @@ def _without_links(text: str) -> str:
 
     def named(link: re.Match[str]) -> str:
         page = re.match(r"([\w-]+)\.md", link[2])
-        return link[1] if page is None or page[1] in link[1].lower() else f"{link[1]} (see {page[1]})"
+        if page is None or page[1] in link[1].lower():
+            return link[1]
+        return f"{link[1]} (see {page[1]})"
 
     return re.sub(r"\[([^\]]*)\]\(([^)]*)\)", named, text)

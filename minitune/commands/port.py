@@ -69,13 +69,17 @@ def port(options: argparse.Namespace) -> int:
         has_terminal = is_terminal(sys.stdout)  # elsewhere `patch` may read it, so it stays as it is
         for before, after in zip(document.cells, changed.cells, strict=True):
             for line in difflib.unified_diff(before.lines, after.lines, before.name, after.name):
-                shown = printable(line) if has_terminal else line
+                shown = line
+                if has_terminal:
+                    shown = printable(line)
                 sys.stdout.write(shown.removesuffix("\n") + "\n")
     for number, text in sorted(set(found)):
         echo(f"{document.position(number)}: {text}", file=sys.stderr)
     if not count:
         echo(f"{options.script} imports nothing of Ray: nothing to change", file=sys.stderr)
-    return 0 if all(isinstance(text, _Remark) for _, text in found) else 1
+    if all(isinstance(text, _Remark) for _, text in found):
+        return 0
+    return 1
 
 
 def _with_new_imports(lines: Sequence[str], tree: ast.Module) -> tuple[list[str], int]:
@@ -96,7 +100,9 @@ def _with_new_imports(lines: Sequence[str], tree: ast.Module) -> tuple[list[str]
                 edits.append((alias.lineno, alias.col_offset, alias.col_offset + len(alias.name), new))
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] == _OLD:
             asks_version = any(alias.name == "__version__" for alias in node.names)
-            new = _NEW_RAY if node.module == _OLD and asks_version else _NEW
+            new = _NEW
+            if node.module == _OLD and asks_version:
+                new = _NEW_RAY
             start = node.col_offset + len("from")
             for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
                 begin = lines[number - 1].encode().find(_OLD.encode(), start)
@@ -156,13 +162,17 @@ def _missing(tree: ast.Module) -> Iterator[Place]:
             value, _ = _resolve(node.func, known)
             yield from _bad_keywords(node, value)
             yield from _bad_values(node, value)
-            name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+            name = None
+            if node.args and isinstance(node.args[0], ast.Constant):
+                name = node.args[0].value
             if isinstance(name, str) and name not in registered and _last_name(node.func) in ("run", "Tuner") and value:
                 yield node.lineno, f"no trainable is registered as {name!r}; minitune does not have RLlib"
 
 
 def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _imported(path: str) -> tuple[Any, str]:
@@ -194,7 +204,9 @@ def _reason(error: Exception) -> str:
     if not isinstance(error, (AttributeError, ImportError)):
         what = one_line(f"{type(error).__name__}: {error}")
         return _Remark(f"this needs a package that is installed but cannot be imported here: {what}")
-    package = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
+    package = ""
+    if isinstance(error, ImportError):
+        package = (error.name or "").partition(".")[0]
     if package in ("", _NEW):
         return str(error)
     return _Remark(f"this needs the package {package}, which cannot be imported here: {one_line(str(error))}")

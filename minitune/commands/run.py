@@ -85,7 +85,9 @@ def add_parser(commands: Commands) -> None:
 
 
 def _samples(text: str) -> int:
-    return -1 if text == "-1" else count_from(1)(text)
+    if text == "-1":
+        return -1
+    return count_from(1)(text)
 
 
 def _seconds(text: str) -> float:
@@ -99,7 +101,9 @@ def _amount(text: str) -> float:
     value = float(text)
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"expected 0 <= N < infinity, but got {text}")
-    return int(value) if value.is_integer() else value
+    if value.is_integer():
+        return int(value)
+    return value
 
 
 def run(options: argparse.Namespace) -> int:
@@ -238,7 +242,9 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
         kept = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute=metric, checkpoint_score_order=mode)
     program: Any = Program(command, os.getcwd(), options.pattern)
     if options.cpus is not None or options.gpus is not None:
-        cpus = 1 if options.cpus is None else options.cpus
+        cpus = 1
+        if options.cpus is not None:
+            cpus = options.cpus
         program = with_resources(program, {"cpu": cpus, "gpu": options.gpus or 0})
     tuner = Tuner(
         program,
@@ -263,7 +269,9 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
         ),
     )
     grid = tuner.fit()
-    return ENDED_EARLY if grid.interrupted else exit_status(*read_standing(grid.experiment_path))
+    if grid.interrupted:
+        return ENDED_EARLY
+    return exit_status(*read_standing(grid.experiment_path))
 
 
 class _AfterPrograms(Callback):

@@ -73,7 +73,9 @@ def exit_status(run: Story, state: Standing) -> int:
     if run.total_samples is None:  # an endless search always ends while trials wait
         return 0
     is_cut = state.name == STOPPED and run.not_drawn  # a search may also end before it has drawn all trials
-    return ENDED_EARLY if is_cut or any(not trial.has_started for trial in run.trials) else 0
+    if is_cut or any(not trial.has_started for trial in run.trials):
+        return ENDED_EARLY
+    return 0
 
 
 def existing_run(run: str) -> str:
@@ -91,10 +93,11 @@ def existing_run(run: str) -> str:
         raise RunNotFoundError(f"there is no run below {storage} yet; pass the directory of one, or {_ELSEWHERE}")
     names = [os.path.relpath(path, storage) for path in runs]
     near = difflib.get_close_matches(run, names, 3, 0.5)
-    if not runs:
+    hint = f"`minitune ls {storage}` lists those there"
+    if near:
+        hint = f"did you mean {' or '.join(near)}?"
+    elif not runs:
         hint = f"pass the directory of one, or {_ELSEWHERE}"
-    else:
-        hint = f"did you mean {' or '.join(near)}?" if near else f"`minitune lsx {storage}` lists those there"
     raise RunNotFoundError(f"there is no run {run!r}, neither here nor below {storage}; {hint}")
 
 
@@ -120,7 +123,9 @@ def find_trial(trials: Sequence[Trial], wanted: str | None) -> Trial:
         NotFoundError: If there is no such trial, or more than one.
     """
     if wanted is None:
-        return find_trial(trials, trials[0].trial_id if len(trials) == 1 else "")
+        if len(trials) == 1:
+            return trials[0]
+        wanted = ""
     is_number = wanted.isdigit() and len(wanted) < 5  # an end of an id has five digits
     name = os.path.basename(wanted.rstrip(os.sep))
     found = [trial for trial in trials if name in (trial.trial_id, trial.name, trial.custom_dirname)]
@@ -128,11 +133,19 @@ def find_trial(trials: Sequence[Trial], wanted: str | None) -> Trial:
         found = [trial for trial in trials if trial.number == int(wanted)]
     elif not found:
         found = [trial for trial in trials if trial.trial_id.startswith(wanted)]
-        found = found if len(found) == 1 else [trial for trial in trials if trial.trial_id.endswith(wanted)] or found
+        if len(found) != 1:
+            found = [trial for trial in trials if trial.trial_id.endswith(wanted)] or found
     if len(found) == 1:
         return found[0]
-    known = ", ".join(f"{trial.number}: {trial.trial_id}" for trial in (found or trials)[:_NAMES_SHOWN])
-    more = " ..." if len(found or trials) > _NAMES_SHOWN else ""
-    what = f"{wanted!r} could mean each of {len(found)} trials" if found else f"there is no trial {wanted!r}"
-    what = what if wanted else "a trial must be named"
-    raise NotFoundError(f"{what}; pass one of {known}{more}" if known else f"{what}: the run has none yet")
+    what = f"there is no trial {wanted!r}"
+    if not wanted:
+        what = "a trial must be named"
+    elif found:
+        what = f"{wanted!r} could mean each of {len(found)} trials"
+    if not trials:
+        raise NotFoundError(f"{what}: the run has none yet")
+    possible = found or trials
+    known = [f"{trial.number}: {trial.trial_id}" for trial in possible[:_NAMES_SHOWN]]
+    if len(possible) > _NAMES_SHOWN:
+        known.append("...")
+    raise NotFoundError(f"{what}; pass one of {', '.join(known)}")

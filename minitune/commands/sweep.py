@@ -170,7 +170,9 @@ def _command(content: Mapping[str, Any], constants: Mapping[str, Any], names: li
 
     program = content.get("program")
     given = content.get("command", list(_DEFAULT_COMMAND))
-    words = given.split() if isinstance(given, str) else given
+    words = given
+    if isinstance(given, str):
+        words = given.split()
     if not isinstance(words, list) or not words:
         raise ValueError(f"command must be a list of words, but got {shown(given)}")
     texts = {name: text_of(value) for name, value in constants.items()}
@@ -231,7 +233,9 @@ def _kind(given: Mapping[str, Any], key: str) -> str:
     elif "values" in given:
         kind = "categorical"
     else:
-        kind = "int_uniform" if all(is_whole(given.get(name)) for name in _RANGE) else "uniform"
+        kind = "uniform"
+        if all(is_whole(given.get(name)) for name in _RANGE):
+            kind = "int_uniform"
     needed = _KEYS_OF[kind]
     for name in given:
         if name not in (*needed, "distribution"):
@@ -251,12 +255,16 @@ def _domain(given: Mapping[str, Any], key: str, is_grid: bool) -> Any:
         values = given["values"]
         if not isinstance(values, list) or not values:
             raise ValueError(f"{key}.values must be a list of values, but got {shown(values)}")
-        return tune.grid_search(values) if is_grid else tune.choice(values)
+        if is_grid:
+            return tune.grid_search(values)
+        return tune.choice(values)
     number = {name: _number(given.get(name, _DEFAULTS.get(name)), f"{key}.{name}") for name in _KEYS_OF[kind]}
     if kind == "int_uniform":
         first = _whole(number["min"], f"{key}.min")
         last = _whole(number["max"], f"{key}.max")
-        return tune.grid_search(range(first, last + 1)) if is_grid else tune.randint(first, last + 1)
+        if is_grid:
+            return tune.grid_search(range(first, last + 1))
+        return tune.randint(first, last + 1)
     if is_grid:
         raise ValueError(f"{key}: method grid needs values, but got distribution {kind}")
     try:
@@ -271,7 +279,9 @@ def _domain(given: Mapping[str, Any], key: str, is_grid: bool) -> Any:
         if "q" in number:
             make_steps = tune.quniform if kind == "q_uniform" else tune.qloguniform
             return make_steps(low, high, number["q"])
-        return tune.uniform(low, high) if kind == "uniform" else tune.loguniform(low, high)
+        if kind == "uniform":
+            return tune.uniform(low, high)
+        return tune.loguniform(low, high)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"{key}: {error}") from None
 
@@ -281,7 +291,9 @@ def _number(value: Any, key: str) -> float:
     try:
         if isinstance(value, bool):
             raise TypeError
-        return value if is_whole(value) else float(value)
+        if is_whole(value):
+            return value
+        return float(value)
     except (TypeError, ValueError):
         raise ValueError(f"{key} must be a number, but got {shown(value)}") from None
 

@@ -154,7 +154,9 @@ def logs(options: argparse.Namespace) -> int:
     if not shown:
         hint = ""
         if not options.file and os.path.exists(other) and os.path.getsize(other):
-            hint = "; without --stderr you see its stdout" if options.stderr else "; --stderr shows its stderr"
+            hint = "; --stderr shows its stderr"
+            if options.stderr:
+                hint = "; without --stderr you see its stdout"
         echo(f"(trial {trial.number} has printed nothing to {name}{hint})", file=sys.stderr)
     return 0
 

@@ -196,7 +196,9 @@ def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, scheduler:
     all_steps = fifo.num_steps
     echo(f"{scheduler} on {counted(workers, 'worker')} would have used")
     echo(f"  results   {used} of {all_steps} ({used / all_steps:.0%} of the run's)")
-    share = f" ({other.training_s / fifo.training_s:.0%})" if fifo.training_s else ""
+    share = ""
+    if fifo.training_s:
+        share = f" ({other.training_s / fifo.training_s:.0%})"
     echo(f"  training  {other.training_s:.3g} s of {fifo.training_s:.3g} s{share}")
     instead = f"{run.took_s:.3g} s, which the run took"  # it can be compared if it had as many workers
     if workers != run.num_workers:
@@ -204,7 +206,9 @@ def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, scheduler:
     echo(f"  time      {other.makespan_s:.3g} s instead of {instead}")
     found = _best(other)
     best = _best(fifo)
-    verdict = "" if found is None or best is None else ", the best" if found.value == best.value else ", not the best"
+    verdict = ""
+    if found is not None and best is not None:
+        verdict = ", the best" if found.value == best.value else ", not the best"
     echo(f"and found {other.metric} {_text(found)}{verdict}", end="")
     if found is not None:
         echo(f", after {counted(found.num_results, 'result')} ({found.num_results / all_steps:.0%} of all)", end="")
@@ -223,7 +227,9 @@ def _best(simulation: Simulation) -> Improvement | None:
 
 
 def _text(best: Improvement | None) -> str:
-    return "nothing" if best is None else f"{best.value:.6g}"
+    if best is None:
+        return "nothing"
+    return f"{best.value:.6g}"
 
 
 # -- report, importance ------------------------------------------------------------------------------------------------

@@ -84,7 +84,9 @@ class Boosting:
     def _reported(self, logged: Mapping[str, Any]) -> dict[str, Any]:
         """The metrics of a round to report."""
         metrics = pick(self._names, logged)
-        return metrics if self.results_postprocessing_fn is None else self.results_postprocessing_fn(metrics)
+        if self.results_postprocessing_fn is None:
+            return metrics
+        return self.results_postprocessing_fn(metrics)
 
     def _is_due(self, round_number: int) -> bool:
         """Whether to save the model of a round. The first round has number 0."""

@@ -288,7 +288,9 @@ def numbers_of(result: Mapping[str, Any]) -> dict[str, float]:
     numbers: dict[str, float] = {}
     for name, value in result.items():
         if name != DONE and not name.startswith(f"{CONFIG}/"):
-            number = value if isinstance(value, (int, float)) else scalar_of(value)
+            number = value
+            if not isinstance(value, (int, float)):
+                number = scalar_of(value)
             if isinstance(number, (int, float)):
                 numbers[name] = number
     return numbers

@@ -59,7 +59,9 @@ class TuneReportCheckpointCallback(keras.callbacks.Callback):
         def call(*arguments: Any, logs: Mapping[str, Any] | None = None) -> None:
             if logs is None and arguments and not isinstance(arguments[-1], int):
                 logs = arguments[-1]
-            save = self.model.save if event in self._saved_on else None
+            save = None
+            if event in self._saved_on:
+                save = self.model.save
             report_saved(pick(self._names, logs or {}), self.CHECKPOINT_NAME, save)
 
         return call

@@ -136,7 +136,9 @@ class MLflowLoggerCallback(TrackerCallback):
             client = MlflowClient(self.tracking_uri, self.registry_uri)
             self._experiment_id = _experiment_id(client, None, self.experiment_name, facts.run_name)
             self._client = client
-        found = None if facts.is_new else _earlier_run(self._client, self._experiment_id, facts.trial_id)
+        found = None
+        if not facts.is_new:
+            found = _earlier_run(self._client, self._experiment_id, facts.trial_id)
         if found is None:
             tags = {"trial_name": facts.name, **self.tags, _TAG: facts.trial_id}
             found = self._client.create_run(
@@ -246,7 +248,9 @@ def setup_mlflow(
     if registry_uri:
         mlflow.set_registry_uri(registry_uri)
     session = current_session()
-    info = None if session is None else session.info
+    info = None
+    if session is not None:
+        info = session.info
     client = MlflowClient()
     experiment = _experiment_id(
         client,
@@ -271,7 +275,9 @@ def setup_mlflow(
             run_name=run_name or more.get("run_name") or (info.name if info is not None else None),
             tags=texts,
         )
-    written = {} if found is None else found.data.params
+    written = {}
+    if found is not None:
+        written = found.data.params
     new = {name: value for name, value in _params_of(plain_config(plain)).items() if name not in written}
     if new:
         mlflow.log_params(new)
@@ -341,7 +347,9 @@ def _experiment_id(
 def _earlier_run(client: Any, experiment_id: str, trial_id: str) -> Any:
     """The run of a trial's earlier attempt, or None."""
     found = client.search_runs([experiment_id], filter_string=f"tags.`{_TAG}` = '{trial_id}'", max_results=1)
-    return found[0] if found else None
+    if found:
+        return found[0]
+    return None
 
 
 def _params_of(config: Mapping[str, Any]) -> dict[str, str]:

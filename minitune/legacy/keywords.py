@@ -181,12 +181,18 @@ def resources_to_json(resources: Resources | None) -> str | None:
     Args:
         resources: The request, or None.
     """
-    return None if resources is None else json.dumps({"bundles": [dict(b) for b in Resources.of(resources).bundles]})
+    if resources is None:
+        return None
+    return json.dumps({"bundles": [dict(b) for b in Resources.of(resources).bundles]})
 
 
 def json_to_resources(text: str | Mapping[str, Any] | None) -> Resources | None:
     """The inverse of `resources_to_json`. It also takes a mapping such as `{"cpu": 1}`, or its JSON text."""
     if text is None:
         return None
-    value = json.loads(text) if isinstance(text, str) else text
-    return Resources(value["bundles"]) if "bundles" in value else Resources.of(value)
+    value: Any = text
+    if isinstance(text, str):
+        value = json.loads(text)
+    if "bundles" in value:
+        return Resources(value["bundles"])
+    return Resources.of(value)

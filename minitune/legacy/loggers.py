@@ -118,4 +118,6 @@ def callbacks_of(loggers: Any) -> list[Callback]:
             old.append(one)
         else:
             raise TypeError(f"loggers must hold subclasses of Logger or callbacks, but got {one!r}")
-    return [*found, LegacyLoggerCallback(old)] if old else found
+    if old:
+        return [*found, LegacyLoggerCallback(old)]
+    return found

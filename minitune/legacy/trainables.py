@@ -50,7 +50,9 @@ class OldFunction:
         given: dict[str, Any] = {}
         session = current_session()
         if "checkpoint_dir" in self._wanted:
-            start = session.checkpoint if session is not None else None
+            start = None
+            if session is not None:
+                start = session.checkpoint
             given["checkpoint_dir"] = start.path if start is not None else None
         if "reporter" in self._wanted:
             given["reporter"] = Reporter()
@@ -118,7 +120,9 @@ def checkpoint_dir(step: int | float | None = None) -> Iterator[str]:
 def with_neg_mean_loss(metrics: dict[str, Any]) -> dict[str, Any]:
     """Add `neg_mean_loss` to metrics with a `mean_loss`, as Ray Tune did: old schedulers could only maximise."""
     loss: Any = metrics.get("mean_loss")
-    return {**metrics, "neg_mean_loss": metrics.get("neg_mean_loss", -loss)} if is_number(loss) else metrics
+    if is_number(loss):
+        return {**metrics, "neg_mean_loss": metrics.get("neg_mean_loss", -loss)}
+    return metrics
 
 
 def is_session_enabled() -> bool:
@@ -160,7 +164,9 @@ def _caller_of(old: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
     def method(self: Any, *args: Any) -> Any:
         value = getattr(self, old)(*(() if takes_only_self else args))
-        return with_neg_mean_loss(value) if old == "_train" and isinstance(value, dict) else value
+        if old == "_train" and isinstance(value, dict):
+            return with_neg_mean_loss(value)
+        return value
 
     setattr(method, _IS_CALLER, True)
     return method

@@ -27,7 +27,9 @@ class AirVerbosity(IntEnum):
 
 def get_air_verbosity(verbose: Any) -> AirVerbosity | None:
     """The name for a number; None if it has no name."""
-    return AirVerbosity(verbose) if verbose in (0, 1, 2) else None
+    if verbose in (0, 1, 2):
+        return AirVerbosity(verbose)
+    return None
 
 
 def set_verbosity(level: int) -> None:

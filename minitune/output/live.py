@@ -134,7 +134,9 @@ def seconds_left(elapsed_s: float, ended: int, total: int | None, running: Seque
 
 def progress_text(snapshot: RunSnapshot) -> str:
     """The progress of the run, such as `23/50 trials, 1.2 per min, about 22 s left`."""
-    of = "" if snapshot.total is None else f"/{snapshot.total}"
+    of = ""
+    if snapshot.total is not None:
+        of = f"/{snapshot.total}"
     parts = [f"{snapshot.ended}{of} {'trial' if f'{snapshot.ended}{of}' in ('1', '1/1') else 'trials'}"]
     if snapshot.per_s:
         unit, size_s = next((u for u in (("s", 1), ("min", 60)) if snapshot.per_s * u[1] >= 1), ("h", 3600))
@@ -147,7 +149,9 @@ def progress_text(snapshot: RunSnapshot) -> str:
 def best_text(best: Row) -> str:
     """The best trial and its configuration, such as `loss=0.1, iteration 3, train_1234: lr=0.1, ...`."""
     first = next(iter(best.metrics.items()), None)
-    parts = [f"{one_line(first[0])}={_cell(first[1])}"] if first else []
+    parts = []
+    if first:
+        parts = [f"{one_line(first[0])}={_cell(first[1])}"]
     parts += [f"iteration {best.iteration}"] if best.iteration is not None else []
     params = ", ".join(f"{one_line(name)}={_cell(value)}" for name, value in islice(best.params.items(), _MAX_PARAMS))
     return f"{', '.join(parts)}, {one_line(best.name)}{f': {params}' if params else ''}"
@@ -163,7 +167,9 @@ def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, s
     metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
     first = [goal[0]] if goal is not None else metrics[:1]
     nodes = [row.node for row in rows]
-    least = _METRIC_COLUMNS if width >= _WIDE_COLUMNS else 0
+    least = 0
+    if width >= _WIDE_COLUMNS:
+        least = _METRIC_COLUMNS
 
     def of_metric(name: str) -> Column:
         return Column(_header(name), [row.metrics.get(name) for row in rows], _CELL_COLUMNS, least)
@@ -179,7 +185,9 @@ def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, s
         *([Column("node", nodes)] if len({*nodes} - {None}) > 1 else []),
         *(of_metric(name) for name in metrics if name not in first),
     ]
-    titles = {0: one_line(f"best so far ({goal[1]} {goal[0]})")} if best and goal is not None else {}
+    titles = {}
+    if best and goal is not None:
+        titles = {0: one_line(f"best so far ({goal[1]} {goal[0]})")}
     if running:
         titles[len(best)] = "also running" if any(row.is_running for row in best) else "running"
     return Table(columns, range(len(columns)), titles, is_framed=False)
@@ -228,7 +236,9 @@ def render_html(snapshot: RunSnapshot) -> str:
 
 # -- parts -------------------------------------------------------------------------------------------------------------
 def _title_lines(snapshot: RunSnapshot, width: int) -> list[str]:
-    note = f" ({snapshot.note})" if snapshot.note else ""
+    note = ""
+    if snapshot.note:
+        note = f" ({snapshot.note})"
     counts = ", ".join(f"{snapshot.counts[status]} {status}" for status in STATUS_ORDER if snapshot.counts.get(status))
     time_and_counts = f"{duration(snapshot.elapsed_s)}{note}: {counts or 'no trial yet'}"
     resources = ", ".join(snapshot.resources)
@@ -255,10 +265,14 @@ def _error_lines(errors: Sequence[ErrorKind], width: int) -> list[str]:
     lines = []
     for kind in errors[:_MAX_ERRORS]:
         text = f"{counted(kind.count, 'error')}: {one_line(kind.text)}"
-        path = f" ({one_line(kind.path)})" if kind.path else ""
+        path = ""
+        if kind.path:
+            path = f" ({one_line(kind.path)})"
         lines.append(text + path if width_of(text + path) <= width else cut(text, width))
     more = sum(kind.count for kind in errors[_MAX_ERRORS:])
-    return [*lines, f"{more} more errors of other kinds"] if more else lines
+    if more:
+        return [*lines, f"{more} more errors of other kinds"]
+    return lines
 
 
 def _trial_lines(snapshot: RunSnapshot, width: int, room: int) -> list[tuple[str, str]]:
@@ -277,7 +291,9 @@ def _trial_lines(snapshot: RunSnapshot, width: int, room: int) -> list[tuple[str
         lines[position] = "best", lines[position][1]
     if running > len(rows):
         lines.append(("", f"... {running - len(rows)} more running"))
-    return [*lines, ("head", f"(no space for: {', '.join(left_out)})")] if left_out and room > len(rows) else lines
+    if left_out and room > len(rows):
+        return [*lines, ("head", f"(no space for: {', '.join(left_out)})")]
+    return lines
 
 
 def _running_apart_from(snapshot: RunSnapshot, best: Sequence[Row]) -> tuple[Sequence[Row], int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -118,7 +118,9 @@ class Progress:
             from minitune.output.table import RunInfo, cut_short
 
             totals, free = self.executor.resources()
-            cut = cut_short(trials) if done else ()
+            cut: Collection[str] = ()
+            if done:
+                cut = cut_short(trials)
             info = RunInfo(
                 self.run.path,
                 memory(),
@@ -182,7 +184,9 @@ class Progress:
                 call_plugin(reporter.failure_is_raised, None, failed)
             call_plugin(reporter.run_took, None, took_s)
             self.report(trials, done=True)
-            loop_s = took_s if self._loop_end_s is None else self._loop_end_s - self._begin_s
+            loop_s = took_s
+            if self._loop_end_s is not None:
+                loop_s = self._loop_end_s - self._begin_s
             lines = [total_time_line(took_s, loop_s)]
             lines += [f"No more trials: {why_no_more}"] if why_no_more else []
             is_silent = all(trial.status == TERMINATED and not trial.report_count for trial in trials)
@@ -195,7 +199,9 @@ class Progress:
     def tell_wait(self, signal_name: str, grace_s: float) -> None:
         """Log at once that a signal has arrived, because running trials have `grace_s` seconds to end."""
         self._ending = interruption(signal_name).text
-        shortcut = "; a second Ctrl-C kills them at once" if signal_name == "SIGINT" else ""
+        shortcut = ""
+        if signal_name == "SIGINT":
+            shortcut = "; a second Ctrl-C kills them at once"
         logger.warning("%s: no new trials start; running trials have %g s to end%s", signal_name, grace_s, shortcut)
 
     def tell_resume(self, signal_name: str) -> None:

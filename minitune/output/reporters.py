@@ -279,7 +279,9 @@ class TuneReporterBase(ProgressReporter):
 
     def _elapsed_s(self) -> float:
         """The time since the start of the run; after its end, the time that it took."""
-        return clock.current.monotonic() - self._begin_s if self._took_s is None else self._took_s
+        if self._took_s is None:
+            return clock.current.monotonic() - self._begin_s
+        return self._took_s
 
     def add_metric_column(self, metric: str, representation: str | None = None) -> None:
         """Show one more metric. The metrics that trials report then get no columns automatically.
@@ -335,12 +337,16 @@ class TuneReporterBase(ProgressReporter):
         columns = self._shown_metrics(trials)
         parts += self._best_line(trials)
         total = self._total_samples
-        of = "" if not total else "/infinite" if total < 0 or total >= sys.maxsize else f"/{total}"
+        of = ""
+        if total:
+            of = "/infinite" if total < 0 or total >= sys.maxsize else f"/{total}"
         counts = ", ".join(f"{len(found)} {status}" for status, found in statuses.items() if found)
         parts.append(f"Number of trials: {len(trials)}{of}{f' ({counts})' if counts else ''}")
         has_begun = len(statuses[PENDING]) < len(trials) or any(trial.last_metrics for trial in trials)
         if has_begun and (done or self.print_intermediate_tables is not False):
-            rank = table.rank_by(self._goal) if self.sort_by_metric and self._goal.metric and self._goal.mode else None
+            rank = None
+            if self.sort_by_metric and self._goal.metric and self._goal.mode:
+                rank = table.rank_by(self._goal)
             shown, left_out = table.choose_rows(statuses, self.max_progress_rows, rank)
             length = self.max_column_length
             metric = self._goal.metric
@@ -371,7 +377,9 @@ class TuneReporterBase(ProgressReporter):
     def _best_line(self, trials: Sequence[Trial]) -> list[str]:
         metric = self._goal.metric
         mode = self._goal.mode
-        best = best_trial(trials, metric, mode) if metric and mode else None
+        best = None
+        if metric and mode:
+            best = best_trial(trials, metric, mode)
         if best is None or metric is None:
             return []
         names = list(self._parameter_columns or best.config)[: table.MAX_SHOWN_PARAMETERS]
@@ -419,7 +427,9 @@ class TuneReporterBase(ProgressReporter):
 
     def _values(self, result: Mapping[str, Any]) -> str:
         found = table.metrics_of(result)
-        first = [self._goal.metric] if self._goal.metric in found else []
+        first = []
+        if self._goal.metric in found:
+            first = [self._goal.metric]
         names = list(dict.fromkeys([*first, *found]))[: max(1, self.infer_limit)]
         values = [f"{name}={self._cell(found[name])}" for name in names if name is not None]
         if TIME_TOTAL_S in result:
@@ -500,7 +510,9 @@ class CLIReporter(ScreenReporter):
     def seconds_left(self) -> float | None:
         """Seconds until the next block."""
         left_s = super().seconds_left()
-        return left_s if left_s is None or not self._is_erased() else min(left_s, self._seconds_back())
+        if left_s is None or not self._is_erased():
+            return left_s
+        return min(left_s, self._seconds_back())
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
         """Show a status block. May block as printing does."""
@@ -628,25 +640,35 @@ class LiveReporter(ScreenReporter):
     def _metric_of(self, columns: Mapping[str, str]) -> str | None:
         """The optimised metric; if the run has none, the only reported one."""
         is_only = self._infers and len(columns) == len(self._metric_columns) + 1
-        return list(columns)[-1] if self._goal.metric is None and is_only else self._goal.metric
+        if self._goal.metric is None and is_only:
+            return list(columns)[-1]
+        return self._goal.metric
 
     def _tell_start(self) -> None:
         total = self._total()
         path = self._info.path
-        count = "trials without end" if total is None else counted(total, "trial")
+        count = "trials without end"
+        if total is not None:
+            count = counted(total, "trial")
         count += f", {self._ended_before} already ended" if self._ended_before else ""
-        own = {self._goal.metric: self._goal.mode} if self._goal.metric and self._goal.mode else {}
+        own = {}
+        if self._goal.metric and self._goal.mode:
+            own = {self._goal.metric: self._goal.mode}
         goal = ", ".join(f"{mode} {metric}" for metric, mode in (self._goal.objectives or own).items())
         self.say(f"Run of {count}{f' ({goal})' if goal else ''}; results in {path}")
         if self._info.outputs:
             outputs = tuple(dict.fromkeys(self._info.outputs))
             usual = f"minitune logs {shlex.quote(path)} TRIAL"
-            where = usual if outputs == table.DEFAULT_OUTPUTS else f"{' and '.join(outputs)} in each trial's directory"
+            where = usual
+            if outputs != table.DEFAULT_OUTPUTS:
+                where = f"{' and '.join(outputs)} in each trial's directory"
             self.say(f"Prints of trials: {where}")
 
     def _tell_progress(self, trials: Sequence[Trial]) -> None:
         snapshot = self._snapshot(trials)
-        best = f"; best {best_text(snapshot.best[0])}" if snapshot.best else ""
+        best = ""
+        if snapshot.best:
+            best = f"; best {best_text(snapshot.best[0])}"
         state = snapshot.starting or f"{snapshot.counts.get(RUNNING, 0)} running"
         self.say(f"{duration(snapshot.elapsed_s)}: {progress_text(snapshot)}, {state}{best}")
         self._pause_s = min(_LINE_GROWTH * self._pause_s, _MAX_LINE_S)
@@ -664,7 +686,9 @@ class LiveReporter(ScreenReporter):
             self._notebook.show(render_html(snapshot), "\n".join(render(snapshot, 100, 40, ascii_only=True)))
         self._drawn_s = time.monotonic()
         cost_s = self._drawn_s - begin_s
-        share = _REDRAW_SHARE if self._notebook is None else _NOTEBOOK_SHARE
+        share = _NOTEBOOK_SHARE
+        if self._notebook is None:
+            share = _REDRAW_SHARE
         self._wait_s, self._cost_s = min(cost_s, self._cost_s) / share, cost_s  # a single slow redraw does not count
 
     # -- one trial -------------------------------------------------------------------------------------------------
@@ -695,14 +719,20 @@ class LiveReporter(ScreenReporter):
         statuses = table.by_status(trials)
         columns = self._shown_metrics(trials)
         metric = self._metric_of(columns)
-        goal = (metric, self._goal.mode) if metric is not None and self._goal.mode is not None else None
-        names = [metric] if metric else []
+        goal = None
+        if metric is not None and self._goal.mode is not None:
+            goal = (metric, self._goal.mode)
+        names = []
+        if metric:
+            names = [metric]
         names += [name for name in columns if name not in (TRAINING_ITERATION, TIME_TOTAL_S, metric)]
         elapsed_s = self._elapsed_s()
         total = self._total()
         before = self._ended_before or 0
         ended = len(statuses[TERMINATED]) + len(statuses[ERROR]) - before
-        to_end = None if total is None or self._info.ending else total - before
+        to_end = None
+        if total is not None and not self._info.ending:
+            to_end = total - before
         left_s = seconds_left(elapsed_s, ended, to_end, [_part_done(trial) for trial in statuses[RUNNING]])
         if self.time_budget_s is not None:
             budget_s = max(0.0, self.time_budget_s - elapsed_s)
@@ -736,7 +766,9 @@ class LiveReporter(ScreenReporter):
     def _total(self) -> int | None:
         """The number of trials; None if it is endless or unknown."""
         total = self._total_samples
-        return None if not total or total < 0 or total >= sys.maxsize else int(total)
+        if not total or total < 0 or total >= sys.maxsize:
+            return None
+        return int(total)
 
     def _row(self, trial: Trial, metrics: Sequence[str]) -> Row:
         result = trial.last_metrics
@@ -791,8 +823,12 @@ def _what_starts(trials: Sequence[Trial], importing: str) -> str:
         if trial.status != PENDING or trial.last_metrics:
             return ""
         count += trial.phase is Phase.STARTING
-    what = f"importing {importing}" if importing else "loading the trainable"
-    return f"starting {counted(count, 'worker')} ({what})" if count else ""
+    what = "loading the trainable"
+    if importing:
+        what = f"importing {importing}"
+    if count:
+        return f"starting {counted(count, 'worker')} ({what})"
+    return ""
 
 
 # -- notebooks ---------------------------------------------------------------------------------------------------------

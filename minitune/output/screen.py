@@ -129,7 +129,9 @@ class Screen:
         rows = len(self._drawn)
         if columns < self._drawn_columns:
             rows = sum(max(1, -(-width_of(without_codes(line)) // columns)) for line in self._drawn)
-        return f"\r\x1b[{rows}A" if rows else ""
+        if rows:
+            return f"\r\x1b[{rows}A"
+        return ""
 
     def _give_way(self) -> None:
         """Erase the block, and move the cursor to the end of the other output."""

@@ -81,20 +81,26 @@ class RunInfo:
 
     def lines(self, done: bool) -> list[str]:
         """The lines that `ProgressReporter.report` gets as `sys_info`; `done` is whether the run is over."""
-        lines = [] if self.memory is None else [f"Memory usage on this node: {self._memory_text(self.memory)}"]
+        lines = []
+        if self.memory is not None:
+            lines = [f"Memory usage on this node: {self._memory_text(self.memory)}"]
         lines += [] if self.scheduler is None else [self.scheduler]
         if self.totals:
             names = dict.fromkeys(("CPU", "GPU", *self.totals))
             lines.append(f"Logical resource usage: {', '.join(map(self._used_text, names))}")
         lines.append(f"Result logdir: {self.path}")
-        return [*lines, f"{'Ended early' if done else 'Ending'}: {self.ending}"] if self.ending else lines
+        if self.ending:
+            return [*lines, f"{'Ended early' if done else 'Ending'}: {self.ending}"]
+        return lines
 
     def used(self) -> list[str]:
         """The resources as short texts, such as `2/4 CPUs`. Memory for trials is included if they use any."""
         least = {"memory": 0.05 * 2**30}
         names = [name for name, total in self.totals.items() if total and self._used(name) >= least.get(name, 0)]
         texts = [self._used_text(name) for name in names]
-        return texts if self.memory is None else [*texts, f"memory {self._memory_text(self.memory)}"]
+        if self.memory is None:
+            return texts
+        return [*texts, f"memory {self._memory_text(self.memory)}"]
 
     def _used(self, name: str) -> float:
         return float(self.totals.get(name, 0) - self.free.get(name, 0))
@@ -109,7 +115,9 @@ class RunInfo:
     @staticmethod
     def _memory_text(memory: tuple[int, int]) -> str:
         total, free = memory
-        warning = " (less than 10 % is free)" if free < 0.1 * total else ""
+        warning = ""
+        if free < 0.1 * total:
+            warning = " (less than 10 % is free)"
         return f"{(total - free) / 2**30:.1f}/{total / 2**30:.1f} GiB{warning}"
 
 
@@ -119,7 +127,9 @@ def look_up(result: Mapping[str, Any], name: str) -> Any:
     end = name.find("/")
     while value is None and end >= 0:
         inner = result.get(name[:end])
-        value = look_up(inner, name[end + 1 :]) if isinstance(inner, Mapping) else None
+        value = None
+        if isinstance(inner, Mapping):
+            value = look_up(inner, name[end + 1 :])
         end = name.find("/", end + 1)
     return value
 
@@ -128,11 +138,15 @@ def number_of(value: Any) -> float | None:
     """`value` as a number, or None. NaN is not a number, because it cannot be compared."""
     if isinstance(value, (str, bytes)) or value is None:
         return None
-    try:
-        number = value if isinstance(value, (int, float)) else float(value)
-    except Exception:  # an object of the user's
+    number: float = value
+    if not isinstance(value, (int, float)):
+        try:
+            number = float(value)
+        except Exception:  # an object of the user's may raise anything
+            return None
+    if number != number:
         return None
-    return None if number != number else number
+    return number
 
 
 def by_status(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
@@ -180,7 +194,9 @@ def choose_rows(
     sizes = {status: len(statuses[status]) for status in STATUS_ORDER}
     shares = dict.fromkeys(STATUS_ORDER, 0)
     is_short = sum(sizes.values()) > max_rows
-    most = _ROWS_PER_STATUS if is_short and max_rows <= _FEW_ROWS else max_rows
+    most = max_rows
+    if is_short and max_rows <= _FEW_ROWS:
+        most = _ROWS_PER_STATUS
     left = max_rows
     previous = -1
     while left > 0 and left != previous:
@@ -227,8 +243,12 @@ def ending(trial: Trial, is_cut: bool, *, names_scheduler: bool = True) -> str:
     way = way_of(trial, is_cut)
     if way not in ("stopped", "cut short"):
         return way
-    at = f" at {trial.last_metrics[TRAINING_ITERATION]}" if TRAINING_ITERATION in trial.last_metrics else ""
-    by = f" by {trial.stopped_by}" if names_scheduler and trial.stopped_by else ""
+    at = ""
+    if TRAINING_ITERATION in trial.last_metrics:
+        at = f" at {trial.last_metrics[TRAINING_ITERATION]}"
+    by = ""
+    if names_scheduler and trial.stopped_by:
+        by = f" by {trial.stopped_by}"
     return f"{way}{at}{by}"
 
 
@@ -268,8 +288,11 @@ def rank_by(goal: Goal) -> Callable[[Trial], float]:
         if goal.metric is None or goal.mode is None:
             return 0.0
         value = trial.analysis.get(goal.metric, "last")
-        value = number_of(look_up(trial.last_metrics, goal.metric)) if value is None else value
-        return math.inf if value is None or not math.isfinite(value) else -value if goal.mode == "max" else value
+        if value is None:
+            value = number_of(look_up(trial.last_metrics, goal.metric))
+        if value is None or not math.isfinite(value):
+            return math.inf
+        return -value if goal.mode == "max" else value
 
     return rank
 
@@ -285,11 +308,15 @@ def best_and_failed(trials: Iterable[Trial], goal: Goal, max_best: int, max_fail
     by_failure: dict[bool, list[Trial]] = {True: [], False: []}
     for trial in trials:
         by_failure[trial.status == ERROR].append(trial)
-    front = {trial.trial_id for trial in goal.front(by_failure[False])} if goal.objectives else ()
+    front: set[str] = set()
+    if goal.objectives:
+        front = {trial.trial_id for trial in goal.front(by_failure[False])}
     by_metric = rank_by(goal)
 
     def rank(trial: Trial) -> float:
-        return float(trial.trial_id not in front) if goal.objectives else by_metric(trial)
+        if goal.objectives:
+            return float(trial.trial_id not in front)
+        return by_metric(trial)
 
     return [*heapq.nsmallest(max_best, by_failure[False], key=rank), *by_failure[True][:max_failed]]
 
@@ -306,10 +333,14 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
     """
     if goal.objectives:
         count = len(goal.front(trials))
-        return [f"Front: {counted(count, 'trial')} that no other one beats in {goal}"] if count else []
+        if count:
+            return [f"Front: {counted(count, 'trial')} that no other one beats in {goal}"]
+        return []
     metric = goal.metric
     mode = goal.mode
-    best = best_trial(trials, metric, mode) if metric and mode else None
+    best = None
+    if metric and mode:
+        best = best_trial(trials, metric, mode)
     if best is None or metric is None:
         return []
     names = list(names or flatten(best.config))[:MAX_SHOWN_PARAMETERS]
@@ -390,9 +421,17 @@ def trial_table(
     columns += [Column(format_cell(shown, max_length), values[name], max_length) for name, shown in metrics.items()]
     first = fixed + len(parameters)
     by_metric = dict(zip(metrics, range(first, len(columns)), strict=True))
-    goal = [by_metric.pop(metric)] if metric is not None and metric in by_metric else []
-    steps = [by_metric.pop(TRAINING_ITERATION)] if TRAINING_ITERATION in by_metric else []
-    times = [by_metric.pop(TIME_TOTAL_S)] if TIME_TOTAL_S in by_metric else []  # the user's own metrics say more
+    goal = []
+    if metric is not None and metric in by_metric:
+        goal = [by_metric.pop(metric)]
+    steps = []
+    if TRAINING_ITERATION in by_metric:
+        steps = [by_metric.pop(TRAINING_ITERATION)]
+    times = []
+    if TIME_TOTAL_S in by_metric:
+        times = [by_metric.pop(TIME_TOTAL_S)]
+    # Of a narrow table, the user reads the objective and the parameters first. The user's other metrics say more than
+    # the time, and the process says least.
     ranking = [0, *goal, *range(fixed, first), 1, *steps, *by_metric.values(), *times, *range(2, fixed)]
     return Table(columns, ranking)
 
@@ -405,7 +444,9 @@ def status_column(endings: Sequence[str], brief: Sequence[str]) -> Column:
 def parameter_of(trial: Trial, name: str) -> Any:
     """The value of the parameter with this path."""
     found = trial.evaluated_params.get(name)
-    return look_up(trial.config, name) if found is None else found
+    if found is None:
+        return look_up(trial.config, name)
+    return found
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------
@@ -452,7 +493,9 @@ def retried_text(trials: Iterable[Trial]) -> list[str]:
     if not retried:
         return []
     named = ", ".join(trial.name for trial in retried[:_MAX_TRACEBACKS])
-    more = f" and {len(retried) - _MAX_TRACEBACKS} more" if len(retried) > _MAX_TRACEBACKS else ""
+    more = ""
+    if len(retried) > _MAX_TRACEBACKS:
+        more = f" and {len(retried) - _MAX_TRACEBACKS} more"
     return [f"Finished after a retry: {named}{more} (their error.txt has the failures)"]
 
 
@@ -478,7 +521,9 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
     for alike in reversed(ordered[:_MAX_TRACEBACKS]):
         first = alike[0]
         count = len(alike) - 1
-        others = f" and {counted(count, 'more trial')} with the same error" if count else ""
+        others = ""
+        if count:
+            others = f" and {counted(count, 'more trial')} with the same error"
         way = ""
         if alike is ordered[0] and os.path.isdir(first.experiment_path):
             command = f"minitune rerun {shlex.quote(first.experiment_path)} {first.number} --pdb"
@@ -512,7 +557,9 @@ def last_line(trial: Trial) -> str:
 def kind_of_error(trial: Trial) -> Hashable:
     """A key that is equal for errors of the same class at the same place, whatever values their messages have."""
     error = trial.error
-    trace = "" if error is None else error.remote.traceback if error.remote is not None else str(error)
+    trace = ""
+    if error is not None:
+        trace = error.remote.traceback if error.remote is not None else str(error)
     if error is not None and error.remote is None and not trace.strip().partition("\n")[0].endswith(":"):
         trace = ""  # a worker has died; its last lines differ each time
     places = tuple(line for line in trace.splitlines() if line.startswith('  File "'))

@@ -142,7 +142,9 @@ class TrialOutput(_OutputFiles):
             data = data[: data.rfind(b"\n") + 1]
         shown[path] = shown.get(path, 0) + len(data)
         self._shown_bytes = shown
-        lines = data.decode("utf-8", "replace").removesuffix("\n").split("\n") if data else []
+        lines = []
+        if data:
+            lines = data.decode("utf-8", "replace").removesuffix("\n").split("\n")
         # Of a line that is written again and again, such as a progress bar, only the last state is shown.
         return [line.rstrip("\r").rpartition("\r")[2] for line in lines]
 
@@ -288,12 +290,16 @@ def _line_end(file: Any, begin: int, end: int) -> int:
     """The last position between `begin` and `end` at which a line ends; `end` if none does."""
     begin = max(0, begin)
     file.seek(begin)
-    found = file.read(end - begin).rfind(b"\n")
-    return begin + found + 1 if found >= 0 else end
+    found: int = file.read(end - begin).rfind(b"\n")
+    if found >= 0:
+        return begin + found + 1
+    return end
 
 
 def _line_begin(file: Any, begin: int) -> int:
     """The first position from `begin` on at which a line begins; `begin` if none is near."""
     file.seek(begin)
-    found = file.read(_LINE_BYTES).find(b"\n")
-    return begin + found + 1 if found >= 0 else begin
+    found: int = file.read(_LINE_BYTES).find(b"\n")
+    if found >= 0:
+        return begin + found + 1
+    return begin

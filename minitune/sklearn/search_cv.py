@@ -223,7 +223,9 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
                 f"{len(evaluation.splits)} splits instead of {self.n_splits_}"
             )
         candidates, outcomes, iterations = self._search(evaluation)
-        more_results = {} if max_iters is None else {TRAINING_ITERATION: iterations}
+        more_results = {}
+        if max_iters is not None:
+            more_results = {TRAINING_ITERATION: iterations}
         results = self._format_results(candidates, self.n_splits_, outcomes, more_results)
         first_scores = outcomes[0]["test_scores"]
         self.multimetric_ = isinstance(first_scores, dict)
@@ -273,7 +275,9 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         """
         scheduler = self.early_stopping
         if isinstance(scheduler, bool):
-            return ASHAScheduler(max_t=self.max_iters) if scheduler else None
+            if scheduler:
+                return ASHAScheduler(max_t=self.max_iters)
+            return None
         made = create_scheduler(scheduler) if isinstance(scheduler, str) else copy.deepcopy(scheduler)
         if isinstance(made, (PopulationBasedTraining, PopulationBasedTrainingReplay)):
             raise ValueError(
@@ -380,9 +384,13 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         """Train the best candidate completely, on all data."""
         # clone the parameters as well, because some may be estimators
         best = clone(evaluation.estimator).set_params(**clone(self.best_params_, safe=False))
-        target = () if evaluation.y is None else (evaluation.y,)
+        target: tuple[Any, ...] = ()
+        if evaluation.y is not None:
+            target = (evaluation.y,)
         began_s = time.perf_counter()
-        last = best.steps[-1][1] if isinstance(best, Pipeline) else best
+        last = best
+        if isinstance(best, Pipeline):
+            last = best.steps[-1][1]
         if evaluation.max_iters is not None and resource_of(last) == PARTIAL_FIT:
             fit = StepwiseFit(best, evaluation.max_iters, evaluation.classes)
             for _ in range(evaluation.max_iters):

@@ -96,7 +96,9 @@ class StepwiseFit:
 
     def _train(self, last: Any, features: Any, target: tuple[Any, ...], fit_params: dict[str, Any]) -> None:
         if self._resource == PARTIAL_FIT:
-            classes = {"classes": self._classes} if is_classifier(last) else {}
+            classes = {}
+            if is_classifier(last):
+                classes = {"classes": self._classes}
             last.partial_fit(features, *target, **classes, **fit_params)
             return
         # how much is trained after the step before and after this one; the first step always trains something

@@ -190,15 +190,18 @@ def smoke(
     has_reported = any(result.metrics.keys() - set(AUTO_RESULT_KEYS) for result in grid)
     is_late = time.monotonic() > until_s
     if is_late and executor != "inline":
-        patience_s = budget_s * _SILENT_SHARE if has_reported else 0
+        patience_s = 0.0
+        if has_reported:
+            patience_s = budget_s * _SILENT_SHARE
         stacks = hung(grid._run.trials, time.time() - (time.monotonic() - until_s), patience_s)
         if stacks:
             raise SmokeFailure(_told_hang(name, budget_s, stacks, has_reported=has_reported), grid)
     if left:
         raise SmokeFailure("\n  ".join([f"the trials of {name} have left something behind:", *left]), grid)
     if not has_reported:
-        in_time = f"within {budget_s:g} s: report earlier, or give a longer budget_s"
-        what = in_time if is_late else "before its end: call report(), or return a dict of metrics"
+        what = "before its end: call report(), or return a dict of metrics"
+        if is_late:
+            what = f"within {budget_s:g} s: report earlier, or give a longer budget_s"
         raise SmokeFailure(f"no trial of {name} has reported anything {what}", grid)
     return grid
 
@@ -503,7 +506,9 @@ class ProcessSnapshot:
 
     def _left_threads(self, until_s: float) -> list[str]:
         new = [thread for thread in threading.enumerate() if thread not in self._threads]
-        lasting = _POOL_THREADS if _has_pool() else ()
+        lasting: tuple[str, ...] = ()
+        if _has_pool():
+            lasting = _POOL_THREADS
         new = [one for one in new if type(one).__name__ not in _LASTING_THREADS and one.name not in lasting]
         for thread in new:
             if not isinstance(thread, threading._DummyThread):  # a thread from C code cannot be joined
@@ -529,7 +534,11 @@ class ProcessSnapshot:
         for name in names:
             if name.startswith(_SET_BY_LIBRARIES):
                 continue
-            what = "set" if name not in before else "removed" if name not in now else "changed"
+            what = "changed"
+            if name not in before:
+                what = "set"
+            elif name not in now:
+                what = "removed"
             found.append(f"environment variable {name} was {what}")  # without its value, which may be secret
             if name in before:
                 os.environ[name] = before[name]
@@ -633,5 +642,7 @@ def _handlers() -> dict[int, Any]:
 
 def _entries(directory: str | None) -> set[str]:
     """The names in a directory, without files of test runners and of the interpreter."""
-    names = os.listdir(directory) if directory is not None else []
+    names = []
+    if directory is not None:
+        names = os.listdir(directory)
     return {name for name in names if name != "__pycache__" and not name.startswith((".pytest_cache", ".coverage"))}

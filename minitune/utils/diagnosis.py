@@ -137,7 +137,9 @@ def diagnose_serialization(trainable: Callable[..., Any]) -> bool | set[str]:
     if path is None:
         return True
     echo(f"{trainable!r} cannot be sent to workers: {path}")
-    found = unpicklable_variables(trainable) if isinstance(trainable, FunctionType) else {}
+    found = {}
+    if isinstance(trainable, FunctionType):
+        found = unpicklable_variables(trainable)
     for name, part in found.items():
         echo(f"  {name!r} cannot be pickled: {part}; make it inside the function")
     return set(found)

@@ -358,7 +358,7 @@ print(sys.argv[1:], [result.metrics["x"] for result in grid], len(set(result.met
 
 def test_a_script_is_run_again_and_goes_on_with_its_run(script: Script, minitune: Minitune) -> None:
     script.finish(script.start(KILLED))
-    (row,) = [json.loads(line) for line in minitune("lsx", script.storage, "--json")[1].splitlines()]
+    (row,) = [json.loads(line) for line in minitune("ls", script.storage, "--json")[1].splitlines()]
     assert (row["state"], row["terminated"]) == ("killed", 1)
     trials = [json.loads(line) for line in minitune("ls", row["path"], "--json")[1].splitlines()]
     assert {trial["status"] for trial in trials} == {"TERMINATED", "PENDING"}  # nothing runs there

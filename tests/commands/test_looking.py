@@ -1,4 +1,4 @@
-"""`minitune ls`, `lsx`, `show`, `best`, `compare`, `watch`, `logs` on a run that has ended."""
+"""`minitune ls`, `show`, `best`, `compare`, `watch`, `logs` on a run that has ended."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_table_goes_to_a_csv_file(minitune: Minitune, tmp_path: Path) -> None:
     ("arguments", "text"),
     [
         (["ls", "rum"], "did you mean run?"),
-        (["lsx", "nowhere"], "there is no directory"),
+        (["ls", "nowhere"], "there is no run 'nowhere'"),
         (["ls", "run", "--sort", "lass"], "there is no column 'lass'; did you mean loss?"),
         (["ls", "run", "--filter", "x is 1"], "COLUMN OP VALUE"),
         (["ls", "run", "--filter", "x>="], "COLUMN OP VALUE"),
@@ -165,13 +165,13 @@ def test_without_any_run_that_is_said(minitune: Minitune, tmp_path: Path, monkey
 
 
 def test_runs_are_listed_with_what_has_become_of_them(minitune: Minitune, storage: Path) -> None:
-    status, out, _ = minitune("lsx", "--json")
+    status, out, _ = minitune("ls", "--json")
 
     assert status == 0
     (row,) = [json.loads(line) for line in out.splitlines()]
     assert (row["name"], row["state"], row["total_trials"]) == ("run", "finished", 3)
     assert (row["terminated"], row["error"], row["left"]) == (2, 1, 0)
-    assert minitune("lsx", storage)[1].startswith(f"{storage}: 1 run\n")
+    assert minitune("ls", storage)[1].startswith(f"{storage}: 1 run\n")
 
 
 def test_ls_lists_runs_the_newest_first_or_the_trials_of_one(minitune: Minitune, tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def test_looking_unpickles_nothing(minitune: Minitune, monkeypatch: pytest.Monke
 
     for name in ("load", "loads", "Unpickler"):
         monkeypatch.setattr(pickle, name, refuse)
-    for arguments in (["ls"], ["lsx"], ["show"], ["show", "run", "2"], ["best"], ["watch"], ["explain", "run"]):
+    for arguments in (["ls"], ["ls", "run"], ["show"], ["show", "run", "2"], ["best"], ["watch"], ["explain", "run"]):
         assert minitune(*arguments)[2] == ""
 
 

@@ -120,8 +120,8 @@ def test_trials_that_were_not_drawn_are_a_number(minitune: Minitune) -> None:
     assert f", {text}\n" in minitune("show", "lazy")[1]
 
 
-def test_lsx_counts_them(minitune: Minitune) -> None:
-    drawn, lazy = sorted(listed(minitune, "lsx"), key=lambda row: str(row["name"]))
+def test_ls_counts_them(minitune: Minitune) -> None:
+    drawn, lazy = sorted(listed(minitune, "ls"), key=lambda row: str(row["name"]))
     names = ("total_trials", "terminated", "error", "not_started", "left", "not_drawn")
     assert [drawn[name] for name in names] == [6, 2, 0, 4, 0, 0]
     assert lazy["total_trials"] + lazy["not_drawn"] == 6

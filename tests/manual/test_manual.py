@@ -136,7 +136,7 @@ def test_every_environment_variable_is_in_the_manual() -> None:
     assert named == set(settings)
 
 
-@pytest.mark.parametrize(("page", "besides"), [(MANUAL / "command-line.md", set()), (README, {"demo", "lsx"})])
+@pytest.mark.parametrize(("page", "besides"), [(MANUAL / "command-line.md", set()), (README, {"demo"})])
 def test_every_command_is_in_the_table_of_commands(page: Path, besides: set[str]) -> None:
     named = re.findall(r"^\| `minitune (\w+)", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert set(named) >= set(importlib.import_module("minitune.cli").COMMANDS) - besides

@@ -60,7 +60,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     [
         "ls {}",
         "ls {} --json",
-        "lsx",
+        "ls",
         "show {}",
         "show {} 1",
         "show {} 1 --json",
