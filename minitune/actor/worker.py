@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # the C module of `signal`, without its slow enums
 import _thread
+import contextlib
 import os
 import socket
 import sys
@@ -218,6 +219,9 @@ class Worker:
         sys.argv[:] = boot.argv
         arm_stack_dump()
         self._surroundings = Surroundings()
+        if boot.place.stdout is not None:
+            with contextlib.suppress(FileExistsError):  # of an earlier attempt
+                os.mkdir(os.path.dirname(boot.place.stdout))
         self._surroundings.apply(boot.place)
         factory = load_value(boot.factory)
         self._object = factory(self)

@@ -52,6 +52,7 @@ _KINDS = {
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BLOCK_BYTES = 4096
 _TAIL_BYTES = 1 << 16
+_TO_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT
 _T = TypeVar("_T")
 
 
@@ -132,23 +133,27 @@ def atomic_write(path: str | os.PathLike[str], data: bytes, mode: int = 0o666) -
         file.write(data)
 
 
-def write_new(path: str, data: bytes, mode: int = 0o666) -> None:
-    """Write a new file directly, without a temporary one. Replace an existing file with `atomic_write`.
+def write_again(path: str, data: bytes, mode: int = 0o666) -> bool:
+    """Write a file that is usually new, without a temporary one. An existing file is replaced.
 
     Use it only for files that are not read before their directory is complete: if the process is killed, a part of the
-    file remains.
+    file remains until it is written again.
+
+    Returns:
+        Whether the file is new.
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
-        written = -1
-    else:
-        try:
-            written = os.write(descriptor, data)
-        finally:
-            os.close(descriptor)
-    if written < len(data):
         atomic_write(path, data, mode)
+        return False
+    try:
+        written = os.write(descriptor, data)
+    finally:
+        os.close(descriptor)
+    if written < len(data):  # the disk is full, or the file is huge
+        atomic_write(path, data, mode)
+    return True
 
 
 def make_directory(path: str, mode: int = 0o777) -> None:
@@ -389,11 +394,14 @@ class StorageContext(NamedTuple):
 
 
 # -- appending ---------------------------------------------------------------------------------------------------------
-def append_whole(descriptor: int, data: bytes) -> None:
-    """Append data to a file: all of it, or nothing and an error. Blocks while it writes."""
-    written = os.write(descriptor, data)
+def finish_append(descriptor: int, data: bytes, written: int) -> None:
+    """Write the rest of a line of which only the first bytes were appended; or cut them off again. Blocks.
+
+    Raises:
+        OSError: What has cut the first write short. Then no part of the line is in the file.
+    """
     try:
-        while written < len(data):  # the next write raises the error that has cut this one short
+        while written < len(data):
             written += os.write(descriptor, data[written:])
     except OSError:
         os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
@@ -424,7 +432,7 @@ class AppendFiles:
         if key in self._paths:
             self.close(key)
         self._paths[key] = path
-        descriptor = self._reopen(key)
+        descriptor = self._reopen(key, path)
         size = os.fstat(descriptor).st_size
         if not size:
             return 0
@@ -442,8 +450,10 @@ class AppendFiles:
         if descriptor is None:
             if key not in self._paths:
                 return False
-            descriptor = self._reopen(key)
-        append_whole(descriptor, line)
+            descriptor = self._reopen(key, self._paths[key])
+        written = os.write(descriptor, line)
+        if written < len(line):
+            finish_append(descriptor, line, written)
         return True
 
     def lapse(self, key: str, path: str, error: OSError) -> None:
@@ -494,12 +504,14 @@ class AppendFiles:
         for key in list(self._paths):
             self.close(key)
 
-    def _reopen(self, key: str) -> int:
-        """Open a file again, and return its descriptor."""
+    def _reopen(self, key: str, path: str) -> int:
+        """Open a file, again if it was closed to make room, and return its descriptor."""
         if len(self._open) >= self._limit:
             os.close(self._open.pop(next(iter(self._open))))
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
-        descriptor = self.with_room(partial(os.open, self._paths[key], flags, 0o666))
+        try:
+            descriptor = os.open(path, _TO_APPEND, 0o666)
+        except OSError:  # perhaps no descriptor is free; any other reason comes again
+            descriptor = self.with_room(partial(os.open, path, _TO_APPEND, 0o666))
         self._open[key] = descriptor
         return descriptor
 

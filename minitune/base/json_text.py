@@ -23,8 +23,10 @@ MAX_ITEMS = 10_000
 """A larger array becomes text, because each report writes a line."""
 _LONG = ShortRepr(MAX_TEXT)
 _SCALARS = (str, int, float, bool, type(None))
-_PLAIN = frozenset(_SCALARS)
+PLAIN = frozenset(_SCALARS)
+"""The exact types of JSON values. JSON cannot represent some values of these types, such as NaN."""
 _TEXT = frozenset((str,))
+_CONTAINERS = frozenset((dict, list))
 
 
 # -- without the set-up of each call -----------------------------------------------------------------------------------
@@ -74,6 +76,7 @@ def json_decoder() -> Callable[[str], Any]:
     return decode
 
 
+_read = json_decoder()
 _indented_items = json_chunks(separators=(",\n  ", ": "))
 """The standard library's own indentation is in Python, and ten times as slow."""
 
@@ -96,13 +99,55 @@ def dumps(value: Any) -> str:
 
 def dumps_pretty(value: Any) -> str:
     """`value` as strict JSON for people, with indentation and sorted keys."""
-    if type(value) is dict and _TEXT.issuperset(map(type, value)) and _PLAIN.issuperset(map(type, value.values())):
+    if type(value) is dict and _TEXT.issuperset(map(type, value)) and PLAIN.issuperset(map(type, value.values())):
         try:
             line = "".join(_indented_items(dict(sorted(value.items())), 0))
             return f"{{\n  {line[1:-1]}\n}}" if value else line
         except ValueError:  # NaN, an infinity, or an int that Python does not print
             pass
     return json.dumps(clean(value), indent=2, sort_keys=True, allow_nan=False)
+
+
+_PLAIN_DEPTH = 20
+_PLAIN_CONTAINERS = 10_000
+_PLAIN_ITEMS = 50_000
+"""A value beyond these three limits counts as not plain, so that the check ends even if the value contains itself."""
+
+
+def is_plain(tree: dict[Any, Any]) -> bool:
+    """Whether JSON keeps the types of everything in a value. It may still change some numbers and texts.
+
+    Exact types are compared, because an instance of a subclass (an enum, a numpy float) would lose its type.
+    """
+    level: list[Any] = [tree]
+    for _ in range(_PLAIN_DEPTH):
+        deeper: list[Any] = []
+        for container in level:
+            values: Iterable[Any] = container
+            if type(container) is dict:
+                if not _TEXT.issuperset(map(type, container)):
+                    return False
+                values = container.values()
+            if len(container) > _PLAIN_ITEMS:
+                return False
+            if PLAIN.issuperset(map(type, values)):
+                continue
+            for value in values:
+                if type(value) in _CONTAINERS:
+                    deeper.append(value)
+                elif type(value) not in PLAIN:
+                    return False
+        if not deeper:
+            return True
+        if len(deeper) > _PLAIN_CONTAINERS:
+            return False
+        level = deeper
+    return False
+
+
+def holds_exactly(text: str, tree: dict[Any, Any]) -> bool:
+    """Whether the JSON of a dict gives back an equal dict with the same types."""
+    return is_plain(tree) and _read(text) == tree
 
 
 def clean(value: Any) -> Any:

@@ -16,7 +16,9 @@ from minitune.driver.state import ENDED, OPEN, WAITING, RunningTrial, RunState
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
 from minitune.executors.trial_executor import ActorSpec, Shared, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
+from minitune.experiment.parameter_files import write_parameters
 from minitune.experiment.trial import Trial, TrialInfo
+from minitune.logger.json import leave_parameters
 from minitune.plugin_calls import forked_error
 from minitune.record.recorder import Recorder
 from minitune.registry import get_env_creator, has_env_creator
@@ -74,6 +76,7 @@ class TrialLauncher:
         self._refusal: Refusal | None = None
         self._feasible: Resources | None = None  # was not refused when it was last asked for
         self._shared_env_creators: dict[str, Shared] = {}
+        self._workers_write = leave_parameters(hooks.callbacks, workers_write=executor.makes_directories)
         self._is_model_based = isinstance(hooks.search_alg, SearchGenerator)
         self._chooses_in_order = hooks.scheduler.chooses_in_order
         cpus = executor.resources()[0].get(CPU, 1)
@@ -211,7 +214,7 @@ class TrialLauncher:
             self._recorder.status(trial, "chosen by the scheduler")
             self._hooks.unpaused(trial)
         try:
-            directory = self._recorder.prepare_directory(trial)
+            directory = self._recorder.prepare_directory(trial, is_left=self._executor.makes_directories)
         except OSError as error:
             if self._lacks_descriptors(error):
                 return False
@@ -230,6 +233,7 @@ class TrialLauncher:
         self._state.move(trial, Step.START, f"attempt {trial.attempt}")
         earlier = self._reuse.find(trial) if self._reuse is not None else None
         if self._reuse is not None and earlier is not None:
+            self._make_files(trial)
             self._reuse.end(trial, earlier)
             self._num_reused += 1
             self.has_to_go_on = self._num_reused >= _REUSED_PER_TURN
@@ -257,6 +261,15 @@ class TrialLauncher:
         if self._state.deadlines.are_set and not self._executor.has_queue:
             self._state.deadlines.begin(trial.actor_id, TRIAL, self._executor.clock.monotonic())
         return True
+
+    def _make_files(self, trial: Trial) -> None:
+        """Make the directory and the parameter files of a trial that gets no worker, which would make them."""
+        try:
+            self._recorder.directory_fault(trial)
+            if self._workers_write and trial.light is None:
+                write_parameters(trial.local_path, trial.raw_config)
+        except OSError as error:  # the trial's loggers meet the same error, and log it
+            self._recorder.raise_if_run_ends(error, trial.local_path)
 
     def _lacks_descriptors(self, error: OSError) -> bool:
         """Whether a trial cannot start only because too many files are open."""
@@ -298,6 +311,7 @@ class TrialLauncher:
             trial.attempt,
             trial.next_checkpoint,
             trial.num_failures,
+            self._workers_write and trial.light is None,
         )
 
 

@@ -245,7 +245,8 @@ class Replay(Story):
             del self.state.inherited[trial.trial_id]
         is_to_end = trial.phase in OWNS_ACTOR and trial.trial_id in self.final
         if trial.custom_dirname is not None and not is_to_end and not os.path.lexists(trial.local_path):
-            logger.warning("%s has gone, so trial %s starts over", trial.local_path, trial.name)
+            if trial.report_count or trial.checkpoints:  # otherwise its worker may not have made the directory
+                logger.warning("%s has gone, so trial %s starts over", trial.local_path, trial.name)
             trial.checkpoints.clear()
             trial.custom_dirname = None  # as of a new trial: its next attempt creates a directory
         while trial.checkpoints and (fault := self._fault(trial.checkpoints[-1].record, trial.local_path)):

@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from minitune.base.json_text import MAX_DEPTH, json_chunks, try_chunks
+from minitune.base.json_text import MAX_DEPTH, PLAIN, json_chunks, try_chunks
 from minitune.decision import CONTINUE, Decision
 from minitune.experiment.trial import Trial
 from minitune.logger.csv import CSVLoggerCallback
@@ -92,7 +92,7 @@ def _shape_of(names: tuple[str, ...], kinds: tuple[type, ...]) -> _Shape | None:
     """The shape of these keys, which are texts, and types. Many trials share it. None if such reports are not plain."""
     if len(names) > _MAX_KEYS or CONFIG in names or EXPERIMENT_TAG in names or codec.TAG in names:
         return None
-    are_plain = codec.SCALARS.issuperset(kinds)
+    are_plain = PLAIN.issuperset(kinds)
     if not are_plain or "\\ud" in "".join(_compact(names, 0)):
         return None
     return _Shape(names, kinds)

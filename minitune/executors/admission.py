@@ -35,6 +35,7 @@ class Admission(Generic[_Actor, _Parked]):
 
     isolates = False
     has_queue = False
+    makes_directories = False
 
     def __init__(self, ledger: Ledger):
         self._ledger = ledger

@@ -87,6 +87,8 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         TuneError: If this process runs in a trial of a trial, and so on, too deep.
     """
 
+    makes_directories = True
+
     def __init__(
         self,
         machine: Machine,
@@ -264,6 +266,10 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         if args is None:
             actor.process.stop(0.0)
         elif actor.process.phase is Phase.PARKED:  # otherwise it has died
+            if actor.spec.directory is not None:
+                # Started is told at once, and then the directory must exist. If it cannot be made, its process says so.
+                with suppress(OSError):
+                    os.mkdir(actor.spec.directory)
             actor.process.take_over(self._started(actor), self._place(actor), args, self._reset_timeout_s)
             return True
         actor.process = self._new_process()

@@ -73,6 +73,7 @@ class OrderedExecutor(Admission[_Actor, None]):
         self.clock = executor.clock
         self.isolates = executor.isolates
         self.has_queue = executor.has_queue
+        self.makes_directories = executor.makes_directories
         self._executor = executor
         self._window = window
         self._queue: list[tuple[int, int, _Actor]] = []  # outdated places are skipped

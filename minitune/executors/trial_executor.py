@@ -35,7 +35,8 @@ class ActorSpec(NamedTuple):
         actor_id: An id that was never used before with this executor.
         factory: Creates the object. It must be picklable.
         request: The resources to reserve.
-        directory: An existing directory for the actor's output files. It is also the actor's working directory.
+        directory: A directory for the actor's output files, and its working directory. Unless the executor
+            `makes_directories`, it must exist.
         reuse_key: A parked actor with this key and this request may be reused: its `reset(*reset_args, allocation)` is
             called. `allocation` may be None if the actor keeps the allocation that it had. If `reset` returns False,
             raises or takes longer than 2 s, a new actor is started instead.
@@ -59,6 +60,8 @@ class TrialExecutor(Protocol):
     """Whether each actor has its own process."""
     has_queue: bool
     """Whether an actor may have to wait for its resources after `start`. If so, `Placed` is its first event."""
+    makes_directories: bool
+    """Whether an actor's process makes its directory if that does not exist, and works in it from the beginning."""
 
     def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         """The total and the free amounts, by resource name."""

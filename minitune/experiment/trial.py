@@ -668,6 +668,7 @@ class TrialInfo(NamedTuple):
         attempt: 1 for the first attempt, 2 for the first retry.
         next_checkpoint: Number of the next checkpoint to be written.
         failures: How many attempts have failed. It changes the random numbers, so that a retry draws other ones.
+        writes_parameters: Whether the worker writes the parameter files.
     """
 
     trial_id: str
@@ -680,6 +681,7 @@ class TrialInfo(NamedTuple):
     attempt: int = 1
     next_checkpoint: int = 0
     failures: int = 0
+    writes_parameters: bool = False
 
     def for_reset(self) -> tuple[Any, ...]:
         """The fields for an actor that had another trial, as plain values, which are pickled and loaded quickly.

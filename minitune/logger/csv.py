@@ -36,19 +36,17 @@ class _Table:
         columns: The columns of the header.
         known: The same columns as a set.
         rows: The number of rows without the header.
-        size: The size of the file in bytes.
         rewritten_at: The number of rows when the file was last rewritten.
         late: By row number, the values of columns that the header does not have yet.
     """
 
-    __slots__ = ("columns", "known", "late", "path", "rewritten_at", "rows", "size")
+    __slots__ = ("columns", "known", "late", "path", "rewritten_at", "rows")
 
     def __init__(self, path: str):
         self.path = path
         self.columns: list[str] = []
         self.known: set[str] = set()
         self.rows = 0
-        self.size = 0
         self.rewritten_at = 0
         self.late: dict[int, dict[str, Any]] = {}
 
@@ -92,16 +90,15 @@ class CSVLoggerCallback(LoggerCallback):
         """Append one row. An error of the file is logged, unless the disk has refused it."""
         flat = dict(result)
         flat.pop(CONFIG, None)
-        is_plain = _PLAIN.issuperset(map(type, flat.values()))
-        key = trial.trial_id
-        if key not in self._tables:
-            self._start(trial)
-        table = self._tables.get(key)
-        if table is not None:
-            try:
-                self._log_row(key, table, flat, is_plain)
-            except OSError as error:
-                self._lapse(key, table.path, error)
+        table = self._tables.get(trial.trial_id) or self._start(trial)
+        if table is None:
+            return
+        try:
+            if not (_PLAIN.issuperset(map(type, flat.values())) and _TEXT.issuperset(map(type, flat))):
+                flat = _flatten(flat)
+            self._add_row(trial.trial_id, table, flat)
+        except OSError as error:
+            self._lapse(trial.trial_id, table.path, error)
 
     def append(self, trial: Trial, columns: list[str], row: str) -> bool:
         """Append the text of a row, which ends in its only newline. Errors are as in `log_trial_result`.
@@ -113,37 +110,28 @@ class CSVLoggerCallback(LoggerCallback):
         if table is None or not columns or table.columns != columns:
             return False
         try:
-            self._append(trial.trial_id, table, row)
+            self._files.append(trial.trial_id, row.encode("utf-8", "backslashreplace"))
+            table.rows += 1
         except OSError as error:
             self._lapse(trial.trial_id, table.path, error)
         return True
 
-    def _start(self, trial: Trial) -> None:
-        """Open the file. Rows of earlier attempts and drivers stay."""
+    def _start(self, trial: Trial) -> _Table | None:
+        """Open the file; None if that fails. Rows of earlier attempts and drivers stay."""
         key = trial.trial_id
         path = f"{trial.local_path}{os.sep}{EXPR_PROGRESS_FILE}"
         try:
             if not trial.attempt:  # outside of a run only: in a run, a new directory would hide that it was removed
                 trial.init_local_path()
-            self._begin(key, path)
+            if self._files.open(key, path):
+                table = self._files.with_room(functools.partial(_read_table, path))
+            else:
+                table = _Table(path)
         except OSError as error:
             self._lapse(key, path, error)
-
-    def _begin(self, key: str, path: str) -> None:
-        table = self._tables.get(key)
-        if table is not None and table.late:
-            self._rewrite(key, table)
-        size = self._files.open(key, path)
-        if table is None or table.path != path or table.size != size:
-            read = functools.partial(_read_table, path, size)
-            self._tables[key] = self._files.with_room(read) if size else _Table(path)
-
-    def _log_row(self, key: str, table: _Table, flat: dict[str, Any], is_plain: bool) -> None:
-        if is_plain and table.columns and table.known.issuperset(flat):
-            self._append(key, table, self._format(list(map(flat.get, table.columns))))
-        else:
-            is_flat = is_plain and _TEXT.issuperset(map(type, flat))
-            self._add_row(key, table, flat if is_flat else _flatten(flat))
+            return None
+        self._tables[key] = table
+        return table
 
     def _add_row(self, key: str, table: _Table, flat: dict[str, Any]) -> None:
         """Append a row that may have new columns."""
@@ -153,36 +141,41 @@ class CSVLoggerCallback(LoggerCallback):
                 return
             table.add_columns(list(flat))
             if table.columns != self._columns:
-                self._columns, self._header = table.columns.copy(), self._format(table.columns)
+                self._columns = table.columns.copy()
+                self._header = self._format(table.columns)
             header = self._header
         elif not table.known.issuperset(flat):
             table.late[table.rows] = {name: value for name, value in flat.items() if name not in table.known}
-        self._append(key, table, header + self._format(list(map(flat.get, table.columns))))
+        row = self._format(list(map(flat.get, table.columns)))
+        self._files.append(key, (header + row).encode("utf-8", "backslashreplace"))
+        table.rows += 1
         if table.late and table.is_rewriting_due():
             self._rewrite(key, table)
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         """Complete and close the file."""
-        self._complete(trial.trial_id)
+        table = self._tables.get(trial.trial_id)
+        if table is not None and table.late:
+            self._complete(trial.trial_id, table)
+        self._files.close(trial.trial_id)
         self._tables.pop(trial.trial_id, None)
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
         """Complete and close the files that are still open."""
         try:
-            for key in list(self._tables):
-                self._complete(key)
+            for key, table in list(self._tables.items()):
+                if table.late:
+                    self._complete(key, table)
         finally:
             self._tables.clear()
             self._files.close_all()
 
-    def _complete(self, key: str) -> None:
-        table = self._tables.get(key)
-        if table is not None and table.late:
-            try:
-                self._rewrite(key, table)
-            except OSError as error:
-                self._lapse(key, table.path, error)
-        self._files.close(key)
+    def _complete(self, key: str, table: _Table) -> None:
+        """Write the values that have come late into the file of a trial that has ended."""
+        try:
+            self._rewrite(key, table)
+        except OSError as error:
+            self._lapse(key, table.path, error)
 
     def _lapse(self, key: str, path: str, error: OSError) -> None:
         """Give up the file after an error. Its content is read again when it is next opened."""
@@ -194,13 +187,6 @@ class CSVLoggerCallback(LoggerCallback):
             ):
                 file.truncate(os.path.getsize(path) - 1)
         self._files.lapse(key, path, error)
-
-    def _append(self, key: str, table: _Table, text: str) -> None:
-        """Append the text of a row, which may begin with the header."""
-        data = text.encode("utf-8", "backslashreplace")
-        self._files.append(key, data)
-        table.size += len(data)
-        table.rows += 1
 
     def _format(self, values: list[Any]) -> str:
         """The text of a row. It ends in its only newline, so that rows can be counted and cut without parsing them."""
@@ -242,7 +228,6 @@ class CSVLoggerCallback(LoggerCallback):
                 late = table.late.get(number, {})
                 rest = self._format([late.get(name) for name in columns]) if late else "," * (len(columns) - 1) + "\n"
                 new.write(row[:-1] + b"," + rest.encode("utf-8", "backslashreplace"))
-            table.size = new.tell()
 
 
 def _row_writer(rows: list[str]) -> Callable[[list[Any]], object]:
@@ -271,12 +256,11 @@ def _text(value: Any) -> str:
     return text.replace("\r", "\\r").replace("\n", "\\n").replace("\0", "\\0")  # csv of Python 3.10 refuses "\0"
 
 
-def _read_table(path: str, size: int) -> _Table:
+def _read_table(path: str) -> _Table:
     """Read the header of an existing file, and count its rows."""
     table = _Table(path)
     with files.open_to_read(path) as file:
         header = file.readline().decode("utf-8", "replace")
         table.add_columns(next(csv.reader([header]), []))
         table.rows = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
-    table.size = size
     return table

@@ -1,27 +1,28 @@
-"""JsonLoggerCallback: writes `result.json`, one line per report, and `params.json`, `params.pkl`: the configuration."""
+"""JsonLoggerCallback: writes `result.json`, one line per report, and the files with the configuration."""
 
 from __future__ import annotations
 
-import logging
 import os
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from minitune.base import files
 from minitune.base.files import AppendFiles
-from minitune.base.json_text import dumps, dumps_pretty
-from minitune.base.pickling import dumps as dumps_pickle
+from minitune.base.json_text import dumps
+from minitune.callback import Callback
+from minitune.experiment.parameter_files import write_parameters
 from minitune.experiment.trial import Trial
 from minitune.logger.logger import LoggerCallback
-from minitune.result import CONFIG, EXPR_PARAM_FILE, EXPR_PARAM_PICKLE_FILE, EXPR_RESULT_FILE
+from minitune.result import CONFIG, EXPR_PARAM_FILE, EXPR_RESULT_FILE
 
 
 class JsonLoggerCallback(LoggerCallback):
     """Writes the results of each trial as strict JSON, one object per line. Retries and resumes append to the file."""
 
+    _leaves_parameters = False  # whether workers write the parameter files; see `leave_parameters`
+
     def __init__(self) -> None:
         self._files = AppendFiles()
-        self._configs: dict[str, int] = {}  # by trial id, a hash of the written files, because a trial may start often
 
     def log_trial_start(self, trial: Trial) -> None:
         """Write the configuration, and open the file. An error of a file is logged, unless the disk has refused it."""
@@ -32,6 +33,8 @@ class JsonLoggerCallback(LoggerCallback):
             self._files.open(trial.trial_id, path)
         except OSError as error:
             self._files.lapse(trial.trial_id, path, error)
+        if self._leaves_parameters and trial.light is None:
+            return
         try:
             self.update_config(trial, trial.raw_config)
         except OSError as error:
@@ -57,38 +60,33 @@ class JsonLoggerCallback(LoggerCallback):
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         """Close the file."""
         self._files.close(trial.trial_id)
-        self._configs.pop(trial.trial_id, None)
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
         """Close the files that are still open."""
         self._files.close_all()
 
     def update_config(self, trial: Trial, config: dict[str, Any]) -> None:
-        """Write `params.json`, and `params.pkl` if the configuration can be pickled.
-
-        Large values of the configuration are stored in separate files. They are short texts in `params.json` and
-        references in `params.pkl`. Loading `params.pkl` returns the values as long as the run is not moved.
-
-        Raises:
-            OSError: If a file cannot be written.
-        """
-        if config is trial.raw_config and trial.light is not None:
+        """Write the parameter files; see `write_parameters`."""
+        if config is trial.raw_config:
             config = trial.light_config
-        text = dumps_pretty(config).encode("ascii")
-        data: bytes | None = None
-        try:
-            data = dumps_pickle(config, "the configuration")
-        except TypeError as error:
-            logging.getLogger("minitune").debug("%s has no params.pkl: %s", trial, error)
-        content = hash((text, data))
-        if self._configs.get(trial.trial_id) == content:
-            return
-        path = f"{trial.local_path}{os.sep}{EXPR_PARAM_FILE}"
-        pickle_path = f"{trial.local_path}{os.sep}{EXPR_PARAM_PICKLE_FILE}"
-        self._files.with_room(partial(files.write_new, path, text))
-        if data is not None:
-            # Only the owner may write it: a user who can write a pickle can run code in the process that loads it.
-            self._files.with_room(partial(files.write_new, pickle_path, data, files.BLOB_MODE))
-        else:
-            files.remove_file(pickle_path)  # the file of an earlier configuration
-        self._configs[trial.trial_id] = content
+        self._files.with_room(partial(write_parameters, trial.local_path, config))
+
+
+def leave_parameters(callbacks: Iterable[Callback], *, workers_write: bool) -> bool:
+    """Let the workers write the parameter files in place of the loggers, if that makes no difference to the files.
+
+    The loggers still write those of a trial with large values: a worker gets the values and not the references.
+
+    Args:
+        callbacks: The callbacks of a run. A logger that is used in several runs is told anew in each.
+        workers_write: Whether the workers of this run can write to the directories of trials before user code begins.
+
+    Returns:
+        Whether the workers are to write them: not if no logger would, or a subclass writes other ones.
+    """
+    loggers = [callback for callback in callbacks if isinstance(callback, JsonLoggerCallback)]
+    own = JsonLoggerCallback.update_config
+    are_left = workers_write and bool(loggers) and all(type(logger).update_config is own for logger in loggers)
+    for logger in loggers:
+        logger._leaves_parameters = are_left
+    return are_left

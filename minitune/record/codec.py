@@ -40,7 +40,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minitune.base import files
-from minitune.base.json_text import json_chunks, json_decoder
+from minitune.base.json_text import PLAIN, is_plain, json_chunks, json_decoder
 from minitune.base.pickling import dump_for_later, dumps_for_later, dumps_small_for_later
 from minitune.base.shared_values import StoredValue, digest_of, digest_value, read_any, write_value
 from minitune.base.text import ShortRepr, warn_once
@@ -84,9 +84,6 @@ _REPR = ShortRepr(TEXT_LIMIT)
 
 TAG = "$"
 
-SCALARS = frozenset({str, int, float, bool, type(None)})
-"""The exact types of JSON values. JSON cannot represent some values of these types, such as NaN."""
-
 _DEPTH_LIMIT = 40
 """Values that are nested more deeply are written as a table, because JSON parsers and Python's stack have limits."""
 
@@ -98,14 +95,8 @@ _NUMPY = frozenset({"bool", "bool_"} | {f"float{n}" for n in (16, 32, 64)}) | fr
 )
 
 _MARK = '{"$":'
+_TAG_KEY = '"$":'
 
-_PLAIN_DEPTH = 20
-_PLAIN_CONTAINERS = 10_000
-_PLAIN_ITEMS = 50_000
-"""Records beyond these three limits take the slow path, which terminates even if a structure refers to itself."""
-
-_CONTAINERS = frozenset({dict, list})
-_TEXT = frozenset({str})
 _WITH_CONFIG = frozenset({records.TRIAL, records.CHANGE, records.EXPLOIT})
 
 BODY = 9
@@ -529,7 +520,7 @@ class _Tagger:
     def value(self, value: Any, depth: int) -> Any:
         """The tree for any value."""
         kind = type(value)
-        if kind in SCALARS:
+        if kind in PLAIN:
             return _scalar(value)
         if kind not in _SHAPES:
             return self._leaf(value)
@@ -814,56 +805,27 @@ def encode(record: dict[str, Any], objects: ObjectStore | None = None) -> bytes:
         OSError: If a large object cannot be stored.
     """
     text = None
-    if _is_plain(record):
+    if is_plain(record):
         # NaN, infinities and ints of thousands of digits raise a ValueError. JSON escapes a surrogate as \ud..., but
         # two in a row would be read as one character. Other texts with \ud, such as emojis, only take the slow path.
+        # The key $ would be taken for a tag.
         try:
             text = "".join(_plain_chunks(record, 0))
-            if "\\ud" in text:
+            if "\\ud" in text or _TAG_KEY in text:
                 text = None
         except ValueError:
             pass
     if text is None or (len(text) > LARGE_BYTES and objects is not None):
         lighter = record if objects is None else objects.by_reference(record)
         text = json.dumps(_Tagger(objects).record(lighter), separators=(",", ":"), allow_nan=False)
-    return sealed(text)
+    body = text.encode("ascii")
+    return b"%08x %b\n" % (zlib.crc32(body), body)
 
 
 def sealed(text: str) -> bytes:
     """The line of a record that is given as JSON. It equals the line that `encode` makes from the record."""
     body = text.encode("ascii")
     return b"%08x %b\n" % (zlib.crc32(body), body)
-
-
-def _is_plain(record: dict[str, Any]) -> bool:
-    """Whether JSON can represent `record` without tags, except for some numbers and texts.
-
-    Exact types are compared, because an instance of a subclass (an enum, a numpy float) would lose its type.
-    """
-    level: list[Any] = [record]
-    for _ in range(_PLAIN_DEPTH):
-        deeper: list[Any] = []
-        for container in level:
-            values: Iterable[Any] = container
-            if type(container) is dict:
-                if TAG in container or not _TEXT.issuperset(map(type, container)):
-                    return False
-                values = container.values()
-            if len(container) > _PLAIN_ITEMS:
-                return False
-            if SCALARS.issuperset(map(type, values)):
-                continue
-            for value in values:
-                if type(value) in _CONTAINERS:
-                    deeper.append(value)
-                elif type(value) not in SCALARS:
-                    return False
-        if not deeper:
-            return True
-        if len(deeper) > _PLAIN_CONTAINERS:
-            return False
-        level = deeper
-    return False
 
 
 def check(line: bytes) -> bytes:

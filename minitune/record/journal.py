@@ -180,7 +180,9 @@ class Journal:
             self.look()
         lines = b"".join(self.unwritten)
         try:
-            files.append_whole(descriptor, lines)
+            written = os.write(descriptor, lines)
+            if written < len(lines):
+                files.finish_append(descriptor, lines, written)
         except OSError as error:
             raise self.fail(self.path, "written", error) from error
         self._end += len(lines)

@@ -32,6 +32,8 @@ logger = logging.getLogger("minitune")
 DATE_FORMAT = "%Y-%m-%d_%H-%M-%S"
 NAME_LIMIT_BYTES = 255
 """The longest name that common file systems allow."""
+_IDENTIFIER_BYTES = NAME_LIMIT_BYTES - 30
+"""This leaves room for a date and a suffix."""
 
 _DEVICE_NAMES = frozenset({"CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port in ("COM", "LPT") for n in range(10))})
 _UNFIT_FOR_DIRECTORY = re.compile(r'[/()<>:"\\|?*\x00-\x1f\x7f-\x9f\u2028\u2029]')
@@ -336,14 +338,18 @@ def create_trial_directory(
     trial: Trial,
     dirname_creator: Callable[[Trial], str] | None = None,
     characters: int | None = None,
+    *,
+    is_left: bool = False,
 ) -> str:
-    """Create the directory of a trial.
+    """Choose the name of a trial's directory, and create it.
 
     Args:
         run_path: The run's directory.
         trial: The trial.
         dirname_creator: The user's function for the name, or None for `<trial_name>_<experiment_tag>_<date>`.
         characters: How many characters of the trial's name and tag are used; by default `identifier_limit`.
+        is_left: Leave it to the trial's worker to create a directory whose name has the trial's id, because no other
+            directory has it.
 
     Returns:
         The directory's name below the run's directory. It ends in four hex digits if the wanted name existed.
@@ -356,6 +362,8 @@ def create_trial_directory(
         wanted = check_name(str(dirname_creator(trial)), f"the directory's name of trial {trial.trial_id}")
     else:
         wanted = _default_directory_name(trial, identifier_limit() if characters is None else characters)
+        if is_left and trial.trial_id in wanted:
+            return wanted
     name = wanted
     tries = 0
     while True:
@@ -378,7 +386,10 @@ def _default_directory_name(trial: Trial, characters: int) -> str:
     if trial.custom_trial_name:
         check_trial_name(trial.custom_trial_name)
     identifier = f"{trial.name}_{trial.experiment_tag}" if trial.experiment_tag else trial.name
-    return f"{_cut(clean_name(identifier), characters)}_{date_text()}"
+    text = clean_name(identifier)
+    if len(text) > characters or not text.isascii():
+        text = _cut(text, characters)
+    return f"{text}_{date_text()}"
 
 
 def check_trial_name(name: str) -> str:
@@ -396,8 +407,8 @@ def is_inside(path: str, top: str) -> bool:
     return real != real_top and os.path.commonpath([real, real_top]) == real_top
 
 
-def _cut(text: str, characters: int = NAME_LIMIT_BYTES, size_bytes: int = NAME_LIMIT_BYTES - 30) -> str:
-    """`text` cut to at most `characters` and `size_bytes`. The default leaves room for a date and a suffix."""
+def _cut(text: str, characters: int = NAME_LIMIT_BYTES, size_bytes: int = _IDENTIFIER_BYTES) -> str:
+    """`text` cut to at most `characters` and `size_bytes`."""
     text = text[:characters]
     while len(text.encode("utf-8", "surrogatepass")) > size_bytes:
         text = text[:-1]
@@ -409,7 +420,7 @@ def identifier_limit() -> int:
     value = setting("MAX_LEN_IDENTIFIER")
     if not value.isdecimal() or int(value) < 1:
         raise ValueError(f"{variable_of('MAX_LEN_IDENTIFIER')} must be an int >= 1, but got {value!r}")
-    return int(value)
+    return min(int(value), _IDENTIFIER_BYTES)
 
 
 # -- errors of a trial ---------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from minitune.checkpoint import CheckpointRecord
 from minitune.decision import Decision
 from minitune.error import TrialError
 from minitune.experiment.endings import Ending
+from minitune.experiment.lifecycle import Phase
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record import records
 from minitune.record.checkpoint_manager import CheckpointManager, Surplus
@@ -38,6 +39,9 @@ from minitune.record.layout import (
 from minitune.resources import Resources
 
 logger = logging.getLogger("minitune")
+
+_BEFORE_USER_CODE = frozenset((Phase.QUEUED, Phase.STARTING))
+"""The phases in which a trial may not have a directory yet."""
 
 _RESULTS_WORTH_A_SUM = 32
 """The least number of results for which a sum is recorded. A sum is about as large as three results."""
@@ -127,11 +131,12 @@ class Recorder:
     def trial_added(self, trial: Trial, replaces: str = "") -> None:
         """Record a new trial of the run; see `records.trial`. This must be written before the trial may start."""
         trial.experiment_path = self.run.path
-        self.note_changes(trial)
+        config = trial.raw_config
+        self._known[trial.trial_id] = _Changeable(config, trial.experiment_tag, trial.resources, trial.evaluated_params)
         record = records.trial(
             trial.trial_id,
             trial.number,
-            trial.raw_config,
+            config,
             seed=trial.seed,
             resources=trial.resources,
             name=trial.name,
@@ -140,7 +145,7 @@ class Recorder:
             experiment=trial.experiment_number,
             replaces=replaces,
         )
-        if not (is_small(trial.raw_config) and is_small(trial.evaluated_params)):
+        if not is_small(config):  # the searched parameters are parts of it
             record = self._by_reference(record)
             trial.set_light_config(record["config"])
         self._add(record)
@@ -183,8 +188,12 @@ class Recorder:
         """Record that the run gets more samples."""
         self._add(records.extend(samples))
 
-    def prepare_directory(self, trial: Trial) -> str:
+    def prepare_directory(self, trial: Trial, *, is_left: bool = False) -> str:
         """Create the trial's directory, or remove unfinished files of an earlier attempt from it.
+
+        Args:
+            trial: The trial.
+            is_left: Leave it to the trial's worker to create the directory, if that is possible.
 
         Returns:
             The path of the directory. A run in memory does not create it.
@@ -197,7 +206,9 @@ class Recorder:
             trial.custom_dirname = trial.custom_dirname or trial.name
         elif trial.custom_dirname is None:
             creator = self._dirname_creators[trial.experiment_number]
-            trial.custom_dirname = create_trial_directory(self.run.path, trial, creator, self._name_characters)
+            trial.custom_dirname = create_trial_directory(
+                self.run.path, trial, creator, self._name_characters, is_left=is_left
+            )
         else:
             fault = self.directory_fault(trial)
             if fault is not None:
@@ -208,12 +219,18 @@ class Recorder:
     def directory_fault(self, trial: Trial) -> OSError | None:
         """What is wrong with the directory of a trial that has been started; None if it is all right.
 
+        A worker that has died early may not have made it. Then it is made here.
+
         Raises:
+            OSError: If it cannot be made.
             DiskError: If the run's directory is gone.
         """
         if self._journal is None or os.path.isdir(trial.local_path):
             return None
         self._journal.look()
+        if trial.phase in _BEFORE_USER_CODE and not (trial.report_count or trial.checkpoints):
+            files.make_directory(trial.local_path)
+            return None
         if os.path.exists(trial.local_path):
             return NotADirectoryError(trial.local_path)
         return FileNotFoundError(f"{trial.local_path} no longer exists")
@@ -284,7 +301,7 @@ class Recorder:
         """
         if checkpoint is not None and self._is_strict:
             self._settle(trial, checkpoint)
-        if checkpoint is None and _is_worth_a_sum(trial):
+        if ends is not None and checkpoint is None and _is_worth_a_sum(trial):
             ends = None  # the end needs a record of its own, which has the sum
         self._add(
             records.result(
@@ -314,6 +331,8 @@ class Recorder:
         with self._told("the failure of trial %s could not be written to its directory: %s", trial):
             if trial.custom_dirname is None:
                 self.prepare_directory(trial)
+            else:
+                self.directory_fault(trial)  # its worker may not have made it
             append_error(trial.local_path, trial.num_failures, str(error), date_text(), error)
 
     def trial_ends(self, trial: Trial) -> None:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from minitune.base.files import look_at_disk
 from minitune.base.shared_values import Shared
 from minitune.checkpoint import (
     Checkpoint,
@@ -16,6 +17,7 @@ from minitune.checkpoint import (
     prepared,
     require_directory,
 )
+from minitune.experiment.parameter_files import write_parameters
 from minitune.experiment.trial import TrialInfo
 from minitune.registry import register_env
 from minitune.resources import Allocation
@@ -83,6 +85,7 @@ class FunctionActor:
         self._prepare(info, allocation)
 
     def _prepare(self, info: TrialInfo, allocation: Allocation) -> None:
+        _write_parameters(info)
         # config is None: the driver knows it, so no report has to carry it
         fields = AutoFields(info.trial_id, None, bool(info.config.get(LOG_SYS_USAGE)))
         self._session = Session(info, allocation, fields)
@@ -154,6 +157,7 @@ class ClassActor:
             )
 
     def _enter(self, info: TrialInfo, allocation: Allocation) -> None:
+        _write_parameters(info)
         # a class counts its iterations itself; only functions use the fields of the session
         self._session = Session(info, allocation, AutoFields(info.trial_id, None))
 
@@ -222,6 +226,23 @@ class ClassActor:
             except BaseException as error:
                 if not is_clean_end(error):
                     logger.warning("cleanup() raised an exception; the trial keeps its status", exc_info=error)
+
+
+def _write_parameters(info: TrialInfo) -> None:
+    """Write the parameter files, if the worker is to do this. The trial goes on without a file that cannot be written.
+
+    Raises:
+        DiskError: If the disk of the run has refused it. Then the run ends.
+    """
+    if not info.writes_parameters:
+        return
+    try:
+        write_parameters(info.directory, info.config)
+    except OSError as error:
+        refused = look_at_disk(info.directory, error)
+        if refused is not None:
+            raise refused from error
+        logger.warning("the configuration of trial %s could not be written: %s", info.name, error)
 
 
 def _storage_argument(kind: type[Trainable]) -> dict[str, None]:

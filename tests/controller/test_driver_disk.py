@@ -63,7 +63,6 @@ def test_the_layout() -> None:
     assert {path.name for path in Path(grid[0].path).iterdir()} == {
         ".settled",
         "params.json",
-        "params.pkl",
         "result.json",
         "progress.csv",
         "checkpoint_000000",

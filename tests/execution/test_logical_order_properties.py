@@ -29,6 +29,7 @@ class Racing:
 
     isolates = True
     has_queue = False
+    makes_directories = False
 
     def __init__(self, arrivals: random.Random, deaths: Mapping[str, int]):
         self.clock = VirtualClock()

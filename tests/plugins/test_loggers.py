@@ -192,11 +192,45 @@ def test_params_are_written_at_each_start(trial: Trial) -> None:
     start(logger, trial)
     end(logger, trial)
     assert json.loads(Path(trial.local_path, "params.json").read_text()) == {"lr": 1}
-    assert pickle.loads(pickled.read_bytes()) == {"lr": 1}
+    assert not pickled.exists()  # JSON holds this configuration exactly
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"x": (1, 2)},
+        {"x": float("inf")},
+        {"x": {1: 2}},
+        {"x": b"1"},
+        {"x": [{"y": math.nan}]},
+        {"x": "\ud83d\ude00"},
+        {"x": True, "y": [1, {"z": Path("a")}]},
+    ],
+    ids=str,
+)
+def test_a_config_that_json_does_not_hold_exactly_is_pickled_too(config: dict[str, Any], trial: Trial) -> None:
+    trial.config = config
+    logger = JsonLoggerCallback()
+    start(logger, trial)
+    end(logger, trial)
+    assert repr(pickle.loads(Path(trial.local_path, "params.pkl").read_bytes())) == repr(config)
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"x": 1.5, "y": "ä", "z": None}, {"x": [1, {"y": True}], "n": 10**30, "o": {"p": [[]]}}], ids=str
+)
+def test_a_config_that_json_holds_exactly_is_not_pickled(config: dict[str, Any], trial: Trial) -> None:
+    trial.config = config
+    logger = JsonLoggerCallback()
+    start(logger, trial)
+    end(logger, trial)
+    assert repr(json.loads(Path(trial.local_path, "params.json").read_text())) == repr(dict(sorted(config.items())))
+    assert not Path(trial.local_path, "params.pkl").exists()
 
 
 @pytest.mark.parametrize("left", [b"", b'{"lr'])
 def test_parameter_files_that_a_kill_has_torn_are_made_again_at_the_next_start(trial: Trial, left: bytes) -> None:
+    trial.config = {"x": (1, 2), "y": 3}
     trial.init_local_path()
     paths = [Path(trial.local_path, name) for name in ("params.json", "params.pkl")]
     for path in paths:
@@ -207,8 +241,8 @@ def test_parameter_files_that_a_kill_has_torn_are_made_again_at_the_next_start(t
     start(logger, trial)
     end(logger, trial)
 
-    assert json.loads(paths[0].read_text()) == trial.config
-    assert pickle.loads(paths[1].read_bytes()) == trial.config
+    assert json.loads(paths[0].read_text()) == {"x": [1, 2], "y": 3}
+    assert pickle.loads(paths[1].read_bytes()) == {"x": (1, 2), "y": 3}
     assert stat.S_IMODE(paths[1].stat().st_mode) == 0o600  # even if others could write the old file
 
 

@@ -59,7 +59,7 @@ for n in counts:
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems start and reuse workers in other ways")
 @pytest.mark.parametrize(
     ("kind", "few", "many", "most_calls", "most_modules"),
-    [("report", 100, 300, 34, 17), ("reused trial", 30, 90, 316, 35), ("fresh trial", 20, 60, 478, 42)],
+    [("report", 100, 300, 31, 17), ("reused trial", 30, 90, 290, 35), ("fresh trial", 20, 60, 450, 42)],
 )
 def test_the_driver_makes_few_calls(
     kind: str, few: int, many: int, most_calls: int, most_modules: int, script: Script

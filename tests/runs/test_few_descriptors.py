@@ -181,7 +181,7 @@ def test_a_trial_whose_directory_cannot_be_opened_now_waits(
     monkeypatch.setattr(failure, "BACKOFF_S", (0.0,))
     prepare, calls = Recorder.prepare_directory, itertools.count()
 
-    def fail_at_first(self: Recorder, trial: Trial) -> str:
+    def fail_at_first(self: Recorder, trial: Trial, **more: Any) -> str:
         if next(calls) in (1, 2):
             raise OSError(number, os.strerror(number))
         return prepare(self, trial)
@@ -196,7 +196,7 @@ def test_a_trial_whose_directory_cannot_be_opened_now_waits(
 def test_directories_that_can_never_be_opened_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failure, "BACKOFF_S", (0.0,))
 
-    def fail(self: Recorder, trial: Trial) -> str:
+    def fail(self: Recorder, trial: Trial, **more: Any) -> str:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     monkeypatch.setattr(Recorder, "prepare_directory", fail)

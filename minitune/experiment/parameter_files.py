@@ -1,0 +1,48 @@
+"""The files of a trial with its configuration: `params.json` for people and other tools, and `params.pkl`.
+
+Nothing of ours reads them: the journal has each configuration, so they can be written again at any time. Where the
+executor allows it, the trial's worker writes them, in parallel with the driver.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+from minitune.base import files
+from minitune.base.json_text import dumps_pretty, holds_exactly
+from minitune.base.pickling import dumps
+from minitune.result import EXPR_PARAM_FILE, EXPR_PARAM_PICKLE_FILE
+
+logger = logging.getLogger("minitune")
+
+
+def write_parameters(directory: str, config: dict[str, Any]) -> None:
+    """Write a configuration to `params.json`, and to `params.pkl` if JSON does not hold it exactly. Blocks.
+
+    Large values of the configuration are stored in separate files. They are short texts in `params.json` and references
+    in `params.pkl`. Loading `params.pkl` returns the values as long as the run is not moved.
+
+    Args:
+        directory: The trial's directory.
+        config: Its configuration, with a `StoredValue` in place of each large value.
+
+    Raises:
+        OSError: If a file cannot be written.
+    """
+    text = dumps_pretty(config)
+    is_new = files.write_again(f"{directory}{os.sep}{EXPR_PARAM_FILE}", text.encode("ascii"))
+    pickle_path = f"{directory}{os.sep}{EXPR_PARAM_PICKLE_FILE}"
+    if holds_exactly(text, config):
+        if not is_new:  # otherwise there was no earlier configuration
+            files.remove_file(pickle_path)
+        return
+    try:
+        data = dumps(config, "the configuration")
+    except TypeError as error:
+        logger.debug("%s has no params.pkl: %s", directory, error)
+        files.remove_file(pickle_path)
+        return
+    # Only the owner may write it: a user who can write a pickle can run code in the process that loads it.
+    files.write_again(pickle_path, data, files.BLOB_MODE)

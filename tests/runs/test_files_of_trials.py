@@ -1,0 +1,85 @@
+"""Which files a trial has, and which of them the driver makes: only those that it writes itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from kit import Script, cut, fit, report_n, resume, run_path
+
+MADE = """
+import os, sys
+import minitune as tune
+
+made = []
+
+def audit(event, args):
+    if event == "os.mkdir":
+        made.append(args[0])
+    elif event == "open" and isinstance(args[2], int) and args[2] & os.O_CREAT:
+        made.append(args[0])
+
+def trainable(config):
+    tune.report({"loss": config["x"]})
+
+sys.addaudithook(audit)
+results = tune.Tuner(
+    trainable,
+    param_space={"x": tune.uniform(0, 1)},
+    tune_config=tune.TuneConfig(num_samples=4, max_concurrent_trials=1, reuse_actors=sys.argv[1] == "reused"),
+    run_config=tune.RunConfig(verbose=0),
+).fit()
+for result in results:
+    print(result.metrics["trial_id"], *(os.path.basename(path) for path in made if str(path).startswith(result.path)))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems start and reuse workers in other ways")
+@pytest.mark.parametrize("kind", ["fresh", "reused"])
+def test_the_driver_makes_only_the_files_that_it_writes(kind: str, script: Script) -> None:
+    trials = [line.split() for line in script.run(MADE, kind).splitlines()]
+
+    for trial_id, *made in trials:
+        own = Counter("directory" if trial_id in name else name for name in made)
+        # callbacks hear of the start of a trial in a worker that is used again before that worker does
+        is_in_used_worker = kind == "reused" and trial_id != trials[0][0]
+        assert own == {"result.json": 1, "progress.csv": 1, **({"directory": 1} if is_in_used_worker else {})}
+    for directory in script.trial_directories():
+        names = {"params.json", "progress.csv", "result.json", "stderr", "stdout"}
+        assert {path.name for path in directory.iterdir()} == names
+
+
+def test_files_with_pickles_are_only_for_their_owner() -> None:
+    grid = fit(report_n(1), {"x": (1, 2)}, executor="local")
+
+    [path] = Path(grid[0].path).glob("params.pkl")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert (Path(grid[0].path) / "params.json").stat().st_mode & 0o777 == 0o666 & ~_umask()
+
+
+def _umask() -> int:
+    umask = os.umask(0o77)
+    os.umask(umask)
+    return umask
+
+
+def test_a_trial_whose_worker_has_made_no_directory_starts_at_a_resume(caplog: pytest.LogCaptureFixture) -> None:
+    """The driver was killed after it had recorded the start."""
+    cut(report_n(2), {"x": 1}, results=1)
+    lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)
+    (run_path() / "journal").write_bytes(b"".join(lines[: _place_of_start(lines) + 1]))
+    for path in list(run_path().glob("*/result.json")):
+        shutil.rmtree(path.parent)
+
+    grid = resume(report_n(2), callbacks=())
+
+    assert [result.metrics["n"] for result in grid] == [2]
+    assert "starts over" not in caplog.text
+
+
+def _place_of_start(lines: list[bytes]) -> int:
+    return next(place for place, line in enumerate(lines) if b'{"type":"start"' in line)
