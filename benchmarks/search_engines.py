@@ -1,7 +1,12 @@
-"""The searchers to compare. Each has the methods `ask() -> (token, configuration)` and `tell(token, value)`."""
+"""The searchers to compare.
+
+Each has the methods `ask() -> (token, configuration)` and `tell(token, value)`. Those that are compared on real models
+also have `fail(token)`, for a configuration that has failed.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 import pickle
@@ -20,7 +25,12 @@ from minitune.space.parameters import Parameter, draw
 
 OURS, AUTO, OTHER = "minitune TPE", "minitune auto", "TPE of another commit"
 Asker = Any
-"""An object with these two methods."""
+"""An object with these methods."""
+
+
+def lacks(package: str) -> bool:
+    """Whether a package is needed and not installed."""
+    return bool(package) and importlib.util.find_spec(package) is None
 
 
 class Random:
@@ -33,6 +43,9 @@ class Random:
         return None, draw_at_random(self._space, self._rng)
 
     def tell(self, token: Any, value: float) -> None:
+        pass
+
+    def fail(self, token: Any) -> None:
         pass
 
 
@@ -54,6 +67,9 @@ class Ours:
         values = value if isinstance(value, tuple) else (value,)
         self._searcher.on_trial_complete(token, dict(zip(("loss", "other"), values, strict=False)))
 
+    def fail(self, token: Any) -> None:
+        self._searcher.on_trial_complete(token, error=True)
+
     def learn_from(self, tried: Sequence[tuple[Config, float]]) -> Ours:
         """Learn from an earlier run. Return this object."""
         self._searcher.learn_from([EarlierRun("", [(dict(config), {"loss": value}) for config, value in tried])])
@@ -68,6 +84,7 @@ class Optuna:
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         made = getattr(optuna.samplers, sampler)(seed=seed)
+        self._failed = optuna.trial.TrialState.FAIL
         self._space, self._study = space, optuna.create_study(directions=["minimize"] * objectives, sampler=made)
 
     def ask(self) -> tuple[Any, Config]:
@@ -87,6 +104,9 @@ class Optuna:
 
     def tell(self, token: Any, value: float) -> None:
         self._study.tell(token, value)
+
+    def fail(self, token: Any) -> None:
+        self._study.tell(token, state=self._failed)
 
 
 class HyperOpt:

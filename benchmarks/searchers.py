@@ -31,7 +31,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import heapq
-import importlib.util
 import json
 import logging
 import math
@@ -49,7 +48,7 @@ from pathlib import Path
 from typing import Any
 
 from schedulers import EPOCHS, read_curves
-from search_engines import AUTO, IMPORTS, LEARNERS, OF_TWO, OTHER, OURS, SEARCHERS, Asker, Other, Ours
+from search_engines import AUTO, IMPORTS, LEARNERS, OF_TWO, OTHER, OURS, SEARCHERS, Asker, Other, Ours, lacks
 from search_tasks import LARGE_TASKS, TASKS, Config, Task, coco_tasks, hypervolume, relative, zdt
 
 from minitune import ASHAScheduler, RunConfig, Stopper, TuneConfig, choice, lograndint, loguniform, uniform
@@ -471,7 +470,7 @@ PARTS = ("functions", "parallel", "large", "bbob", "mixint", "digits", "cost", "
 
 def run_parts(options: argparse.Namespace) -> dict[str, Any]:
     """Run the parts that were asked for, and print a table after each. Return all figures."""
-    names = [name for name in options.searchers if not _lacks(SEARCHERS[name][0]) and (name != OTHER or Other.path)]
+    names = [name for name in options.searchers if not lacks(SEARCHERS[name][0]) and (name != OTHER or Other.path)]
     runs = Runs(options.runs)
     seeds, trials = (2, 12) if options.quick else (options.seeds, options.trials)
     budget, typical_of = (60, 100) if options.quick else (BUDGET, 5_000)
@@ -484,7 +483,7 @@ def run_parts(options: argparse.Namespace) -> dict[str, Any]:
             found: Any = on_functions(tasks.values(), names, seeds, factor * trials, at_a_time, typical_of, runs)
             lines = show_functions(found, f"{factor * trials} trials, {at_a_time} at a time, {seeds} seeds")
         elif part in ("bbob", "mixint"):
-            if _lacks("cocoex"):
+            if lacks("cocoex"):
                 continue
             tasks = coco_tasks({"bbob": "bbob", "mixint": "bbob-mixint"}[part])
             found = on_functions(tasks.values(), names, seeds, trials, 1, typical_of, runs)
@@ -499,7 +498,7 @@ def run_parts(options: argparse.Namespace) -> dict[str, Any]:
             }
             lines = show_costs(found, sizes)
         elif part == "objectives":
-            found = on_zdt([name for name in OF_TWO if not _lacks(OF_TWO[name][0])], seeds, trials)
+            found = on_zdt([name for name in OF_TWO if not lacks(OF_TWO[name][0])], seeds, trials)
             lines = show_functions(found, f"{trials} trials of two objectives, {seeds} seeds: missing hypervolume")
         elif part == "transfer":
             found = on_relatives(
@@ -512,10 +511,6 @@ def run_parts(options: argparse.Namespace) -> dict[str, Any]:
         print("\n".join(lines), flush=True)
         figures[part] = found
     return figures
-
-
-def _lacks(package: str) -> bool:
-    return bool(package) and importlib.util.find_spec(package) is None
 
 
 def main() -> int:

@@ -136,6 +136,11 @@ class Filter:
         return len(self._is_admitted) - self._outside >= self._size
 
     @property
+    def is_used_up(self) -> bool:
+        """Whether every configuration has been admitted or violates a constraint, and some were admitted."""
+        return self.is_exhausted and any(self._is_admitted.values())
+
+    @property
     def max_tries(self) -> int:
         """The search ends after so many refused proposals in a row."""
         return MAX_TRIES if self._has_admitted else FIRST_TRIES
@@ -323,6 +328,9 @@ class FilteredSearcher(SearcherWrapper):
             ConstraintError: If nothing fulfils the constraints, or one of them fails.
         """
         refused: Counter[Verdict] = Counter()
+        if self._filter.is_used_up and self._count >= len(self.searcher.first_points()):
+            self._filter.end(refused)
+            return self.FINISHED
         while refused.total() < (_ASKS if self._can_draw else _ASKS_ALONE):
             name = f"{trial_id}_{refused.total() + 1}" if refused else trial_id
             suggestion = self.searcher.suggest(name)

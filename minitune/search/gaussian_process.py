@@ -10,6 +10,12 @@ Points of pending trials count as if their means had been observed (the "kriging
 Le Riche and Carraro, 2010). This does not change the means, but it removes the uncertainty around these points. So
 parallel suggestions keep away from each other.
 
+Points of failed trials count in the same way, because a crash says nothing about the values around it. But where many
+trials fail, another one is likely to fail. So the improvement is multiplied by the probability of success ("expected
+improvement with constraints": Gardner et al., "Bayesian optimization with inequality constraints", ICML 2014). It is
+estimated from the nearest trials. (The kernel's length scales are too large for that: if the objective is smooth, a
+failure would count everywhere.)
+
 The linear algebra is in `Covariance`, and once more in `NumpyCovariance`, which takes a fraction of the time. Numpy is
 used wherever it can be imported. So the choice depends only on what is installed, not on what the process happens to
 have imported, and a resumed run goes on as it would have. The candidates are drawn without numpy. So a suggestion is
@@ -26,7 +32,7 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heappop, heapreplace, nsmallest
 from itertools import islice, repeat
 from operator import mul
 from typing import Any
@@ -34,8 +40,9 @@ from typing import Any
 from minitune.search.parzen import KernelSpace, Point
 
 MOST_POINTS = 100
+MOST_FAILED = 30
 _MOST_FITTED = 50
-"""The maximum number of points of the model, and the number of points on which length scales are learned."""
+"""The maximum numbers of measured points and of failed ones, and on how many points length scales are learned."""
 _FITS = 6
 _FIRST_FITS = 30
 """How many length scales are tried for a suggestion, and for the first one."""
@@ -55,6 +62,8 @@ _LEAST_SIZE = 0.04
 _GROW_AFTER = 2
 _SHRINK_AFTER = 6
 """A region grows after so many updates in a row with a new best trial, and shrinks after so many trials without one."""
+_NEAREST = 5
+"""From how many trials the probability of a success is estimated. One more has the share of successes of all trials."""
 _BLOCK = 16
 """After how many points of the variance's computation the bound of a candidate is checked again."""
 _SQRT_5 = math.sqrt(5)
@@ -125,8 +134,9 @@ class GaussianProcess:
     Args:
         kernel_space: The space.
         points: The measured points: first the better half, the best one first, then the others, the newest first.
-        values: Their values. Smaller is better; NaN is a failure. The first value is not NaN.
+        values: Their values. Smaller is better.
         pending: The points of pending trials.
+        failed: The points of trials that have failed.
         scales: The length scales of the previous suggestion. They are updated.
         rng: The generator of all draws.
     """
@@ -137,6 +147,7 @@ class GaussianProcess:
         points: Sequence[Point],
         values: Sequence[float],
         pending: Sequence[Point],
+        failed: Sequence[Point],
         scales: Scales,
         rng: random.Random,
     ):
@@ -153,8 +164,12 @@ class GaussianProcess:
             few = [*few[:half], *few[middle : middle + half]]
         self._learn(scales, [coordinates[i] for i in few], [self._values[i] for i in few])
         self._weights = self._weights_of(scales.logs)
-        inputs, waiting = map(self._scaled, (points, pending))
+        inputs = self._scaled(points)
+        waiting = self._scaled([*pending, *failed])
         self._covariance = covariance_kind()([*inputs, *waiting], math.exp(scales.logs[-1]))
+        self._outcomes = [(each, 1.0) for each in coordinates]
+        self._outcomes += [(self._coordinates(point), 0.0) for point in failed]
+        self._succeeding = len(points) / len(self._outcomes)
         squares = self._covariance.solve(self._values)
         self._variance = squares / len(points) + 1e-12  # not 0, even if all values are equal
         self._least = min([*self._values, *(mean for mean, _ in self._covariance.predict(waiting))])
@@ -245,25 +260,41 @@ class GaussianProcess:
                 starts[number : number + 1] = better or [(gain, start)]
         return max(starts, key=lambda each: each[0])[1] if starts else candidates[0]
 
+    def best_of(self, points: Sequence[Point]) -> Point:
+        """Of these points, the one with the largest expected improvement."""
+        return self._best_of(points, 1)[0][1]
+
     def _best_of(self, points: Sequence[Point], count: int, least: float = -math.inf) -> list[tuple[float, Point]]:
         """The best points, each with the logarithm of its expected improvement, if that is more than `least`.
 
         The point with the largest upper bound comes first. Its bound is lowered until another one is larger.
         """
-        queue = []
-        for number, (mean, shares) in enumerate(self._covariance.predict(self._scaled(points))):
-            queue.append((-self._log_improvement(mean, next(shares)), number, mean, shares))
+        queue: list[tuple[float, int, float, Iterator[float] | None]] = []
+        for number, (mean, bounds) in enumerate(self._covariance.predict(self._scaled(points))):
+            queue.append((-self._log_improvement(mean, next(bounds)), number, mean, bounds))
         heapify(queue)
         found: list[tuple[float, Point]] = []
         while queue and len(found) < count and -queue[0][0] > least:
             loss, number, mean, shares = queue[0]
+            if shares is None:  # the value is exact, and no other is larger
+                heappop(queue)
+                found.append((-loss, points[number]))
+                continue
             share = next(shares, None)
             if share is not None:
                 heapreplace(queue, (-self._log_improvement(mean, share), number, mean, shares))
-            else:  # the bound is exact, and no other is larger
-                heappop(queue)
-                found.append((-loss, points[number]))
+            else:
+                heapreplace(queue, (loss - self._log_success(points[number]), number, mean, None))
         return found
+
+    def _log_success(self, point: Point) -> float:
+        """The logarithm of the estimated probability that a trial does not fail, from the nearest trials."""
+        if self._succeeding == 1.0:
+            return 0.0
+        own = self._coordinates(point)
+        nearest = nsmallest(_NEAREST, [(math.dist(own, place), success) for place, success in self._outcomes])
+        successes = sum(success for _, success in nearest)
+        return math.log((successes + self._succeeding) / (len(nearest) + 1))
 
     def _log_improvement(self, mean: float, share: float) -> float:
         """The logarithm of the expectation of max(0, improvement), for this mean and this share of the variance."""
@@ -306,17 +337,12 @@ class GaussianProcess:
 
 
 def _standardised(values: Sequence[float]) -> list[float]:
-    """Scale values to mean 0 and variance 1. Large values are cut off, since they say little about the best region.
-
-    A failure counts as a value that is worse than three quarters of the others.
-    """
-    largest = max(abs(value) for value in values if value == value) or 1.0  # squares must not overflow
-    values = [value / largest for value in values]
-    known = sorted(value for value in values if value == value)
+    """Scale values to mean 0 and variance 1. Large values are cut off, since they say little about the best region."""
+    largest = max(map(abs, values)) or 1.0  # squares must not overflow
+    known = sorted(value / largest for value in values)
     median = known[len(known) // 2]
     top = median + 3 * (median - known[0])
-    bad = min(top, known[3 * (len(known) - 1) // 4])
-    cut = [bad if value != value else min(value, top) for value in values]
+    cut = [min(value / largest, top) for value in values]
     mean = math.fsum(cut) / len(cut)
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in cut) / len(cut)) or 1.0
     return [(value - mean) / deviation for value in cut]

@@ -26,10 +26,10 @@ from __future__ import annotations
 import math
 import random
 from bisect import bisect, bisect_left, insort
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
-from itertools import accumulate, islice, pairwise, repeat
+from itertools import accumulate, islice, pairwise, product, repeat
 from operator import mul, truediv
 from typing import Any, NamedTuple
 
@@ -67,6 +67,9 @@ _MOST_GOOD = 25
 
 _ATTEMPTS = 10
 """How many times a configuration that was already tried is redrawn. The second half of the draws is from the space."""
+
+_MOST_LISTED = 10_000
+"""Of finite spaces that have more configurations than this, the untried ones are not listed."""
 
 _LOG_SQRT_2PI = math.log(2 * math.pi) / 2
 _SQRT_2 = math.sqrt(2)
@@ -751,15 +754,18 @@ class Model:
             members.setdefault(parameter.parent, []).append(parameter)
         choices = {parent[0] for parent in members if parent is not None}
         self._groups = {parent: Group(parent, found, choices) for parent, found in members.items()}
-        self._count = self._count_configurations(None)
+        self.count = self._count_configurations(None)
         self._tried: set[Any] = set()
+        self._untried: list[dict[str, Any]] | None = None
 
     def add(self, observation: Observation, is_own: bool = True) -> None:
         """Add an observation, which need not have a value yet. Another run's configuration may be suggested again."""
-        if self._count is not None and is_own:
-            self._tried.add(frozenset(observation.values.items()))
         for group in self._groups.values():
             group.add(observation)
+        if self.count is not None and is_own:
+            key = self._key(observation)
+            if key is not None:
+                self._tried.add(key)
 
     def remove(self, observation: Observation) -> None:
         """Remove an observation."""
@@ -772,12 +778,26 @@ class Model:
         group = self._groups.get(None)
         return group if group is not None and len(self._groups) == 1 and group.is_free else None
 
+    @property
+    def left(self) -> float:
+        """How many configurations were not tried; infinite if there is no end of them."""
+        return math.inf if self.count is None else self.count - len(self._tried)
+
     def configuration(self, drawn: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The configuration with these values of the only group; None if the space is finite and it was tried."""
+        """The configuration with these values; None if the space is finite and it was tried."""
         config, values = self._draw(lambda group: drawn, {})
-        if self._count is not None and frozenset(values.items()) in self._tried:
+        if self.count is not None and frozenset(values.items()) in self._tried:
             return None
         return config, values
+
+    def untried(self) -> list[dict[str, Any]]:
+        """The values of all configurations of a finite space that were not tried; none if the space is too large."""
+        if self.count is None or self.count > _MOST_LISTED:
+            return []
+        # A configuration that was tried is never untried again, so the list only becomes shorter.
+        known = self._every(None) if self._untried is None else self._untried
+        self._untried = [values for values in known if frozenset(values.items()) not in self._tried]
+        return self._untried
 
     def draw_prior(self, rng: random.Random, fixed: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Draw from the space.
@@ -802,7 +822,7 @@ class Model:
             pending: The numbers of observations without a value.
 
         Returns:
-            The configuration and its values. In a finite space, one that was not tried before, if a few draws find one.
+            The configuration and its values. In a finite space, it was not tried before, as long as any was not.
         """
         sides: dict[Parent, _Sides] = {}
         for attempt in range(_ATTEMPTS):
@@ -810,9 +830,20 @@ class Model:
                 config, values = self._draw(lambda group: self._sample(group, rng, ranking, pending, sides), {})
             else:
                 config, values = self.draw_prior(rng, {})
-            if self._count is None or len(self._tried) >= self._count or frozenset(values.items()) not in self._tried:
-                break
-        return config, values
+            if not 0 < self.left < math.inf or frozenset(values.items()) not in self._tried:
+                return config, values
+        # So many draws in vain mean that few are left. If the space was too large to list them, a repetition is rare.
+        rest = self.untried()
+        if not rest:
+            return config, values
+        group = self.only_group
+        if ranking is None or group is None:
+            chosen = rng.choice(rest)
+        else:
+            some = rng.sample(rest, min(len(rest), self._n_candidates))
+            good, bad = self._fitted(group, ranking, pending, sides)
+            chosen = group.decode(best_of(good, bad, [group.encode(values) for values in some]))
+        return self._draw(lambda group: chosen, {})
 
     def _sample(
         self,
@@ -824,17 +855,21 @@ class Model:
     ) -> dict[str, Any]:
         if not group.is_free:
             return dict(group.single)
+        good, bad = self._fitted(group, ranking, pending, sides)
+        candidates = [good.draw(rng) for _ in range(self._n_candidates)]
+        if group.is_branch:
+            return group.decode(draw_by_ratio(good, bad, candidates, rng))
+        return group.decode(best_of(good, bad, candidates))
+
+    def _fitted(self, group: Group, ranking: Ranking, pending: Collection[int], sides: dict[Parent, _Sides]) -> _Sides:
+        """The mixtures of a group. They are fitted once, and kept in `sides`."""
         if group.parent not in sides:
             kernels = group.kernels
             best = ranking.best(kernels.points, self._gamma, _MOST_GOOD)
             good = GoodSide(kernels.kernel_space, [kernels.points[number] for number in best])
             waiting = [number for number in pending if number in kernels.points]
             sides[group.parent] = good, BadSide(kernels, best, waiting, self._max_bad)
-        good, bad = sides[group.parent]
-        candidates = [good.draw(rng) for _ in range(self._n_candidates)]
-        if group.is_branch:
-            return group.decode(draw_by_ratio(good, bad, candidates, rng))
-        return group.decode(best_of(good, bad, candidates))
+        return sides[group.parent]
 
     def _draw(
         self, sample: Callable[[Group], dict[str, Any]], fixed: dict[str, Any]
@@ -867,6 +902,29 @@ class Model:
                 return None
             total *= count
         return total
+
+    def _every(self, parent: Parent) -> Iterator[dict[str, Any]]:
+        """The values of all configurations below a category of a finite space."""
+        columns: list[list[dict[str, Any]]] = []
+        for name, domain in self._groups[parent].domains.items() if parent in self._groups else ():
+            if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
+                column = [{name: i, **below} for i in range(len(domain)) for below in self._every((name, i))]
+            else:
+                column = [{name: value} for value in Axis(numbers_of(domain)).values()]
+            columns.append(column)
+        for row in product(*columns):
+            yield {name: value for values in row for name, value in values.items()}
+
+    def _key(self, observation: Observation) -> frozenset[tuple[str, Any]] | None:
+        """What makes a configuration of a finite space equal to another one; None if it is only a part of one."""
+        found: dict[str, Any] = {}
+        for group in self._groups.values():
+            if group.exists_in(observation.values):
+                values = group.values_of(observation)
+                if values is None:
+                    return None
+                found.update(values)
+        return frozenset(found.items())
 
 
 class Group:
@@ -910,7 +968,7 @@ class Group:
     def add(self, observation: Observation) -> None:
         """Add an observation if it has these parameters. If it lacks some of them, they are drawn."""
         values = observation.values
-        if self.parent is not None and values.get(self.parent[0]) != self.parent[1]:
+        if not self.exists_in(values):
             return
         known = []  # a saved value may come from another space, so it must be in this one
         for name in (*self._axes, *self._sizes):
@@ -927,8 +985,25 @@ class Group:
         if len(known) < len(self._axes) + len(self._sizes):
             drawn = self.draw_prior(random.Random(observation.number))
             values = {**drawn, **{name: values[name] for name in known}}
+        self.kernels.add(observation.number, self.encode(values))
+
+    def exists_in(self, values: Mapping[str, Any]) -> bool:
+        """Whether a configuration with these values has this group."""
+        return self.parent is None or values.get(self.parent[0]) == self.parent[1]
+
+    def values_of(self, observation: Observation) -> dict[str, Any] | None:
+        """The values that an observation has for all of these parameters; None if it lacks some."""
+        if not self.is_free:
+            return self.single
+        point = self.kernels.points.get(observation.number)
+        if point is None or not all(name in observation.values for name in (*self._axes, *self._sizes)):
+            return None
+        return self.decode(point)
+
+    def encode(self, values: Mapping[str, Any]) -> Point:
+        """The point of these values."""
         places = [axis.encode(values[name]) for name, axis in self._axes.items()]
-        self.kernels.add(observation.number, self.kernel_space.pack(places, [values[name] for name in self._sizes]))
+        return self.kernel_space.pack(places, [values[name] for name in self._sizes])
 
     def draw_prior(self, rng: random.Random) -> dict[str, Any]:
         """Values drawn from the domains."""

@@ -105,6 +105,7 @@ class TPESearch(SpaceSearcher):
         self._live: dict[str, Observation] = {}
         self._count = self._points_given = 0
         self._has_budgets = self._stops_early = False
+        self._has_named_end = False
         self._transfer: Transfer | None = None
         self._transfer_asked = 0
         if evaluated_rewards is not None:
@@ -143,6 +144,13 @@ class TPESearch(SpaceSearcher):
             self._points_given += 1
             config, values = self._complete(model, point, rng)
         else:
+            if model.left == 0 and model.count != 1 and not self._has_named_end:
+                self._has_named_end = True
+                logger.warning(
+                    "all %d configurations of the search space have been tried: from now on, the search repeats some; "
+                    "with TuneConfig(on_duplicate='resample') it ends there",
+                    model.count,
+                )
             config, values = self._propose(model, ranking, number, rng)
         observation = Observation(number, values)
         self._live[trial_id] = observation

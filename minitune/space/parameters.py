@@ -392,6 +392,16 @@ class Axis:
             return self._domain.snap(number, self._q)
         return min(max(number, self._domain.lower), self._domain.upper)
 
+    def values(self) -> Iterator[Any]:
+        """All values of a domain that has a `count`, in ascending order."""
+        if self._cells is not None:
+            yield from (cell * self._cells.step for cell in range(self._cells.first, self._cells.last + 1))
+        elif isinstance(self._domain, Float) and self._q is not None:
+            for index in range(self.count or 0):
+                yield self._domain.snap(self._domain.lower + index * self._q, self._q)
+        else:
+            yield self.decode(0.5)
+
     def _set_width(self, begin: float, step: float, count: int) -> None:
         """Set the mean width of the cells, weighted by width: the mean width of the cell that a uniform draw hits."""
         self.count = count

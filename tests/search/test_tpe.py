@@ -13,7 +13,7 @@ import pytest
 
 from minitune import ExperimentAnalysis, RunConfig, TuneConfig, Tuner, report
 from minitune.schedulers import ASHAScheduler, HyperBandForBOHB
-from minitune.search import ConcurrencyLimiter, TPESearch, create_searcher
+from minitune.search import AutoSearch, ConcurrencyLimiter, TPESearch, create_searcher
 from minitune.simulation import simulate
 from minitune.space import domains
 from minitune.space.domains import fits
@@ -142,16 +142,48 @@ def test_parameters_below_a_category_are_there_only_with_it() -> None:
     assert best(played) < 0.7
 
 
-def test_a_finite_space_is_not_tried_twice_until_it_is_exhausted() -> None:
-    finite = {
-        "a": domains.choice(list("abcd")),
-        "b": domains.randint(0, 5),
-        "c": domains.choice([{"d": domains.randint(0, 2)}, None]),
-    }
+FINITE = {
+    "a": domains.choice(list("abcd")),
+    "b": domains.randint(0, 5),
+    "c": domains.choice([{"d": domains.quniform(0, 0.1, 0.1)}, None]),
+}
 
-    played = play(search(finite, n_initial_points=5), lambda config: config["b"] + (config["a"] == "c"), 50)
 
-    assert len({repr(config) for config, _ in played[:40]}) >= 39
+@pytest.mark.parametrize("kind", [TPESearch, AutoSearch])
+def test_a_finite_space_is_tried_whole_before_anything_is_tried_twice(
+    kind: type[TPESearch], caplog: pytest.LogCaptureFixture
+) -> None:
+    searcher = kind(FINITE, metric="loss", mode="min", seed=1, n_initial_points=5)
+
+    played = play(searcher, lambda config: config["b"] + (config["a"] == "c"), 60)
+
+    assert len({repr(config) for config, _ in played}) == 60
+    assert caplog.text == ""
+    play(searcher, lambda config: config["b"], 3, first=60)
+    assert caplog.text.count("all 60 configurations of the search space have been tried") == 1
+
+
+@pytest.mark.parametrize("kind", [TPESearch, AutoSearch])
+def test_the_last_configurations_of_a_finite_space_are_all_proposed_while_others_run(kind: type[TPESearch]) -> None:
+    space = {"n": domains.lograndint(1, 13), "x": domains.quniform(0.1, 0.3, 0.1)}
+    searcher = kind(space, metric="loss", mode="min", seed=2)
+    searcher.add_evaluated_point({"n": 3}, 1.0)  # only a part of a configuration, so none is used up by it
+
+    proposed = [searcher.suggest(str(number)) for number in range(36)]
+
+    assert len({repr(config) for config in proposed}) == 36
+
+
+def test_the_rest_of_a_finite_space_is_tried_in_the_order_of_its_promise() -> None:
+    space = {f"x{number}": domains.randint(0, 6) for number in range(2)}
+    searcher = search(space)
+    for index in range(36):
+        if index % 3:
+            searcher.add_evaluated_point({"x0": index // 6, "x1": index % 6}, abs(index // 6 - 2) + abs(index % 6 - 3))
+
+    values = [value for _, value in play(searcher, lambda config: abs(config["x0"] - 2) + abs(config["x1"] - 3), 12)]
+
+    assert sum(values[:6]) < sum(values[6:])
 
 
 def test_a_space_without_parameters_is_suggested_as_it_is() -> None:

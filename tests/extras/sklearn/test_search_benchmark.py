@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 BENCHMARK = Path(__file__).resolve().parents[3] / "benchmarks" / "sklearn_search.py"
+MODELS = BENCHMARK.with_name("search_models.py")
 
 
 def test_the_benchmark_compares_both_searches() -> None:
@@ -17,3 +18,14 @@ def test_the_benchmark_compares_both_searches() -> None:
     lines = done.stdout.splitlines()
     assert [line.split()[1] for line in lines[1:3]] == ["RandomizedSearchCV", "TuneSearchCV"]
     assert "times as fast, mean accuracy" in lines[3]
+
+
+def test_searchers_are_compared_on_real_models() -> None:
+    tasks = ("svc cancer", "nusvc wine")
+    command = [sys.executable, str(MODELS), "--quick", "--searchers", "random", "minitune auto", "--tasks", *tasks]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    wins, medians = (part.splitlines() for part in done.stdout.split("Median of the best values"))
+    assert wins[2] == "| over | 3 | svc cancer, 3 | nusvc wine, 3 |"
+    assert wins[4].startswith("| random | ")
+    assert [line.split(" | ")[0] for line in medians[4:6]] == ["| minitune auto", "| random"]
