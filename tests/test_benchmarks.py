@@ -64,6 +64,14 @@ def test_the_requirements_are_the_engines_of_the_tables_in_the_versions_that_the
         assert f"{named[name]} {version}" in tables
 
 
+def test_counts_are_shown_beside_the_functions_that_are_called_most(bound_s: Callable[[float], float]) -> None:
+    done = run("counts.py", "--only", "report", "--list", "3", bound_s=bound_s(60))
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^\| a report \| \d", done.stdout, flags=re.MULTILINE)
+    assert len(re.findall(r"^report +\d", done.stdout, flags=re.MULTILINE)) == 6
+
+
 def test_a_profile_names_the_drivers_functions_and_the_processes(
     tmp_path: Path, bound_s: Callable[[float], float]
 ) -> None:

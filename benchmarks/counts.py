@@ -1,0 +1,145 @@
+"""Counts what the engine does for one trial and one report. A busy machine does not change these figures much.
+
+    python benchmarks/counts.py                             # all kinds, with strace if it is installed
+    python benchmarks/counts.py --only reused --list 40     # and the functions that are called most
+
+Each count is the difference of two runs of different length, so start and end of a run take no part; a small run goes
+before both. The columns:
+
+* calls, modules: calls of minitune's functions by the driver, and the modules in which they are
+* records, writes: lines of the journal, and how many writes they take
+* made, by driver: files and directories, and how many of them the driver makes
+* to system: calls of the driver's Python code into the operating system. The C code of Python makes a few more.
+* system calls of the driver, of all processes: as strace counts them
+* page faults: of the zygote and its workers, which fork from it
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from harness.engines import CHECKOUT, RUNS
+
+SIZES = {
+    "report": (100, 300),
+    "asha": (100, 300),
+    "fresh": (20, 60),
+    "reused": (30, 90),
+    "returned": (30, 90),
+}
+"""For each kind, the number of reports or trials of the short run and of the long one."""
+KINDS = {
+    "report": "a report",
+    "asha": "a report, ASHA",
+    "fresh": "a trial that reports, in a fresh process",
+    "reused": "the same, worker reused",
+    "returned": "a trial that returns its result, worker reused",
+}
+SMALL = 5
+"""The size of the first run of a process, which does more than later ones."""
+
+
+def count(kind: str) -> dict[str, Any]:
+    """What one more report or trial takes. Blocks for some seconds.
+
+    Returns:
+        `records`, `writes`, `files`, `files_by_driver`: numbers. `calls`, `system_calls`: numbers by function.
+    """
+    few, many = SIZES[kind]
+    printed = _run([*_command(kind, is_traced=True), *map(str, (SMALL, few, many))])
+    _, first, second = map(json.loads, printed.splitlines())
+    found: dict[str, Any] = {}
+    for name, value in second.items():
+        if isinstance(value, dict):
+            each = {key: (number - first[name].get(key, 0)) / (many - few) for key, number in value.items()}
+            found[name] = {key: number for key, number in each.items() if number}
+        else:
+            found[name] = (value - first[name]) / (many - few)
+    return found
+
+
+def by_strace(kind: str) -> tuple[float, float]:
+    """The system calls of the driver, and of all processes, for one more report or trial. Blocks for some seconds."""
+    counted = []
+    few, many = SIZES[kind]
+    for size in (few, many):
+        with tempfile.NamedTemporaryFile("r") as log:
+            _run(["strace", "-f", "-qq", "-o", log.name, *_command(kind, is_traced=False), str(size)])
+            calls = Counter(line.split(maxsplit=1)[0] for line in log if "(" in line and " resumed>" not in line)
+            driver = calls[next(iter(calls))]
+            counted.append((driver, calls.total()))
+    (driver_few, all_few), (driver_many, all_many) = counted
+    return (driver_many - driver_few) / (many - few), (all_many - all_few) / (many - few)
+
+
+def page_faults(kind: str) -> float:
+    """The page faults of zygote and workers for one more trial. Blocks for some seconds."""
+    counted = []
+    few, many = SIZES[kind]
+    for size in (few, many):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
+        own = json.loads(_run([*_command(kind, is_traced=False), str(size)]))["own_faults"]
+        counted.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt - before - own)
+    return (counted[1] - counted[0]) / (many - few)
+
+
+def modules(calls: dict[str, float]) -> set[str]:
+    """The modules that are entered in at least every other trial."""
+    return {name.partition(":")[0] for name, number in calls.items() if number >= 0.5}
+
+
+def _command(kind: str, is_traced: bool) -> list[str]:
+    return [sys.executable, str(RUNS / "count_run.py"), kind, str(int(is_traced))]
+
+
+def _run(command: list[str]) -> str:
+    path = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH", "")]))
+    environment = {**os.environ, "PYTHONPATH": path}  # unlike in `compare.py`, with the usual loggers
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed: {done.stderr[-2000:]}")
+    return done.stdout
+
+
+def main() -> int:
+    """Count and print. Return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", nargs="+", choices=list(KINDS), default=list(KINDS), help="some kinds only")
+    parser.add_argument("--list", type=int, default=0, metavar="N", help="also list the N functions called most")
+    parser.add_argument("--json", type=Path, help="a file for all counts")
+    options = parser.parse_args()
+    has_strace = subprocess.run(["sh", "-c", "command -v strace"], capture_output=True).returncode == 0
+    head = ["for", "calls", "modules", "records", "writes", "made", "by driver", "to system"]
+    head += ["system calls of the driver", "of all processes", "page faults"]
+    print(f"| {' | '.join(head)} |\n" + "| --- " * len(head) + "|")
+    document = {}
+    for kind in options.only:
+        found = document[kind] = count(kind)
+        numbers = [sum(found["calls"].values()), len(modules(found["calls"])), found["records"], found["writes"]]
+        numbers += [found["files"], found["files_by_driver"], sum(found["system_calls"].values())]
+        cells = [KINDS[kind], *(f"{number:.3g}" for number in numbers)]
+        cells += [f"{number:.0f}" for number in by_strace(kind)] if has_strace else ["", ""]
+        cells.append(f"{page_faults(kind):,.0f}" if kind == "fresh" else "")
+        print(f"| {' | '.join(cells)} |", flush=True)
+    for kind, found in document.items():
+        for counted in ("calls", "system_calls"):
+            most = sorted(found[counted].items(), key=lambda item: -item[1])[: options.list]
+            print("".join(f"{kind}  {number:6.2f}  {name}\n" for name, number in most), end="")
+    if not has_strace:
+        print("strace is not installed, so the system calls of C code and of the workers were not counted")
+    if options.json:
+        options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

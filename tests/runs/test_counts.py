@@ -1,0 +1,42 @@
+"""How many steps the driver takes for each report and for each trial: speed that no busy machine can hide.
+
+`benchmarks/counts.py` counts. The bounds leave 5 % of room, because the loop takes more turns on a busy machine.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parent.parent.parent / "benchmarks"
+ROOM = 1.05
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="other Pythons call comprehensions in other ways")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems start and reuse workers in other ways")
+@pytest.mark.parametrize(
+    ("kind", "calls", "modules", "records", "system_calls"),
+    [
+        ("report", 34, 17, 1, 6),
+        ("asha", 45, 22, 1, 7),
+        ("fresh", 468, 41, 4, 69),
+        ("reused", 310, 35, 4, 35),
+        ("returned", 284, 35, 3, 31),
+    ],
+)
+def test_the_driver_takes_few_steps(
+    kind: str, calls: int, modules: int, records: int, system_calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    counts = importlib.import_module("counts")
+
+    found = counts.count(kind)
+
+    listed = "\n".join(f"{number:7.2f} {name}" for name, number in sorted(found["calls"].items()) if number >= 0.1)
+    assert sum(found["calls"].values()) <= calls * ROOM, listed
+    assert len(counts.modules(found["calls"])) <= modules, listed
+    assert found["records"] == pytest.approx(records, abs=0.1)
+    assert sum(found["system_calls"].values()) <= system_calls * ROOM, found["system_calls"]
