@@ -1,4 +1,4 @@
-"""Measures what the engine itself costs, and compares it with Ray Tune, Optuna, joblib and a bare process pool.
+"""Measures what the engine itself costs, beside Ray Tune, Optuna, joblib and what Python has: pools and processes.
 
     pip install -r benchmarks/requirements.txt                      # the other engines
     python benchmarks/compare.py                                    # the engines that this interpreter has

@@ -65,7 +65,10 @@ ENGINES = {
         ),
         Engine("optuna", "Optuna", "optuna", "optuna_run.py", {}),
         Engine("joblib", "joblib", "joblib", "map_run.py", {}),
-        Engine("pool", "ProcessPoolExecutor of Python", "", "map_run.py", {}),
+        Engine("pool", "ProcessPoolExecutor", "", "map_run.py", {}),
+        Engine("forkserver", "Process by forkserver", "", "map_run.py", {}),
+        Engine("fork", "bare fork", "", "map_run.py", {}),
+        Engine("copytree", "bare copytree, fsync each second", "", "map_run.py", {}),
     )
 }
 """All engines by name."""

@@ -98,7 +98,7 @@ WORKLOADS = {
                     "s",
                     lambda seen: seen["first_s"] - seen["started_s"],
                     0.25,
-                    {"ray": 20},
+                    {"ray": 60},
                     is_rate=False,
                 ),
             ),
@@ -107,8 +107,21 @@ WORKLOADS = {
         ),
         Workload(
             "fresh",
-            (Figure("short trials, a fresh process each", "trials/s", _trials_per_s, 300, {"ray": 300}),),
-            {"minitune": {"trials": 300, "reports": 1}, "ray": {"trials": 20, "reports": 1}},
+            (
+                Figure(
+                    "short trials, a fresh process each",
+                    "trials/s",
+                    _trials_per_s,
+                    300,
+                    {"ray": 300, "forkserver": 1.7, "fork": 0.5},
+                ),
+            ),
+            {
+                "minitune": {"trials": 300, "reports": 1},
+                "ray": {"trials": 20, "reports": 1},
+                "forkserver": {"trials": 300, "reports": 1},
+                "fork": {"trials": 300, "reports": 1},
+            },
             {"trials": 10},
         ),
         Workload(
@@ -119,7 +132,7 @@ WORKLOADS = {
                     "trials/s",
                     _trials_per_s,
                     2000,
-                    {"ray": 60, "pool": 1 / 6},
+                    {"ray": 80, "pool": 1 / 8},
                 ),
             ),
             {
@@ -133,7 +146,7 @@ WORKLOADS = {
         Workload(
             "reports",
             (
-                Figure("2 trials x 1000 reports, the whole run", "reports/s", _reports_per_s, 8000, {"ray": 20}),
+                Figure("2 trials x 5000 reports, the whole run", "reports/s", _reports_per_s, 8000, {"ray": 40}),
                 Figure(
                     "the same, from the first report to the last",
                     "reports/s",
@@ -142,14 +155,14 @@ WORKLOADS = {
                     {"ray": 20},
                 ),
             ),
-            {"minitune": {"trials": 2, "reports": 1000}, "ray": {"trials": 2, "reports": 1000}},
+            {"minitune": {"trials": 2, "reports": 5000}, "ray": {"trials": 2, "reports": 1000}},
             {"reports": 20},
         ),
         Workload(
             "asha",
             (
                 Figure(
-                    "ASHA, at most 27 reports per trial, workers reused", "trials/s", _trials_per_s, 600, {"ray": 50}
+                    "ASHA, at most 27 reports per trial, workers reused", "trials/s", _trials_per_s, 600, {"ray": 100}
                 ),
             ),
             {"minitune": {"trials": 1000, "most_reports": 27}, "ray": {"trials": 200, "most_reports": 27}},
@@ -157,10 +170,15 @@ WORKLOADS = {
         ),
         Workload(
             "checkpoints",
-            (Figure("reports with a checkpoint of 1 MB", "reports/s", _reports_per_s, 400, {"ray": 12}),),
+            (
+                Figure(
+                    "reports with a checkpoint of 1 MB", "reports/s", _reports_per_s, 400, {"ray": 50, "copytree": 0.5}
+                ),
+            ),
             {
                 "minitune": {"trials": 2, "reports": 100, "checkpoint_bytes": 1_000_000},
                 "ray": {"trials": 2, "reports": 100, "checkpoint_bytes": 1_000_000},
+                "copytree": {"trials": 2, "reports": 100, "checkpoint_bytes": 1_000_000},
             },
             {"reports": 3},
         ),
@@ -186,7 +204,7 @@ WORKLOADS = {
                     "steps/s",
                     _reports_per_s,
                     400,
-                    {"ray": 25},
+                    {"ray": 40},
                 ),
             ),
             {"minitune": {"trials": 8, "steps": 40}, "ray": {"trials": 8, "steps": 40}},
@@ -195,7 +213,7 @@ WORKLOADS = {
         Workload(
             "array",
             (
-                Figure("6 trials with an array of 400 MB", "trials/s", _trials_per_s, None, {"ray": 5}),
+                Figure("6 trials with an array of 400 MB", "trials/s", _trials_per_s, None, {"ray": 12}),
                 Figure(
                     "the driver's peak memory with it",
                     "x the array",
