@@ -15,7 +15,6 @@ from typing import Any
 from minitune.analysis.run_results import RunResults
 from minitune.base.checks import is_real, require
 from minitune.base.text import ShortRepr, counted, cut, is_long, one_line, plain_numbers, warn_once
-from minitune.error import TrialError
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import SCOPES, Trial, best_trial, check_mode
 from minitune.result import flatten
@@ -120,17 +119,10 @@ def config_of(trial: Trial) -> dict[str, Any]:
     return flatten(trial.reported_config or trial.raw_config)
 
 
-def grouped_errors(errors: Iterable[Exception]) -> list[str]:
-    """A line for each kind of error, with its count; the most frequent first."""
-    texts = (
-        str(error)
-        if not isinstance(error, TrialError)
-        else error.summary()
-        if error.cause or error.remote is None
-        else error.remote.last_line()
-        for error in errors
-    )
-    return [f"{count} x {one_line(text)[:_CELL]}" for text, count in Counter(texts).most_common()]
+def grouped_errors(trials: Iterable[Trial]) -> list[str]:
+    """A line for each error of these trials, with its count; the most frequent first."""
+    texts = Counter(trial.error.summary() for trial in trials if trial.error is not None)
+    return [f"{count} x {one_line(text)[:_CELL]}" for text, count in texts.most_common()]
 
 
 @dataclass(frozen=True)
@@ -164,10 +156,9 @@ class Summary:
     @classmethod
     def of(cls, results: RunResults, elapsed_s: float, is_interrupted: bool) -> Summary:
         """The summary of a run that has ended in this process."""
-        from minitune.output.table import cut_short, early_end
+        from minitune.output.table import early_end, is_cut_short
 
-        cut_trials = cut_short(results.trials)
-        counts = Counter(_how_it_ended(trial, trial.trial_id in cut_trials) for trial in results.trials)
+        counts = Counter(map(_how_it_ended, results.trials))
         best = None
         if results.goal.metric is not None and results.goal.mode is not None:
             best = best_of_run(results, Target(results.goal.metric, None, None, results.goal.mode))
@@ -177,11 +168,11 @@ class Summary:
             elapsed_s,
             is_interrupted,
             {how: counts[how] for how in _ENDS if counts[how]},
-            len(cut_trials),
+            sum(map(is_cut_short, results.trials)),
             early_end(results.trials),
             None if best is None else f"{best.metric} = {best.value:.6g} (trial {best.trial.trial_id})",
             {} if best is None else {key: _shown(value) for key, value in config_of(best.trial).items()},
-            grouped_errors(trial.error for trial in results.trials if trial.error is not None),
+            grouped_errors(results.trials),
         )
 
     @classmethod
@@ -216,7 +207,8 @@ class Summary:
         if self.config:
             rows = [(escaped(key), escaped(value)) for key, value in list(self.config.items())[:_ROWS]]
             left_out = len(self.config) - len(rows)
-            rows += [(f"and {left_out} more", "")] if left_out else []
+            if left_out:
+                rows.append((f"and {left_out} more", ""))
             lines += ["| parameter | value |", "| --- | --- |", *(f"| {key} | {value} |" for key, value in rows), ""]
         if self.errors:
             lines += ["Failures:", "", *(f"- {escaped(error)}" for error in self.errors[:_ROWS])]
@@ -225,7 +217,7 @@ class Summary:
         return "\n".join(lines)
 
 
-def _how_it_ended(trial: Trial, is_cut: bool) -> str:
+def _how_it_ended(trial: Trial) -> str:
     from minitune.output.table import way_of
 
     if trial.status == ERROR:
@@ -236,7 +228,7 @@ def _how_it_ended(trial: Trial, is_cut: bool) -> str:
         return UNFINISHED
     if not trial.report_count:
         return SILENT
-    return way_of(trial, is_cut)
+    return way_of(trial)
 
 
 def escaped(text: str) -> str:
@@ -263,11 +255,10 @@ def log_failures(results: RunResults, may_print: bool = False) -> None:
 
     If no log is configured, Python prints the record to standard error. `may_print` is whether it may.
     """
-    failed = [trial.error for trial in results.trials if trial.error is not None]
-    if failed and (may_print or logger.hasHandlers()):
-        kinds = "; ".join(grouped_errors(failed))
-        path = results.path
-        logger.error("%d of %d trials failed: %s (%s)", len(failed), len(results.trials), kinds, path)
+    num_failed = sum(trial.error is not None for trial in results.trials)
+    if num_failed and (may_print or logger.hasHandlers()):
+        kinds = "; ".join(grouped_errors(results.trials))
+        logger.error("%d of %d trials failed: %s (%s)", num_failed, len(results.trials), kinds, results.path)
 
 
 # -- when a run ends ---------------------------------------------------------------------------------------------------

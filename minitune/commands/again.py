@@ -438,8 +438,12 @@ def _tell_plan(run: Story, state: str, options: argparse.Namespace) -> None:
     elif options.restart_errored:
         again = ", to start again"
     parts = [f"{counts[TERMINATED]} ended", f"{len(left)} to continue"]
-    parts[-1] += f" ({anew} without a checkpoint, from the beginning)" if anew else ""
-    parts += [f"{counts[NOT_STARTED]} not started, and not to start"] if counts[NOT_STARTED] else []
-    parts += [f"{counts[ERROR]} failed{again}"] if counts[ERROR] else []
-    parts += [f"{options.add_samples} new samples"] if options.add_samples else []
+    if anew:
+        parts[-1] += f" ({anew} without a checkpoint, from the beginning)"
+    if counts[NOT_STARTED]:
+        parts.append(f"{counts[NOT_STARTED]} not started, and not to start")
+    if counts[ERROR]:
+        parts.append(f"{counts[ERROR]} failed{again}")
+    if options.add_samples:
+        parts.append(f"{options.add_samples} new samples")
     echo(f"{run.path}: {state}; of its {len(run.trials)} trials: {'; '.join(parts)}", flush=True)

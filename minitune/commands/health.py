@@ -279,7 +279,8 @@ def _leftovers(found: _Findings) -> None:
             continue
         if seen.is_unfinished and state_of(seen).can_go_on:
             unfinished.append(path)
-            left += [shared] if os.path.isdir(shared := RunDirectory(path).shared) else []
+            if os.path.isdir(shared := RunDirectory(path).shared):
+                left.append(shared)
     found.tell("unfinished", unfinished, ", ".join(unfinished))
     if left:
         found.warnings.append(f"a killed run has left values on the disk; resume it, or remove them: {', '.join(left)}")
@@ -481,7 +482,8 @@ def _tell(summaries: list[Summary], problems: list[str], target: Target | None) 
             total = sum(one.counts.values())
             verdict += f"; run {one.name} ended early, after {total - one.cut} of {total} trials"
             waiting = one.counts.get(NOT_STARTED)
-            verdict += f" ({waiting} not started)" if waiting else ""
+            if waiting:
+                verdict += f" ({waiting} not started)"
     echo(f"minitune ci {verdict}")
     page = shared_variable(STEP_SUMMARY)
     if page:

@@ -51,7 +51,7 @@ from minitune.experiment.trial import (
     require_reported,
     why_no_best,
 )
-from minitune.output.table import cut_short, ending, infer_metrics, look_up, metrics_of
+from minitune.output.table import ending, infer_metrics, look_up, metrics_of
 from minitune.record.layout import find_runs, last_error_text, locate_run
 from minitune.record.standing import FINISHED_RUN, STOPPED, Standing, read_standing, state_of
 from minitune.record.story import Decisions, Story, TrialDecision, read_overview
@@ -195,7 +195,9 @@ class _Listing:
             if wanted in columns or wanted in self.shown:
                 return wanted
         near = difflib.get_close_matches(name, columns, 3, 0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(columns)}"
+        hint = f"there are {', '.join(columns)}"
+        if near:
+            hint = f"did you mean {' or '.join(near)}?"
         raise NotFoundError(f"there is no column {name!r}; {hint}")
 
 
@@ -212,11 +214,15 @@ def _list(listing: _Listing, options: argparse.Namespace) -> int:
             writer.writerows(rows)
     if options.json:
         for row in rows:
-            echo(json_text.dumps({name: row.get(name) for name in columns} if columns else row))
+            # Not the default columns: a program wants everything, and picks by itself.
+            echo(json_text.dumps({name: row.get(name) for name in columns or row}))
     elif options.output:
         echo(f"{len(rows)} rows are in {options.output}")
     else:
-        echo(listing.heading if len(rows) == len(listing.rows) else f"{listing.heading}; shown: {len(rows)}")
+        heading = listing.heading
+        if len(rows) < len(listing.rows):
+            heading += f"; shown: {len(rows)}"
+        echo(heading)
         _print_table(rows, columns or listing.shown, listing.vital)
         for row in rows:
             if row.get("state") == DAMAGED:
@@ -228,44 +234,47 @@ def _list(listing: _Listing, options: argparse.Namespace) -> int:
 def _trials(name: str) -> _Listing:
     run, state = read_standing(existing_run(name))
     is_over = state.name in (FINISHED_RUN, STOPPED)
-    cut = {}
-    if is_over:
-        cut = cut_short(run.trials)
-    rows = [_row(trial, ending(trial, trial.trial_id in cut)) for trial in run.trials]
-    has_ends = any(row["ended"] for row in rows)
+    rows = [_row(trial) for trial in run.trials]
     searched = sorted({f"{CONFIG}/{name}" for trial in run.trials for name in trial.evaluated_params})
     own = infer_metrics(run.trials, run.goal.metrics, 4)
     metrics = [*run.goal.metrics, *own]
-    shown = ["trial", TRIAL_ID, "status", *searched, *metrics, TRAINING_ITERATION, TIME_TOTAL_S]
-    shown[3:3] = ["ended"] if has_ends else []
+    shown = ["trial", TRIAL_ID, "status", "ended", *searched, *metrics, TRAINING_ITERATION, TIME_TOTAL_S]
     if len({row.get(NODE_IP) for row in rows} - {None}) > 1:  # on a cluster
         shown.append(NODE_IP)
-    more = ""
-    if run.not_drawn:
-        more = f", {run.not_drawn} not drawn{'' if is_over else ' yet'}"
-    heading = f"{run.path}: {counted(len(rows), 'trial')}{more}, {state.text}"
+    counts = [counted(len(rows), "trial")]
+    if run.not_drawn and is_over:
+        counts.append(f"{run.not_drawn} not drawn")
+    elif run.not_drawn:
+        counts.append(f"{run.not_drawn} not drawn yet")
+    heading = f"{run.path}: {', '.join(counts)}, {state.text}"
     how = "status"
-    if rows and all(row["ended"] for row in rows):
-        how = "ended"
+    if all(row["ended"] for row in rows):
+        how = "ended"  # it says more than TERMINATED
     vital = ["trial", *(run.goal.metrics or own[:1]), *searched, how]
     return _Listing(rows, shown, heading, vital)
 
 
-def _row(trial: Trial, ended: str) -> Row:
+def _row(trial: Trial) -> Row:
     from minitune.analysis.trial_rows import flat_row
 
     result = {key: value for key, value in trial.last_metrics.items() if key != TRIAL_ID}
     automatic = {key: result.pop(key) for key in AUTO_RESULT_KEYS if key in result}
+    ended = None
+    if trial.shown_status in _ENDED_STATUSES:
+        ended = ending(trial)
+    logdir = None
+    if trial.has_started:
+        logdir = trial.local_path
     return {
         "trial": trial.number,
         TRIAL_ID: trial.trial_id,
         "status": trial.shown_status,
-        "ended": ended if trial.shown_status in _ENDED_STATUSES else None,
+        "ended": ended,
         **flat_row(result),
         **automatic,
         **flat_row({CONFIG: trial.config}),
         "failures": trial.num_failures,
-        "logdir": trial.local_path if trial.has_started else None,
+        "logdir": logdir,
     }
 
 
@@ -476,13 +485,9 @@ def _about_run(run: Story, state: Standing) -> Facts:
     }
     metric = run.goal.metric
     mode = run.goal.mode
-    found = None
-    if metric and mode:
-        found = best_trial(run.trials, metric, mode)
-    if found is not None and metric and mode:
-        facts["best"] = _Said(
-            found.trial_id, f"trial {_named(found)}: {metric}={_short(look_up(found.last_metrics, metric))}"
-        )
+    if metric and mode and (found := best_trial(run.trials, metric, mode)):
+        value = _short(look_up(found.last_metrics, metric))
+        facts["best"] = _Said(found.trial_id, f"trial {_named(found)}: {metric}={value}")
         facts["once better"] = _once_better(run.trials, found, metric, mode)
     if run.goal.objectives:
         front = run.goal.front(run.trials)
@@ -491,20 +496,22 @@ def _about_run(run: Story, state: Standing) -> Facts:
     failed = [trial for trial in run.trials if trial.status == ERROR]
     if failed:
         lines = [f"trial {_named(trial)}: {trial.error and trial.error.summary()}" for trial in failed[:_ERRORS_SHOWN]]
-        more = len(failed) - _ERRORS_SHOWN
-        facts["errors"] = [*lines, *([f"and {more} more"] if more > 0 else [])]
+        if len(failed) > _ERRORS_SHOWN:
+            lines.append(f"and {len(failed) - _ERRORS_SHOWN} more")
+        facts["errors"] = lines
     return facts
 
 
 def _about_trial(run: Story, state: Standing, trial: Trial, decisions: Sequence[TrialDecision]) -> Facts:
-    attempts = ""
+    status = trial.shown_status
     if trial.attempt > 1:
-        attempts = f", attempt {trial.attempt}"
-    attempts += f", {trial.num_failures} failures" if trial.num_failures > 1 else ""
+        status += f", attempt {trial.attempt}"
+    if trial.num_failures > 1:
+        status += f", {trial.num_failures} failures"
     facts: Facts = {
         "trial": _Said(trial.trial_id, _named(trial)),
         "name": trial.name,
-        "status": _Said(trial.shown_status, trial.shown_status + attempts),
+        "status": _Said(trial.shown_status, status),
         "run": _Said(run.path, f"{run.path}: {state.text}"),
         "directory": trial.local_path if trial.has_started else None,
         "config": trial.config,
@@ -534,32 +541,38 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
     trial = best_trial(run.trials, metric, mode, scope)
     if trial is None:
         raise NotFoundError(f"{why_no_best(run.trials, metric)} ({run.path})")
-    value = trial.analysis.get(metric, mode if scope == "all" else scope)
-    waiting = sum(trial.shown_status == NOT_STARTED for trial in run.trials)
-    of_which = ""
-    if waiting:
-        of_which = f", {waiting} of which were not started"
-    so_far = ""
+    statistic = scope
+    if scope == "all":
+        statistic = mode  # the smallest or the largest of all its values
+    value = trial.analysis.get(metric, statistic)
+    chosen = f"{mode} of {metric}, scope {scope}, of {len(run.trials)} trials"
     if state.name != FINISHED_RUN:
-        so_far = f" so far (the run {state.said})"
+        chosen += f" so far (the run {state.said})"
+    waiting = sum(trial.shown_status == NOT_STARTED for trial in run.trials)
+    if waiting:
+        chosen += f", {waiting} of which were not started"
     facts: Facts = {
         "value": _Said(value, f"{metric}={_short(value)}"),
         "chosen by": _Said(
             {"metric": metric, "mode": mode, "scope": scope, "trials": len(run.trials), "run": state.name},
-            f"{mode} of {metric}, scope {scope}, of {len(run.trials)} trials{so_far}{of_which}",
+            chosen,
         ),
-        "once better": _once_better(run.trials, trial, metric, mode) if scope == "last" else None,
+        "once better": None,
         "trial": _Said(trial.trial_id, _named(trial)),
         "status": trial.shown_status,
-        "iteration": _iteration_of(trial, metric, value) if scope in ("all", "last") else None,
+        "iteration": None,
         "config": trial.config,
         "command": _command_of(trial),
         "last metrics": metrics_of(trial.last_metrics),
         "directory": trial.local_path,
     }
+    if scope in ("all", "last"):  # an average has no iteration
+        facts["iteration"] = _iteration_of(trial, metric, value)
+    if scope == "last":
+        facts["once better"] = _once_better(run.trials, trial, metric, mode)
     scored = [(look_up(kept.metrics, metric), kept) for kept in trial.checkpoints]
     kept = best_of(((score, kept) for score, kept in scored if is_number(score)), mode)
-    facts["best checkpoint"] = None if kept is None else _about_checkpoint(trial, kept, metric)
+    facts["best checkpoint"] = kept and _about_checkpoint(trial, kept, metric)
     if trial.checkpoints and trial.checkpoints[-1] is not kept:
         facts["last checkpoint"] = _about_checkpoint(trial, trial.checkpoints[-1], metric)
     return facts
@@ -572,11 +585,10 @@ def _once_better(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -
         return None
     value = trial.analysis.get(metric, mode)
     iteration = _iteration_of(trial, metric, value)
-    step = ""
+    text = f"trial {trial.number} was at {_short(value)}"
     if iteration is not None:
-        step = f" in step {iteration}"
-    data = {"trial": trial.trial_id, "value": value, "iteration": iteration}
-    return _Said(data, f"trial {trial.number} was at {_short(value)}{step}")
+        text += f" in step {iteration}"
+    return _Said({"trial": trial.trial_id, "value": value, "iteration": iteration}, text)
 
 
 def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
@@ -592,13 +604,16 @@ def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
 def _about_checkpoint(trial: Trial, kept: KeptCheckpoint, metric: str | None, *, is_short: bool = False) -> _Said:
     path = os.path.join(trial.local_path, kept.record.directory)
     iteration = kept.metrics.get(TRAINING_ITERATION)
-    value = None
-    if metric:
-        value = look_up(kept.metrics, metric)
-    told = [f"iteration {iteration}", *([f"{metric}={_short(value)}"] if value is not None else [])]
+    value = metric and look_up(kept.metrics, metric)
+    told = [f"iteration {iteration}"]
+    if value is not None:
+        told.append(f"{metric}={_short(value)}")
     told.append(f"{kept.record.total_bytes:,} bytes")
+    shown_path = path
+    if is_short:  # the trial's directory stands above
+        shown_path = kept.record.directory
     data = {"path": path, "iteration": iteration, "value": value, "bytes": kept.record.total_bytes}
-    return _Said(data, f"{kept.record.directory if is_short else path} ({', '.join(told)})")
+    return _Said(data, f"{shown_path} ({', '.join(told)})")
 
 
 def _command_of(trial: Trial) -> _Said | None:
@@ -632,7 +647,9 @@ def _tell(facts: Facts, as_json: bool) -> None:
 def _data(value: Any) -> Any:
     if isinstance(value, list):
         return [_data(part) for part in value]
-    return value.data if type(value) is _Said else value
+    if type(value) is _Said:
+        return value.data
+    return value
 
 
 def _cell(value: Any) -> Any:
@@ -642,9 +659,10 @@ def _cell(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    if type(value) is _Said:
-        return value.text
-    return value if isinstance(value, str) else _short(value)
+    shown = _cell(value)
+    if isinstance(shown, str):
+        return shown
+    return _short(shown)
 
 
 def _lines(name: str, value: Any) -> Iterator[str]:

@@ -98,7 +98,7 @@ def watch(options: argparse.Namespace) -> int:
 def _show_until_end(watched: _WatchedRun) -> Standing:
     """Show the run until it ends. Blocks."""
     from minitune.output.reporters import default_reporter
-    from minitune.output.table import RunInfo, cut_short, early_end
+    from minitune.output.table import RunInfo, early_end
 
     run = watched.follower.run
     state = watched.state()
@@ -119,7 +119,7 @@ def _show_until_end(watched: _WatchedRun) -> Standing:
                 _tell_changes(reporter, run.trials, known)
             state = watched.state()
         put_back(run.trials)
-        reporter.note_run(RunInfo(run.path, ending=early_end(run.trials), cut=cut_short(run.trials)))
+        reporter.note_run(RunInfo(run.path, ending=early_end(run.trials)))
         reporter.run_took(run.elapsed_s)
         reporter.report(run.trials, True, *info.lines(True))
     finally:

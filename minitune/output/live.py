@@ -152,7 +152,8 @@ def best_text(best: Row) -> str:
     parts = []
     if first:
         parts = [f"{one_line(first[0])}={_cell(first[1])}"]
-    parts += [f"iteration {best.iteration}"] if best.iteration is not None else []
+    if best.iteration is not None:
+        parts.append(f"iteration {best.iteration}")
     params = ", ".join(f"{one_line(name)}={_cell(value)}" for name, value in islice(best.params.items(), _MAX_PARAMS))
     return f"{', '.join(parts)}, {one_line(best.name)}{f': {params}' if params else ''}"
 
@@ -208,7 +209,8 @@ def render(
     errors = [("error", line) for line in _error_lines(snapshot.errors, width)]
     head = [("title", line) for line in _title_lines(snapshot, width)]
     head.append(("", _bar_line(snapshot, width, ascii_only)))
-    head += [("", snapshot.starting)] if snapshot.starting else []
+    if snapshot.starting:
+        head.append(("", snapshot.starting))
     lines = [*head, *_trial_lines(snapshot, width, height - len(head) - len(errors)), *errors]
     if len(lines) > height:  # very little space: the bar, the best trial, then the errors
         best = [("best", f"best {best_text(row)}") for row in snapshot.best[:1]]
@@ -221,13 +223,16 @@ def render_html(snapshot: RunSnapshot) -> str:
     """The live view as HTML."""
     running, count = _running_apart_from(snapshot, snapshot.best)
     parts = [line_as_html(line, "head") for line in _title_lines(snapshot, 200)]
-    parts += [bar(snapshot.ended / snapshot.total)] if snapshot.total else []
+    if snapshot.total:
+        parts.append(bar(snapshot.ended / snapshot.total))
     parts.append(line_as_html(progress_text(snapshot)))
-    parts += [line_as_html(snapshot.starting)] if snapshot.starting else []
+    if snapshot.starting:
+        parts.append(line_as_html(snapshot.starting))
     if snapshot.best or running:
         parts.append(trials_table(snapshot.best, running, snapshot.goal, 200).html())
     more = count - len(running)
-    parts += [line_as_html(f"... {more} more running")] if more > 0 else []
+    if more > 0:
+        parts.append(line_as_html(f"... {more} more running"))
     if snapshot.goal is not None:
         parts.append(curve(snapshot.values, *snapshot.goal))
     parts += [line_as_html(line, "error") for line in _error_lines(snapshot.errors, 200)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -115,12 +115,9 @@ class Progress:
         """Show the state of the run if it is time to."""
         if self.reporter is not None and call_plugin(self.reporter.should_report, None, trials, done):
             from minitune.executors.devices import memory
-            from minitune.output.table import RunInfo, cut_short
+            from minitune.output.table import RunInfo
 
             totals, free = self.executor.resources()
-            cut: Collection[str] = ()
-            if done:
-                cut = cut_short(trials)
             info = RunInfo(
                 self.run.path,
                 memory(),
@@ -129,7 +126,6 @@ class Progress:
                 self.scheduler.debug_string(),
                 self.outputs if self.executor.isolates else (),
                 self._ending,
-                cut,
                 getattr(self.executor, "importing", ""),  # not all executors know
             )
             call_plugin(self.reporter.note_run, None, info)
@@ -188,9 +184,11 @@ class Progress:
             if self._loop_end_s is not None:
                 loop_s = self._loop_end_s - self._begin_s
             lines = [total_time_line(took_s, loop_s)]
-            lines += [f"No more trials: {why_no_more}"] if why_no_more else []
+            if why_no_more:
+                lines.append(f"No more trials: {why_no_more}")
             is_silent = all(trial.status == TERMINATED and not trial.report_count for trial in trials)
-            lines += [_SILENT] if trials and is_silent and not self._ending else []
+            if trials and is_silent and not self._ending:
+                lines.append(_SILENT)
             for line in (*lines, *(f"To look at the run: {command}" for command in commands)):
                 call_plugin(reporter.say, None, line)
         if interrupted_by is not None:

@@ -19,7 +19,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -555,14 +555,13 @@ class LiveReporter(ScreenReporter):
         self._info = table.RunInfo()
         self._notebook = None
         self._ended_before: int | None = None  # the number of trials that had ended before the run was resumed
-        self._kinds: dict[str, Hashable] = {}
         self._ranked: set[str] = set()
         self._best_ended: list[Trial] = []
         self._has_news = True
         self._wait_s = self._cost_s = 0.0
         self._pause_s = _FIRST_LINE_S
         self._line_s = time.monotonic() + _FIRST_LINE_S
-        self._told: set[Hashable] = set()
+        self._told: set[str] = set()
 
     # -- when ------------------------------------------------------------------------------------------------------
     def note_run(self, info: table.RunInfo) -> None:
@@ -622,7 +621,7 @@ class LiveReporter(ScreenReporter):
         total = self._total()
         is_whole = total is None or total <= len(trials)
         number = counted(len(trials), "trial") if is_whole else f"{len(trials)} of {total} trials"
-        counts = table.ending_counts(trials, self._info.cut)
+        counts = table.ending_counts(trials)
         parts: list[Part] = [f"{number} in {self._elapsed_s():.2f} s: {counts}"]
         if self._info.ending:
             parts.append(f"Ended early: {self._info.ending}")
@@ -631,7 +630,7 @@ class LiveReporter(ScreenReporter):
         if any(trial.last_metrics for trial in shown):
             length = self.max_column_length
             metric = self._metric_of(columns)
-            parts.append(table.trial_table(shown, self._parameter_columns, columns, length, metric, self._info.cut))
+            parts.append(table.trial_table(shown, self._parameter_columns, columns, length, metric, is_over=True))
             parts += left_out_line(len(trials) - len(shown), f"minitune ls {shlex.quote(self._info.path)}")
         parts += table.retried_text(trials)
         parts += error_texts(trials, self._raised, has_traceback=self._prints_errors)
@@ -650,7 +649,8 @@ class LiveReporter(ScreenReporter):
         count = "trials without end"
         if total is not None:
             count = counted(total, "trial")
-        count += f", {self._ended_before} already ended" if self._ended_before else ""
+        if self._ended_before:
+            count += f", {self._ended_before} already ended"
         own = {}
         if self._goal.metric and self._goal.mode:
             own = {self._goal.metric: self._goal.mode}
@@ -695,7 +695,6 @@ class LiveReporter(ScreenReporter):
     def trial_started(self, trial: Trial) -> None:
         """See `ProgressReporter.trial_started`."""
         self._has_news = True
-        self._kinds.pop(trial.trial_id, None)  # the error of an earlier attempt
         super().trial_started(trial)
 
     def trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
@@ -708,7 +707,7 @@ class LiveReporter(ScreenReporter):
         self._has_news = True
         is_news = trial.status == ERROR and not isinstance(trial.error, MissingMetricError)
         if not self._shows_trials and self._notebook is None and is_news and len(self._told) < _MAX_ERROR_LINES:
-            kind = self._kind_of_error(trial)
+            kind = kind_of_error(trial)
             if kind not in self._told:
                 self._told.add(kind)
                 self.say(f"{last_line(trial)} (trial {trial.name}, {trial.error_file})")
@@ -776,7 +775,6 @@ class LiveReporter(ScreenReporter):
         if time_s is None and trial.start_time is not None:
             time_s = clock.current.time() - trial.start_time
         values = {name: table.look_up(result, name) for name in metrics}
-        is_cut = trial.trial_id in self._info.cut
         return Row(
             trial.name,
             {name: table.parameter_of(trial, name) for name in self._parameter_columns or trial.evaluated_params},
@@ -784,24 +782,18 @@ class LiveReporter(ScreenReporter):
             result.get(TRAINING_ITERATION),
             time_s,
             trial.number,
-            table.ending(trial, is_cut),
-            table.ending(trial, is_cut, names_scheduler=False),
+            table.ending(trial),
+            table.ending(trial, names_scheduler=False),
             result.get(NODE_IP),
             trial.status == RUNNING,
         )
 
     def _error_kinds(self, failed: Sequence[Trial]) -> list[ErrorKind]:
-        kinds: dict[Hashable, list[Trial]] = {}
+        kinds: dict[str, list[Trial]] = {}
         for trial in failed:
-            kinds.setdefault(self._kind_of_error(trial), []).append(trial)
+            kinds.setdefault(kind_of_error(trial), []).append(trial)
         ranked = sorted(kinds.values(), key=len, reverse=True)
         return [ErrorKind(last_line(alike[-1]), len(alike), alike[-1].error_file) for alike in ranked]
-
-    def _kind_of_error(self, trial: Trial) -> Hashable:
-        """See `table.kind_of_error`. Computed once for each trial."""
-        if trial.trial_id not in self._kinds:
-            self._kinds[trial.trial_id] = kind_of_error(trial)
-        return self._kinds[trial.trial_id]
 
 
 def _part_done(trial: Trial) -> float | None:

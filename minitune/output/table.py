@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -48,6 +48,8 @@ _SCANNED_TRIALS = 20
 _MAX_FAILED_ROWS = 10
 _MAX_TRACEBACKS = 5
 _MAX_TRACEBACK_LINES = 40
+_VALUES = re.compile(r"\d+|'[^']*'" + r'|"[^"]*"')
+"""What differs between two errors of one kind."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,6 @@ class RunInfo:
         scheduler: The scheduler's state as a text; None if unknown.
         outputs: The names of the files in a trial's directory with its prints; empty if they are shown, or unknown.
         ending: Why the run ends early, such as `interrupted by SIGINT`; empty if it does not.
-        cut: The ids of the trials that the end of the run has cut short.
         importing: The package that is now imported for all workers; empty if there is none, or if it is unknown.
         ended_before: The number of trials that had ended before the run was started or resumed. None means all that
             have ended before the first report.
@@ -75,7 +76,6 @@ class RunInfo:
     scheduler: str | None = None
     outputs: Sequence[str] = ()
     ending: str = ""
-    cut: Collection[str] = ()
     importing: str = ""
     ended_before: int | None = None
 
@@ -84,7 +84,8 @@ class RunInfo:
         lines = []
         if self.memory is not None:
             lines = [f"Memory usage on this node: {self._memory_text(self.memory)}"]
-        lines += [] if self.scheduler is None else [self.scheduler]
+        if self.scheduler is not None:
+            lines.append(self.scheduler)
         if self.totals:
             names = dict.fromkeys(("CPU", "GPU", *self.totals))
             lines.append(f"Logical resource usage: {', '.join(map(self._used_text, names))}")
@@ -217,66 +218,58 @@ def choose_rows(
     return chosen, {status: sizes[status] - shares[status] for status in STATUS_ORDER if sizes[status] > shares[status]}
 
 
-def way_of(trial: Trial, is_cut: bool) -> str:
-    """How a trial has ended, in a word or two: one of `_WAYS`.
+def is_cut_short(trial: Trial) -> bool:
+    """Whether the early end of the run has ended this trial, too. Such trials are TERMINATED like others."""
+    return trial.ending is not None and trial.ending.kind.is_early
 
-    Args:
-        trial: The trial. If it has not ended, the text is its status.
-        is_cut: Whether the end of the run has ended it.
-    """
+
+def way_of(trial: Trial) -> str:
+    """How a trial has ended, in a word or two: one of `_WAYS`. If it has not ended, its status."""
     if trial.status == ERROR:
         return "failed"
     if trial.shown_status != TERMINATED:
         return trial.shown_status.lower()
-    if is_cut:
+    if is_cut_short(trial):
         return "cut short"
     if trial.ending is None or trial.ending.kind.is_complete:
         return "finished"
     return "stopped"
 
 
-def ending(trial: Trial, is_cut: bool, *, names_scheduler: bool = True) -> str:
+def ending(trial: Trial, *, names_scheduler: bool = True) -> str:
     """How a trial has ended: `finished`, `stopped at 4 by ASHA`, `cut short at 2`, `failed`, `not started`.
 
-    Journals of earlier versions do not have the scheduler's name. The arguments are those of `way_of`.
+    Journals of earlier versions do not have the scheduler's name.
     """
-    way = way_of(trial, is_cut)
-    if way not in ("stopped", "cut short"):
-        return way
-    at = ""
+    text = way_of(trial)
+    if text not in ("stopped", "cut short"):
+        return text
     if TRAINING_ITERATION in trial.last_metrics:
-        at = f" at {trial.last_metrics[TRAINING_ITERATION]}"
-    by = ""
+        text += f" at {trial.last_metrics[TRAINING_ITERATION]}"
     if names_scheduler and trial.stopped_by:
-        by = f" by {trial.stopped_by}"
-    return f"{way}{at}{by}"
-
-
-def cut_short(trials: Sequence[Trial]) -> dict[str, str]:
-    """For each trial that the end of the run cut short, by id: the reason. Such trials are TERMINATED like others."""
-    reasons = {}
-    for trial in trials:
-        if trial.ending is not None and trial.ending.kind.is_early:
-            reasons[trial.trial_id] = trial.ending.text
-    return reasons
+        text += f" by {trial.stopped_by}"
+    return text
 
 
 def early_end(trials: Sequence[Trial]) -> str:
     """Why the run ended early, and how many trials it cut short; empty if none."""
-    reasons = cut_short(trials)
-    if not reasons:
+    endings = [(trial, trial.ending) for trial in trials if trial.ending is not None and trial.ending.kind.is_early]
+    if not endings:
         return ""
-    cut = [trial for trial in trials if trial.trial_id in reasons]
-    reason = reasons[cut[0].trial_id]
-    waiting = sum(not trial.has_started for trial in cut)
-    counts = {"cut short": len(cut) - waiting, "not started": waiting}
-    parts = [f"{count} {'was' if count == 1 else 'were'} {what}" for what, count in counts.items() if count]
-    return ", ".join([f"{reason}; {len(trials) - len(cut)} of {len(trials)} trials had ended", *parts])
+    _, first = endings[0]
+    parts = [f"{first.text}; {len(trials) - len(endings)} of {len(trials)} trials had ended"]
+    waiting = sum(not trial.has_started for trial, _ in endings)
+    for count, what in ((len(endings) - waiting, "cut short"), (waiting, "not started")):
+        if count == 1:
+            parts.append(f"1 was {what}")
+        elif count:
+            parts.append(f"{count} were {what}")
+    return ", ".join(parts)
 
 
-def ending_counts(trials: Iterable[Trial], cut: Collection[str]) -> str:
-    """How trials have ended, such as `6 finished, 2 failed`; `cut` has the ids of those that were cut short."""
-    counts = Counter(way_of(trial, trial.trial_id in cut) for trial in trials)
+def ending_counts(trials: Iterable[Trial]) -> str:
+    """How trials have ended, such as `6 finished, 2 failed`."""
+    counts = Counter(map(way_of, trials))
     ordered = [text for text in (*_WAYS, *sorted({*counts} - {*_WAYS})) if counts[text]]
     return ", ".join(f"{counts[text]} {text}" for text in ordered) or "none"
 
@@ -352,13 +345,12 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
 
 def run_html(trials: Sequence[Trial], goal: Goal, path: str) -> str:
     """The trials of the run in `path` as HTML, for a notebook: how they ended, the best, and failed ones."""
-    cut = cut_short(trials)
-    parts: list[Part] = [f"{counted(len(trials), 'trial')}: {ending_counts(trials, cut)}", *best_line(trials, goal)]
+    parts: list[Part] = [f"{counted(len(trials), 'trial')}: {ending_counts(trials)}", *best_line(trials, goal)]
     shown = best_and_failed(trials, goal, MAX_ROWS - _MAX_FAILED_ROWS, _MAX_FAILED_ROWS)
     own = [*goal.metrics, *infer_metrics(trials, goal.metrics, 4)]
     columns = {**dict(zip(own, own, strict=True)), TRAINING_ITERATION: "iter", TIME_TOTAL_S: "total time (s)"}
     if shown:
-        parts.append(trial_table(shown, {}, columns, 20, goal.metric, cut))
+        parts.append(trial_table(shown, {}, columns, 20, goal.metric, is_over=True))
     parts += left_out_line(len(trials) - len(shown), "get_dataframe() or dataframe() has all")
     return as_html([*parts, f"Results: {path}"], curve_of(trials, goal))
 
@@ -382,7 +374,8 @@ def trial_table(
     metrics: Mapping[str, str],
     max_length: int,
     metric: str | None = None,
-    cut: Collection[str] | None = None,
+    *,
+    is_over: bool = False,
 ) -> Table:
     """A table of trials. If it is too wide, the columns of the objective and the parameters are dropped last.
 
@@ -392,28 +385,22 @@ def trial_table(
         metrics: Headers by flattened name. Metrics that no trial has reported are left out.
         max_length: The maximum number of characters of a cell.
         metric: The objective.
-        cut: If the run is over, the ids of the trials that it has cut short. Then the table shows how each trial has
-            ended, in place of status and process.
+        is_over: Whether the table shows how each trial has ended, in place of status and process.
     """
     parameters = parameters or {name: name for name in sorted({p for t in trials for p in t.evaluated_params})}
     values = {name: [look_up(trial.last_metrics, name) for trial in trials] for name in metrics}
     metrics = {name: shown for name, shown in metrics.items() if any(value is not None for value in values[name])}
     number = Column("trial", [trial.number for trial in trials])
     columns = [Column("Trial name", [trial.name for trial in trials], 10_000, brief=number)]
-    if cut is None:
+    if is_over:
+        brief = [ending(trial, names_scheduler=False) for trial in trials]
+        columns.append(status_column([ending(trial) for trial in trials], brief))
+    else:
         columns.append(Column("status", [trial.shown_status for trial in trials], 10_000))
         pids = [trial.last_metrics.get(PID) or trial.pid for trial in trials]
         hosts = [trial.last_metrics.get(NODE_IP, "127.0.0.1") for trial in trials]
         locations = [f"{host}:{pid}" if pid else "" for host, pid in zip(hosts, pids, strict=True)]
         columns.append(Column("loc", locations, max_length))
-    else:
-        is_cut = [trial.trial_id in cut for trial in trials]
-        columns.append(
-            status_column(
-                list(map(ending, trials, is_cut)),
-                [ending(*pair, names_scheduler=False) for pair in zip(trials, is_cut, strict=True)],
-            )
-        )
     fixed = len(columns)
     for name, shown in parameters.items():
         cells = [parameter_of(trial, name) for trial in trials]
@@ -509,7 +496,7 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
         raised: The trial whose error the driver raises next, as an exception that shows the traceback.
         has_traceback: Whether the whole error is shown; otherwise only its last line, and the file with the whole.
     """
-    groups: dict[Any, list[Trial]] = {}
+    groups: dict[str, list[Trial]] = {}
     for trial in trials:
         if trial.error is not None:
             groups.setdefault(kind_of_error(trial), []).append(trial)
@@ -547,23 +534,9 @@ def last_line(trial: Trial) -> str:
     error = trial.error
     if error is None:
         return ""
-    text = str(error) if error.remote is None else error.remote.last_line()
-    first = text.strip().partition("\n")[0]
-    if first.endswith(":"):  # the error of an earlier part of the run is a text that begins with a traceback
-        first = error.summary()
-    return format_cell(first, 300)
+    return format_cell(error.summary(), 300)
 
 
-def kind_of_error(trial: Trial) -> Hashable:
-    """A key that is equal for errors of the same class at the same place, whatever values their messages have."""
-    error = trial.error
-    trace = ""
-    if error is not None:
-        trace = error.remote.traceback if error.remote is not None else str(error)
-    if error is not None and error.remote is None and not trace.strip().partition("\n")[0].endswith(":"):
-        trace = ""  # a worker has died; its last lines differ each time
-    places = tuple(line for line in trace.splitlines() if line.startswith('  File "'))
-    if places:
-        return last_line(trial).partition(": ")[0], places  # the name of the class, also if only the text was kept
-    text = last_line(trial).replace(trial.trial_id, "")
-    return type(error).__name__, re.sub(r"\d+", "#", text)
+def kind_of_error(trial: Trial) -> str:
+    """A key that is equal for errors that differ in numbers and in quoted texts only, such as the values of a trial."""
+    return _VALUES.sub("#", last_line(trial).replace(trial.trial_id, ""))

@@ -389,7 +389,7 @@ def _refuse_failures(grid: ResultGrid, name: str, seed: int) -> None:
     if not failed:
         return
     first, error = failed[0]
-    kinds = grouped_errors(grid.errors)
+    kinds = grouped_errors(grid._run.trials)
     lines = [f"{len(failed)} of {len(grid)} trials of {name} failed", "", str(error).rstrip(), ""]
     lines.append(f"configuration: {first.config!r}")
     lines.append(f"seed:          {seed}")

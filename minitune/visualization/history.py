@@ -17,7 +17,7 @@ from minitune.base.checks import require, shown
 from minitune.base.table import short_repr
 from minitune.experiment.lifecycle import ERROR, Step
 from minitune.experiment.trial import Goal, Trial, best_of, is_number, once_better, require_reported
-from minitune.output.table import cut_short, ending, last_line, look_up, way_of
+from minitune.output.table import ending, last_line, look_up, way_of
 from minitune.record import journal, records
 from minitune.record.layout import RunDirectory, no_run, run_path
 from minitune.record.standing import RUNNING, put_back, state_of
@@ -163,11 +163,10 @@ class RunHistory:
         self.seed = story.seed
         self.trials = [reader.trials[trial.trial_id] for trial in story.trials]
         self.params = self._fill_params(reader.changed)
-        cut = cut_short(story.trials)
         for history in self.trials:
             trial = history.trial
-            history.ended = ending(trial, trial.trial_id in cut)
-            history.way = way_of(trial, trial.trial_id in cut)
+            history.ended = ending(trial)
+            history.way = way_of(trial)
             history.why = "" if trial.ending is None else trial.ending.text
             history.error = last_line(trial)
             history.metrics = flatten(trial.last_metrics)

@@ -16,7 +16,7 @@ import pytest
 from kit import REPOSITORY, make_trial, run_trial
 
 from minitune import clock
-from minitune.error import RemoteError, TrialError, trial_error
+from minitune.error import RemoteError, trial_error, trial_error_of_text
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
 from minitune.output.reporters import CLIReporter, ProgressReporter
@@ -51,7 +51,7 @@ def finished(number: int, loss: float, **result: Any) -> Trial:
 def failed(number: int, error: BaseException | None = None, text: str = "") -> Trial:
     trial = run_trial(make_trial(number, experiment_path="/results/run"))
     trial.num_failures = 1
-    trial.error = TrialError(text) if error is None else trial_error(RemoteError.of(error))
+    trial.error = trial_error_of_text(text) if error is None else trial_error(RemoteError.of(error))
     trial.move(Step.FAIL)
     return trial
 
