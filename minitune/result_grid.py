@@ -137,14 +137,29 @@ class Result:
             pass
         except TuneError as damage:
             logger.warning("%s is read without the journal of its run: %s", directory, damage)
-        rows = logged_rows(directory) if trial is None else recorded_rows(directory)
-        if rows is None and trial is None:
+        if trial is None:
+            return cls._of_files(directory)
+        rows = recorded_rows(directory) or []
+        metrics = last_result_of(trial)
+        if rows:
+            metrics = rows[-1]
+        kept = _kept_checkpoints(directory, rows, trial)
+        config = metrics.get(CONFIG) or trial.raw_config
+        return cls(metrics, kept[-1][0] if kept else None, trial.error, directory, best_checkpoints=kept, config=config)
+
+    @classmethod
+    def _of_files(cls, directory: str) -> Result:
+        """The result of a trial whose directory is outside of its run, or whose run has a damaged journal."""
+        rows = logged_rows(directory)
+        if rows is None:
             raise RuntimeError(f"{directory} is not a trial's directory: it has neither result.json nor progress.csv")
-        metrics = rows[-1] if rows else last_result_of(trial) if trial else {}
-        kept = _kept_checkpoints(directory, rows or [], trial)
+        metrics = rows[-1] if rows else {}
         text = last_error_text(directory)
-        error = trial.error if trial is not None else trial_error_of_text(text) if text else None
-        config = metrics.get(CONFIG) or (trial.raw_config if trial is not None else read_params(directory))
+        error = None
+        if text:
+            error = trial_error_of_text(text)
+        kept = _kept_checkpoints(directory, rows, None)
+        config = metrics.get(CONFIG) or read_params(directory)
         return cls(metrics, kept[-1][0] if kept else None, error, directory, best_checkpoints=kept, config=config)
 
     @property
@@ -209,10 +224,10 @@ class Result:
         if not scored:
             raise RuntimeError(f"{self.path} has no checkpoint; a trial saves one by report(..., checkpoint=...)")
         if best is None:
-            raise RuntimeError(
-                f"none of the {len(scored)} kept checkpoints of {self.path} has a value of {metric!r}"
-                f"{'' if not self.metrics else f'; the metrics are {sorted(flatten(self.metrics))}'}"
-            )
+            text = f"none of the {len(scored)} kept checkpoints of {self.path} has a value of {metric!r}"
+            if self.metrics:
+                text += f"; the metrics are {sorted(flatten(self.metrics))}"
+            raise RuntimeError(text)
         return best
 
     def __repr__(self) -> str:

@@ -96,9 +96,9 @@ class RunResults:
         if len(self.trials) == 1:
             if wanted in (None, DEFAULT_METRIC):
                 return self.trials[0]
+            if not is_known and is_unreported(self.trials, wanted):
+                return None
             if not is_known:
-                if is_unreported(self.trials, wanted):
-                    return None
                 return self.trials[0]
         metric, mode = self.require_goal(metric, mode)
         return best_trial(self.trials, metric, mode, scope, filter_nan_and_inf)
@@ -161,7 +161,9 @@ class RunResults:
             if trial.last_metrics:
                 rows = trial_rows(trial.local_path)
             is_known = is_known or any(metric in row for row in rows)
-            row = rows[-1] if rows else flat_row(last_result_of(trial))
+            row = flat_row(last_result_of(trial))
+            if rows:
+                row = rows[-1]
             if metric is not None and mode is not None:
                 row = best_of(((each[metric], each) for each in rows if is_number(each.get(metric))), mode) or row
             metrics = {key: value for key, value in row.items() if key != CONFIG and not key.startswith(f"{CONFIG}/")}

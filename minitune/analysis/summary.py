@@ -15,6 +15,7 @@ from typing import Any
 from minitune.analysis.run_results import RunResults
 from minitune.base.checks import is_real, require
 from minitune.base.text import ShortRepr, counted, cut, is_long, one_line, plain_numbers, warn_once
+from minitune.error import TrialError
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import SCOPES, Trial, best_trial, check_mode
 from minitune.result import flatten
@@ -110,8 +111,13 @@ def best_of_run(results: RunResults, target: Target) -> Best | None:
     best = best_trial(results.trials, target.metric, target.mode, target.scope)
     if best is None:
         return None
-    value = best.analysis.get(target.metric, target.mode if target.scope == "all" else target.scope)
-    return Best(best, target.metric, math.nan if value is None else value)
+    statistic = target.scope
+    if statistic == "all":
+        statistic = target.mode  # the smallest or the largest of all its values
+    value = best.analysis.get(target.metric, statistic)
+    if value is None:
+        value = math.nan
+    return Best(best, target.metric, value)
 
 
 def config_of(trial: Trial) -> dict[str, Any]:
@@ -121,8 +127,14 @@ def config_of(trial: Trial) -> dict[str, Any]:
 
 def grouped_errors(trials: Iterable[Trial]) -> list[str]:
     """A line for each error of these trials, with its count; the most frequent first."""
-    texts = Counter(trial.error.summary() for trial in trials if trial.error is not None)
+    texts = Counter(_text_of(trial.error) for trial in trials if trial.error is not None)
     return [f"{count} x {one_line(text)[:_CELL]}" for text, count in texts.most_common()]
+
+
+def _text_of(error: TrialError) -> str:
+    if error.remote is not None and not error.cause:
+        return error.remote.last_line()  # with all lines of the message
+    return error.summary()
 
 
 @dataclass(frozen=True)
@@ -159,9 +171,13 @@ class Summary:
         from minitune.output.table import early_end, is_cut_short
 
         counts = Counter(map(_how_it_ended, results.trials))
-        best = None
+        best_text = None
+        config: dict[str, str] = {}
         if results.goal.metric is not None and results.goal.mode is not None:
             best = best_of_run(results, Target(results.goal.metric, None, None, results.goal.mode))
+            if best is not None:
+                best_text = f"{best.metric} = {best.value:.6g} (trial {best.trial.trial_id})"
+                config = {key: _shown(value) for key, value in config_of(best.trial).items()}
         return cls(
             os.path.basename(results.path),
             results.path,
@@ -170,8 +186,8 @@ class Summary:
             {how: counts[how] for how in _ENDS if counts[how]},
             sum(map(is_cut_short, results.trials)),
             early_end(results.trials),
-            None if best is None else f"{best.metric} = {best.value:.6g} (trial {best.trial.trial_id})",
-            {} if best is None else {key: _shown(value) for key, value in config_of(best.trial).items()},
+            best_text,
+            config,
             grouped_errors(results.trials),
         )
 
@@ -183,10 +199,10 @@ class Summary:
     def counted(self) -> str:
         """The number of trials, how they ended, and the time."""
         parts = ", ".join(f"{count} {how}" for how, count in self.counts.items())
-        what = ""
+        head = f"{counted(sum(self.counts.values()), 'trial')} in {self.elapsed_s:.1f} s"
         if self.is_interrupted:
-            what = " (interrupted)"
-        return f"{counted(sum(self.counts.values()), 'trial')} in {self.elapsed_s:.1f} s{what}: {parts or 'none'}"
+            head += " (interrupted)"
+        return f"{head}: {parts or 'none'}"
 
     def lines(self) -> list[str]:
         """The summary for a terminal or a log."""
@@ -213,7 +229,9 @@ class Summary:
         if self.errors:
             lines += ["Failures:", "", *(f"- {escaped(error)}" for error in self.errors[:_ROWS])]
             left_out = len(self.errors) - _ROWS
-            lines += [f"- and {left_out} other kinds", ""] if left_out > 0 else [""]
+            if left_out > 0:
+                lines.append(f"- and {left_out} other kinds")
+            lines.append("")
         return "\n".join(lines)
 
 

@@ -53,7 +53,8 @@ _IDENTITY = (TRIAL_ID, TRAINING_ITERATION, TIMESTAMP)
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
-_INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
+_INFINITIES = {None: math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""What strict JSON has in place of NaN and infinities."""
 
 
 def trial_rows(directory: str) -> list[Row]:
@@ -76,7 +77,9 @@ def trial_rows(directory: str) -> list[Row]:
     except TuneError as error:
         logger.warning("%s is read without the journal of its run: %s", directory, error)
         rows = None
-    return [flat_row(row) for row in (logged_rows(directory) if rows is None else rows) or ()]
+    if rows is None:
+        rows = logged_rows(directory)
+    return [flat_row(row) for row in rows or ()]
 
 
 def recorded_rows(directory: str) -> list[Row] | None:
@@ -142,8 +145,9 @@ def make_plain(row: Row, logged: Row) -> None:
             elif isinstance(value, Pickled) and key in lines:
                 level[key] = line
             else:
-                number = json_text.scalar_of(value)
-                level[key] = json_text.clean(value) if number is None else number
+                level[key] = json_text.scalar_of(value)
+                if level[key] is None:
+                    level[key] = json_text.clean(value)
 
 
 def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> Row:
@@ -285,4 +289,4 @@ def _restore_numbers(rows: list[Row], directory: str | os.PathLike[str]) -> None
                 if path != CONFIG:
                     levels.append((value, f"{path}/"))
             elif path in restored and not isinstance(value, (int, float)):
-                level[key] = math.nan if value is None else _INFINITIES[value]
+                level[key] = _INFINITIES[value]

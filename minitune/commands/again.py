@@ -330,12 +330,14 @@ class _Rerun:
 
 def _tell_begin(run: Story, trial: Trial, origin: Origin, kept: str | None) -> None:
     what = f"{trial.status} after {counted(trial.report_count, 'report')}"
-    failure = ""
     if trial.error is not None:
-        failure = getattr(trial.error, "summary", lambda: str(trial.error))()
-    echo(f"trial {trial.number} ({trial.trial_id}) of {run.path}: {what}{f': {failure}' if failure else ''}")
+        what += f": {trial.error.summary()}"
+    echo(f"trial {trial.number} ({trial.trial_id}) of {run.path}: {what}")
     echo(f"  config  {short_repr(trial.config)}")
-    echo(f"  start   {'from scratch' if origin.path is None else f'at {origin.path}'}, seed {trial.seed}")
+    start = "from scratch"
+    if origin.path is not None:
+        start = f"at {origin.path}"
+    echo(f"  start   {start}, seed {trial.seed}")
     if kept:
         echo(f"  files   {kept}")
     sys.stdout.flush()
@@ -350,10 +352,11 @@ def _tell_end(trial: Trial, origin: Origin, again: _Rerun) -> int:
         echo(f"quit after {reports}")
         return INTERRUPTED
     if again.error is not None:
-        hint = "; --pdb opens the debugger there"
-        if again.opens_debugger:
-            hint = ""
-        echo(f"failed {'again ' if trial.status == ERROR else ''}after {reports}{hint}")
+        what = "failed again" if trial.status == ERROR else "failed"
+        hint = ""
+        if not again.opens_debugger:
+            hint = "; --pdb opens the debugger there"
+        echo(f"{what} after {reports}{hint}")
         return TRIALS_FAILED
     if trial.status == ERROR:
         before = trial.report_count - origin.report_number
@@ -385,7 +388,9 @@ def _run_script(options: argparse.Namespace) -> NoReturn:
         raise FileNotFoundError(f"there is no script {options.target}")
     if options.errored or options.restart_errored or options.add_samples:
         raise ValueError("--errored, --restart-errored and --add-samples are for runs: pass the run's directory")
-    env = {**os.environ, RESUME: existing_run(options.run) if options.run else "1"}
+    env = {**os.environ, RESUME: "1"}
+    if options.run:
+        env[RESUME] = existing_run(options.run)
     if options.force:
         env[RESUME_FORCE] = "1"
     command = [sys.executable, options.target, *options.own]

@@ -39,7 +39,7 @@ from minitune.base import json_text
 from minitune.base.checks import did_you_mean
 from minitune.base.text import echo
 from minitune.commands import Commands, behind_dashes
-from minitune.commands.selecting import count_from
+from minitune.commands.selecting import count_from, seconds
 from minitune.config import default_storage_path
 from minitune.error import TuneError
 from minitune.executors.devices import detect_gpus, free_memory_bytes, memory, memory_bytes, usable_cpus
@@ -97,7 +97,7 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument(
         "--budget-s",
-        type=_seconds,
+        type=seconds,
         metavar="S",
         help=f"end the runs S seconds after the script has started; kill the script {GRACE_S:g} s later",
     )
@@ -249,9 +249,9 @@ def _storage(found: _Findings) -> None:
     while not os.path.exists(there) and os.path.dirname(there) != there:
         there = os.path.dirname(there)
     free = shutil.disk_usage(there).free
-    why = " (it does not exist yet; a run makes it)"
-    if there == path:
-        why = ""
+    why = ""
+    if there != path:
+        why = " (it does not exist yet; a run makes it)"
     found.tell("storage", {"path": path, "free_bytes": free}, f"{path}, {_size(free)} free{why}")
     try:
         with tempfile.TemporaryFile(dir=there):
@@ -279,7 +279,8 @@ def _leftovers(found: _Findings) -> None:
             continue
         if seen.is_unfinished and state_of(seen).can_go_on:
             unfinished.append(path)
-            if os.path.isdir(shared := RunDirectory(path).shared):
+            shared = RunDirectory(path).shared
+            if os.path.isdir(shared):
                 left.append(shared)
     found.tell("unfinished", unfinished, ", ".join(unfinished))
     if left:
@@ -366,13 +367,6 @@ def ci(options: argparse.Namespace) -> int:
     return 0
 
 
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected 0 < S < infinity, but got {text}")
-    return value
-
-
 # -- ci: the script ----------------------------------------------------------------------------------------------------
 def _run(command: list[str], options: argparse.Namespace, runs: Path) -> int | None:
     """Run the script. Blocks until it has ended or is killed.
@@ -443,7 +437,9 @@ def _missed(target: Target, records: list[dict[str, Any]]) -> str | None:
             f"expected {target}, but no trial has reported a finite number as {target.metric!r}"
             f"{did_you_mean(target.metric, names)}; trials have reported numbers for: {known or 'nothing'}"
         )
-    value = max(high for _, high in found) if target.mode == "max" else min(low for low, _ in found)
+    value = min(low for low, _ in found)
+    if target.mode == "max":
+        value = max(high for _, high in found)
     if target.is_met(value):
         return None
     return f"expected {target}, got {value:.6g}"
@@ -476,7 +472,11 @@ def _tell(summaries: list[Summary], problems: list[str], target: Target | None) 
     echo()
     for one in summaries:
         echo(*one.lines(), sep="\n")
-    verdict = "failed: " + "; ".join(problems) if problems else "passed" + (f": {target}" if target else "")
+    verdict = "passed"
+    if problems:
+        verdict = f"failed: {'; '.join(problems)}"
+    elif target is not None:
+        verdict = f"passed: {target}"
     for one in summaries:
         if one.cut:  # not a failure, because the user has asked for the limit
             total = sum(one.counts.values())

@@ -15,7 +15,7 @@ from minitune.base.files import open_to_read, remove_tree
 from minitune.base.text import echo
 from minitune.callback import Callback
 from minitune.commands import Commands, behind_dashes
-from minitune.commands.selecting import ENDED_EARLY, count_from, exit_status
+from minitune.commands.selecting import ENDED_EARLY, count_from, exit_status, seconds
 from minitune.commands.sweep import SweepFile, is_sweep_file, read_sweep
 from minitune.error import MissingMetricError
 from minitune.experiment.trial import Trial
@@ -66,13 +66,13 @@ def add_parser(commands: Commands) -> None:
         metavar="N",
         help="asha, median_stopping_rule: reports before a trial may stop; pbt: reports between changes",
     )
-    parser.add_argument("--time-budget", type=_seconds, metavar="S", help="seconds after which the run ends")
+    parser.add_argument("--time-budget", type=seconds, metavar="S", help="seconds after which the run ends")
     parser.add_argument("--cpus", type=_amount, metavar="N", help="CPUs of a trial (default: 1)")
     parser.add_argument("--gpus", type=_amount, metavar="N", help="GPUs of a trial, such as 0.5 (default: 0)")
     parser.add_argument("--concurrent", type=count_from(1), metavar="N", help="trials at a time, at most")
     parser.add_argument("--name", help="the name of the run (default: that of the program, and the date)")
     parser.add_argument("--storage", metavar="DIR", help="the directory for runs")
-    parser.add_argument("--timeout", type=_seconds, metavar="S", help="seconds that an attempt of a trial may take")
+    parser.add_argument("--timeout", type=seconds, metavar="S", help="seconds that an attempt of a trial may take")
     parser.add_argument("--retries", type=count_from(0), default=0, metavar="N", help="attempts after a failure")
     parser.add_argument("--seed", type=int, help="the seed of the run")
     parser.add_argument(
@@ -88,13 +88,6 @@ def _samples(text: str) -> int:
     if text == "-1":
         return -1
     return count_from(1)(text)
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected 0 < S < infinity, but got {text}")
-    return value
 
 
 def _amount(text: str) -> float:

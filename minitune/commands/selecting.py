@@ -61,6 +61,14 @@ def count_from(least: int) -> Callable[[str], int]:
     return count
 
 
+def seconds(text: str) -> float:
+    """The type of an argument that is a time in seconds, above 0 and not infinite."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected 0 < S < infinity, but got {text}")
+    return value
+
+
 def exit_status(run: Story, state: Standing) -> int:
     """The exit status of a command that has followed a run to its end.
 

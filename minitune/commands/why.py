@@ -31,7 +31,6 @@ from minitune.commands.selecting import (
     find_trial,
 )
 from minitune.experiment.endings import EndKind
-from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Goal
 from minitune.record.layout import LAST
 from minitune.record.standing import read_standing
@@ -102,19 +101,26 @@ def explain(options: argparse.Namespace) -> int:
     """Run `minitune explain`."""
     known = Decisions()
     run, _ = read_standing(existing_run(options.run), known)
-    for trial in run.trials if options.trial is None else [find_trial(run.trials, options.trial)]:
+    trials = run.trials
+    if options.trial is not None:
+        trials = [find_trial(run.trials, options.trial)]
+    for trial in trials:
         decisions = known.by_trial.get(trial.trial_id, [])
-        nothing = f"nothing was decided{'' if trial.status in (TERMINATED, ERROR) else ' so far'}"
+        texts = [str(one) for one in decisions]
+        if not texts and trial.is_finished():
+            texts = ["nothing was decided"]
+        elif not texts:
+            texts = ["nothing was decided so far"]
         if options.json:
             for one in decisions:
                 fields = {"iteration": one.iteration, "action": one.action, "reason": one.reason}
-                fields["kind"] = None if one.kind is None else one.kind.value
+                fields["kind"] = one.kind and one.kind.value
                 echo(json.dumps({"trial": trial.trial_id, **fields, "facts": dict(one.facts)}, default=str))
         elif options.trial is None:
-            echo(f"{trial.trial_id} {trial.shown_status} {decisions[-1] if decisions else nothing}")
+            echo(f"{trial.trial_id} {trial.shown_status} {texts[-1]}")
         else:
             echo(f"{trial.trial_id} {trial.shown_status} {trial.experiment_tag}")
-            for text in [*map(str, decisions)] or [nothing]:
+            for text in texts:
                 echo(f"  {text}")
     return 0
 
@@ -132,7 +138,8 @@ def replay(options: argparse.Namespace) -> int:
             f"{', '.join(names)}"
         )
     metric, mode = Goal(run.metric, run.mode).require_one(metric, options.mode, run.path)
-    options.workers = run.num_workers if options.workers is None else options.workers
+    if options.workers is None:
+        options.workers = run.num_workers
     scheduler = _make_scheduler(options, run)
     fifo = _replayed(run, metric, mode, None, options)
     other = _replayed(run, metric, mode, scheduler, options)
@@ -196,23 +203,22 @@ def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, scheduler:
     all_steps = fifo.num_steps
     echo(f"{scheduler} on {counted(workers, 'worker')} would have used")
     echo(f"  results   {used} of {all_steps} ({used / all_steps:.0%} of the run's)")
-    share = ""
+    training = f"{other.training_s:.3g} s of {fifo.training_s:.3g} s"
     if fifo.training_s:
-        share = f" ({other.training_s / fifo.training_s:.0%})"
-    echo(f"  training  {other.training_s:.3g} s of {fifo.training_s:.3g} s{share}")
+        training += f" ({other.training_s / fifo.training_s:.0%})"
+    echo(f"  training  {training}")
     instead = f"{run.took_s:.3g} s, which the run took"  # it can be compared if it had as many workers
     if workers != run.num_workers:
         instead = f"{fifo.makespan_s:.3g} s (the run took {run.took_s:.3g} s on {counted(run.num_workers, 'worker')})"
     echo(f"  time      {other.makespan_s:.3g} s instead of {instead}")
     found = _best(other)
     best = _best(fifo)
-    verdict = ""
+    text = f"and found {other.metric} {_text(found)}"
     if found is not None and best is not None:
-        verdict = ", the best" if found.value == best.value else ", not the best"
-    echo(f"and found {other.metric} {_text(found)}{verdict}", end="")
+        text += ", the best" if found.value == best.value else ", not the best"
     if found is not None:
-        echo(f", after {counted(found.num_results, 'result')} ({found.num_results / all_steps:.0%} of all)", end="")
-    echo()
+        text += f", after {counted(found.num_results, 'result')} ({found.num_results / all_steps:.0%} of all)"
+    echo(text)
     returned = [int(entry.trial_id.rpartition("_")[2]) for entry in other.log if entry.kind is EndKind.RETURNED]
     ends = sum(other.results[number].config[CURVE] in run.cut for number in returned)
     if ends:

@@ -134,10 +134,9 @@ def seconds_left(elapsed_s: float, ended: int, total: int | None, running: Seque
 
 def progress_text(snapshot: RunSnapshot) -> str:
     """The progress of the run, such as `23/50 trials, 1.2 per min, about 22 s left`."""
-    of = ""
+    parts = [counted(snapshot.ended, "trial")]
     if snapshot.total is not None:
-        of = f"/{snapshot.total}"
-    parts = [f"{snapshot.ended}{of} {'trial' if f'{snapshot.ended}{of}' in ('1', '1/1') else 'trials'}"]
+        parts = [f"{snapshot.ended}/{counted(snapshot.total, 'trial')}"]
     if snapshot.per_s:
         unit, size_s = next((u for u in (("s", 1), ("min", 60)) if snapshot.per_s * u[1] >= 1), ("h", 3600))
         parts.append(f"{snapshot.per_s * size_s:.3g} per {unit}")
@@ -148,14 +147,14 @@ def progress_text(snapshot: RunSnapshot) -> str:
 
 def best_text(best: Row) -> str:
     """The best trial and its configuration, such as `loss=0.1, iteration 3, train_1234: lr=0.1, ...`."""
-    first = next(iter(best.metrics.items()), None)
-    parts = []
-    if first:
-        parts = [f"{one_line(first[0])}={_cell(first[1])}"]
+    parts = [f"{one_line(name)}={_cell(value)}" for name, value in islice(best.metrics.items(), 1)]
     if best.iteration is not None:
         parts.append(f"iteration {best.iteration}")
+    text = ", ".join([*parts, one_line(best.name)])
     params = ", ".join(f"{one_line(name)}={_cell(value)}" for name, value in islice(best.params.items(), _MAX_PARAMS))
-    return f"{', '.join(parts)}, {one_line(best.name)}{f': {params}' if params else ''}"
+    if params:
+        text += f": {params}"
+    return text
 
 
 def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, str] | None, width: int) -> Table:
@@ -166,7 +165,9 @@ def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, s
     rows = [*best, *running]
     params = list(dict.fromkeys(name for row in rows for name in row.params))
     metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
-    first = [goal[0]] if goal is not None else metrics[:1]
+    first = metrics[:1]
+    if goal is not None:
+        first = [goal[0]]
     nodes = [row.node for row in rows]
     least = 0
     if width >= _WIDE_COLUMNS:
@@ -190,7 +191,9 @@ def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, s
     if best and goal is not None:
         titles = {0: one_line(f"best so far ({goal[1]} {goal[0]})")}
     if running:
-        titles[len(best)] = "also running" if any(row.is_running for row in best) else "running"
+        titles[len(best)] = "running"
+        if any(row.is_running for row in best):
+            titles[len(best)] = "also running"  # no trial stands in both parts
     return Table(columns, range(len(columns)), titles, is_framed=False)
 
 
@@ -241,17 +244,18 @@ def render_html(snapshot: RunSnapshot) -> str:
 
 # -- parts -------------------------------------------------------------------------------------------------------------
 def _title_lines(snapshot: RunSnapshot, width: int) -> list[str]:
-    note = ""
-    if snapshot.note:
-        note = f" ({snapshot.note})"
     counts = ", ".join(f"{snapshot.counts[status]} {status}" for status in STATUS_ORDER if snapshot.counts.get(status))
-    time_and_counts = f"{duration(snapshot.elapsed_s)}{note}: {counts or 'no trial yet'}"
+    time = duration(snapshot.elapsed_s)
+    if snapshot.note:
+        time += f" ({snapshot.note})"
+    time_and_counts = f"{time}: {counts or 'no trial yet'}"
     resources = ", ".join(snapshot.resources)
     title = one_line(snapshot.title)
     whole = " | ".join(part for part in (title, time_and_counts, resources) if part)
     if width_of(whole) <= width:
         return [whole]
-    return [line for line in (f"{title} | {resources}" if resources else title, time_and_counts) if line]
+    first = " | ".join(part for part in (title, resources) if part)
+    return [line for line in (first, time_and_counts) if line]
 
 
 def _bar_line(snapshot: RunSnapshot, width: int, ascii_only: bool) -> str:
@@ -261,22 +265,25 @@ def _bar_line(snapshot: RunSnapshot, width: int, ascii_only: bool) -> str:
         return text
     part = min(1.0, snapshot.ended / snapshot.total)
     done = int(part * columns)
-    full, empty = ("#", "-") if ascii_only else ("█", "░")
-    bar = full * done + empty * (columns - done)
-    return f"{f'[{bar}]' if ascii_only else bar} {int(part * 100):3d}% {text}"
+    bar = "█" * done + "░" * (columns - done)
+    if ascii_only:
+        bar = f"[{'#' * done}{'-' * (columns - done)}]"
+    return f"{bar} {int(part * 100):3d}% {text}"
 
 
 def _error_lines(errors: Sequence[ErrorKind], width: int) -> list[str]:
     lines = []
     for kind in errors[:_MAX_ERRORS]:
         text = f"{counted(kind.count, 'error')}: {one_line(kind.text)}"
-        path = ""
+        whole = text
         if kind.path:
-            path = f" ({one_line(kind.path)})"
-        lines.append(text + path if width_of(text + path) <= width else cut(text, width))
+            whole = f"{text} ({one_line(kind.path)})"
+        if width_of(whole) > width:
+            whole = cut(text, width)  # half a path helps nobody
+        lines.append(whole)
     more = sum(kind.count for kind in errors[_MAX_ERRORS:])
     if more:
-        return [*lines, f"{more} more errors of other kinds"]
+        lines.append(f"{more} more errors of other kinds")
     return lines
 
 
@@ -284,7 +291,12 @@ def _trial_lines(snapshot: RunSnapshot, width: int, room: int) -> list[tuple[str
     """The lines of the best trials and of other running ones. A last line counts the running ones that do not fit."""
     best = snapshot.best[: max(1, (room - 2) // 2)]
     rows, running = _running_apart_from(snapshot, best)
-    room -= 1 + (len(best) + 1 if best else 0) + (1 if running else 0)
+    upper = 1  # lines: the header of the table
+    if best:
+        upper = 2 + len(best)  # it and the title stand above the best trials
+    room -= upper
+    if running:
+        room -= 1  # their title
     if running > room:
         rows = rows[: max(0, room - 1)]
     if room < 0 or not (best or rows):
@@ -292,7 +304,7 @@ def _trial_lines(snapshot: RunSnapshot, width: int, room: int) -> list[tuple[str
     table, left_out = trials_table(best, rows, snapshot.goal, width).narrowed(width)
     lines = [("", line) for line in table.lines()]
     lines[0] = "head", lines[0][1]
-    for position in range(1, len(best) + 2 if best else 1):
+    for position in range(1, upper):
         lines[position] = "best", lines[position][1]
     if running > len(rows):
         lines.append(("", f"... {running - len(rows)} more running"))

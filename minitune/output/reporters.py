@@ -256,12 +256,17 @@ class TuneReporterBase(ProgressReporter):
             check_mode(goal.mode)
         if self.metric or self.mode:
             goal = Goal(self.metric or goal.metric, self.mode or goal.mode)
-        self._goal = Goal(DEFAULT_METRIC, goal.mode) if goal.mode and not goal.metric else goal
+        if goal.mode and not goal.metric:
+            goal = Goal(DEFAULT_METRIC, goal.mode)  # trials return a number without a name
+        self._goal = goal
         if self.sort_by_metric and not (self._goal.metric and self._goal.mode):
             logger.warning("sort_by_metric has no effect without metric and mode")
-        self._total_samples = total_samples if total_samples is not None else self._total_samples
+        if total_samples is not None:
+            self._total_samples = total_samples
         now = clock.current
-        self._begin_s = now.monotonic() - (max(0.0, now.time() - start_time) if start_time is not None else 0.0)
+        self._begin_s = now.monotonic()
+        if start_time is not None:
+            self._begin_s -= max(0.0, now.time() - start_time)
         self._reset()
         self._open()
 
@@ -337,11 +342,15 @@ class TuneReporterBase(ProgressReporter):
         columns = self._shown_metrics(trials)
         parts += self._best_line(trials)
         total = self._total_samples
-        of = ""
-        if total:
-            of = "/infinite" if total < 0 or total >= sys.maxsize else f"/{total}"
+        number = f"Number of trials: {len(trials)}"
+        if total and 0 < total < sys.maxsize:
+            number += f"/{total}"
+        elif total:
+            number += "/infinite"
         counts = ", ".join(f"{len(found)} {status}" for status, found in statuses.items() if found)
-        parts.append(f"Number of trials: {len(trials)}{of}{f' ({counts})' if counts else ''}")
+        if counts:
+            number += f" ({counts})"
+        parts.append(number)
         has_begun = len(statuses[PENDING]) < len(trials) or any(trial.last_metrics for trial in trials)
         if has_begun and (done or self.print_intermediate_tables is not False):
             rank = None
@@ -400,7 +409,10 @@ class TuneReporterBase(ProgressReporter):
         if self._shows_trials:
             names = list(trial.evaluated_params)[: table.MAX_SHOWN_PARAMETERS]
             values = ", ".join(f"{name}={self._cell(table.parameter_of(trial, name))}" for name in names)
-            self.say(f"Trial {trial.name} started{f': {values}' if values else ''}")
+            text = f"Trial {trial.name} started"
+            if values:
+                text += f": {values}"
+            self.say(text)
 
     def trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
         """At level 2: the iteration and the first metrics."""
@@ -422,8 +434,10 @@ class TuneReporterBase(ProgressReporter):
         else:
             result = trial.last_metrics
             values = self._values(trial.last_metrics)
-            ended = f"Trial {trial.name} ended after {counted(result.get(TRAINING_ITERATION, 0), 'iteration')}"
-            self.say(f"{ended}: {values}" if values else ended)
+            text = f"Trial {trial.name} ended after {counted(result.get(TRAINING_ITERATION, 0), 'iteration')}"
+            if values:
+                text += f": {values}"
+            self.say(text)
 
     def _values(self, result: Mapping[str, Any]) -> str:
         found = table.metrics_of(result)
@@ -524,7 +538,9 @@ class CLIReporter(ScreenReporter):
             return
         width, height = self._screen.size()
         lines = [part for line in text.splitlines() for part in broken(line, width)]
-        self._screen.draw(lines if len(lines) <= height else [*lines[: height - 1], "..."])
+        if len(lines) > height:
+            lines = [*lines[: height - 1], "..."]
+        self._screen.draw(lines)
         self._drawn_s = time.monotonic()
 
     def _is_erased(self) -> bool:
@@ -589,8 +605,10 @@ class LiveReporter(ScreenReporter):
             due_s = self._line_s
         elif self._screen.is_erased:
             due_s = self._drawn_s + BACK_S
-        else:
-            due_s = self._drawn_s + max(_REDRAW_S if self._has_news else _TICK_S, self._wait_s)
+        elif self._has_news:
+            due_s = self._drawn_s + max(_REDRAW_S, self._wait_s)
+        else:  # only the time has changed
+            due_s = self._drawn_s + max(_TICK_S, self._wait_s)
         return max(0.0, due_s - time.monotonic())
 
     # -- what ------------------------------------------------------------------------------------------------------
@@ -619,8 +637,9 @@ class LiveReporter(ScreenReporter):
         """The end of a run: how its trials ended, the best and the failed ones, and the place of the results."""
         columns = self._shown_metrics(trials)
         total = self._total()
-        is_whole = total is None or total <= len(trials)
-        number = counted(len(trials), "trial") if is_whole else f"{len(trials)} of {total} trials"
+        number = counted(len(trials), "trial")
+        if total is not None and total > len(trials):
+            number = f"{len(trials)} of {total} trials"
         counts = table.ending_counts(trials)
         parts: list[Part] = [f"{number} in {self._elapsed_s():.2f} s: {counts}"]
         if self._info.ending:
@@ -655,7 +674,9 @@ class LiveReporter(ScreenReporter):
         if self._goal.metric and self._goal.mode:
             own = {self._goal.metric: self._goal.mode}
         goal = ", ".join(f"{mode} {metric}" for metric, mode in (self._goal.objectives or own).items())
-        self.say(f"Run of {count}{f' ({goal})' if goal else ''}; results in {path}")
+        if goal:
+            count += f" ({goal})"
+        self.say(f"Run of {count}; results in {path}")
         if self._info.outputs:
             outputs = tuple(dict.fromkeys(self._info.outputs))
             usual = f"minitune logs {shlex.quote(path)} TRIAL"
@@ -666,11 +687,10 @@ class LiveReporter(ScreenReporter):
 
     def _tell_progress(self, trials: Sequence[Trial]) -> None:
         snapshot = self._snapshot(trials)
-        best = ""
+        text = snapshot.starting or f"{snapshot.counts.get(RUNNING, 0)} running"
         if snapshot.best:
-            best = f"; best {best_text(snapshot.best[0])}"
-        state = snapshot.starting or f"{snapshot.counts.get(RUNNING, 0)} running"
-        self.say(f"{duration(snapshot.elapsed_s)}: {progress_text(snapshot)}, {state}{best}")
+            text += f"; best {best_text(snapshot.best[0])}"
+        self.say(f"{duration(snapshot.elapsed_s)}: {progress_text(snapshot)}, {text}")
         self._pause_s = min(_LINE_GROWTH * self._pause_s, _MAX_LINE_S)
         self._line_s = time.monotonic() + self._pause_s
 
@@ -689,7 +709,9 @@ class LiveReporter(ScreenReporter):
         share = _NOTEBOOK_SHARE
         if self._notebook is None:
             share = _REDRAW_SHARE
-        self._wait_s, self._cost_s = min(cost_s, self._cost_s) / share, cost_s  # a single slow redraw does not count
+        # A single slow redraw does not count: a busy machine may have caused it. Two in a row do.
+        self._wait_s = min(cost_s, self._cost_s) / share
+        self._cost_s = cost_s
 
     # -- one trial -------------------------------------------------------------------------------------------------
     def trial_started(self, trial: Trial) -> None:
@@ -735,7 +757,8 @@ class LiveReporter(ScreenReporter):
         left_s = seconds_left(elapsed_s, ended, to_end, [_part_done(trial) for trial in statuses[RUNNING]])
         if self.time_budget_s is not None:
             budget_s = max(0.0, self.time_budget_s - elapsed_s)
-            left_s = budget_s if left_s is None else min(left_s, budget_s)
+            if left_s is None or left_s > budget_s:
+                left_s = budget_s
         return RunSnapshot(
             title=os.path.basename(self._info.path),
             elapsed_s=elapsed_s,

@@ -90,8 +90,10 @@ class RunInfo:
             names = dict.fromkeys(("CPU", "GPU", *self.totals))
             lines.append(f"Logical resource usage: {', '.join(map(self._used_text, names))}")
         lines.append(f"Result logdir: {self.path}")
-        if self.ending:
-            return [*lines, f"{'Ended early' if done else 'Ending'}: {self.ending}"]
+        if self.ending and done:
+            lines.append(f"Ended early: {self.ending}")
+        elif self.ending:
+            lines.append(f"Ending: {self.ending}")
         return lines
 
     def used(self) -> list[str]:
@@ -111,7 +113,9 @@ class RunInfo:
         total = self.totals.get(name, 0)
         if name == "memory":
             return f"{used / 2**30:.1f}/{total / 2**30:.1f} GiB memory"
-        return f"{round(used, 3) or 0}/{total:g} {name}{'s' if name in ('CPU', 'GPU') else ''}"
+        if name in ("CPU", "GPU"):
+            name += "s"
+        return f"{round(used, 3) or 0}/{total:g} {name}"  # a rest of 1e-17 of fractions is shown as 0
 
     @staticmethod
     def _memory_text(memory: tuple[int, int]) -> str:
@@ -200,6 +204,7 @@ def choose_rows(
         most = _ROWS_PER_STATUS
     left = max_rows
     previous = -1
+    # One row for each status in turn, so that many trials of one status leave rows for the few of another.
     while left > 0 and left != previous:
         previous = left
         for status in STATUS_ORDER:
@@ -285,7 +290,9 @@ def rank_by(goal: Goal) -> Callable[[Trial], float]:
             value = number_of(look_up(trial.last_metrics, goal.metric))
         if value is None or not math.isfinite(value):
             return math.inf
-        return -value if goal.mode == "max" else value
+        if goal.mode == "max":
+            return -value
+        return value
 
     return rank
 
@@ -338,9 +345,12 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
         return []
     names = list(names or flatten(best.config))[:MAX_SHOWN_PARAMETERS]
     config = ", ".join(f"{one_line(name)}={short_repr(parameter_of(best, name), rounds=True)}" for name in names)
-    value = short_repr(look_up(best.last_metrics, metric), rounds=True)
-    trial = f"trial {best.trial_id}{', which has failed' if best.status == ERROR else ''}"
-    return [f"Best: {metric}={value}{' with ' if config else ''}{config} ({trial})"]
+    text = f"Best: {metric}={short_repr(look_up(best.last_metrics, metric), rounds=True)}"
+    if config:
+        text += f" with {config}"
+    if best.status == ERROR:
+        return [f"{text} (trial {best.trial_id}, which has failed)"]
+    return [f"{text} (trial {best.trial_id})"]
 
 
 def run_html(trials: Sequence[Trial], goal: Goal, path: str) -> str:
@@ -442,7 +452,9 @@ def time_line(running_s: float) -> str:
     minutes, hundredths = divmod(round(max(0.0, running_s) * 100), 6000)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
-    ran = f"{f'{days} days, ' if days else ''}{hours:02}:{minutes:02}:{hundredths // 100:02}.{hundredths % 100:02}"
+    ran = f"{hours:02}:{minutes:02}:{hundredths // 100:02}.{hundredths % 100:02}"
+    if days:
+        ran = f"{days} days, {ran}"
     return f"Current time: {date(clock.current.time())} (running for {ran})"
 
 
@@ -458,9 +470,15 @@ def error_table(trials: Iterable[Trial], max_rows: int) -> list[Part]:
     if not failed:
         return []
     shown = failed[:max_rows]
-    counts = [f"{trial.num_failures}{'' if trial.status == ERROR else '*'}" for trial in shown]
+    counts = []
+    for trial in shown:
+        mark = "" if trial.status == ERROR else "*"
+        counts.append(f"{trial.num_failures}{mark}")
+    head = f"Number of errored trials: {len(failed)}"
+    if len(failed) > len(shown):
+        head += f" ({len(shown)} shown)"
     parts: list[Part] = [
-        f"Number of errored trials: {len(failed)}" + (f" ({len(shown)} shown)" if len(failed) > len(shown) else ""),
+        head,
         Table(
             [
                 Column("Trial name", [trial.name for trial in shown], 10_000),
@@ -480,10 +498,9 @@ def retried_text(trials: Iterable[Trial]) -> list[str]:
     if not retried:
         return []
     named = ", ".join(trial.name for trial in retried[:_MAX_TRACEBACKS])
-    more = ""
     if len(retried) > _MAX_TRACEBACKS:
-        more = f" and {len(retried) - _MAX_TRACEBACKS} more"
-    return [f"Finished after a retry: {named}{more} (their error.txt has the failures)"]
+        named += f" and {len(retried) - _MAX_TRACEBACKS} more"
+    return [f"Finished after a retry: {named} (their error.txt has the failures)"]
 
 
 def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceback: bool = True) -> list[str]:
@@ -503,29 +520,27 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
     lines = []
     ordered = sorted(groups.values(), key=len, reverse=True)
     if len(ordered) > _MAX_TRACEBACKS:
-        more = sum(map(len, ordered[_MAX_TRACEBACKS:]))
-        lines.append(f"{more} more {'trial has' if more == 1 else 'trials have'} failed: see the error files.")
+        more = counted(sum(map(len, ordered[_MAX_TRACEBACKS:])), "more failed trial")
+        lines.append(f"{more}: see the error files.")
     for alike in reversed(ordered[:_MAX_TRACEBACKS]):
         first = alike[0]
-        count = len(alike) - 1
-        others = ""
-        if count:
-            others = f" and {counted(count, 'more trial')} with the same error"
-        way = ""
-        if alike is ordered[0] and os.path.isdir(first.experiment_path):
+        head = f"Error of trial {first.name}"
+        if len(alike) > 1:
+            head += f" and {counted(len(alike) - 1, 'more trial')} with the same error"
+        if alike is ordered[0] and os.path.isdir(first.experiment_path):  # a run in memory has no directory
             command = f"minitune rerun {shlex.quote(first.experiment_path)} {first.number} --pdb"
-            way = f" (`{command}` runs it again)"
-        head = f"Error of trial {first.name}{others}{way}:"
+            head += f" (`{command}` runs it again)"
         if raised is not None and raised in alike:
-            lines.append(f"{head} it is raised now.")
+            lines.append(f"{head}: it is raised now.")
         elif not has_traceback:
-            lines.append(f"{head} {last_line(first)} ({first.error_file})")
+            lines.append(f"{head}: {last_line(first)} ({first.error_file})")
         else:
             text = str(first.error).rstrip().splitlines()
             if len(text) > _MAX_TRACEBACK_LINES:
                 left_out = f"  ... [{len(text) - _MAX_TRACEBACK_LINES} lines left out] ..."
+                # The first lines have the beginning of the user's code, the last ones the exception.
                 text = [*text[:3], left_out, *text[4 - _MAX_TRACEBACK_LINES :]]
-            lines += [head, *text]
+            lines += [f"{head}:", *text]
     return lines
 
 
