@@ -1,5 +1,21 @@
 """The commands of `minitune`, by subject. `add_parser` of a module adds the parsers of its commands.
 
+::
+
+    cli.main     finds the module of a command in its table, imports only that one, and calls `add_parser`
+      look       ls, show, best, compare: what the journal of a run says
+      watch      watch, logs: follow a run that is still going on
+      why        explain, replay, importance, report: understand a run
+      again      resume, rerun
+      run        run: programs as trials. `sweep` reads its sweep files
+      health     doctor, ci
+      port       changes the imports of scripts. `cells` reads and writes them, also in notebooks
+      manual     help
+    selecting    the arguments that several commands have, and the run and the trial that they name
+
+All but `run`, `resume`, `rerun`, `ci` and `doctor` only read runs. They take no lock and unpickle nothing, so a run may
+go on meanwhile, and it may belong to somebody else.
+
 A parser has a default `command`: the function that does the work. It takes the parsed options and returns the exit
 status. If the user's own program also gets arguments, the parser has a second default, `own_begins` (see
 `behind_dashes`). A command that cannot do its work raises an error: an `argparse.ArgumentError` for wrong arguments,

@@ -3,4 +3,6 @@
 quickstart  a network on real flowers, with early stopping and checkpoints (also `minitune demo`)
 pbt         a population of trainings finds a learning-rate schedule
 resume      a tuning is killed in the middle, and resumed
+
+They import only what users import. `tests/test_examples.py` and `tests/test_demo.py` run them.
 """

@@ -1,8 +1,8 @@
 """Tune a small neural network on real flowers, with early stopping: `minitune demo`.
 
 `train_iris` is an ordinary training loop: it takes its hyperparameters from a dict, reports after each epoch, and
-continues from a checkpoint if there is one. `tune` has everything that tuning needs. The rest tests the winner: it
-loads the best checkpoint in a new process and measures it on flowers that neither training nor tuning has seen.
+continues from a checkpoint if there is one. `tune` has everything that tuning needs. `show` tests the winner: it loads
+the best checkpoint of each trial and measures it on flowers that neither training nor tuning has seen.
 
 Data: Fisher's Iris measurements (1936), public domain: 150 flowers of three species, four lengths in centimetres.
 """
@@ -17,10 +17,8 @@ import random
 import shlex
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from operator import mul
 from pathlib import Path
 from typing import Any
@@ -174,23 +172,16 @@ def tune(seed: int, samples: int, storage: str | None) -> ResultGrid:
     return tuner.fit()
 
 
-def score_in_new_process(checkpoints: Sequence[Checkpoint], seed: int) -> list[float]:
-    """The held-out accuracy of each checkpoint, measured in a process that knows only the directories."""
-    command = [sys.executable, "-m", "minitune.examples.quickstart", "--seed", str(seed), "--score"]
-    command += [checkpoint.path for checkpoint in checkpoints]
-    answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
-    return [float(line) for line in answer.stdout.split()]
-
-
 def show(grid: ResultGrid, seed: int) -> None:
     """Print the results of the run."""
     best = grid.get_best_result(scope="all")
+    held_out = split(seed)[2]
     checkpoints = [result.get_best_checkpoint("loss", "min") for result in (best, *grid)]
-    winner, *everyone = score_in_new_process(checkpoints, seed)
+    winner, *everyone = [load(checkpoint.path)[0].evaluate(held_out)[1] for checkpoint in checkpoints]
     epochs = sum(result.metrics["training_iteration"] for result in grid)
     print()
     print("Best configuration:             ", ", ".join(f"{k}={v:.3g}" for k, v in best.config.items() if k != "seed"))
-    print(f"Held-out accuracy, best trial:    {winner:.4f}  (its best checkpoint, loaded in a new process)")
+    print(f"Held-out accuracy, best trial:    {winner:.4f}  (its best checkpoint, loaded again)")
     print(f"Held-out accuracy, median trial:  {statistics.median(everyone):.4f}")
     print(f"Epochs saved by early stopping:   {1 - epochs / (len(grid) * MAX_EPOCHS):.2%}  ({epochs} were run)")
     print(f"Best checkpoint:                  {checkpoints[0].path}")
@@ -221,7 +212,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1, help="decides the split, the weights and the configurations")
     parser.add_argument("--samples", type=count, default=40, metavar="N", help="configurations to try (default: 40)")
     parser.add_argument("--storage", metavar="DIR", help="where results go (default: ~/minitune_results)")
-    parser.add_argument("--score", nargs="+", metavar="DIR", help=argparse.SUPPRESS)
     parser.set_defaults(command=run)
 
 
@@ -235,10 +225,6 @@ def count(text: str) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Run the example with the options of a command line; returns the exit status."""
-    if options.score:
-        held_out = split(options.seed)[2]
-        print(*(load(directory)[0].evaluate(held_out)[1] for directory in options.score), sep="\n")
-        return 0
     grid = tune(options.seed, options.samples, options.storage)
     if grid.errors:
         print(f"{len(grid.errors)} trials failed: see {grid.experiment_path}", file=sys.stderr)

@@ -1,4 +1,14 @@
-"""Callbacks that report from other libraries' training loops; each module needs the library that it is named after."""
+"""Connections to other libraries. Each module needs the library that it is named after, and nothing here imports it.
+
+::
+
+    keras, lightgbm, pytorch_lightning, xgboost    callbacks of a training loop: they call `report` in the trial
+      _metrics                                     which metrics they report, and with which checkpoint
+    wandb, mlflow, comet, aim                      trackers: callbacks of the run, in the driver
+      _tracking                                    their thread, so that a slow tracker does not hold up the run
+
+`setup_wandb` and `setup_mlflow` are for the trial instead: it writes its record by itself.
+"""
 
 from minitune._alias import listing, submodules
 

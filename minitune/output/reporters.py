@@ -25,11 +25,11 @@ from typing import Any, ClassVar
 
 from minitune import clock
 from minitune.base.checks import is_real, require, require_flag, require_metric, shown
-from minitune.base.table import Part, as_html, as_text, format_cell, left_out_line, short_repr
+from minitune.base.table import Part, as_html, as_text, format_cell, left_out_line
 from minitune.base.text import Console, broken, counted, duration, printable
 from minitune.error import MissingMetricError
 from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED, Phase
-from minitune.experiment.trial import Goal, Metric, Trial, best_trial, check_mode
+from minitune.experiment.trial import Goal, Metric, Trial, check_mode
 from minitune.output import table
 from minitune.output.live import (
     ErrorKind,
@@ -340,7 +340,7 @@ class TuneReporterBase(ProgressReporter):
         statuses = table.by_status(trials)
         parts: list[Part] = ["== Status ==", table.time_line(self._elapsed_s()), *sys_info]
         columns = self._shown_metrics(trials)
-        parts += self._best_line(trials)
+        parts += table.best_line(trials, self._goal, list(self._parameter_columns))
         total = self._total_samples
         number = f"Number of trials: {len(trials)}"
         if total and 0 < total < sys.maxsize:
@@ -382,21 +382,6 @@ class TuneReporterBase(ProgressReporter):
                 names = [*missing, *names[: max(0, self.infer_limit - len(missing))]]
             columns.update(zip(names, names, strict=True))
         return columns
-
-    def _best_line(self, trials: Sequence[Trial]) -> list[str]:
-        metric = self._goal.metric
-        mode = self._goal.mode
-        best = None
-        if metric and mode:
-            best = best_trial(trials, metric, mode)
-        if best is None or metric is None:
-            return []
-        names = list(self._parameter_columns or best.config)[: table.MAX_SHOWN_PARAMETERS]
-        values = ", ".join(f"{name!r}: {short_repr(table.parameter_of(best, name))}" for name in names)
-        return [
-            f"Current best trial: {best.trial_id} with {metric}={table.look_up(best.last_metrics, metric)}"
-            f" and parameters={{{values}}}"
-        ]
 
     # -- one trial -------------------------------------------------------------------------------------------------
     @property

@@ -11,11 +11,9 @@ the same objects, so this also works for handlers that already hold one.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from types import FrameType
+from collections.abc import Sequence
 from typing import Any
 
 from minitune.base.table import Part, as_html, as_text
@@ -52,10 +50,8 @@ class Screen:
         self._is_bridged = False  # whether the block starts below an incomplete line
         self._is_ours = False  # whether the current write is our own
         self._covered: list[tuple[Any, Any, Any]] = []
-        self._had_sigcont = False
         for stream in {id(s): s for s in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)}.values():
             self._cover(stream)
-        self._watch_sigcont()
 
     # -- drawing ---------------------------------------------------------------------------------------------------
     def size(self) -> tuple[int, int]:
@@ -81,9 +77,6 @@ class Screen:
                 self._forget()
                 self.is_erased = False  # there is no block to show again
                 return
-            if self._had_sigcont:
-                self._had_sigcont = False
-                self._forget()
             columns = self.size()[0] + 1
             if not self.is_erased and self._drawn == list(lines) and self._drawn_columns == columns:
                 return
@@ -116,7 +109,6 @@ class Screen:
                 self._give_way()
             self._forget()
             self._uncover()
-            self._unwatch_sigcont()
         with _owner_lock:
             if _owner is not None and _owner[1] is self:
                 _owner = None
@@ -207,24 +199,6 @@ class Screen:
                 del stream.write
                 if before is not None:
                     stream.write = before
-
-    def _watch_sigcont(self) -> None:
-        """Note when a shell stops and continues this process, because it prints below the block in between."""
-        self._sigcont: Callable[[int, FrameType | None], None] | None = None
-        is_main = threading.current_thread() is threading.main_thread()
-        is_job = self._is_in_foreground() is not None and os.getpgrp() != os.getsid(0)  # of a shell with job control
-        if is_main and is_job and signal.getsignal(signal.SIGCONT) == signal.SIG_DFL:
-
-            def note(number: int, frame: FrameType | None) -> None:
-                self._had_sigcont = True
-
-            signal.signal(signal.SIGCONT, note)
-            self._sigcont = note
-
-    def _unwatch_sigcont(self) -> None:
-        if self._sigcont is not None and signal.getsignal(signal.SIGCONT) is self._sigcont:
-            signal.signal(signal.SIGCONT, signal.SIG_DFL)
-        self._sigcont = None
 
 
 def open_screen() -> Screen | None:

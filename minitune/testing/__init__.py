@@ -1,5 +1,12 @@
 """For tests: `smoke` and `assert_best` for trainables, and contract suites for plug-ins, to subclass.
 
+::
+
+    pytest_plugin         the fixture `minitune_smoke`, which calls `smoke`
+    smoke_runs            `smoke`: a short tuning, and a look at what it leaves behind; `assert_best`
+    scheduler_contract    what a scheduler must do, without processes: the simulation drives it
+    searcher_contract     what a searcher must do: suggest, learn, and continue from its saved state
+
 pytest loads the package's plug-in (`minitune_smoke`), and this package with it, in every environment that has minitune.
 So each name here is loaded when it is first used.
 """

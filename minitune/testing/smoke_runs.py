@@ -28,7 +28,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -599,21 +598,7 @@ def _has_pool() -> bool:
 
 def _children() -> set[psutil.Process]:
     """All descendants of this process, except helpers of libraries."""
-    try:
-        found = set(_listed_children())
-    except (OSError, psutil.NoSuchProcess):  # the kernel has no such lists, or a process has ended meanwhile
-        found = set(psutil.Process().children(recursive=True))
-    return {child for child in found if not is_helper(child)}
-
-
-def _listed_children() -> Iterator[psutil.Process]:
-    """The descendants, by the kernel's lists. psutil would read all processes of the machine, which is slower."""
-    pids = [os.getpid()]
-    for pid in pids:  # the loop appends to the list
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            new = [int(child) for child in Path(f"/proc/{pid}/task/{thread}/children").read_text().split()]
-            yield from map(psutil.Process, new)
-            pids += new
+    return {child for child in psutil.Process().children(recursive=True) if not is_helper(child)}
 
 
 def _descriptors() -> dict[int, str]:

@@ -1,4 +1,8 @@
-"""The small helpers that users know from Ray Tune."""
+"""The small helpers that users know from Ray Tune, under the paths that they have there.
+
+`diagnosis` finds out why a trainable cannot be pickled or restored, and waits for a free GPU. `nested` flattens and
+merges dicts. `mock_trainable` has a trainable for tests. Nothing else of minitune calls them.
+"""
 
 from minitune._alias import listing, submodules
 from minitune.record.layout import date_text as date_str

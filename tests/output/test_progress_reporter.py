@@ -91,7 +91,7 @@ def test_the_end_of_a_small_run() -> None:
     assert lines[1].endswith("(running for 01:01:01.24)")
     assert lines[2:] == [
         *SYS_INFO,
-        "Current best trial: t0001 with loss=0.25 and parameters={'lr': 0.1}",
+        "Best: loss=0.25 with lr=0.1 (trial t0001)",
         "Number of trials: 3/3 (3 TERMINATED)",
         "+-------------+------------+---------------+-----+------+----------------+------+",
         "| Trial name  | status     | loc           |  lr | iter | total time (s) | loss |",
@@ -166,8 +166,8 @@ def test_the_best_trial_is_shown_with_its_whole_configuration() -> None:
     trial = finished(0, 1.0)
     trial.config = {"lr": 0.1, "net": {"act": "relu"}, "data": list(range(1000)), "none": None}
     data = ", ".join(map(str, range(20)))
-    parameters = "{'lr': 0.0, 'net': {'act': 'relu'}, 'data': [" + data + ", ...], 'none': None}"
-    assert f"parameters={parameters}" in show(ready(), [trial])
+    line = f"Best: loss=1.0 with lr=0.0, data=[{data}, ...], none=None, net/act='relu' (trial t0000)"
+    assert line in show(ready(), [trial])
 
 
 def test_columns_may_be_named_and_added() -> None:
@@ -216,8 +216,8 @@ def test_the_table_can_be_kept_for_the_end() -> None:
 
 
 def test_without_a_metric_there_is_no_best_trial() -> None:
-    assert "best" not in show(ready(metric=None, mode=None), [finished(0, 1.0)])
-    assert "with _metric=3" in show(ready(metric=None, mode="max"), [finished(0, 1.0, _metric=3)])
+    assert "Best" not in show(ready(metric=None, mode=None), [finished(0, 1.0)])
+    assert "Best: _metric=3" in show(ready(metric=None, mode="max"), [finished(0, 1.0, _metric=3)])
 
 
 def test_thousands_of_trials_are_no_matter() -> None:
@@ -450,8 +450,8 @@ def test_bad_arguments_are_refused(kwargs: dict[str, Any], words: str) -> None:
 
 def test_metric_and_mode_of_the_reporter_stay() -> None:
     trials = [finished(0, 1.0), finished(1, 2.0)]
-    assert "Current best trial: t0000" in show(ready(CLIReporter()), trials)
-    assert "Current best trial: t0001" in show(ready(CLIReporter(metric="loss", mode="max")), trials)
+    assert "(trial t0000)" in show(ready(CLIReporter()), trials)
+    assert "(trial t0001)" in show(ready(CLIReporter(metric="loss", mode="max")), trials)
 
 
 def test_sorting_needs_a_metric(caplog: pytest.LogCaptureFixture) -> None:
