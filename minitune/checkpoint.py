@@ -31,8 +31,8 @@ from minitune.base.pickling import PROTOCOL
 METADATA_FILE = ".metadata.json"
 DICT_CHECKPOINT_FILE = "_dict_checkpoint.pkl"
 """The file of a checkpoint that is a dict: returned by a class's `save_checkpoint`, or passed to `from_dict`."""
+# The directories of checkpoints in a trial's directory: committed, or in preparation, or about to be removed.
 _OF_CHECKPOINT = re.compile(rf"(checkpoint_\d{{6,}}|{re.escape(TEMPORARY_PREFIX)}\d{{6,}}-\d+)/")
-"""The directories of checkpoints in a trial's directory: committed, or in preparation, or about to be removed."""
 _TEMPORARY_COPY_PREFIX = "checkpoint_tmp_"
 
 
@@ -159,7 +159,10 @@ class Checkpoint:
 
         with self.as_directory() as source:
             entries = walk(source)
-            target = tempfile.mkdtemp(prefix=_TEMPORARY_COPY_PREFIX) if path is None else local_path(path)
+            if path is None:
+                target = tempfile.mkdtemp(prefix=_TEMPORARY_COPY_PREFIX)
+            else:
+                target = local_path(path)
             os.makedirs(target, exist_ok=True)
             _copy(source, entries, target)
         return target

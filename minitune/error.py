@@ -76,7 +76,9 @@ class TrialError(TuneError):
         if self.cause or self.remote is None:
             return self.cause or _last_line_without_hints(str(self))
         message = self.remote.message.strip().partition("\n")[0]
-        return f"{self.remote.type_name}: {message}" if message else self.remote.type_name
+        if message:
+            return f"{self.remote.type_name}: {message}"
+        return self.remote.type_name
 
 
 def _last_line_without_hints(text: str) -> str:
@@ -224,7 +226,9 @@ class RemoteError:
 
     def last_line(self) -> str:
         """The last line of a traceback: the class and the message."""
-        return f"{self.type_name}: {self.message}" if self.message else self.type_name
+        if self.message:
+            return f"{self.type_name}: {self.message}"
+        return self.type_name
 
 
 def format_traceback(error: BaseException) -> str:
@@ -286,7 +290,9 @@ def trial_error(remote: RemoteError, text: str | None = None, kind: type[TrialEr
     """
     text = remote.traceback.rstrip() if text is None else text
     original = remote.load()
-    error = _dual_error(kind, original, text) if isinstance(original, Exception) else None
+    error = None
+    if isinstance(original, Exception):
+        error = _dual_error(kind, original, text)
     if error is None:
         error = kind(text)
     error.remote = remote
@@ -374,7 +380,10 @@ def dual_error(
             body["__repr__"] = represent
         dual = type(f"{kind.__name__}({user_class.__name__})", (kind, user_class), body)
         # MemoryError.__new__ creates no subclass
-        new = BaseException.__new__ if isinstance(original, MemoryError) else dual.__new__
+        if isinstance(original, MemoryError):
+            new = BaseException.__new__
+        else:
+            new = dual.__new__
         error: _Kind = new(dual, *original.args)
         error.__dict__.update(original.__dict__)
         error.args = original.args
@@ -400,20 +409,20 @@ def _slots_of(error: BaseException) -> dict[str, Any]:
 
 
 def _qualified_name(kind: type) -> str:
-    return (
-        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
-    )
+    if kind.__module__ in ("builtins", "__main__"):
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 # -- exceptions between processes --------------------------------------------------------------------------------------
 
+# How many causes travel with an exception.
 _CHAIN_LIMIT = 20
-"""How many causes travel with an exception."""
+# The largest pickled exception, in bytes. A larger one travels only as its class and a part of its message.
 _PICKLE_LIMIT_BYTES = 16 * MESSAGE_LIMIT
-"""The largest pickled exception, in bytes. A larger one travels only as its class and a part of its message."""
 
+# The attribute of the previous exception that refers to this one (empty for the first), and the pickled exception.
 _Link = tuple[str, bytes]
-"""The attribute of the previous exception that refers to this one (empty for the first), and the pickled exception."""
 
 
 class _Bare(NamedTuple):
@@ -512,8 +521,8 @@ _FRAME = re.compile(r'( +)File "(.+)", line (\d+), in .+')
 _PACKAGE = __file__.rpartition("error.py")[0]
 _EXAMPLES = _PACKAGE + "examples"
 _TRAINABLE = _PACKAGE + "trainable"
+# The packages that carry calls to the trainable. The executor determines which of them do.
 _SERVING = (_PACKAGE + "actor", _PACKAGE + "executors")
-"""The packages that carry calls to the trainable. The executor determines which of them do."""
 
 
 def _drop_own_frames(formatted: traceback.TracebackException, seen: set[int]) -> None:
@@ -546,7 +555,9 @@ def format_stack(stack: traceback.StackSummary) -> str:
     own = [_is_own_frame(frame.filename) for frame in stack]
     others = range(own.index(True), len(own)) if any(own) else ()  # the frames before started the thread
     kept = [i for i in others if not own[i] and stack[i].filename != threading.__file__]
-    return "".join(traceback.format_list(stack[kept[0] : kept[-1] + 1])) if kept else ""
+    if kept:
+        return "".join(traceback.format_list(stack[kept[0] : kept[-1] + 1]))
+    return ""
 
 
 def _with_sources(text: str) -> str:

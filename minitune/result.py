@@ -85,10 +85,10 @@ CONFIG_PREFIX = "config"
 
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 _TEXT = frozenset((str,))
+# The keys after `config` in a result.
 _BEHIND_CONFIG = frozenset((TIME_SINCE_RESTORE, ITERATIONS_SINCE_RESTORE, TIMESTEPS_SINCE_RESTORE, "perf"))
-"""The keys after `config` in a result."""
+# The maximum number of nested levels. A deeper value contains itself, so a walk over it would never end.
 _MAX_LEVELS = 2_500
-"""The maximum number of nested levels. A deeper value contains itself, so a walk over it would never end."""
 
 
 class Report(NamedTuple):

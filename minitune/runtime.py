@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("minitune")
 
+# Arguments of Ray's `init`, and below the blank line those of its earlier versions, that have no effect here.
 _OF_A_CLUSTER = """
     allow_multiple cgroup_path configure_logging dashboard_host dashboard_port enable_resource_isolation
     include_dashboard job_config labels log_to_driver logging_config logging_format logging_level namespace
@@ -34,7 +35,6 @@ _OF_A_CLUSTER = """
     plasma_directory plasma_store_socket_name raylet_socket_name redirect_output redirect_worker_output
     redis_max_clients redis_max_memory redis_password redis_port temp_dir use_pickle use_raylet webui_host
 """
-"""Arguments of Ray's `init`, and below the blank line those of its earlier versions, that have no effect here."""
 
 ON_THIS_MACHINE = (
     'init(address=...) names a Ray cluster, but the run uses this machine: TuneConfig(executor="ray") uses the cluster'
@@ -42,11 +42,11 @@ ON_THIS_MACHINE = (
 
 _THIS_MACHINE = "127.0.0.1"
 
+# Keys of Ray's `address_info` that have no value here.
 _OF_A_NODE = """
     dashboard_agent_listen_port gcs_address metrics_export_port node_id object_store_address raylet_socket_name
     redis_address session_dir
 """
-"""Keys of Ray's `address_info` that have no value here."""
 
 
 @dataclass

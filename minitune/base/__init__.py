@@ -1,1 +1,28 @@
-"""Shared by all layers: checks, files, pickling, text. It imports nothing of ours but error, settings and clock."""
+"""Shared by all layers: checks, files, pickling, text. It imports nothing of ours but error, settings and clock.
+
+Modules
+-------
+::
+
+    checks         arguments of users: an error names the argument, the rule and the value
+    calls          calls of users whose arguments do not fit
+    text           values, names and errors as text for people; standard output
+    table          tables and curves, as text and as HTML
+    json_text      JSON: fast, and strict from any value
+    pickling       pickles between driver, workers and later processes
+    shared_values  values that are stored once and mapped by many processes
+    preload        the imports of a function, done in advance by the process that forks the workers
+    files          paths and files of a run: open, replace, append, sync, remove
+    disk           which errors of a disk end a run, and what they say
+    descriptors    how many files may be open
+    randomness     the global generators of random numbers
+    actor_thread   runs the code of one actor on a thread
+    user_thread    the thread that runs a trial's code where the trial has a process to itself
+    read_only      lists and dicts that refuse changes
+
+What calls what
+---------------
+`checks`, `json_text` and `table` make their texts with `text`, and `calls` its hints with `checks`. `files` asks `disk`
+whether an error ends the run, and `descriptors` how many files may stay open. `shared_values` writes with `pickling`
+into files of `files`. The others know no module of this folder.
+"""

@@ -34,7 +34,9 @@ def explains_calls(hint: Hint | None = None, *, name: str | None = None) -> Call
 
         def name_and_arguments(args: Sequence[Any]) -> tuple[str, Sequence[Any]]:
             kind = type(args[0])  # a subclass may inherit the constructor
-            return (name if name and kind is target else kind.__name__), args[1:]
+            if name and kind is target:
+                return name, args[1:]
+            return kind.__name__, args[1:]
 
         # mypy: a subclass may have another signature; the wrapper passes all arguments on
         target.__init__ = _explained(target.__init__, name_and_arguments, hint)  # type: ignore[misc]

@@ -22,7 +22,9 @@ def shown(value: object) -> str:
 
 def of_class(value: object) -> str:
     """The hint for an error if `value` is a class in place of an object; else empty."""
-    return f"; make an object of it: {value.__name__}(...)" if isinstance(value, type) else ""
+    if isinstance(value, type):
+        return f"; make an object of it: {value.__name__}(...)"
+    return ""
 
 
 def require(condition: bool, rule: str, got: object) -> None:
@@ -122,7 +124,9 @@ def duration_s(duration: float | datetime.timedelta | None, name: str) -> float 
     Raises:
         ValueError: If it is not a duration, or negative.
     """
-    seconds = duration.total_seconds() if isinstance(duration, datetime.timedelta) else duration
+    seconds: Any = duration
+    if isinstance(duration, datetime.timedelta):
+        seconds = duration.total_seconds()
     good = seconds is None or (is_real(seconds) and seconds >= 0)
     require(good, f"{name}: None, a number of seconds >= 0 (0 means no limit), or a timedelta", duration)
     return float(seconds) if seconds else None

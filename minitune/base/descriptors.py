@@ -14,13 +14,15 @@ import sys
 import time
 from typing import NamedTuple
 
+# The descriptors of a worker: the work pipe, the control pipe, and the descriptor that reports its death.
 _PER_WORKER = 3
-"""The descriptors of a worker: the work pipe, the control pipe, and the descriptor that reports its death."""
+# Reserved for short uses: start a process, write a file, save a state, sync, read the machine's state.
 _FOR_A_MOMENT = 12
-"""Reserved for short uses: start a process, write a file, save a state, sync, read the machine's state."""
 _MOST_FOR_FILES = 192
-_TABLE = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
-"""The directory that lists the open descriptors of the calling process."""
+# The directory that lists the open descriptors of the calling process.
+_TABLE = "/dev/fd"
+if sys.platform == "linux":
+    _TABLE = "/proc/self/fd"
 _SURE_S = 1.0
 
 

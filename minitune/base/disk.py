@@ -50,7 +50,10 @@ def disk_error(run_path: str, path: str, action: str, error: OSError) -> DiskErr
         action: What could not be done to it, as a participle.
         error: The refusal.
     """
-    way_out = "free some space" if error.errno in _FULL else "check path and disk"
+    if error.errno in _FULL:
+        way_out = "free some space"
+    else:
+        way_out = "check path and disk"
     return _ended(run_path, refusal(path, action, error), f"{way_out}, then ")
 
 

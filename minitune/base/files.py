@@ -38,8 +38,8 @@ BLOB_MODE = 0o600
 """The mode of pickles: only their owner may read them, because they may contain any data of the user."""
 WRITE_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"w-[0-9a-f]{32}")
 """The names of the temporary files of `new_file`."""
+# The file in a trial's directory with the name of the checkpoint that was settled last.
 _SETTLED = ".settled"
-"""The file in a trial's directory with the name of the checkpoint that was settled last."""
 _STEP_ENTRIES = 50
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _KINDS = {

@@ -77,8 +77,8 @@ def json_decoder() -> Callable[[str], Any]:
 
 
 _read = json_decoder()
+# The standard library's own indentation is in Python, and ten times as slow.
 _indented_items = json_chunks(separators=(",\n  ", ": "))
-"""The standard library's own indentation is in Python, and ten times as slow."""
 
 
 # -- any value as strict JSON ------------------------------------------------------------------------------------------
@@ -102,16 +102,18 @@ def dumps_pretty(value: Any) -> str:
     if type(value) is dict and _TEXT.issuperset(map(type, value)) and PLAIN.issuperset(map(type, value.values())):
         try:
             line = "".join(_indented_items(dict(sorted(value.items())), 0))
-            return f"{{\n  {line[1:-1]}\n}}" if value else line
+            if not value:
+                return line
+            return f"{{\n  {line[1:-1]}\n}}"
         except ValueError:  # NaN, an infinity, or an int that Python does not print
             pass
     return json.dumps(clean(value), indent=2, sort_keys=True, allow_nan=False)
 
 
+# A value beyond these three limits counts as not plain, so that the check ends even if the value contains itself.
 _PLAIN_DEPTH = 20
 _PLAIN_CONTAINERS = 10_000
 _PLAIN_ITEMS = 50_000
-"""A value beyond these three limits counts as not plain, so that the check ends even if the value contains itself."""
 
 
 def is_plain(tree: dict[Any, Any]) -> bool:
@@ -163,10 +165,15 @@ def short_text(value: Any) -> str:
             text = repr(value[:MAX_TEXT])
         else:
             is_shortened = is_long(value) and not isinstance(value, str)
-            text = _LONG.repr(value) if is_shortened else str(plain_numbers(value))
+            if is_shortened:
+                text = _LONG.repr(value)
+            else:
+                text = str(plain_numbers(value))
     except Exception:
         return f"<{type(value).__name__}>"
-    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."
+    if len(text) <= MAX_TEXT:
+        return text
+    return f"{text[: MAX_TEXT - 3]}..."
 
 
 def scalar_of(value: Any) -> Any:
@@ -181,7 +188,9 @@ def scalar_of(value: Any) -> Any:
 def _list_of(value: Any) -> list[Any] | None:
     """Return the items of a numpy (or similar) array as nested lists; None if `value` is not an array, or too large."""
     try:
-        items = value.tolist() if hasattr(value, "__array_interface__") and value.size <= MAX_ITEMS else None
+        items = None
+        if hasattr(value, "__array_interface__") and value.size <= MAX_ITEMS:
+            items = value.tolist()
     except Exception:
         return None
     return items if isinstance(items, list) else None
@@ -195,7 +204,9 @@ def _simple(value: Any) -> Any:
     items = _list_of(value)
     if items is not None:
         return items
-    return dict(value) if isinstance(value, Mapping) else short_text(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return short_text(value)
 
 
 try_chunks = json_chunks(_simple)
@@ -206,7 +217,9 @@ def _clean(value: Any, depth: int, parents: set[int]) -> Any:
     try:
         if not isinstance(value, (*_SCALARS, Mapping, list, tuple)):
             value = _simple(value)
-        return _clean_scalar(value) if isinstance(value, _SCALARS) else _clean_container(value, depth, parents)
+        if isinstance(value, _SCALARS):
+            return _clean_scalar(value)
+        return _clean_container(value, depth, parents)
     except Exception:  # an object's methods may raise anything, also `__class__`
         return short_text(value)
 
@@ -230,9 +243,13 @@ def _clean_scalar(value: Any) -> Any:
     if isinstance(value, float):
         if math.isfinite(value):
             return value
-        return None if value != value else "Infinity" if value > 0 else "-Infinity"
+        if value != value:
+            return None
+        return "Infinity" if value > 0 else "-Infinity"
     # Python refuses to print, and to read, integers of more than 4300 digits.
-    return value if value.bit_length() < 14_000 else f"<int of {value.bit_length()} bits>"
+    if value.bit_length() < 14_000:
+        return value
+    return f"<int of {value.bit_length()} bits>"
 
 
 def _clean_key(key: Any) -> str:

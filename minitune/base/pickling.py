@@ -25,13 +25,13 @@ PROTOCOL = 5
 """The pickle protocol for everything that is written. It copies large buffers once less than older protocols."""
 _PACKAGE = __name__.partition(".")[0]
 _DEPTH_LIMIT = 12
+# How many objects the search for the unpicklable part tries. Without a limit, a huge list would take minutes.
 _VISIT_LIMIT = 2_000
-"""How many objects the search for the unpicklable part tries. Without a limit, a huge list would take minutes."""
+# The search does not look into objects of these modules: "a threading.Thread" says more than the lock inside it.
 _LIBRARY = sys.stdlib_module_names - {"__main__"}
-"""The search does not look into objects of these modules: "a threading.Thread" says more than the lock inside it."""
+# The recursion limit for deeply nested values. The usual limit allows about 490 levels. Each level needs less than 500
+# bytes of a stack of 8 MB.
 _DEEP_RECURSION = 5_000
-"""The recursion limit for deeply nested values. The usual limit allows about 490 levels. Each level needs less than 500
-bytes of a stack of 8 MB."""
 
 
 # -- pickling ----------------------------------------------------------------------------------------------------------
@@ -58,7 +58,10 @@ class _PlainPickler(pickle.Pickler):
 
     def reducer_override(self, value: Any) -> Any:
         """Called for each object that has no built-in type."""
-        kind = value if isinstance(value, (type, types.FunctionType)) else type(value)
+        if isinstance(value, (type, types.FunctionType)):
+            kind = value
+        else:
+            kind = type(value)
         if kind.__module__.partition(".")[0] != _PACKAGE and kind is not functools.partial:
             raise _NotPlainError
         return NotImplemented
@@ -223,7 +226,8 @@ def dump_for_later(
         kind = _later_pickler()
         if refer is not None:  # C code calls the method of the class; without the method, pickling is faster
             kind = type("ReferringPickler", (kind,), {"persistent_id": staticmethod(refer)})
-        kind(file, protocol=PROTOCOL, buffer_callback=buffer_callback).dump(value)
+        with _deep_recursion():  # a metric may be nested as deeply as the worker could pickle it
+            kind(file, protocol=PROTOCOL, buffer_callback=buffer_callback).dump(value)
     except OSError:
         raise
     except Exception as error:
@@ -403,7 +407,10 @@ def _object_parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 def _describe(value: Any) -> str:
     kind = type(value)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    if kind.__module__ == "builtins":
+        name = kind.__qualname__
+    else:
+        name = f"{kind.__module__}.{kind.__qualname__}"
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 

@@ -15,19 +15,19 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
+# The attributes in which wrappers keep their function: ours, `functools.partial`, methods, decorators.
 _WRAPPED = ("function", "func", "__func__", "__wrapped__")
-"""The attributes in which wrappers keep their function: ours, `functools.partial`, methods, decorators."""
+# The methods of a class trainable, in the order of their calls. The base class's own methods have no imports.
 _METHODS = ("__init__", "setup", "step")
-"""The methods of a class trainable, in the order of their calls. The base class's own methods have no imports."""
+# The bytecode instructions of imports and of a function's beginning, in all supported versions of Python.
 _OF_IMPORTS = re.compile(
     "RESUME|GEN_START|RETURN_GENERATOR|NOP|CACHE|EXTENDED_ARG|MAKE_CELL|COPY_FREE_VARS|"
     "LOAD_CONST|LOAD_SMALL_INT|LOAD_COMMON_CONSTANT|IMPORT_NAME|IMPORT_FROM|STORE_FAST|STORE_DEREF|STORE_GLOBAL|POP_TOP|ROT_TWO|SWAP|NOT_TAKEN"
 )
-"""The bytecode instructions of imports and of a function's beginning, in all supported versions of Python."""
 _DEPTH_LIMIT = 10
 _OURS = __name__.partition(".")[0]
+# On all systems, the path of an installed package contains a directory with one of these names.
 _INSTALLED = {"site-packages", "dist-packages"}
-"""On all systems, the path of an installed package contains a directory with one of these names."""
 
 
 def import_ahead(value: Any) -> None:
@@ -97,7 +97,10 @@ def _is_installed(package: str) -> bool:
         return False
     if spec.origin in ("built-in", "frozen"):
         return True
-    places = [spec.origin] if spec.origin is not None else list(spec.submodule_search_locations or ())
+    if spec.origin is not None:
+        places = [spec.origin]
+    else:
+        places = list(spec.submodule_search_locations or ())
     library = os.path.join(os.path.dirname(os.path.realpath(os.__file__)), "")
     paths = map(os.path.realpath, places)
     return bool(places) and all(

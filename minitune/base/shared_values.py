@@ -38,28 +38,28 @@ from minitune.base import files
 from minitune.base.pickling import dump, load
 from minitune.error import ObjectLostError
 
+# Magic, token, size of the pickle in bytes, number of buffers.
 _HEADER = struct.Struct("<8s16sQQ")
-"""Magic, token, size of the pickle in bytes, number of buffers."""
 _MAGIC = b"mtvalue1"
 _TOKEN_BYTES = 16
 _CHUNK_BYTES = 1 << 20
+# The alignment of buffers, in bytes, for vector instructions.
 _ALIGNMENT_BYTES = 64
-"""The alignment of buffers, in bytes, for vector instructions."""
+# Smaller buffers stay in the pickle.
 _OWN_BUFFER_BYTES = 64 * 1024
-"""Smaller buffers stay in the pickle."""
+# Here, a file without a name can be opened through the process that keeps it open.
 _PROCESSES = "/proc/"
-"""Here, a file without a name can be opened through the process that keeps it open."""
+# If all buffers together are smaller than this, they are read, because a mapping needs a descriptor.
 _MAP_BYTES = 1 << 20
-"""If all buffers together are smaller than this, they are read, because a mapping needs a descriptor."""
 Dump = Callable[[Any, Any, str, Callable[[pickle.PickleBuffer], Any]], None]
 """Pickles a value into a file; see `pickling.dump`."""
 _loaded: dict[Spot, tuple[Any, bool]] = {}
+# Lets one thread load at a time, so that two threads get the same object for the same value.
 _loading = threading.RLock()
-"""Lets one thread load at a time, so that two threads get the same object for the same value."""
 fetchers: dict[str, Callable[[], Any]] = {}
 """By token: functions that get a value from another store than its file, which may be on another machine."""
+# The references that were pickled inside `noting`.
 _noted: list[Spot] | None = None
-"""The references that were pickled inside `noting`."""
 _tokens = itertools.count()
 _objects: weakref.WeakValueDictionary[str, SharedObject] = weakref.WeakValueDictionary()
 
@@ -111,7 +111,10 @@ def write_value(
         file.seek(offset + _HEADER.size)
         pickle_bytes, count = _emit(sink, value, what, dump)
         file.seek(offset)  # the header is written last, so an incomplete value has none
-        token = os.urandom(_TOKEN_BYTES // 2).hex() if digest is None else digest.hexdigest()[:_TOKEN_BYTES]
+        if digest is None:
+            token = os.urandom(_TOKEN_BYTES // 2).hex()
+        else:
+            token = digest.hexdigest()[:_TOKEN_BYTES]
         file.write(_HEADER.pack(_MAGIC, token.encode(), pickle_bytes, count))
         file.close()
     except BaseException:
@@ -196,7 +199,9 @@ def read_value(spot: Spot, maps: bool = True) -> tuple[Any, bool]:
     with _open(spot.path) as file:
         file.seek(spot.offset)
         head = file.read(_HEADER.size)
-        magic, token, pickle_bytes, count = _HEADER.unpack(head) if len(head) == _HEADER.size else (b"", b"", 0, 0)
+        if len(head) < _HEADER.size:
+            raise FileNotFoundError(f"{spot.path} no longer holds the value that was stored there")
+        magic, token, pickle_bytes, count = _HEADER.unpack(head)
         if magic != _MAGIC or (spot.token and token != spot.token.encode()):
             raise FileNotFoundError(f"{spot.path} no longer holds the value that was stored there")
         if count == 0:

@@ -16,19 +16,19 @@ from typing import Any, TypeAlias
 
 from minitune.base.text import ShortRepr, is_long, one_line, plain_numbers, width_of
 
+# A cell looks at only so many characters, at the end of a text.
 _MAX_CELL = 100_000
-"""A cell looks at only so many characters, at the end of a text."""
+# Only floats with more characters are rounded.
 _EXACT_LENGTH = 8
-"""Only floats with more characters are rounded."""
 MAX_ROWS = 100
 """The maximum number of rows of a table in a notebook. A line below shows how many are left out."""
+# The maximum number of values in a curve, evenly chosen.
 _MAX_DOTS = 500
-"""The maximum number of values in a curve, evenly chosen."""
+# The size of a curve, and the space for its scales, in pixels.
 _WIDTH = 520
 _HEIGHT = 150
 _LEFT = 70
 _BOTTOM = 18
-"""The size of a curve, and the space for its scales, in pixels."""
 
 _STYLE = (
     "<style>"
@@ -68,11 +68,16 @@ def format_cell(value: Any, max_length: int) -> str:
         if isinstance(value, str):
             text = value[-_MAX_CELL:]
         else:
-            text = _CELL.repr(value) if is_long(value) else str(plain_numbers(value))
+            if is_long(value):
+                text = _CELL.repr(value)
+            else:
+                text = str(plain_numbers(value))
         text = " ".join(text.split())
     except Exception:  # an object of the user's
         text = f"<{type(value).__name__}>"
-    return text if len(text) <= max_length or isinstance(value, int) else "..." + text[3 - max_length :]
+    if len(text) <= max_length or isinstance(value, int):
+        return text
+    return "..." + text[3 - max_length :]
 
 
 class _Rounded(ShortRepr):
@@ -162,7 +167,12 @@ class Table:
         Args:
             width: The width of the terminal; None means no limit.
         """
-        space, left = (3, (width or 0) - 1) if self.is_framed else (2, (width or 0) + 2)
+        if self.is_framed:
+            space = 3
+            left = (width or 0) - 1
+        else:
+            space = 2  # the last column needs none
+            left = (width or 0) + 2
         if width is None or not self.ranking or sum(column.width + space for column in self.columns) <= left:
             return self, []
         columns = [column.brief or column for column in self.columns]
@@ -189,7 +199,12 @@ class Table:
         if self.is_framed and width is not None and sum(column.width + 3 for column in self.columns) + 1 > width:
             rows = zip(*(column.texts for column in self.columns), strict=True)
             return [", ".join(filter(None, cells)) for cells in rows]
-        begin, between, end = ("| ", " | ", " |") if self.is_framed else ("", "  ", "")
+        begin = end = ""
+        between = "  "
+        if self.is_framed:
+            begin = "| "
+            between = " | "
+            end = " |"
         aligned = [column.padded(aligns_right=self.is_framed and column.is_number) for column in self.columns]
         lines = [f"{begin}{between.join(cells)}{end}".rstrip() for cells in zip(*aligned, strict=True)]
         for position in sorted(self.titles, reverse=True):
@@ -225,7 +240,9 @@ def facts(header: str, values: Mapping[str, Any]) -> list[Part]:
 
 def left_out_line(count: int, where: str = "") -> list[Part]:
     """A line that shows how many rows are left out, and where they are; empty if none are."""
-    return [f"... {count:,} more{f': {where}' if where else ''}"] if count > 0 else []
+    if count > 0:
+        return [f"... {count:,} more{f': {where}' if where else ''}"]
+    return []
 
 
 def as_text(parts: Iterable[Part], width: int | None = None) -> str:
@@ -235,7 +252,8 @@ def as_text(parts: Iterable[Part], width: int | None = None) -> str:
         if isinstance(part, Table):
             table, left_out = part.narrowed(width)
             lines += table.lines(width)
-            lines += [f"(no space for: {', '.join(left_out)})"] if left_out else []
+            if left_out:
+                lines.append(f"(no space for: {', '.join(left_out)})")
         else:
             lines.append(part)
     return "\n".join(lines)

@@ -36,12 +36,12 @@ class _Logger(logging.Logger):
 logger = logging.getLogger("minitune")
 logger.__class__ = _Logger  # the logger may exist already, and other modules may hold it
 
+# Longer texts and bytes take noticeable time to format if there are many of them.
 _LONG = 10_000
-"""Longer texts and bytes take noticeable time to format if there are many of them."""
+# The same for containers: their number of members.
 _MANY = 1_000
-"""The same for containers: their number of members."""
+# Python's types of numbers and of texts.
 _OWN_TYPES = frozenset((bool, int, float, complex, str))
-"""Python's types of numbers and of texts."""
 _CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _CONTROLS = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences, such as colours and moves of the cursor
@@ -114,15 +114,21 @@ class ShortRepr(reprlib.Repr):
 
     def repr_dict(self, value: dict[Any, Any], level: int) -> str:
         """Called by `reprlib` for a dict. Here and below, its own version would sort all members."""
-        return super().repr_dict(value if len(value) <= _MANY else dict(islice(value.items(), _MANY)), level)
+        if len(value) > _MANY:
+            value = dict(islice(value.items(), _MANY))
+        return super().repr_dict(value, level)
 
     def repr_set(self, value: set[Any], level: int) -> str:
         """Called by `reprlib` for a set."""
-        return super().repr_set(value if len(value) <= _MANY else set(islice(value, _MANY)), level)
+        if len(value) > _MANY:
+            value = set(islice(value, _MANY))
+        return super().repr_set(value, level)
 
     def repr_frozenset(self, value: frozenset[Any], level: int) -> str:
         """Called by `reprlib` for a frozenset."""
-        return super().repr_frozenset(value if len(value) <= _MANY else frozenset(islice(value, _MANY)), level)
+        if len(value) > _MANY:
+            value = frozenset(islice(value, _MANY))
+        return super().repr_frozenset(value, level)
 
 
 def is_long(value: Any) -> bool:
@@ -155,7 +161,9 @@ def width_of(text: str) -> int:
 def _width_of_character(character: str) -> int:
     if unicodedata.category(character) in _NO_COLUMN:
         return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    if unicodedata.east_asian_width(character) in "WF":
+        return 2
+    return 1
 
 
 def printable(text: str) -> str:
@@ -236,7 +244,9 @@ def date(at_s: float) -> str:
     Empty for 0, which stands for an unknown time, and for numbers that are no time.
     """
     try:
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_s)) if at_s else ""
+        if at_s:
+            return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_s))
+        return ""
     except (OverflowError, ValueError, OSError):  # a user's own `timestamp` may be any number
         return ""
 

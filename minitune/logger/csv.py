@@ -17,15 +17,15 @@ from minitune.experiment.trial import Trial
 from minitune.logger.logger import LoggerCallback
 from minitune.result import CONFIG, EXPR_PROGRESS_FILE, flatten
 
+# Types of values that need no flattening.
 _PLAIN = frozenset((int, float, bool, str, type(None)))
-"""Types of values that need no flattening."""
 _TEXT = frozenset((str,))
+# Types of values that may be very long.
 _LONG = frozenset((str, bytes))
-"""Types of values that may be very long."""
+# The largest number of characters in a cell. Longer text is cut. Python's csv reader refuses more than 131,072.
 _MAX_CELL = 100_000
-"""The largest number of characters in a cell. Longer text is cut. Python's csv reader refuses more than 131,072."""
+# The largest number of rows whose values for new columns are kept in memory until the file is rewritten.
 _MAX_LATE_ROWS = 10_000
-"""The largest number of rows whose values for new columns are kept in memory until the file is rewritten."""
 
 
 class _Table:
@@ -226,7 +226,10 @@ class CSVLoggerCallback(LoggerCallback):
             new.write(header.encode("utf-8", "backslashreplace"))
             for number, row in enumerate(old):
                 late = table.late.get(number, {})
-                rest = self._format([late.get(name) for name in columns]) if late else "," * (len(columns) - 1) + "\n"
+                if late:
+                    rest = self._format([late.get(name) for name in columns])
+                else:
+                    rest = "," * (len(columns) - 1) + "\n"
                 new.write(row[:-1] + b"," + rest.encode("utf-8", "backslashreplace"))
 
 

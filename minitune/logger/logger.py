@@ -15,12 +15,12 @@ from minitune.experiment.trial import Trial
 from minitune.result import TIMESTEPS_TOTAL, TRAINING_ITERATION
 
 _FLOW_LENGTH = 3
+# Text that needs no quotes in YAML, unless `_OTHER` matches it.
 _PLAIN = re.compile(r"[\w./](?:[\w./ -]*[\w./-])?", re.ASCII)
-"""Text that needs no quotes in YAML, unless `_OTHER` matches it."""
+# Text that a YAML reader takes for a keyword, a number or a date.
 _OTHER = re.compile(
     r"(?i:true|false|null|yes|no|on|off|\.nan|\.inf)|[0-9._]+(?i:e-?[0-9]+)?|0[xo][0-9a-fA-F_]+|\d{4}-\d\d?-\d\d?"
 )
-"""Text that a YAML reader takes for a keyword, a number or a date."""
 _NOT_PRINTED = ("config", "hist_stats")
 _STEP_LIMIT = 2**63
 
@@ -114,7 +114,10 @@ def pretty_print(result: Mapping[str, Any], exclude: Collection[str] | None = No
 def _block(value: Any, indent: str) -> list[str]:
     """The indented lines of a cleaned dict or a short list."""
     lines: list[str] = []
-    items = sorted(value.items()) if isinstance(value, dict) else [(None, item) for item in value]
+    if isinstance(value, dict):
+        items = sorted(value.items())
+    else:
+        items = [(None, item) for item in value]
     for key, item in items:
         head = f"{indent}-" if key is None else f"{indent}{_scalar(key)}:"
         is_block = isinstance(item, dict) or (isinstance(item, list) and len(item) <= _FLOW_LENGTH)

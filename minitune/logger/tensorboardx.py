@@ -18,17 +18,17 @@ from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERA
 
 logger = logging.getLogger("minitune")
 
+# The beginning of every name, so that dashboards for Ray Tune find their values.
 _PREFIX = "ray/tune/"
-"""The beginning of every name, so that dashboards for Ray Tune find their values."""
 _NOT_SHOWN = (CONFIG, PID, TIMESTAMP, TIME_TOTAL_S, TRAINING_ITERATION)
 _FLUSH_INTERVAL_S = 30
+# The largest number of open files, or less if the process may open only few. Each file takes two threads and four
+# descriptors, and any number of trials may be paused.
 _MAX_OPEN = 32
-"""The largest number of open files, or less if the process may open only few. Each file takes two threads and four
-descriptors, and any number of trials may be paused."""
+# A text or list that is longer is shortened in the table of hyperparameters.
 _MAX_TEXT = 1_000
-"""A text or list that is longer is shortened in the table of hyperparameters."""
+# The smallest positive int that numpy's int64 cannot represent.
 _NO_INT = 2**63
-"""The smallest positive int that numpy's int64 cannot represent."""
 _numbers = itertools.count()
 
 
@@ -58,7 +58,9 @@ class TBXLoggerCallback(LoggerCallback):
 
     def how_to_show(self) -> str | None:
         """See `Callback`."""
-        return None if self._run_path is None else f"tensorboard --logdir {shlex.quote(self._run_path)}"
+        if self._run_path is None:
+            return None
+        return f"tensorboard --logdir {shlex.quote(self._run_path)}"
 
     def log_trial_start(self, trial: Trial) -> None:
         """Start a new event file. TensorBoard shows it together with the files of earlier attempts.
@@ -176,4 +178,6 @@ def _hyperparameter(value: Any) -> Any:
     scalar = scalar_of(value)
     if scalar is not None or not isinstance(value, (str, list, tuple)):
         return scalar
-    return short_text(value[:_MAX_TEXT]) if len(value) > _MAX_TEXT else str(value)
+    if len(value) > _MAX_TEXT:
+        return short_text(value[:_MAX_TEXT])
+    return str(value)

@@ -41,8 +41,8 @@ from minitune.result import AUTO_RESULT_KEYS, MISSING, lookup
 
 logger = logging.getLogger("minitune")
 
+# Trial id and number of a checkpoint.
 _Key = tuple[str, int]
-"""Trial id and number of a checkpoint."""
 
 
 class Surplus(NamedTuple):
@@ -100,7 +100,10 @@ class CheckpointManager:
         self._scores = [_Score.of_config(config) for config in configs]
         self._housekeeper = housekeeper
         self._settler = housekeeper if settles else None
-        self._final_score = self._scores[0] if self._scores[0].attribute else _Score(metric, mode or "max")
+        if self._scores[0].attribute:
+            self._final_score = self._scores[0]
+        else:
+            self._final_score = _Score(metric, mode or "max")
         self._entries: dict[_Key, _Entry] = {}
         self._best: dict[str, list[tuple[tuple[float, int], _Entry]]] = {}
         self._doomed: list[_Entry] = []
@@ -114,7 +117,9 @@ class CheckpointManager:
 
     def add(self, trial: Trial, kept: KeptCheckpoint) -> list[Surplus]:
         """Take in the last of `trial.checkpoints`, which has just been committed. Return those to remove."""
-        previous = trial.checkpoints[-2] if len(trial.checkpoints) > 1 else None
+        previous = None
+        if len(trial.checkpoints) > 1:
+            previous = trial.checkpoints[-2]
         self._register(trial, kept)
         if previous is not None:
             self._reconsider((trial.trial_id, previous.record.number))

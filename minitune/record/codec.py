@@ -5,14 +5,13 @@ represent is written as a *tag*, an object whose first key is `$`::
 
     {"$":"float","v":"nan"}   {"$":"bytes","v":"<base64>"}   {"$":"tuple","v":[1,2]}
     {"$":"dict","v":[[key,value],...]}      a dict with keys that are not str, or with the key "$"
-    {"$":"deep","v":[node,...]}             a value that is nested too deeply for JSON parsers
     {"$":"pickle","text":...,"python":"3.11","v":"<base64>"}           any other object
     {"$":"pickle","text":...,"python":"3.11","sha256":...,"size":n}    the same, stored in a separate file
     {"$":"unrecorded","text":...,"v":"..."}                            an object that cannot be pickled, and why
 
 Large ints, dates, times, numbers of NumPy and texts that UTF-8 cannot represent have such forms, too. Everything else
-is a pickle, with a text for those who only look. Journals of earlier versions have forms of their own for sets,
-bytearrays, complex numbers and `...`; they are still read.
+is a pickle, with a text for those who only look: also a value that is nested too deeply for JSON parsers. Journals of
+earlier versions have other forms for it, and for sets, bytearrays, complex numbers and `...`; they are still read.
 
 The characters `{"$":` occur in a line only where a tag begins: a user's dict with the key `$` is always written as a
 tag, and JSON escapes quotes in texts. So most lines, which lack these characters, need only the JSON parser.
@@ -35,7 +34,7 @@ import sys
 import weakref
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,34 +60,34 @@ PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
+# The suffix of the mark beside a file that may not have been synced to the disk.
 _UNSYNCED = ".unsynced"
-"""The suffix of the mark beside a file that may not have been synced to the disk."""
 
 _KNOWN = 16
 _UNCHANGEABLE = frozenset({bytes, str})
 
+# The approximate size of a small value in a record.
 _ITEM_BYTES = 16
-"""The approximate size of a small value in a record."""
 
 _SMALL = frozenset({int, float, bool, type(None)})
 _WALKED = frozenset({dict, list, tuple})
 
+# Limits on characters and fields: this many texts of this length take less than `LARGE_BYTES` together.
 _SHORT = 1_000
 _FEW = 500
-"""Limits on characters and fields: this many texts of this length take less than `LARGE_BYTES` together."""
 
+# The approximate size of one element in bytes, by type.
 _SIZED: dict[Any, int] = {str: 1, bytes: 1, bytearray: 1, set: _ITEM_BYTES, frozenset: _ITEM_BYTES}
-"""The approximate size of one element in bytes, by type."""
 
 _REPR = ShortRepr(TEXT_LIMIT)
 
 TAG = "$"
 
+# Values that are nested more deeply are pickled, because JSON parsers and Python's stack have limits.
 _DEPTH_LIMIT = 40
-"""Values that are nested more deeply are written as a table, because JSON parsers and Python's stack have limits."""
 
+# Larger structures are pickled whole. A small object with many references to itself may expand without end.
 _NODE_LIMIT = 200_000
-"""Larger structures are pickled whole. A small object with many references to itself may expand without end."""
 
 _NUMPY = frozenset({"bool", "bool_"} | {f"float{n}" for n in (16, 32, 64)}) | frozenset(
     f"{kind}{n}" for kind in ("int", "uint") for n in (8, 16, 32, 64)
@@ -391,7 +390,9 @@ def _members(container: Any) -> Iterable[Any]:
 def short_text(value: Any) -> str:
     """A text to show instead of an object, of at most `TEXT_LIMIT` characters."""
     text = _REPR.repr(value).encode("utf-8", "backslashreplace").decode()
-    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 3] + "..."
+    if len(text) <= TEXT_LIMIT:
+        return text
+    return text[: TEXT_LIMIT - 3] + "..."
 
 
 @dataclass(frozen=True)
@@ -512,22 +513,32 @@ class _Tagger:
 
     def record(self, record: dict[str, Any]) -> Any:
         """The tree for a record."""
+        return self.pairs([(key, self._field(value)) for key, value in record.items()])
+
+    def _field(self, field: Any) -> Any:
+        # Each metric, and each value of a configuration, is on its own: one that is pickled hides no other one.
+        if type(field) is dict:
+            return self.pairs([(key, self._member(value)) for key, value in field.items()])
+        return self._member(field)
+
+    def _member(self, value: Any) -> Any:
+        self._nodes = 0
         try:
-            return self.value(record, 0)
-        except _TooComplex:  # a field has a cycle or expands too far; only that field is pickled
-            return self.pairs([(key, self.field(value)) for key, value in record.items()])
+            return self.value(value, 2)
+        except _TooComplex:
+            return self._pickle(value)
 
     def value(self, value: Any, depth: int) -> Any:
         """The tree for any value."""
         kind = type(value)
         if kind in PLAIN:
             return _scalar(value)
-        if kind not in _SHAPES:
+        if kind not in _WALKED:
             return self._leaf(value)
-        if depth >= _DEPTH_LIMIT:
-            return _tag("deep", self._deep(value))
-        self._count(len(value))
+        self._nodes += len(value)
         depth += 1
+        if depth > _DEPTH_LIMIT or self._nodes > _NODE_LIMIT:
+            raise _TooComplex
         if kind is dict:
             return self.pairs([(key, self.value(item, depth)) for key, item in value.items()])
         items = [self.value(item, depth) for item in value]
@@ -538,19 +549,6 @@ class _Tagger:
         if all(type(key) is str and key != TAG and not _has_surrogate(key) for key, _ in pairs):
             return dict(pairs)
         return _tag("dict", [[self.value(key, 0), tree] for key, tree in pairs])
-
-    def field(self, value: Any) -> Any:
-        """The tree for one field, pickled if it is too complex."""
-        self._nodes = 0
-        try:
-            return self.value(value, 1)
-        except _TooComplex:
-            return self._pickle(value)
-
-    def _count(self, nodes: int) -> None:
-        self._nodes += nodes
-        if self._nodes > _NODE_LIMIT:
-            raise _TooComplex
 
     def _leaf(self, value: Any) -> Any:
         """A value that is neither a JSON scalar nor a builtin container."""
@@ -567,36 +565,6 @@ class _Tagger:
         elif kind.__module__ == "numpy" and kind.__name__ in _NUMPY:
             return _tag("numpy", _scalar(value.item()), kind=kind.__name__)
         return self._pickle(value)
-
-    def _deep(self, value: Any) -> list[list[Any]]:
-        """A table of nodes for a deeply nested value, built without recursion. Children come first, the value is last.
-
-        A node of a leaf is `[0, leaf]`. Another node is the number of its type (`_SHAPES`), followed by the indices of
-        its children in the table; for a dict, keys and values alternate.
-        """
-        nodes: list[list[Any]] = []
-        active = {id(value)}
-        frames: list[tuple[Any, Iterator[Any], list[Any]]] = [_frame(value)]
-        while frames:
-            container, children, node = frames[-1]
-            for child in children:
-                if type(child) in _SHAPES:
-                    if id(child) in active:
-                        raise _TooComplex
-                    active.add(id(child))
-                    frames.append(_frame(child))
-                    break
-                self._count(1)
-                nodes.append([0, self.value(child, 0)])
-                node.append(len(nodes) - 1)
-            else:
-                self._count(1)
-                nodes.append(node)
-                frames.pop()
-                active.discard(id(container))
-                if frames:
-                    frames[-1][2].append(len(nodes) - 1)
-        return nodes
 
     def _pickle(self, value: Any) -> dict[str, Any]:
         text = short_text(value)
@@ -618,19 +586,6 @@ class _Tagger:
             )
             return _tag("unrecorded", str(error), text=text)
         return _pickle_tag(Pickled(text, PYTHON, data, None, len(data)))
-
-
-_SHAPES: dict[type, int] = {list: 1, tuple: 2, dict: 3}
-"""The container types, and their numbers in the table of a deep value."""
-
-
-def _frame(container: Any) -> tuple[Any, Iterator[Any], list[Any]]:
-    """A container, an iterator over its children, and its unfinished node."""
-    if type(container) is dict:
-        children = (part for pair in container.items() for part in pair)
-    else:
-        children = (part for part in container)
-    return container, children, [_SHAPES[type(container)]]
 
 
 def _tag(name: str, value: Any, **more: Any) -> dict[str, Any]:
@@ -666,9 +621,12 @@ def _base64(data: bytes) -> str:
 def _clock_tag(value: datetime.datetime | datetime.time) -> dict[str, Any] | None:
     """The tag of a naive or UTC date or time; None for other time zones, and in the second pass of a repeated hour."""
     is_clear = value.tzinfo is None or value.tzinfo is datetime.timezone.utc
-    return _tag(type(value).__name__, value.isoformat()) if is_clear and not value.fold else None
+    if is_clear and not value.fold:
+        return _tag(type(value).__name__, value.isoformat())
+    return None
 
 
+# Writers of tags, by the exact type of the value. If a writer returns None, the value is pickled.
 _LEAVES: dict[type, Callable[[Any], dict[str, Any] | None]] = {
     bytes: lambda value: _tag("bytes", _base64(value)),
     datetime.datetime: _clock_tag,
@@ -676,7 +634,6 @@ _LEAVES: dict[type, Callable[[Any], dict[str, Any] | None]] = {
     datetime.date: lambda value: _tag("date", value.isoformat()),
     datetime.timedelta: lambda value: _tag("timedelta", [value.days, value.seconds, value.microseconds]),
 }
-"""Writers of tags, by the exact type of the value. If a writer returns None, the value is pickled."""
 
 
 def _pickle_tag(value: Pickled) -> dict[str, Any]:
@@ -751,22 +708,25 @@ class _Reader:
         return getattr(numpy, "bool_" if kind == "bool" else kind)(number)
 
     def _deep(self, nodes: list[list[Any]]) -> Any:
+        """A deeply nested value, which earlier versions wrote as a table of its nodes."""
         values: list[Any] = []
         for kind, *content in nodes:
             if kind == 0:
                 values.append(self.value(content[0]))
                 continue
             children = [values[number] for number in content]
-            if kind == _SHAPES[dict]:
-                values.append(dict(zip(children[::2], children[1::2], strict=True)))
-            else:
-                values.append(_BUILDERS[kind](children))
+            values.append(_BUILDERS[kind](children))
         return values[-1]
 
 
-_BUILDERS: Mapping[int, Callable[[list[Any]], Any]] = {1: list, 2: tuple, 4: set, 5: frozenset}
-"""The container types of the table of a deep value. Only earlier versions wrote 4 and 5."""
+def _dict_of(parts: list[Any]) -> dict[Any, Any]:
+    return dict(zip(parts[::2], parts[1::2], strict=True))
 
+
+# The container types of the table of a deep value, by the numbers that earlier versions wrote.
+_BUILDERS: Mapping[int, Callable[[list[Any]], Any]] = {1: list, 2: tuple, 3: _dict_of, 4: set, 5: frozenset}
+
+# Functions that make a value from the content of its tag, by the tag's name.
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "float": float,
     "int": lambda text: int(text, 16),
@@ -784,7 +744,6 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "set": set,
     "frozenset": frozenset,
 }
-"""Functions that make a value from the content of its tag, by the tag's name."""
 
 
 # -- records as lines --------------------------------------------------------------------------------------------------
@@ -816,7 +775,10 @@ def encode(record: dict[str, Any], objects: ObjectStore | None = None) -> bytes:
         except ValueError:
             pass
     if text is None or (len(text) > LARGE_BYTES and objects is not None):
-        lighter = record if objects is None else objects.by_reference(record)
+        if objects is None:
+            lighter = record
+        else:
+            lighter = objects.by_reference(record)
         text = json.dumps(_Tagger(objects).record(lighter), separators=(",", ":"), allow_nan=False)
     body = text.encode("ascii")
     return b"%08x %b\n" % (zlib.crc32(body), body)
@@ -857,7 +819,7 @@ def decode(line: bytes, unpickle: bool = False, objects: ObjectStore | None = No
     """
     text = check(line).decode("ascii")
     try:
-        record = _parse(text)
+        record = _read_json(text)
         if _MARK in text:
             # keep objects of configurations, since many trials share them; do not keep objects of results
             keep = type(record) is dict and record.get(records.KIND) in _WITH_CONFIG
@@ -867,21 +829,3 @@ def decode(line: bytes, unpickle: bool = False, objects: ObjectStore | None = No
     if type(record) is not dict:
         raise ValueError(f"a record must be a JSON object, but got {type(record).__name__}")
     return record
-
-
-def _parse(text: str) -> Any:
-    try:
-        return _read_json(text)
-    except json.JSONDecodeError:
-        raise
-    except ValueError:  # more digits than Python's limit, which may have been higher for the writer
-        return json.loads(text, parse_int=_long_int)
-
-
-def _long_int(digits: str) -> int:
-    sign, digits = (-1, digits[1:]) if digits.startswith("-") else (1, digits)
-    value = 0
-    for begin in range(0, len(digits), 500):
-        chunk = digits[begin : begin + 500]
-        value = value * 10 ** len(chunk) + int(chunk)
-    return sign * value

@@ -152,7 +152,9 @@ class Housekeeper:
                     return
                 self._is_busy = True
                 settle = self._take_settle()
-                deletion = self._deletions.popleft() if self._deletions and settle is None else None
+                deletion = None
+                if self._deletions and settle is None:
+                    deletion = self._deletions.popleft()
             self._sync_due()
             if settle is not None:
                 self._do_settle(*settle)

@@ -100,7 +100,9 @@ class Journal:
         self._is_unsynced = False
         self._sync_guard = threading.Lock()  # held during a sync, so that the descriptor is not closed meanwhile
         self._owns_housekeeper = durability == "batched" and housekeeper is None
-        self._housekeeper = housekeeper or Housekeeper() if durability == "batched" else None
+        self._housekeeper = None
+        if durability == "batched":
+            self._housekeeper = housekeeper or Housekeeper()
 
     def _create(self) -> int:
         descriptor = os.open(self.path, _FLAGS | os.O_CREAT | os.O_EXCL, _MODE)
@@ -440,7 +442,9 @@ def repair(path: str | os.PathLike[str]) -> str | None:
     try:
         with files.open_to_read(file_path) as file:
             kept_bytes, _ = _good_beginning(file, file_path)
-        return None if kept_bytes == os.path.getsize(file_path) else _cut(file_path, kept_bytes)
+        if kept_bytes == os.path.getsize(file_path):
+            return None
+        return _cut(file_path, kept_bytes)
     except OSError as error:
         raise _os_error(file_path, "repaired", error) from error
 

@@ -32,8 +32,8 @@ logger = logging.getLogger("minitune")
 DATE_FORMAT = "%Y-%m-%d_%H-%M-%S"
 NAME_LIMIT_BYTES = 255
 """The longest name that common file systems allow."""
+# This leaves room for a date and a suffix.
 _IDENTIFIER_BYTES = NAME_LIMIT_BYTES - 30
-"""This leaves room for a date and a suffix."""
 
 _DEVICE_NAMES = frozenset({"CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port in ("COM", "LPT") for n in range(10))})
 _UNFIT_FOR_DIRECTORY = re.compile(r'[/()<>:"\\|?*\x00-\x1f\x7f-\x9f\u2028\u2029]')
@@ -44,8 +44,8 @@ _CHECKPOINT = re.compile(r"checkpoint_(\d{6,})")
 
 LAST = "last"
 """The name of the newest run."""
+# The number of levels below a directory that are searched for runs.
 _MAX_DEPTH = 4
-"""The number of levels below a directory that are searched for runs."""
 
 
 class RunDirectory(NamedTuple):
@@ -165,7 +165,9 @@ def locate_run(run: str | os.PathLike[str]) -> str | None:
     named = os.path.join(storage, os.fspath(run))
     if is_run(named):
         return named
-    return max(find_runs(storage), key=_changed_s, default=None) if os.fspath(run) == LAST else None
+    if os.fspath(run) == LAST:
+        return max(find_runs(storage), key=_changed_s, default=None)
+    return None
 
 
 def run_path(run: str | os.PathLike[str]) -> str:
@@ -234,7 +236,9 @@ def _broken_rule(name: str) -> str | None:
         length_bytes = len(os.fsencode(name))
     except UnicodeEncodeError:
         return "be encodable as a file name"
-    return None if length_bytes <= NAME_LIMIT_BYTES else f"take at most {NAME_LIMIT_BYTES} bytes"
+    if length_bytes <= NAME_LIMIT_BYTES:
+        return None
+    return f"take at most {NAME_LIMIT_BYTES} bytes"
 
 
 def clean_name(text: str) -> str:
@@ -271,7 +275,10 @@ def create_run_directory(
         UntrustedStateError: If a link, or a directory that another user can write to, has the name.
         TuneError: If the directory cannot be created or written; the text has the path and the reason.
     """
-    chosen = default_run_name(trainable_name) if name is None else check_run_name(name)
+    if name is None:
+        chosen = default_run_name(trainable_name)
+    else:
+        chosen = check_run_name(name)
     root = local_path(storage_path)
     try:
         os.makedirs(os.path.dirname(os.path.join(root, chosen)), exist_ok=True)
@@ -385,7 +392,10 @@ def create_trial_directory(
 def _default_directory_name(trial: Trial, characters: int) -> str:
     if trial.custom_trial_name:
         check_trial_name(trial.custom_trial_name)
-    identifier = f"{trial.name}_{trial.experiment_tag}" if trial.experiment_tag else trial.name
+    if trial.experiment_tag:
+        identifier = f"{trial.name}_{trial.experiment_tag}"
+    else:
+        identifier = trial.name
     text = clean_name(identifier)
     if len(text) > characters or not text.isascii():
         text = _cut(text, characters)

@@ -176,7 +176,9 @@ def read_holder(path: str | os.PathLike[str]) -> Holder | None:
         if other is not None and other.holder is not None and other.holder.pid == os.getpid():
             return other.holder
     holder = _read_holder(lock.path)
-    return holder if holder is not None and holder.is_alive() else None
+    if holder is not None and holder.is_alive():
+        return holder
+    return None
 
 
 def _lock(descriptor: int, path: str, holder: Holder) -> bool:
@@ -245,7 +247,9 @@ def _start_time(pid: int) -> float | None:
         return None
     except (OSError, StopIteration):
         return math.nan
-    return None if state in (b"Z", b"X") else booted_s + int(fields[18]) / os.sysconf("SC_CLK_TCK")
+    if state in (b"Z", b"X"):
+        return None
+    return booted_s + int(fields[18]) / os.sysconf("SC_CLK_TCK")
 
 
 def _start_time_by_psutil(pid: int) -> float | None:

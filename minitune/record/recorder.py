@@ -40,11 +40,11 @@ from minitune.resources import Resources
 
 logger = logging.getLogger("minitune")
 
+# The phases in which a trial may not have a directory yet.
 _BEFORE_USER_CODE = frozenset((Phase.QUEUED, Phase.STARTING))
-"""The phases in which a trial may not have a directory yet."""
 
+# The least number of results for which a sum is recorded. A sum is about as large as three results.
 _RESULTS_WORTH_A_SUM = 32
-"""The least number of results for which a sum is recorded. A sum is about as large as three results."""
 
 
 Listener = Callable[[records.Record], None]
@@ -92,7 +92,10 @@ class Recorder:
             self.unwritten = journal.unwritten
             self.write = journal.write
         self._listen = listen
-        self._add = self._add_and_tell if journal is None or listen is not None else journal.add
+        if journal is None or listen is not None:
+            self._add = self._add_and_tell
+        else:
+            self._add = journal.add
         self._checkpoints = checkpoints
         self._dirname_creators = dirname_creators
         self._is_strict = is_strict
@@ -176,7 +179,9 @@ class Recorder:
         return trial.light_config
 
     def _by_reference(self, record: records.Record) -> records.Record:
-        return record if self._journal is None else self._journal.by_reference(record)
+        if self._journal is None:
+            return record
+        return self._journal.by_reference(record)
 
     def _add_and_tell(self, record: records.Record) -> None:
         if self._journal is not None:
@@ -267,7 +272,9 @@ class Recorder:
         """Record the start of an attempt. This must be written before the worker is started."""
         self.note_changes(trial)
         self._recorded_config(trial)  # in a resumed run its large values may not have been stored yet
-        checkpoint = trial.checkpoints[-1].record.number if trial.checkpoints else None
+        checkpoint = None
+        if trial.checkpoints:
+            checkpoint = trial.checkpoints[-1].record.number
         self._add(records.start(trial.trial_id, trial.attempt, checkpoint, trial.custom_dirname or ""))
 
     def rolls_back(self, trial: Trial, number: int) -> None:
@@ -279,7 +286,9 @@ class Recorder:
         if trial.trial_id in self._ended:
             self._ended.remove(trial.trial_id)
             return
-        total = trial.sum_up() if trial.is_finished() and _is_worth_a_sum(trial) else None
+        total = None
+        if trial.is_finished() and _is_worth_a_sum(trial):
+            total = trial.sum_up()
         self._add(records.status(trial.trial_id, trial.status, cause, total))
 
     def result(

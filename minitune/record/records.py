@@ -65,8 +65,8 @@ FACTS = "facts"
 SUM = "sum_of_results"
 """The optional field of a `status` record with the sum of all results of its trial so far."""
 
+# The fields of a checkpoint's manifest, which are those of a `CheckpointRecord`.
 _MANIFEST = ("number", "file_count", "total_bytes", "names_crc")
-"""The fields of a checkpoint's manifest, which are those of a `CheckpointRecord`."""
 
 Record = dict[str, Any]
 
@@ -317,7 +317,10 @@ def change(
     evaluated_params: Mapping[str, Any] | None = None,
 ) -> Record:
     """A plug-in has changed a trial. A field that has not changed is None; `evaluated_params` is left out then."""
-    fields = None if resources is None else _resource_fields(resources)
+    if resources is None:
+        fields = None
+    else:
+        fields = _resource_fields(resources)
     record = {KIND: CHANGE, "trial": trial, "config": config, "tag": tag, "resources": fields}
     if evaluated_params is not None:
         record["evaluated_params"] = evaluated_params
@@ -358,13 +361,19 @@ def _ending_fields(ending: Ending) -> dict[str, Any]:
 
 def ending_of(record: Mapping[str, Any]) -> Ending:
     """The ending in a `result`, `status` or `close` record that has one. ValueError if its kind is unknown."""
-    text = record["cause"] if record[KIND] == STATUS else record["reason"]
+    if record[KIND] == STATUS:
+        text = record["cause"]
+    else:
+        text = record["reason"]
     kind = record.get(ENDING)
     if kind is not None and record.get("decision", STOP) != STOP:  # the trial has ended without a decision to stop it
         return Ending.of(EndKind(kind))
     if kind is not None:
         return Ending(EndKind(kind), text, record.get(FACTS) or {})
-    status = None if record[KIND] == CLOSE else record.get("status", TERMINATED)
+    if record[KIND] == CLOSE:
+        status = None
+    else:
+        status = record.get("status", TERMINATED)
     ending = translated(text, status, record.get("stopped_by", ""))
     return ending._replace(facts={**record.get(FACTS, {}), **ending.facts})
 
@@ -377,7 +386,9 @@ def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
     names: tuple[str, ...] = _MANIFEST
     if type(fields) is dict and "listing_crc" in fields:  # a checksum of the contents, in journals before 0.1.0
         names = _MANIFEST[:-1]
-    values = [fields.get(name) for name in names] if type(fields) is dict else [None]
+    values: list[Any] = [None]
+    if type(fields) is dict:
+        values = [fields.get(name) for name in names]
     if not all(type(value) is int and value >= 0 for value in values):
         raise ValueError(f"a checkpoint's manifest must have {', '.join(_MANIFEST)}, all ints >= 0, but got {fields!r}")
     return CheckpointRecord(*values)

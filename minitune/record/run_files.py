@@ -33,23 +33,23 @@ logger = logging.getLogger("minitune")
 
 _CHECKPOINTS = "checkpoint_configs"
 
+# The part with the version of Python that has pickled the others.
 _PYTHON = "python"
-"""The part with the version of Python that has pickled the others."""
 
+# The part with the names of the large values. The values themselves are in the run's object store.
 _LARGE = "large_values"
-"""The part with the names of the large values. The values themselves are in the run's object store."""
 
+# Replaces the pickle of a value that cannot be pickled.
 _LOST = b""
-"""Replaces the pickle of a value that cannot be pickled."""
 
+# Larger trainables are not stored.
 _LIMIT_BYTES = 10_000_000
-"""Larger trainables are not stored."""
 
 _BOUND = "it has bound values, which are not stored"
 _TOO_LARGE = f"it takes more than {_LIMIT_BYTES // 10**6} MB"
 
+# Set while `plan_of_script` runs a script: called with each plan that is about to run, True for the wanted one.
 _wanted: Callable[[Any], bool] | None = None
-"""Set while `plan_of_script` runs a script: called with each plan that is about to run, True for the wanted one."""
 
 
 # -- tuner.pkl ---------------------------------------------------------------------------------------------------------

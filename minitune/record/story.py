@@ -68,22 +68,22 @@ from minitune.result import (
 
 # -- what records do ---------------------------------------------------------------------------------------------------
 
+# The phase after each step. From which phase a step is allowed does not matter: a view shows what a driver wrote.
 _PHASE_AFTER = {step: phase for steps in TRANSITIONS.values() for step, phase in steps.items()}
-"""The phase after each step. From which phase a step is allowed does not matter: a view shows what a driver wrote."""
 
+# The step that leads to each status.
 _STEPS = {RUNNING: Step.TRAIN, PAUSED: Step.PAUSE, TERMINATED: Step.STOP, ERROR: Step.FAIL}
-"""The step that leads to each status."""
 
+# The step that leads from each phase back to PENDING.
 _BACK = {
     Phase.PAUSED: Step.UNPAUSE,
     Phase.TERMINATED: Step.REVIVE,
     Phase.ERROR: Step.REVIVE,
     **dict.fromkeys(OWNS_ACTOR, Step.RETRY),
 }
-"""The step that leads from each phase back to PENDING."""
 
+# The steps by which a trial, or an attempt of it, ends.
 _ENDS = frozenset((Step.STOP, Step.FAIL, Step.RETRY))
-"""The steps by which a trial, or an attempt of it, ends."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,9 @@ class Story:
     @property
     def not_drawn(self) -> int:
         """How many trials the search has not drawn yet; 0 if it has no end or the number is unknown."""
-        return 0 if self.total_samples is None else max(0, self.total_samples - len(self.trials))
+        if self.total_samples is None:
+            return 0
+        return max(0, self.total_samples - len(self.trials))
 
     @property
     def updated_s(self) -> float:
@@ -211,7 +213,9 @@ class Story:
     @property
     def elapsed_s(self) -> float:
         """How long the last driver ran, in seconds: the time that it recorded, or else up to its last known event."""
-        return max(0.0, self.updated_s - self.opened_s) if self.took_s is None else self.took_s
+        if self.took_s is None:
+            return max(0.0, self.updated_s - self.opened_s)
+        return self.took_s
 
     @property
     def worked_s(self) -> float:
@@ -346,7 +350,10 @@ class Story:
         """The resources in a `trial` or `change` record. Equal resources of successive records are one object."""
         fields = record.get("resources")
         if self._resources is None or self._resources[0] != fields:
-            request = Resources.of(None) if fields is None else records.resources_of(record)
+            if fields is None:
+                request = Resources.of(None)
+            else:
+                request = records.resources_of(record)
             self._resources = fields, request
         return self._resources[1]
 
@@ -484,7 +491,9 @@ class Story:
     def _new_trial(self, record: records.Record, replaced: Trial | None) -> Trial:
         """Make the trial of a `trial` record, without its configuration and other fields."""
         experiment = record.get("experiment", 0)
-        limits = self.limits[experiment] if experiment < len(self.limits) else None
+        limits = None
+        if experiment < len(self.limits):
+            limits = self.limits[experiment]
         resources = self._resources_of(record)
         return Trial(self.trainable_name, trial_id=record["trial"], resources=resources, stopping_criterion=limits)
 
@@ -520,6 +529,7 @@ class Story:
             self.ended_before.discard(trial.trial_id)
 
 
+# Handlers of records about the run, and of the records that add a trial.
 _RUN_HANDLERS: dict[str, Callable[[Story, Change], None]] = {
     records.RUN: Story._on_run,
     records.OPEN: Story._on_open,
@@ -527,8 +537,8 @@ _RUN_HANDLERS: dict[str, Callable[[Story, Change], None]] = {
     records.CLOSE: Story._on_close,
     records.TRIAL: Story._on_trial,
 }
-"""Handlers of records about the run, and of the records that add a trial."""
 
+# Handlers of records about a known trial.
 _TRIAL_HANDLERS: dict[str, Callable[[Story, Trial, Change], None]] = {
     records.START: Story._on_start,
     records.RESULT: Story._on_result,
@@ -539,10 +549,11 @@ _TRIAL_HANDLERS: dict[str, Callable[[Story, Trial, Change], None]] = {
     records.CHANGE: Story._on_change,
     records.STATUS: Story._on_status,
 }
-"""Handlers of records about a known trial."""
 
 # -- reading a run -----------------------------------------------------------------------------------------------------
 
+# The beginnings of lines that an overview skips: these records change neither the run nor the status of a trial, except
+# for a result with which its trial ends.
 _NOT_IN_OVERVIEW = tuple(
     b'{"%b":"%b",' % (records.KIND.encode(), kind.encode())
     for kind in (
@@ -556,8 +567,6 @@ _NOT_IN_OVERVIEW = tuple(
         records.STATE,
     )
 )
-"""The beginnings of lines that an overview skips: these records change neither the run nor the status of a trial,
-except for a result with which its trial ends."""
 
 
 _ENDS_TRIAL = b'"%b":true' % records.ENDS.encode()
@@ -686,7 +695,9 @@ class RunFollower:
         self._size_bytes = size_bytes
         before = self._last
         must_hold = before is None and self._directory.has_trials()  # a directory that exists now must have a record
-        left_out = SummedUp(self._journal) if before is None and self._decisions is None else None
+        left_out = None
+        if before is None and self._decisions is None:
+            left_out = SummedUp(self._journal)
         scan = journal.scan(self._journal, self._unpickle, begin=before or 0, leaves_out=left_out)
 
         def new_records() -> Iterator[records.Record]:
@@ -703,11 +714,11 @@ class RunFollower:
         return self._last != before
 
 
+# The beginnings of lines of these kinds of records.
 _RESULT, _STATUS, _START = (
     b'{"%b":"%b","trial":"' % (records.KIND.encode(), kind.encode())
     for kind in (records.RESULT, records.STATUS, records.START)
 )
-"""The beginnings of lines of these kinds of records."""
 
 _SUM = b'"%b":{' % records.SUM.encode()
 
@@ -742,6 +753,7 @@ def _trial_of(line: bytes, beginning: bytes) -> bytes:
 
 # -- the results of one trial ------------------------------------------------------------------------------------------
 
+# The beginnings of the records from which the reports of a trial are made.
 _REPORT_LINE = re.compile(
     rb'\{"%b":"(?:%b)","trial":"([^"]*)"'
     % (
@@ -749,7 +761,6 @@ _REPORT_LINE = re.compile(
         "|".join((records.RESULT, records.TRIAL, records.CHANGE, records.EXPLOIT)).encode(),
     )
 )
-"""The beginnings of the records from which the reports of a trial are made."""
 
 
 def logged_reports(
@@ -896,14 +907,19 @@ class TrialDecision:
     kind: EndKind | None = None
 
     def __str__(self) -> str:
-        when = "at the start" if self.iteration is None else f"after iteration {self.iteration}"
+        if self.iteration is None:
+            when = "at the start"
+        else:
+            when = f"after iteration {self.iteration}"
         verb = _VERBS[self.action]
         if self.kind is EndKind.CRITERION and "criterion" in self.facts:
             return f"{when}: {verb} because {self.facts['criterion']}"
         if self.kind in (EndKind.RETURNED, EndKind.DONE):
             verb = "finished"  # nothing has stopped it
         reason = self.reason or ", ".join(f"{name}={value}" for name, value in self.facts.items())
-        return f"{when}: {verb}: {reason}" if reason else f"{when}: {verb}"
+        if reason:
+            return f"{when}: {verb}: {reason}"
+        return f"{when}: {verb}"
 
 
 @dataclass
@@ -987,7 +1003,10 @@ class Decisions:
         history.waits_at = None
         if self._sign and facts and "rung" in facts:  # a paused trial is ranked among all trials that reached the rung
             value: Any = facts.get("value")
-            score = self._sign * value if is_real(value) and value == value else -math.inf
+            if is_real(value) and value == value:
+                score = self._sign * value
+            else:
+                score = -math.inf
             rung = (f"{facts.get('band')} {facts.get('bracket')}", facts["rung"])
             insort(self._rungs.setdefault(rung, []), score)
             history.waits_at = (rung, score) if action == PAUSE else None
@@ -1025,7 +1044,10 @@ class Decisions:
         elif step is Step.STOP and not (was_open and history.decisions[-1].action == STOP):
             standing = self._standing(history)
             reason = f"{cause}; {_in_words(standing)}" if standing else cause
-            facts = standing if change.ending is None else {**change.ending.facts, **standing}
+            if change.ending is None:
+                facts = standing
+            else:
+                facts = {**change.ending.facts, **standing}
             history.add(STOP, reason, facts, kind)
         elif step is Step.FAIL:
             history.add(FAIL, cause, kind=kind)
@@ -1056,11 +1078,11 @@ def _cached_decisions(file: str, size_bytes: int, changed_ns: int) -> Decisions:
 
 # -- learning curves ---------------------------------------------------------------------------------------------------
 
+# The keys of a result that depend on the run and are not a part of the learning curve.
 _RUN_KEYS = frozenset(AUTO_RESULT_KEYS) - {TRAINING_ITERATION, "timesteps_total", "episodes_total"}
-"""The keys of a result that depend on the run and are not a part of the learning curve."""
 
+# The endings of trials whose learning curve is whole. A scheduler's `max_t` cuts it: another scheduler may differ.
 _WHOLE = frozenset((EndKind.RETURNED, EndKind.DONE, EndKind.CRITERION))
-"""The endings of trials whose learning curve is whole. A scheduler's `max_t` cuts it: another scheduler may differ."""
 
 Curve = list[tuple[dict[str, Any], float]]
 """(metrics, seconds) for each result."""

@@ -93,7 +93,9 @@ def text_of(value: Any) -> str:
     """A value as an argument: a text as it is, a list or a dict as JSON, everything else as Python prints it."""
     if isinstance(value, str):
         return value
-    return json.dumps(value) if isinstance(value, (list, tuple, dict)) else str(value)
+    if isinstance(value, (list, tuple, dict)):
+        return json.dumps(value)
+    return str(value)
 
 
 def read_command(

@@ -40,15 +40,15 @@ logger = logging.getLogger("minitune")
 
 UserFunction = Callable[[dict[str, Any]], Any]
 
+# The function has returned, and there is nothing new to report.
 _END = Report(metrics=None, done=True)
-"""The function has returned, and there is nothing new to report."""
 
+# Parameters of functions in older versions of Ray Tune, which were passed by name.
 _OLD_PARAMETERS = frozenset({"checkpoint_dir", "reporter"})
-"""Parameters of functions in older versions of Ray Tune, which were passed by name."""
+# Seconds that a function without a driver has to end after a stop.
 _STANDALONE_STOP_S = 10.0
-"""Seconds that a function without a driver has to end after a stop."""
+# If a thread gets `TrialStopped` this often, it has caught it. A `finally` block that reports gets it less often.
 _DEAF = 3
-"""If a thread gets `TrialStopped` this often, it has caught it. A `finally` block that reports gets it less often."""
 
 
 class Host(Protocol):
@@ -190,7 +190,10 @@ class FunctionRunner:
         error: BaseException | None = None
         while True:
             try:
-                value = next(generator) if error is None else generator.throw(error)
+                if error is None:
+                    value = next(generator)
+                else:
+                    value = generator.throw(error)
             except StopIteration as end:
                 return end.value
             error = None
@@ -261,7 +264,9 @@ def _place_of(function: Any) -> str:
     """Return where a function is defined, in brackets; empty if unknown."""
     function = getattr(function, "function", function)  # with values or resources bound to it
     code = getattr(function, "__code__", None)
-    return f" ({function.__name__}, {code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
+    if code is not None:
+        return f" ({function.__name__}, {code.co_filename}, line {code.co_firstlineno})"
+    return ""
 
 
 class FunctionTrainable(Trainable):
@@ -350,7 +355,10 @@ class FunctionTrainable(Trainable):
         if self._tune_runner.has_begun:
             raise RuntimeError("a function can only be restored before its first train()")
         path = as_path(checkpoint_path)
-        metrics = checkpoint_path.metrics if isinstance(checkpoint_path, TrainingResult) else read_state(path)
+        if isinstance(checkpoint_path, TrainingResult):
+            metrics = checkpoint_path.metrics
+        else:
+            metrics = read_state(path)
         self._tune_fields.restore(metrics)
         self._tune_session.checkpoint = Checkpoint(path)
 

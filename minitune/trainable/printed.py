@@ -63,7 +63,9 @@ def report_in(line: str, pattern: re.Pattern[str] | None = None) -> dict[str, An
         pairs = [word.partition("=") for word in shlex.split(line)[1:]]
     except ValueError:  # a quotation mark without its partner
         return None
-    return {name: _value(text) for name, sign, text in pairs} if all(sign for _, sign, _ in pairs) else None
+    if all(sign for _, sign, _ in pairs):
+        return {name: _value(text) for name, sign, text in pairs}
+    return None
 
 
 def _json_object(text: str) -> dict[str, Any] | None:

@@ -41,15 +41,15 @@ from minitune.trainable.session import get_checkpoint, report
 PROGRAM_CHECKPOINT = "program_checkpoint"
 """The directory that `MINITUNE_CHECKPOINT_DIR` names, in the trial's directory."""
 _LINES_SHOWN = 20
+# Characters of the standard error that are kept for the text of an error.
 _ERRORS_KEPT = 4000
-"""Characters of the standard error that are kept for the text of an error."""
 _CHUNK_BYTES = 1 << 16
+# Lines that were read and not yet reported. A program that prints more waits for the driver.
 _LINES_AHEAD = 1000
-"""Lines that were read and not yet reported. A program that prints more waits for the driver."""
+# Seconds that processes which outlive their program have to close its standard output.
 _LATE_S = 1.0
-"""Seconds that processes which outlive their program have to close its standard output."""
+# Attempts to copy a checkpoint while the program renames its files.
 _COPIES = 5
-"""Attempts to copy a checkpoint while the program renames its files."""
 
 
 class Program:
@@ -78,7 +78,10 @@ class Program:
         words = self.command.filled({**config, "trial_dir": trial_dir, "seed": context.get_trial_seed()})
         with open(os.path.join(trial_dir, EXPR_COMMAND_FILE), "w", encoding="utf-8") as file:
             json.dump(words, file)
-        pattern = None if self.pattern is None else re.compile(self.pattern)
+        if self.pattern is None:
+            pattern = None
+        else:
+            pattern = re.compile(self.pattern)
         state = _ProgramCheckpoint(os.path.join(trial_dir, PROGRAM_CHECKPOINT))
         state.restore()
         env = {**os.environ, PROGRAM: "1", CHECKPOINT_DIR: state.path, "PYTHONUNBUFFERED": "1"}
@@ -115,7 +118,10 @@ def _check_end(words: list[str], process: _ProgramProcess, has_reported: bool, p
             "its standard output, or call minitune.report({...})"
         )
     tail = process.last_lines()
-    shown = ["its last lines:", *(f"  {line}" for line in tail)] if tail else ["it has printed nothing"]
+    if tail:
+        shown = ["its last lines:", *(f"  {line}" for line in tail)]
+    else:
+        shown = ["it has printed nothing"]
     raise ProgramError("\n".join([what, f"command: {shlex.join(words)}", *shown]))
 
 
@@ -195,7 +201,9 @@ class _ProgramProcess:
     def last_lines(self) -> list[str]:
         """The last lines that the program printed: to its standard error if it has failed, else to its output."""
         errors = [line for line in re.split(r"[\r\n]+", self._errors) if line][-_LINES_SHOWN:]
-        return errors if errors and (self.popen.returncode or not self._printed) else list(self._printed)
+        if errors and (self.popen.returncode or not self._printed):
+            return errors
+        return list(self._printed)
 
     def _next(self) -> str | None:
         """The next line; None at the end, then and later. Blocks."""

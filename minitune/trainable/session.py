@@ -68,18 +68,18 @@ logger = logging.getLogger("minitune")
 PERF = "perf"
 LOG_SYS_USAGE = "log_sys_usage"
 """The key of a configuration that turns on the metrics `perf/*`."""
+# The largest number that is added to sums. Infinities, NaN and larger ints are ignored.
 _LARGEST = sys.float_info.max
-"""The largest number that is added to sums. Infinities, NaN and larger ints are ignored."""
+# The address of this machine unless the executor sets another one. Finding it out might use the network.
 _NODE_IP = "127.0.0.1"
-"""The address of this machine unless the executor sets another one. Finding it out might use the network."""
 LIMIT_BYTES = 64_000_000
 """The largest size of a pickled report. The limit of a message is higher, because it has more than the report."""
 _PLAIN = frozenset({float, int, str, bool, type(None), bytes, complex})
 _SIZED = frozenset({str, bytes, int})
+# An upper bound for the size of any other plain value.
 _PLAIN_BYTES = 16
-"""An upper bound for the size of any other plain value."""
+# The largest number of nested levels. A deeper value probably contains itself, so that a walk over it never ends.
 _NESTED_LIMIT = 2_000
-"""The largest number of nested levels. A deeper value probably contains itself, so that a walk over it never ends."""
 _Path = tuple[Any, ...]
 _Made = tuple[Report, Callable[[], object]]
 HandOver = Callable[[Callable[[], _Made]], None]
@@ -336,7 +336,9 @@ def get_checkpoint() -> Checkpoint | None:
     session = current_session()
     own = shared_variable(CHECKPOINT_DIR)
     if session is None and own:
-        return Checkpoint(own) if os.path.isdir(own) and os.listdir(own) else None
+        if os.path.isdir(own) and os.listdir(own):
+            return Checkpoint(own)
+        return None
     if session is None:
         warn_once("get_checkpoint() was called outside of a trial: there is no checkpoint")
         return None
@@ -429,7 +431,9 @@ class AutoFields:
         time_s = now.time()
         result = dict(metrics)
         own_s = now.monotonic() - self._began_s
-        spent_s = _number(result[TIME_THIS_ITER_S], own_s) if TIME_THIS_ITER_S in result else own_s
+        spent_s = own_s
+        if TIME_THIS_ITER_S in result:
+            spent_s = _number(result[TIME_THIS_ITER_S], own_s)
         self.iteration += 1
         self.iterations_since_restore += 1
         self.time_total_s += spent_s
@@ -463,8 +467,12 @@ class AutoFields:
 
     def _count(self, result: dict[str, Any]) -> None:
         """Add the user's increments to the totals. A total that the user reports only stays in the result."""
-        steps = _number(result[TIMESTEPS_THIS_ITER], None) if TIMESTEPS_THIS_ITER in result else None
-        episodes = _number(result[EPISODES_THIS_ITER], None) if EPISODES_THIS_ITER in result else None
+        steps = None
+        if TIMESTEPS_THIS_ITER in result:
+            steps = _number(result[TIMESTEPS_THIS_ITER], None)
+        episodes = None
+        if EPISODES_THIS_ITER in result:
+            episodes = _number(result[EPISODES_THIS_ITER], None)
         if steps is not None:
             self.timesteps_total = (self.timesteps_total or 0) + steps
             self.timesteps_since_restore += steps
@@ -574,7 +582,12 @@ def _plain_bytes(value: Any) -> int:
     kind = type(value)
     if kind not in _SIZED:
         return _PLAIN_BYTES
-    return value.bit_length() // 8 if kind is int else len(value) * (4 if kind is str and not value.isascii() else 1)
+    if kind is int:
+        size_bytes: int = value.bit_length() // 8
+        return size_bytes
+    if kind is str and not value.isascii():
+        return 4 * len(value)
+    return len(value)
 
 
 class _Counter:

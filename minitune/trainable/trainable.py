@@ -33,14 +33,14 @@ from minitune.trainable.session import LOG_SYS_USAGE, AutoFields
 
 logger = logging.getLogger("minitune")
 
+# If `save_checkpoint` has returned the path of a file in the checkpoint, this file has its name.
 _RETURNED_FILE = ".returned_path"
-"""If `save_checkpoint` has returned the path of a file in the checkpoint, this file has its name."""
+# The file with iteration and totals, in a checkpoint that was saved without a driver.
 _STATE_FILE = ".trainable_state.json"
-"""The file with iteration and totals, in a checkpoint that was saved without a driver."""
+# A `setup` that takes longer than this leads to a warning.
 _SLOW_SETUP_S = 10.0
-"""A `setup` that takes longer than this leads to a warning."""
+# Name and id of a trainable outside of trials.
 _OUTSIDE = "default"
-"""Name and id of a trainable outside of trials."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,10 @@ class _ExperimentId:
         import hashlib
 
         info = trainable._tune_info
-        place = f"{os.getpid()} {id(trainable)}" if info is None else info.directory
+        if info is None:
+            place = f"{os.getpid()} {id(trainable)}"
+        else:
+            place = info.directory
         return hashlib.md5(place.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
 
 
@@ -341,19 +344,25 @@ class Trainable:
     @property
     def trial_id(self) -> str:
         """The trial's id; `"default"` outside of trials."""
-        return _OUTSIDE if self._tune_info is None else self._tune_info.trial_id
+        if self._tune_info is None:
+            return _OUTSIDE
+        return self._tune_info.trial_id
 
     @property
     def trial_name(self) -> str:
         """The trial's name; `"default"` outside of trials."""
-        return _OUTSIDE if self._tune_info is None else self._tune_info.name
+        if self._tune_info is None:
+            return _OUTSIDE
+        return self._tune_info.name
 
     experiment_id = _ExperimentId()
 
     @property
     def trial_resources(self) -> Resources | None:
         """The resources that the trial requested; None outside of trials."""
-        return None if self._tune_info is None else self._tune_info.resources
+        if self._tune_info is None:
+            return None
+        return self._tune_info.resources
 
     @property
     def logdir(self) -> str:

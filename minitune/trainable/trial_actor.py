@@ -250,4 +250,6 @@ def _storage_argument(kind: type[Trainable]) -> dict[str, None]:
     if kind.__init__ is Trainable.__init__:  # the usual case; reading the signature takes a millisecond
         return {}
     parameter = inspect.signature(kind).parameters.get("storage")
-    return {"storage": None} if parameter is not None and parameter.default is parameter.empty else {}
+    if parameter is not None and parameter.default is parameter.empty:
+        return {"storage": None}
+    return {}

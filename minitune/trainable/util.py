@@ -125,7 +125,9 @@ def bind_parameters(trainable: Any, share: Callable[[Any], Shared]) -> Any:
     if isinstance(trainable, type):
         if issubclass(trainable, FunctionTrainable):
             function = bind_parameters(trainable._tune_function, share)
-            return trainable if function is trainable._tune_function else wrap_function(function)
+            if function is trainable._tune_function:
+                return trainable
+            return wrap_function(function)
         own, handles = _bound(trainable)
         if not own:
             return trainable
@@ -189,7 +191,9 @@ def trainable_resources(trainable: Any, config: dict[str, Any]) -> Resources | N
     if isinstance(trainable, type):
         request: Any = trainable.default_resource_request(config) if issubclass(trainable, Trainable) else None
     else:
-        request = trainable.resources if isinstance(trainable, BoundFunction) else None
+        request = None
+        if isinstance(trainable, BoundFunction):
+            request = trainable.resources
         request = request(config) if callable(request) else request
     return None if request is None else Resources.of(request)
 
@@ -236,9 +240,10 @@ def _check_signature(bound: BoundFunction, is_complete: bool) -> None:
     except TypeError as error:
         keywords = "".join(f", {keyword}=..." for keyword in names)
         lacks = "missing" in str(error)
-        way_out = (
-            "bind the other arguments with with_parameters()" if lacks else "make the function take these parameters"
-        )
+        if lacks:
+            way_out = "bind the other arguments with with_parameters()"
+        else:
+            way_out = "make the function take these parameters"
         raise ValueError(
             f"a trainable function must be callable as {name}(config{keywords}), but its signature is {signature}: "
             f"{error}; {way_out}"
@@ -300,7 +305,9 @@ def _as_bound(function: Any, error: type[Exception] = ValueError) -> BoundFuncti
         raise error(
             f"trainable must be a function or a Trainable subclass, but got {function!r:.200}{way_to_class(function)}"
         )
-    return function if isinstance(function, BoundFunction) else BoundFunction(function)
+    if isinstance(function, BoundFunction):
+        return function
+    return BoundFunction(function)
 
 
 def _rebound(parameters: Mapping[str, Any], handles: Mapping[str, Shared], new: Mapping[str, Any]) -> dict[str, Any]:
@@ -318,7 +325,9 @@ def _load(handles: Mapping[str, Shared]) -> dict[str, Any]:
 
 def way_to_class(value: Any) -> str:
     """Return a hint for an error if an object was passed instead of its class; else an empty text."""
-    return f"; pass the class itself: {type(value).__name__}" if isinstance(value, Trainable) else ""
+    if isinstance(value, Trainable):
+        return f"; pass the class itself: {type(value).__name__}"
+    return ""
 
 
 def _refuse_objective(bound: BoundFunction) -> None:
