@@ -254,4 +254,6 @@ def amount_text(name: str, amount: float) -> str:
     """An amount of a resource for an error text. Memory is a number of bytes, which is hard to read."""
     if name != MEMORY:
         return f"{amount:g}"
-    return f"{amount / 2**30:.7g} GiB" if amount >= 2**20 else f"{amount:g} bytes"
+    if amount < 2**20:
+        return f"{amount:g} bytes"
+    return f"{amount / 2**30:.7g} GiB"

@@ -72,7 +72,9 @@ class Logged(NamedTuple):
         shown = [f"{self.time_s!r}", self.trial_id, self.event]
         if self.iteration is not None:
             shown.append(f"{self.iteration} {self.value!r}")
-        return " ".join([*shown, *([self.text] if self.text else [])])
+        if self.text:
+            shown.append(self.text)
+        return " ".join(shown)
 
 
 class Improvement(NamedTuple):
@@ -223,7 +225,8 @@ def simulate(
         curve = curve.curves
     if isinstance(curve, Mapping):
         require(bool(curve), "curve: a table with at least one curve", curve)
-        param_space = {CURVE: grid_search(list(curve))} if param_space is None else param_space
+        if param_space is None:
+            param_space = {CURVE: grid_search(list(curve))}
     executor = SimulatedExecutor(_machine(num_workers, resources), _opener(curve), costs)
     tune.seed = costs.seed
     tune.executor = executor
@@ -279,8 +282,11 @@ class _Log:
             return
         if kind == records.RESULT:
             metrics = record["metrics"]
-            value = None if self._metric is None else lookup(metrics, self._metric)
-            value = None if value is MISSING else value
+            value = None
+            if self._metric is not None:
+                value = lookup(metrics, self._metric)
+                if value is MISSING:
+                    value = None
             iteration = metrics.get(TRAINING_ITERATION, record["number"])
             self._note(trial.trial_id, record["decision"], record["reason"], iteration, value)
         elif kind == records.STATUS and change.ending is None:
@@ -374,7 +380,9 @@ def _plan(
     """A plan with a placeholder trainable, which only says whether trials can save checkpoints."""
     _refuse_loggers(configured)
     name = getattr(curve, "__name__", "curve")
-    trainable = type(name if name.isidentifier() else "curve", (_SavingTrainable if can_save else Trainable,), {})
+    if not name.isidentifier():  # a lambda
+        name = "curve"
+    trainable = type(name, (_SavingTrainable if can_save else Trainable,), {})
     configured = replace(configured, log_to_file=False)  # nothing is printed, so that file belongs to real runs
     if configured.verbose is None and configured.progress_reporter is None:
         configured = replace(configured, verbose=0)
@@ -418,7 +426,9 @@ def _opener(curve: Any) -> Callable[[dict[str, Any], Any, int], Iterator[Step]]:
             "curve must be a function of the configuration, a mapping of curves, or the directory of a run, but got "
             f"{shown(curve)}"
         )
-    return partial(_open_from_state if _takes_state(curve) else _open_at, curve)
+    if _takes_state(curve):
+        return partial(_open_from_state, curve)
+    return partial(_open_at, curve)
 
 
 def _takes_state(curve: Callable[..., Any]) -> bool:
@@ -463,7 +473,7 @@ def _seed(seed: int | None, tune: TuneConfig) -> int:
     require(seed is None or is_whole(seed), "seed: None or an int", seed)
     if seed is not None:
         return int(seed)
-    return tune.seed if tune.seed is not None else 0
+    return tune.seed or 0
 
 
 def _not_negative(name: str, value: Any) -> float:

@@ -68,7 +68,9 @@ class Admission(Generic[_Actor, _Parked]):
         if reuse_key is None or not self._parked:
             return None
         parked = self._parked.get((reuse_key, request.key))
-        return parked.pop() if parked else None
+        if not parked:
+            return None
+        return parked.pop()
 
     def _has_place_for_parked(self) -> bool:
         """Whether one more actor may be parked: at most one for each CPU, because each needs memory."""
@@ -114,9 +116,10 @@ class LoopExecutor(Admission[_Actor, _Parked]):
                 was_woken = self._loop.turn(0.0 if told else timeout_s)
             while told:
                 event = told.popleft()
-                found = event if isinstance(event, CallReturned) else self._complete(event)
-                if found is not None:
-                    events.append(found)
+                if not isinstance(event, CallReturned):  # which needs nothing, and nearly all events are of this kind
+                    event = self._complete(event)
+                if event is not None:
+                    events.append(event)
             if events or was_woken:
                 return events
             if until_s is not None:

@@ -95,8 +95,13 @@ def machine_resources(
     cpus = _given(num_cpus, "num_cpus", environ)
     gpus = _given(num_gpus, "num_gpus", environ)
     shares, share = _shares(environ)
-    cpu_limit = usable_cpus(host) if cpus is None else 0
-    totals: dict[str, float] = {CPU: max(1, cpu_limit // shares) if cpus is None else cpus}
+    cpu_limit = 0
+    if cpus is None:
+        usable = usable_cpus(host)
+        cpus = max(1, usable // shares)
+        if shares > 1:  # one trial may still use more than this process's share
+            cpu_limit = usable
+    totals: dict[str, float] = {CPU: cpus}
 
     def find_part(asked: bool) -> tuple[str, ...]:
         return _part_of(detect_gpus(asked, host), shares, share)
@@ -112,7 +117,7 @@ def machine_resources(
         totals[GPU] = len(gpu_ids)
     if MEMORY not in custom:
         totals[MEMORY] = memory_bytes(host)
-    return Machine({**totals, **custom}, gpu_ids, find_gpus, cpu_limit if shares > 1 else 0)
+    return Machine({**totals, **custom}, gpu_ids, find_gpus, cpu_limit)
 
 
 # -- numbers from the user ---------------------------------------------------------------------------------------------
@@ -166,7 +171,9 @@ def _check_custom(value: Any, name: str) -> dict[str, float]:
             raise ValueError(
                 f"{name} must not hold {key!r}: use num_{key.lower()}s or MINITUNE_NUM_{key.upper()}S instead"
             )
-        checked[MEMORY if key.lower() == MEMORY else key] = _check_number(amount, f"{name}[{key!r}]")
+        if key.lower() == MEMORY:
+            key = MEMORY
+        checked[key] = _check_number(amount, f"{name}[{key!r}]")
     return checked
 
 
@@ -180,8 +187,10 @@ def _shares(environ: Mapping[str, str]) -> tuple[int, int]:
 
 def _part_of(gpu_ids: tuple[str, ...], shares: int, share: int) -> tuple[str, ...]:
     """The devices of one share. If there are fewer devices than shares, shares have a device in common."""
+    if not gpu_ids:
+        return ()
     share %= shares  # after a crash, the new test process has a higher number
-    return gpu_ids[share::shares] or gpu_ids[share % len(gpu_ids) :][:1] if gpu_ids else ()
+    return gpu_ids[share::shares] or (gpu_ids[share % len(gpu_ids)],)
 
 
 # -- CPUs and memory ---------------------------------------------------------------------------------------------------
@@ -283,9 +292,10 @@ def _own_cgroups(controller: str, host: MachineFiles) -> Iterator[str]:
         else:
             continue
         parts = [part for part in path.split("/") if part]
-        depth = 0 if ".." in parts else len(parts)
+        if ".." in parts:  # the path lies outside of what this container sees
+            parts = []
         for base in bases:
-            for length in range(depth, -1, -1):
+            for length in range(len(parts), -1, -1):
                 yield os.path.join(base, *parts[:length])
     if not lines:
         yield from (root, os.path.join(root, controller))

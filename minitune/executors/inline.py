@@ -169,9 +169,9 @@ class InlineTrialExecutor(Admission[_Actor, _Actor]):
         if isinstance(self.clock, VirtualClock):
             while self._work:
                 self._run(self._work.popleft())
-            latest_s = math.inf if timeout_s is None else self.clock.now_s + timeout_s
-            if self._ends and self._ends[0][0] <= latest_s:
-                self.clock.now_s = max(self.clock.now_s, self._ends[0][0])
+            ends = self._ends
+            if ends and (timeout_s is None or ends[0][0] <= self.clock.now_s + timeout_s):
+                self.clock.now_s = max(self.clock.now_s, ends[0][0])
                 return [self._deliver()]
         elif self._work:
             self._run(self._work.popleft())
@@ -329,7 +329,9 @@ def _outcome(answer: Future[Any]) -> tuple[Any, BaseException | None]:
         The value, and the exception that the call raised, or None.
     """
     error = answer.exception()
-    return (answer.result(), None) if error is None else (None, error)
+    if error is not None:
+        return None, error
+    return answer.result(), None
 
 
 def _packed(value: Any, what: str) -> Callable[[], Any]:

@@ -152,20 +152,23 @@ class WaitingLine:
                 another trial.
         """
         request = self.requests.get(admitted)
-        place = self._groups[request].members[admitted][0] if request is not None else None
+        place = math.inf  # behind all others
+        if request is not None:
+            place = self._groups[request].members[admitted][0]
         for group in self._watched():
-            is_earlier = place is None or group.oldest()[1] < place
-            if is_earlier and not has_room(group.request):
+            if group.oldest()[1] < place and not has_room(group.request):
                 group.overtaken += 1
 
     def owed(self) -> tuple[str, Resources] | None:
         """The waiter that has waited longest among those that were overtaken `PATIENCE` times, and its request."""
-        first: tuple[int, str, Resources] | None = None
+        first: tuple[str, Resources] | None = None
+        first_place: float = math.inf
         for group in self._watched():
             waiter, place, overtaken = group.oldest()
-            if overtaken >= PATIENCE and (first is None or place < first[0]):
-                first = (place, waiter, group.request)
-        return None if first is None else first[1:]
+            if overtaken >= PATIENCE and place < first_place:
+                first_place = place
+                first = (waiter, group.request)
+        return first
 
     def _watched(self) -> Iterator[_EqualWaiters]:
         return itertools.islice(self._groups.values(), _WATCHED)
@@ -240,7 +243,7 @@ class Ledger:
         self._gpu_free = dict(self._gpu_total)
         self._find_gpus = find_gpus
         self._cpu_limit = cpu_limit
-        self._environ: Mapping[str, str] = os.environ if environ is None else environ
+        self._environ: Mapping[str, str] = environ if environ is not None else os.environ
         self._holdings: dict[str, _Holding] = {}
         self._demands: dict[tuple[Any, ...], _Demand] = {}
         self._line = WaitingLine()
@@ -314,13 +317,16 @@ class Ledger:
         demand = self._demands.get(request.key) or self._demand(request)
         placement = self._place(demand, again)
         if placement is None:
-            devices = "" if again is None else f" on the devices {list(again.gpu_ids)}"
+            devices = f" on the devices {list(again.gpu_ids)}" if again is not None else ""
             raise RuntimeError(
                 f"there are not enough free resources for {request!r}{devices}, free: {self.free()}; ask can_acquire "
                 "first"
             )
         if self._line.requests:
-            waiter = holder if holder in self._line.requests else holder.rpartition("#")[0]
+            waiter = holder
+            if waiter not in self._line.requests:
+                waiter = holder.rpartition("#")[0]
+            # Before the resources are taken: a waiter that has no room now is not overtaken by this one.
             self._line.note_admission(waiter, self._has_room)
             self._line.leave(waiter)
         self._move(self._free, self._gpu_free, demand, placement, -1)
@@ -388,16 +394,17 @@ class Ledger:
 
     def _make_room(self, cpus: float) -> None:
         """Raise the total of CPUs up to `cpu_limit`: this process's share may be smaller than the machine."""
-        more = _total_units(cpus) - self._total.get(CPU, 0) if cpus <= self._cpu_limit else 0
-        if more > 0:
+        more = _total_units(cpus) - self._total.get(CPU, 0)
+        if more > 0 and cpus <= self._cpu_limit:
             self._total[CPU] = self._total.get(CPU, 0) + more
             self._free[CPU] = self._free.get(CPU, 0) + more
 
     def _count(self, request: Resources) -> _Demand:
         required = request.required_resources
-        has_gpus = required.pop(GPU, 0) > 0
+        gpus: tuple[int, ...] = ()
+        if required.pop(GPU, 0) > 0:
+            gpus = tuple(to_units(bundle.get(GPU, 0), UNIT) for bundle in request.bundles)
         units = {name: to_units(amount, self._total.get(name, 0)) for name, amount in required.items()}
-        gpus = tuple(to_units(bundle.get(GPU, 0), UNIT) for bundle in request.bundles) if has_gpus else ()
         return _Demand(units, gpus)
 
     def _why_never(self, request: Resources) -> str:
@@ -410,7 +417,7 @@ class Ledger:
             if amount > totals.get(name, 0)
         ]
         shown = ", ".join(f"{name}: {amount_text(name, amount)}" for name, amount in totals.items())
-        bundles = request.bundles[0] if len(request.bundles) == 1 else request.bundles
+        bundles = ", ".join(map(str, request.bundles))
         return (
             f"the request {bundles} can never be met ({'; '.join(lacks) or 'its bundles do not fit on the GPUs'}); the "
             f"totals are {{{shown}}}. Ask for less, or set the totals with init(num_cpus=..., num_gpus=..., "
@@ -476,8 +483,11 @@ def _meant(name: str, totals: Mapping[str, float]) -> str:
     """A suggestion for the name of a resource that does not exist; empty if there is none."""
     from difflib import get_close_matches
 
-    close = [] if name in totals or name in (CPU, GPU) else get_close_matches(name.upper(), (CPU, GPU), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    if name in totals or name in (CPU, GPU):
+        return ""
+    for close in get_close_matches(name.upper(), (CPU, GPU), 1):
+        return f"; did you mean {close!r}?"
+    return ""
 
 
 def to_units(amount: float, total_units: int) -> int:
@@ -503,7 +513,9 @@ def to_units(amount: float, total_units: int) -> int:
 
 
 def _total_units(amount: float) -> int:
-    return int(amount) * UNIT if amount == int(amount) else math.floor(amount * UNIT + 1e-6)
+    if amount == int(amount):
+        return int(amount) * UNIT  # exact, also for bytes of memory beyond the precision of a float
+    return math.floor(amount * UNIT + 1e-6)
 
 
 def allocation_of(request: Resources, placement: Placement, environ: Mapping[str, str]) -> Allocation:
@@ -517,13 +529,9 @@ def allocation_of(request: Resources, placement: Placement, environ: Mapping[str
     bundles = []
     for bundle, devices in zip(request.bundles, placement or ((),) * len(request.bundles), strict=True):
         fraction = min(bundle.get(GPU, 0), 1.0)
-        bundles.append(
-            BundleAllocation(
-                resources=dict(bundle),
-                gpus=tuple(GpuShare(device, fraction) for device in devices) if devices else (),
-                env=_env(bundle.get(CPU, 0), devices if placement else None, environ),
-            )
-        )
+        gpus = tuple(GpuShare(device, fraction) for device in devices)
+        env = _env(bundle.get(CPU, 0), devices if placement else None, environ)
+        bundles.append(BundleAllocation(dict(bundle), gpus, env))
     if len(bundles) == 1:
         return Allocation((bundles[0],), bundles[0].env)
     devices = tuple(dict.fromkeys(itertools.chain.from_iterable(placement)))

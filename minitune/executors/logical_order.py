@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -161,11 +162,15 @@ class OrderedExecutor(Admission[_Actor, None]):
 
     def wait(self, timeout_s: float | None) -> list[Event]:
         """See `TrialExecutor.wait`. Returns at most one event."""
-        end_s = None if timeout_s is None else self.clock.monotonic() + timeout_s
+        end_s = math.inf
+        if timeout_s is not None:
+            end_s = self.clock.monotonic() + timeout_s
         while (event := self._take_due()) is None:
             if self._placed:
                 return [self._placed.popleft()]
-            arrived = self._executor.wait(None if end_s is None else max(0.0, end_s - self.clock.monotonic()))
+            if timeout_s is not None:
+                timeout_s = max(0.0, end_s - self.clock.monotonic())
+            arrived = self._executor.wait(timeout_s)
             if not arrived:
                 return []
             for one in arrived:

@@ -156,7 +156,10 @@ class SimulatedExecutor(Admission[_Actor, _Actor]):
         self._require_new(actor_id)
         info = TrialInfo(*spec.reset_args[0])
         allocation = self._ledger.acquire(actor_id, spec.request)
-        rng = random.Random(f"{self.costs.seed}/{actor_id}") if self.costs.failure_rate else None
+        rng = None
+        if self.costs.failure_rate:
+            # Its own seed: the failures of a trial do not depend on the other trials, nor on the order of their steps.
+            rng = random.Random(f"{self.costs.seed}/{actor_id}")
         actor = _Actor(spec, info, self.clock.now_s, rng, next_checkpoint=info.next_checkpoint)
         self._actors[actor_id] = actor
         is_reused = self._take_parked(spec.reuse_key, spec.request) is not None
@@ -305,7 +308,8 @@ def _checked(step: Any) -> tuple[Mapping[str, Any], float, Any]:
         raise TypeError(f"a curve must yield (metrics, seconds), but yielded {seconds!r:.200} for the seconds")
     if not 0 <= seconds < math.inf:
         raise ValueError(f"expected 0 <= seconds < infinity for each step of a curve, but got {seconds!r}")
-    return step[0], float(seconds), step[2] if len(step) == 3 else None
+    metrics, _, state = (*step, None)[:3]
+    return metrics, float(seconds), state
 
 
 def _fill(actor: _Actor, result: dict[str, Any], seconds: float, now_s: float) -> dict[str, Any]:

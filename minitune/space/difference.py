@@ -63,9 +63,13 @@ def differences(before: Any, now: Any) -> list[str]:
     for path, was, is_now in found[:_SHOWN]:
         left = _text(was)
         right = _text(is_now)
-        change = f"{left} -> {right}" if left != right else f"{left}, in a part that is not shown"
+        change = f"{left} -> {right}"
+        if left == right:
+            change = f"{left}, in a part that is not shown"
         texts.append(f"{path_text(path)}: {change}")
-    return texts + ([f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else [])
+    if len(found) > _SHOWN:
+        texts.append(f"and {len(found) - _SHOWN} more")
+    return texts
 
 
 def _differing(before: Any, now: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
@@ -161,7 +165,9 @@ class _Repr(ShortRepr):
     """Shows nested domains as the code that creates them."""
 
     def repr_instance(self, value: Any, level: int) -> str:
-        return _text(value) if isinstance(value, Domain) else super().repr_instance(value, level)
+        if isinstance(value, Domain):
+            return _text(value)
+        return super().repr_instance(value, level)
 
 
 _REPR = _Repr(length=60, members=12, level=3)
@@ -176,11 +182,15 @@ def _text(value: Any) -> str:
         return one_line(_REPR.repr(value))
     sampler, q = sampler_and_step(domain)
     if type(domain) is Categorical:
-        return one_line(f"{'grid_search' if domain.is_grid() else 'choice'}({_REPR.repr(domain.categories)})")
+        name = "grid_search" if domain.is_grid() else "choice"
+        return one_line(f"{name}({_REPR.repr(domain.categories)})")
     call = _CALLS.get((type(domain), type(sampler)))
     if not isinstance(domain, (Float, Integer)) or call is None:
         return one_line(repr(domain))
     arguments: list[Any] = [domain.lower, domain.upper]
     if isinstance(sampler, Normal):
         arguments = [sampler.mean, sampler.sd]
-    return f"{'' if q is None else 'q'}{call}({', '.join(map(repr, arguments if q is None else [*arguments, q]))})"
+    if q is not None:
+        call = f"q{call}"
+        arguments.append(q)
+    return f"{call}({', '.join(map(repr, arguments))})"

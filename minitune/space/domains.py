@@ -126,11 +126,11 @@ class Sampler:
 
     def sample(self, domain: Domain, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
         """Draw one value, or several if `size` is not 1. See `minitune.space.domains.Domain.sample`."""
-        rng = random_state if isinstance(random_state, random.Random) else random_generator(random_state)
+        rng = random_generator(random_state)
+        configs = config if isinstance(config, list) and config else repeat(config)
+        values = [self.draw(domain, each, rng) for _, each in zip(range(size), configs, strict=False)]
         if size == 1:
-            return self.draw(domain, config[0] if isinstance(config, list) and config else config, rng)
-        configs = config if isinstance(config, list) else [config] * size
-        values = [self.draw(domain, configs[i], rng) for i in range(size)]
+            return values[0]
         numpy = sys.modules.get("numpy")  # without it loaded, a program expects no arrays
         is_plain = isinstance(domain, (Float, Integer)) and isinstance(self, (Uniform, LogUniform, Normal))
         return numpy.array(values) if numpy is not None and is_plain else values
@@ -265,7 +265,7 @@ class Domain:
 
     def get_sampler(self) -> Sampler:
         """The sampler that was set, else the default one."""
-        return self.sampler if self.sampler is not None else self.default_sampler_cls()
+        return self.sampler or self.default_sampler_cls()
 
     def sample(self, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
         """Draw from the domain.
@@ -437,7 +437,8 @@ class Function(Domain):
         """Call the function with `config`, or in the old form with `spec`, where it reads `spec.config.name`."""
         if not self.pass_config:
             return self.func()
-        config = config if isinstance(config, AttributeDict) else AttributeDict(config or {})
+        if not isinstance(config, AttributeDict):
+            config = AttributeDict(config or {})
         try:
             return self.func(config)
         except (AttributeError, KeyError) as error:
@@ -453,7 +454,9 @@ class AttributeDict(dict[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         value = super().__getitem__(key)
-        return type(self)(value) if isinstance(value, dict) and not isinstance(value, AttributeDict) else value
+        if isinstance(value, dict) and not isinstance(value, AttributeDict):
+            return type(self)(value)
+        return value
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -466,7 +469,9 @@ class AttributeDict(dict[str, Any]):
 def sampler_and_step(domain: Domain) -> tuple[Sampler, float | None]:
     """A domain's sampler before rounding, and the step of the rounding; None if values are not rounded."""
     sampler = domain.get_sampler()
-    return (sampler.sampler, sampler.q) if isinstance(sampler, Quantized) else (sampler, None)
+    if isinstance(sampler, Quantized):
+        return sampler.sampler, sampler.q
+    return sampler, None
 
 
 def as_domain(value: Any) -> Domain | None:
@@ -534,13 +539,15 @@ class Float(Domain):
     """
 
     def __init__(self, lower: float | None, upper: float | None):
-        bounds = (
-            -math.inf if lower is None else _as_float("lower", lower),
-            math.inf if upper is None else _as_float("upper", upper),
-        )
-        if any(map(math.isnan, bounds)):
+        first = -math.inf
+        last = math.inf
+        if lower is not None:
+            first = _as_float("lower", lower)
+        if upper is not None:
+            last = _as_float("upper", upper)
+        if math.isnan(first) or math.isnan(last):
             raise ValueError(f"the bounds must not be NaN, but got lower={lower!r}, upper={upper!r}")
-        self.lower, self.upper = _in_order(*bounds)
+        self.lower, self.upper = _in_order(first, last)
 
     def cast(self, value: Any) -> float:
         """Convert `value` to a float."""
@@ -603,7 +610,9 @@ class Float(Domain):
         """See `Domain.draw_uniform`."""
         share = rng.random()
         value = self.lower * (1.0 - share) + self.upper * share
-        return value if self.lower <= value < self.upper else self._below_upper(value)
+        if self.lower <= value < self.upper:
+            return value
+        return self._below_upper(value)
 
     def draw_loguniform(self, rng: random.Random) -> float:
         """See `Domain.draw_loguniform`."""
@@ -718,7 +727,10 @@ class Integer(Domain):
 
     def index_range(self, q: int) -> tuple[int, int]:
         """The numbers k for which k * q is in the range, as (first, last + 1)."""
-        return -(-self.lower // q), self.upper // q + (0 if q == 1 else 1)
+        stop = self.upper // q
+        if q != 1:  # as in Ray Tune, the upper bound is included unless q is 1
+            stop += 1
+        return -(-self.lower // q), stop
 
 
 def _is_number(value: Any) -> bool:
@@ -868,7 +880,9 @@ def qlograndint(lower: int, upper: int, q: int, base: object = None) -> Integer:
 
 def _as_list(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """The hint for several values in place of a list of them."""
-    return f"pass one list: [{', '.join(map(shown, args))}]" if len(args) > 1 else ""
+    if len(args) < 2:
+        return ""
+    return f"pass one list: [{', '.join(map(shown, args))}]"
 
 
 @explains_calls(_as_list)

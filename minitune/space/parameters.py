@@ -146,7 +146,10 @@ def _direct(space: Any, place: _Place) -> Iterator[Parameter]:
                 "run without a searcher"
             )
         if is_searchable(domain):
-            name = "/".join(([place.name] if place.name else []) + _texts(space, path))
+            texts = _texts(space, path)
+            if place.name:
+                texts.insert(0, place.name)
+            name = "/".join(texts)
             yield Parameter(name, whole, domain, place.parent)
 
 
@@ -194,14 +197,16 @@ def _read(
         domain = parameter.domain
         if isinstance(value, Domain):
             continue
-        index = _category(domain.categories, value) if isinstance(domain, Categorical) else None
-        if index is not None and isinstance(domain, Categorical):
-            found[parameter.name] = index
-            _read(domain.categories[index], value, _below(parameter, index), found, on_outside)
-        elif not isinstance(domain, Categorical) and domain.is_valid(value):
+        if isinstance(domain, Categorical):
+            index = _category(domain.categories, value)
+            if index is not None:
+                found[parameter.name] = index
+                _read(domain.categories[index], value, _below(parameter, index), found, on_outside)
+                continue
+        elif domain.is_valid(value):
             found[parameter.name] = domain.cast(value)
-        else:
-            on_outside(parameter, value)
+            continue
+        on_outside(parameter, value)
 
 
 def _category(categories: Any, value: Any) -> int | None:
@@ -258,7 +263,9 @@ def _canonical(value: Any) -> str:
     if isinstance(value, str):
         return repr(str(value))  # `str` also converts numpy's strings, whose repr shows the type
     if isinstance(value, float) and not isinstance(value, int):
-        return str(int(value)) if value.is_integer() else repr(float(value))
+        if value.is_integer():
+            return str(int(value))
+        return repr(float(value))
     if isinstance(value, int):
         return str(int(value))
     if isinstance(value, dict):
@@ -283,14 +290,19 @@ def _canonical(value: Any) -> str:
 def space_size(space: Any) -> float:
     """An upper limit for the number of configurations of a space; `math.inf` if there are too many or it is unknown."""
     size = _size(space)
-    return size if size <= _COUNTED else math.inf
+    if size > _COUNTED:
+        return math.inf
+    return size
 
 
 def _size(space: Any) -> float:
     domain = as_domain(space)
     if domain is None:
-        members = dict.values(space) if isinstance(space, dict) else space
-        return math.prod(map(_size, members)) if isinstance(space, (dict, list, tuple)) else 1
+        if isinstance(space, dict):
+            return math.prod(map(_size, dict.values(space)))
+        if isinstance(space, (list, tuple)):
+            return math.prod(map(_size, space))
+        return 1
     if isinstance(domain, Categorical) and (domain.is_grid() or is_searchable(domain)):
         if isinstance(domain.categories, range):
             return len(domain)
@@ -300,7 +312,9 @@ def _size(space: Any) -> float:
         return math.inf
     q = sampler_and_step(domain)[1]
     if isinstance(domain, Integer):
-        return len(range(*domain.index_range(int(q)))) if q is not None else domain.upper - domain.lower
+        if q is None:
+            return domain.upper - domain.lower
+        return len(range(*domain.index_range(int(q))))
     if isinstance(domain, Float) and q is not None and math.isfinite(domain.upper - domain.lower):
         return round((domain.upper - domain.lower) / q) + 1
     return 1 if isinstance(domain, Float) and domain.lower == domain.upper else math.inf

@@ -52,7 +52,9 @@ class ConfigView(AttributeDict):
             if has_unresolved_values(value):
                 raise RecursiveDependencyError(f"parameter {key!r} has no value yet: {value!r}")
             return value
-        return value if isinstance(value, AttributeDict) else ConfigView(value, self._asking)
+        if isinstance(value, AttributeDict):
+            return value
+        return ConfigView(value, self._asking)
 
     # The methods of dict do not call `__getitem__`. `**config` checks whether `__iter__` is overridden.
     def __iter__(self) -> Iterator[str]:
@@ -95,7 +97,9 @@ def copy_tree(value: Any) -> Any:
             mapping[key] = copy_tree(member)
         return mapping
     if type(value) is list:
-        return value.copy() if is_plain(value) else [copy_tree(member) for member in value]
+        if is_plain(value):
+            return value.copy()
+        return [copy_tree(member) for member in value]
     if _is_walked_tuple(value):
         return _rebuild_tuple(value, [copy_tree(member) for member in value])
     return value
@@ -152,7 +156,9 @@ def assign_value(tree: Any, path: Path, value: Any) -> Any:
         return value
     key = path[0]
     rest = path[1:]
-    member = assign_value(tree[key], rest, value) if rest else value
+    member = value
+    if rest:
+        member = assign_value(tree[key], rest, value)
     if isinstance(tree, tuple):
         members = list(tree)
         members[key] = member
@@ -224,7 +230,11 @@ def overlay(space: Any, values: Any, path: Path = (), unknown_keys: bool = True)
         merged = copy_tree(space)
         fixed = []
         for key, value in values.items():
-            if key not in space and not unknown_keys:
+            if key in space:
+                merged[key], below = overlay(space[key], value, (*path, key), unknown_keys)
+                fixed.extend(below)
+                continue
+            if not unknown_keys:
                 from difflib import get_close_matches
 
                 close = get_close_matches(str(key), map(str, space), 1)
@@ -233,12 +243,8 @@ def overlay(space: Any, values: Any, path: Path = (), unknown_keys: bool = True)
                     f"every key of a point must be one of the search space, but got {path_text((*path, key))!r}{hint}; "
                     f"there are {', '.join(map(str, space)) or 'none'}"
                 )
-            merged[key], below = (
-                overlay(space[key], value, (*path, key), unknown_keys)
-                if key in space
-                else (copy_tree(value), [(*path, key)])
-            )
-            fixed.extend(below)
+            merged[key] = copy_tree(value)
+            fixed.append((*path, key))
         return merged, fixed
     members = _by_index(space, values)
     if members is not None:
@@ -249,8 +255,9 @@ def overlay(space: Any, values: Any, path: Path = (), unknown_keys: bool = True)
             merged = assign_value(merged, (index,), member)
             fixed.extend(below)
         return merged, fixed
-    is_new = has_unresolved_values(space) or not is_same(space, values)
-    return copy_tree(values), [path] if is_new else []
+    if has_unresolved_values(space) or not is_same(space, values):
+        return copy_tree(values), [path]
+    return copy_tree(values), []
 
 
 def _by_index(space: Any, values: Any) -> dict[int, Any] | None:
@@ -258,7 +265,9 @@ def _by_index(space: Any, values: Any) -> dict[int, Any] | None:
     if not (type(space) is list or _is_walked_tuple(space)) or not has_unresolved_values(space):
         return None
     if isinstance(values, (list, tuple)):
-        return dict(enumerate(values)) if len(values) == len(space) else None
+        if len(values) != len(space):
+            return None
+        return dict(enumerate(values))
     if not isinstance(values, Mapping) or not values:
         return None
     indices = {str(index): index for index in range(len(space))}
@@ -278,7 +287,9 @@ def _is_walked_tuple(value: Any) -> bool:
 
 
 def _rebuild_tuple(old: tuple[Any, ...], members: list[Any]) -> tuple[Any, ...]:
-    return tuple(members) if type(old) is tuple else type(old)(*members)
+    if type(old) is tuple:
+        return tuple(members)
+    return type(old)(*members)  # a named tuple takes its members one by one
 
 
 # -- tags --------------------------------------------------------------------------------------------------------------
@@ -323,7 +334,9 @@ def _tag_text(value: Any) -> str:
     except Exception:  # too many digits, a list that contains itself, or an error of the object
         text = type(value).__name__
     is_number = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
-    return text if is_number else re.sub(r"[^a-zA-Z0-9_-]+", "_", text).strip("_")
+    if is_number:
+        return text
+    return re.sub(r"[^a-zA-Z0-9_-]+", "_", text).strip("_")
 
 
 _name_text = lru_cache(maxsize=1_000)(_tag_text)

@@ -156,15 +156,22 @@ class VariantTable:
     @property
     def point_at_hand(self) -> dict[str, Any] | None:
         """The space with the values of the last variant's point to evaluate; None if the variant has no such point."""
-        at_point = self._last.round < len(self._plans) and self._plans[self._last.round].grid_size == 1
-        return self._plans[self._last.round].space if at_point else None
+        if self._last.round >= len(self._plans):
+            return None
+        plan = self._plans[self._last.round]
+        if plan.grid_size > 1:
+            return None
+        space: dict[str, Any] = plan.space
+        return space
 
     @property
     def total(self) -> int | float:
         """The number of variants; `math.inf` without a limit. Grids inside drawn values may add more."""
-        points = sum(plan.size for plan in self._plans)
+        total = sum(plan.size for plan in self._plans)
         free = self._rounds - len(self._plans)
-        return points + (free * self._free_plan.size if free else 0)
+        if free:  # inf * 0 would be NaN
+            return total + free * self._free_plan.size
+        return total
 
     def is_exhausted(self) -> bool:
         """Whether the table has returned its last variant."""
@@ -244,7 +251,9 @@ class VariantTable:
         if not plan.is_drawn or stands_for_several or (self._constant_grid_search and plan.grid_size > 1):
             return None
         found = list(itertools.islice(plan.expand(point, self._rng(last.round, last.point, f"again {attempt}")), 2))
-        return found[0] if len(found) == 1 else None
+        if len(found) > 1:
+            return None
+        return found[0]
 
     def __iter__(self) -> Iterator[Variant]:
         while (variant := self.next()) is not None:
