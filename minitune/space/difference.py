@@ -23,7 +23,6 @@ from minitune.space.domains import (
     Integer,
     LogUniform,
     Normal,
-    Quantized,
     Sampler,
     Uniform,
     as_domain,
@@ -36,6 +35,8 @@ _SHOWN = 10
 
 _ABSENT = object()
 """Represents the value of a key that one of the spaces lacks."""
+_FUNCTION = object()
+"""Stands for all functions: two of them cannot be compared."""
 
 _CALLS: dict[tuple[type[Domain], type[Sampler]], str] = {
     (Float, Uniform): "uniform",
@@ -85,77 +86,69 @@ def _differing(before: Any, now: Any, path: Path) -> Iterator[tuple[Path, Any, A
             return
         for index, (was, is_now) in enumerate(zip(before, now, strict=True)):
             yield from _differing(was, is_now, (*path, index))
-    elif not _is_same(before, now):
+    elif _comparable(before) != _comparable(now):
         yield path, before, now
 
 
 # -- whether two parts are the same --------------------------------------------------------------------------------
 
 
-def _is_same(before: Any, now: Any) -> bool:
-    """Whether two parts of spaces are equal, or cannot be compared."""
-    if before is now:
-        return True
-    if before is _ABSENT or now is _ABSENT:
-        return False
-    left = as_domain(before)
-    right = as_domain(now)
-    if left is not None and right is not None:
-        both_compute = left.is_function() and right.is_function()
-        samplers = left.get_sampler(), right.get_sampler()
-        return both_compute or (_is_same_state(left, right) and _is_same_sampler(*samplers))
-    if left is not None or right is not None or isinstance(before, bool) != isinstance(now, bool):
-        return False
-    if isinstance(before, Real) and isinstance(now, Real):
-        return bool(before == now or (before != before and now != now))
-    if isinstance(before, dict) and isinstance(now, dict):
-        return before.keys() == now.keys() and all(_is_same(before[key], now[key]) for key in before)
-    if isinstance(before, range) and isinstance(now, range):
-        return before == now
-    if isinstance(before, (list, tuple, range)) and isinstance(now, (list, tuple, range)):
-        return len(before) == len(now) and all(map(_is_same, before, now))
-    if isinstance(before, str) and isinstance(now, str):
-        return str(before) == str(now)  # numpy's strings have another class
-    return _is_same_object(before, now)
+def _comparable(value: Any) -> Any:
+    """A plain value that equals that of another part if the two parts are equal or cannot be compared."""
+    domain = as_domain(value)
+    if domain is not None and domain.is_function():
+        return _FUNCTION
+    if domain is not None:
+        # A domain without a sampler and one whose default sampler was set are the same.
+        return type(domain).__qualname__, _comparable({**vars(domain), "sampler": domain.get_sampler()})
+    if isinstance(value, Sampler):
+        return type(value).__qualname__, _comparable(vars(value))
+    if isinstance(value, bool):
+        return bool, value  # because True equals 1
+    if isinstance(value, Real) and value != value:
+        return float, "NaN"  # because NaN does not equal itself
+    if isinstance(value, dict):
+        return {key: _comparable(member) for key, member in dict.items(value)}
+    if isinstance(value, (list, tuple)):
+        return list(map(_comparable, value))
+    if isinstance(value, type):
+        return type, value.__qualname__
+    if isinstance(value, Enum):
+        return type(value).__qualname__, value.name
+    if isinstance(value, ObjectRef):  # it refers to an object of its process
+        return ObjectRef
+    if isinstance(value, (Real, str)):
+        return value
+    if callable(value):
+        return _FUNCTION
+    return _Object(value)
 
 
-def _is_same_sampler(before: Sampler, now: Sampler) -> bool:
-    if isinstance(before, Quantized) and isinstance(now, Quantized):
-        return before.q == now.q and _is_same_sampler(before.sampler, now.sampler)
-    return _is_same_state(before, now)
+class _Object:
+    """Any other object, compared by its class's own `==`, if there is one."""
 
+    def __init__(self, value: Any):
+        self._value = value
 
-def _is_same_state(before: Domain | Sampler, now: Domain | Sampler) -> bool:
-    """Whether two domains or samplers have the same class and the same attributes, apart from their samplers."""
-    left, right = ({k: v for k, v in vars(one).items() if k != "sampler"} for one in (before, now))
-    return type(before).__qualname__ == type(now).__qualname__ and _is_same(left, right)
-
-
-def _is_same_object(before: Any, now: Any) -> bool:
-    if isinstance(before, type) and isinstance(now, type):
-        return before.__qualname__ == now.__qualname__
-    if callable(before) and callable(now):
-        return isinstance(before, type) == isinstance(now, type)
-    if type(before) is not type(now):  # a class from a function of the script is another object in each process
-        same_name = type(before).__qualname__ == type(now).__qualname__
-        is_enum = isinstance(before, Enum) and isinstance(now, Enum)
-        return same_name and (not is_enum or before.name == now.name)
-    if isinstance(before, ObjectRef):  # it refers to an object of its process
-        return True
-    if isinstance(before, Enum):
-        return bool(before == now)
-    equality: Any = type(before).__eq__
-    if equality is object.__eq__:  # the default: an object equals only itself
-        return True
-    try:  # use their own `==`; arrays compare each element
-        if hasattr(before, "shape"):
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Object):
+            return False
+        before = self._value
+        now = other._value
+        if type(before) is not type(now):  # a class from a function of the script is another object in each process
+            return type(before).__qualname__ == type(now).__qualname__
+        equality: Any = type(before).__eq__
+        if equality is object.__eq__:  # the default: an object equals only itself
+            return True
+        try:
+            if not hasattr(before, "shape"):
+                return bool(before == now)
             if before.shape != now.shape:
                 return False
-            is_equal = (before == now) | ((before != before) & (now != now))  # NaN equals NaN here
+            is_equal = (before == now) | ((before != before) & (now != now))  # of an array, NaN equals NaN here
             return bool(functools.reduce(lambda whole, _: whole.all(), before.shape, is_equal))
-        return bool(before == now)
-    except Exception:  # a user's class may raise anything; the objects cannot be compared
-        return True
+        except Exception:  # a user's class may raise anything; the objects cannot be compared
+            return True
 
 
 # -- as text -------------------------------------------------------------------------------------------------------

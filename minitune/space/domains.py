@@ -112,9 +112,13 @@ def component_seed(seed: int, component: str) -> int:
 
 # -- samplers ----------------------------------------------------------------------------------------------------------
 class Sampler:
-    """Defines how values of a domain are drawn. A subclass overrides `draw`."""
+    """Defines how values of a domain are drawn. A subclass overrides `draw`.
 
-    def draw(self, domain: Domain, config: Any, rng: random.Random) -> Any:
+    The samplers of this module call a method of the domain, such as `draw_uniform`, which each kind of domain defines
+    for the samplers that it can have.
+    """
+
+    def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
         """Draw one value of `domain`.
 
         Args:
@@ -149,7 +153,7 @@ BaseSampler = Sampler  # Ray Tune has one more class between a domain's sampler 
 class Uniform(Sampler):
     """Draws all values with the same probability."""
 
-    def draw(self, domain: Domain, config: Any, rng: random.Random) -> Any:
+    def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
         """See `Sampler.draw`."""
         return domain.draw_uniform(rng)
 
@@ -166,7 +170,7 @@ class LogUniform(Sampler):
             message = "base never changed what is drawn and is ignored; leave it out"
             warnings.warn(message, DeprecationWarning, stacklevel=4)
 
-    def draw(self, domain: Domain, config: Any, rng: random.Random) -> Any:
+    def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
         """See `Sampler.draw`."""
         return domain.draw_loguniform(rng)
 
@@ -188,7 +192,7 @@ class Normal(Sampler):
         self.mean = float(mean)
         self.sd = float(sd)
 
-    def draw(self, domain: Domain, config: Any, rng: random.Random) -> Any:
+    def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
         """See `Sampler.draw`."""
         return domain.cast(rng.normalvariate(self.mean, self.sd))
 
@@ -214,7 +218,7 @@ class Quantized(Sampler):
         """The sampler whose values are quantised."""
         return self.sampler
 
-    def draw(self, domain: Domain, config: Any, rng: random.Random) -> Any:
+    def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
         """See `Sampler.draw`."""
         return domain.draw_quantized(self.sampler, self.q, config, rng)
 
@@ -222,7 +226,7 @@ class Quantized(Sampler):
 class Grid(Sampler):
     """Marks a domain as a grid: the search tries each of its values, and never draws one."""
 
-    def draw(self, domain: Domain, config: Any, rng: random.Random) -> Any:
+    def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
         """Raise a RuntimeError."""
         raise RuntimeError("a grid is enumerated, not sampled: iterate over its categories, or use choice()")
 
@@ -230,7 +234,7 @@ class Grid(Sampler):
 class Call(Sampler):
     """Calls the function of a `Function` domain."""
 
-    def draw(self, domain: Domain, config: Any, rng: random.Random) -> Any:
+    def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
         """See `Sampler.draw`."""
         return domain.draw_call(config)
 
@@ -297,22 +301,6 @@ class Domain:
     def domain_str(self) -> str:
         """The values as text, to show to users."""
         return "(unknown)"
-
-    def draw_uniform(self, rng: random.Random) -> Any:
-        """Draw a value; all values have the same probability."""
-        raise TypeError(f"a {type(self).__name__} cannot be drawn uniformly")
-
-    def draw_loguniform(self, rng: random.Random) -> Any:
-        """Draw a value; all orders of magnitude have the same probability."""
-        raise TypeError(f"a {type(self).__name__} cannot be drawn log-uniformly")
-
-    def draw_quantized(self, sampler: Sampler, q: float, config: Any, rng: random.Random) -> Any:
-        """Draw a value with `sampler`, and round it to a multiple of `q`."""
-        raise TypeError(f"a {type(self).__name__} cannot be quantized")
-
-    def draw_call(self, config: Any) -> Any:
-        """Compute the value from `config`."""
-        raise TypeError(f"a {type(self).__name__} cannot be called")
 
     def _with_sampler(self: _Self, sampler: Sampler, allow_override: bool = False) -> _Self:
         new = copy(self)
