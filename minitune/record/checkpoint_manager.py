@@ -121,6 +121,7 @@ class CheckpointManager:
         if len(trial.checkpoints) > 1:
             previous = trial.checkpoints[-2]
         self._register(trial, kept)
+        # It was needed as the newest one, and perhaps only so.
         if previous is not None:
             self._reconsider((trial.trial_id, previous.record.number))
         if self._settler is not None:
@@ -172,6 +173,7 @@ class CheckpointManager:
         if entry is None or entry.key in self._pins:
             return []
         first = self._drop(entry)
+        # One that had dropped out of the best k may belong to them again.
         self._best.pop(trial.trial_id, None)
         for kept in trial.checkpoints:
             self._rank(self._entries[trial.trial_id, kept.record.number])
@@ -206,6 +208,7 @@ class CheckpointManager:
 
         Blocks if a checkpoint waits for this, as long as `Housekeeper.close` may block.
         """
+        # Only then does settling decide about anything.
         if (self._doomed or self._candidates) and self._housekeeper is not None:
             self._housekeeper.close()
         return self.collect()

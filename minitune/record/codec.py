@@ -156,6 +156,7 @@ class ObjectStore:
         known = self._known.get(id(value))
         if known is not None and known[0] is value:
             return known[1]
+        # Many trials share a constant of the space. A value of the same size as a stored one is probably equal to it.
         if type(value) not in _UNCHANGEABLE and _weight(value) in self._sizes:
             digest = _sha256()
             token, size_bytes = digest_value(value, text, dump_for_later, digest)
@@ -197,6 +198,7 @@ class ObjectStore:
         if self._durability == "strict":
             files.sync_descriptor(descriptor)
         elif self._durability == "batched":
+            # Before the rename: from then on a record may name the file.
             mark = os.open(stored.path + _UNSYNCED, os.O_WRONLY | os.O_CREAT, files.BLOB_MODE)
             os.close(mark)
             self._unsynced.append(stored.path)
@@ -212,6 +214,7 @@ class ObjectStore:
         """
         if not self._unsynced:
             return
+        # The driver may add more meanwhile. They wait for the next sync.
         synced = list(self._unsynced)
         for path in synced:
             with files.open_to_read(path) as file:
@@ -329,6 +332,7 @@ class _Lightening:
             value, weight = self._lighten_members(value, depth)
         else:
             weight = _weight(value)
+        # A whole field stays, because readers look for its members.
         if weight <= LARGE_BYTES or depth == 0:
             return value, weight
         found = self._stored.get(id(value))
@@ -558,6 +562,7 @@ class _Tagger:
             written = writer(value)
             if written is not None:
                 return written
+        # A record that was read without unpickling can be written again as it was.
         elif kind is Pickled:
             return _pickle_tag(value)
         elif kind is StoredValue:
@@ -693,6 +698,7 @@ class _Reader:
             data = base64.b64decode(tree["v"], validate=True)
             pickled = Pickled(text, python, data, None, len(data))
         else:
+            # The name becomes a part of a path, and anybody may have written the line.
             pickled = Pickled(text, python, None, check_name(sha256), int(tree["size"]), self._objects)
         return pickled.load(self._keep) if self._unpickle else pickled
 
@@ -705,6 +711,7 @@ class _Reader:
             numpy = importlib.import_module("numpy")
         except ImportError:
             return number
+        # Checked above against a list of names: this must not reach other functions of NumPy.
         return getattr(numpy, "bool_" if kind == "bool" else kind)(number)
 
     def _deep(self, nodes: list[list[Any]]) -> Any:
@@ -824,6 +831,7 @@ def decode(line: bytes, unpickle: bool = False, objects: ObjectStore | None = No
             # keep objects of configurations, since many trials share them; do not keep objects of results
             keep = type(record) is dict and record.get(records.KIND) in _WITH_CONFIG
             record = _Reader(unpickle, objects, keep).value(record)
+    # The checksum shows that a line is whole, not that we have written it. So any content may come here.
     except (RecursionError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
         raise ValueError(f"a line has a good checksum, but no record in it: {error!r}") from error
     if type(record) is not dict:

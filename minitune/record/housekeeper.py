@@ -151,6 +151,7 @@ class Housekeeper:
                 if not self._wait_for_chore():
                     return
                 self._is_busy = True
+                # Settling frees checkpoints, so it goes before removing them.
                 settle = self._take_settle()
                 deletion = None
                 if self._deletions and settle is None:
@@ -197,6 +198,7 @@ class Housekeeper:
                 sync = next((one for one, due in self._syncs.items() if due <= now or closing), None)
                 if sync is None:
                     return
+                # Before the call, so that a write during the sync can ask for another one.
                 del self._syncs[sync]
             begin = time.monotonic()
             sync()

@@ -107,6 +107,7 @@ class Journal:
     def _create(self) -> int:
         descriptor = os.open(self.path, _FLAGS | os.O_CREAT | os.O_EXCL, _MODE)
         try:
+            # After a power cut the synced records would be lost if the name of the file were not on the disk.
             if self.durability != "process":
                 files.sync_directory(os.path.dirname(self.path))
         except OSError:
@@ -119,6 +120,7 @@ class Journal:
             good_bytes, has_bad = _good_beginning(file, self.path)
             if has_bad:
                 _require_torn(file, self.path, good_bytes)
+        # Only now is it sure that no good line follows.
         if good_bytes < os.path.getsize(self.path):
             _cut(self.path, good_bytes)
         _cut_before_torn(self.path)
@@ -180,6 +182,7 @@ class Journal:
         if now_s >= self._next_look_s:
             self._next_look_s = now_s + LOOK_S
             self.look()
+        # One call for all lines of a turn: a kill can tear only their end, and the driver waits once.
         lines = b"".join(self.unwritten)
         try:
             written = os.write(descriptor, lines)
@@ -241,6 +244,8 @@ class Journal:
         descriptor = self._descriptor
         if descriptor is None:
             return
+        # A longer file has a second writer, and a shorter one was cut. The checksums of its lines would fit
+        # nevertheless.
         length = os.fstat(descriptor).st_size
         if length != self._end:
             raise self._fail(
@@ -268,6 +273,7 @@ class Journal:
         if self._descriptor is None:
             return
         if self._housekeeper is not None:
+            # Its thread may outlive this journal, and must not sync a closed descriptor.
             self._housekeeper.forget(self.sync)
         if self.durability != "process":
             self.sync()
@@ -275,6 +281,7 @@ class Journal:
             self.look()
         if not _is_at(self.path, self._descriptor) and _is_at(os.path.dirname(self.path), self._directory):
             self._write_again(self._descriptor)
+        # The housekeeper may just be syncing this descriptor, and its number may be given to another file.
         with self._sync_guard:
             os.close(self._descriptor)
             os.close(self._directory)
@@ -378,6 +385,7 @@ def scan(
             except ValueError:
                 _require_torn(file, file_path, offset)
                 return
+            # Whatever follows another first record is not ours to interpret.
             if offset == 0:
                 _check_schema(file_path, record)
             yield offset, record
@@ -417,6 +425,7 @@ def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"
     marks = tuple(b'{"%b":"%b",' % (records.KIND.encode(), kind.encode()) for kind in kinds)
     with _reading(os.path.abspath(path)) as file:
         for offset, line in _lines(file, 0, (holding,) if holding else marks):
+            # The checksum comes last: it takes most time.
             if line.startswith(marks, codec.BODY) and holding in line and _is_good(line):
                 yield offset, line
 
@@ -458,6 +467,7 @@ def _lines(file: BinaryIO, begin: int, marks: tuple[bytes, ...] = ()) -> Iterato
         marks: If given, lines without any of these texts may be left out. Most blocks are then skipped at once, because
             nearly all records are results.
     """
+    # Fixed now, since a driver may write faster than this reads.
     left = os.fstat(file.fileno()).st_size - begin
     file.seek(begin)
     offset = begin

@@ -122,6 +122,7 @@ def is_run(path: str | os.PathLike[str]) -> bool:
     A lock and an empty journal are not a run: their driver was killed before it wrote what to run.
     """
     run = RunDirectory(local_path(path))
+    # It is written before the first record of the journal.
     if os.path.lexists(run.tuner):
         return True
     try:
@@ -335,6 +336,7 @@ def _claim(root: str, name: str, *, may_share: bool) -> tuple[RunDirectory, RunL
             lock.acquire()
         except RunLockedError:
             continue
+        # Only the holder of the lock can be sure, because another driver may have been quicker.
         if not is_run(path):
             return run, lock
         lock.release()  # another driver has run here since the first look
@@ -453,6 +455,7 @@ def append_error(
     """
     text = f"Failure # {number} (occurred at {date})\n{traceback_text.rstrip()}\n"
     path = os.path.join(trial_directory, "error.txt")
+    # The text comes first: people read it, and it is there even if the exception cannot be pickled.
     with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
     data = _pickle_error(error) if error is not None else None
@@ -503,6 +506,7 @@ def clean_trial_directory(run_path: str, trial_directory: str, recorded: Contain
     """
     parent, name = os.path.split(trial_directory)
     is_member = parent == run_path and name not in ("", ".", "..")
+    # The name comes from the journal, and removal must stay inside of the run.
     if os.path.islink(trial_directory) or not (is_member or is_inside(trial_directory, run_path)):
         return []
     removed = []

@@ -107,6 +107,7 @@ class RunLock:
             TuneError: If the lock's file cannot be created or locked.
         """
         with _held_guard:
+            # Ask before the file is opened: closing it again would release the lock that this process holds.
             other = _held.get(self.path)
             if other is not None and other.holder is not None and other.holder.pid == os.getpid():
                 raise _locked(self.path, other.holder)
@@ -162,6 +163,7 @@ class RunLock:
                 f"the run's lock {self.path} cannot be taken ({error.strerror or error}); check the permissions of its "
                 "directory, or choose another storage_path"
             ) from error
+        # Only now, since until here the file tells who else holds the lock.
         self.holder = holder
         self._descriptor = descriptor
         _write(descriptor, json.dumps(holder._asdict()).encode() + b"\n")
@@ -339,6 +341,7 @@ def _check_owner(path: str) -> None:
 
 def _distrust(path: str) -> str | None:
     """Why another user may be able to write to `path`, with its owner and mode; None if no other user can."""
+    # Not `stat`: whoever owns a link decides where it leads.
     found = os.lstat(path)
     mode = stat.S_IMODE(found.st_mode)
     if stat.S_ISLNK(found.st_mode):

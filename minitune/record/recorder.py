@@ -125,6 +125,7 @@ class Recorder:
     def close(self, ending: Ending, took_s: float | None = None) -> None:
         """Record the orderly end of the driver; see `records.close`. Blocks while checkpoints are settled."""
         self.is_closed = True
+        # The `close` record must be the last one, and settled checkpoints make older ones surplus.
         self._drop(self._checkpoints.finish())
         self._add(records.close(ending, took_s))
         self.write()
@@ -149,6 +150,7 @@ class Recorder:
             replaces=replaces,
         )
         if not is_small(config):  # the searched parameters are parts of it
+            # Journal, worker and logs get references, so that a large value is stored once.
             record = self._by_reference(record)
             trial.set_light_config(record["config"])
         self._add(record)
@@ -158,6 +160,7 @@ class Recorder:
         now = _Changeable(trial.raw_config, trial.experiment_tag, trial.resources, trial.evaluated_params)
         before = self._known.get(trial.trial_id, now)
         self._known[trial.trial_id] = now
+        # A plug-in replaces the whole configuration, so identity is enough. Comparing large values would take long.
         if before.config is now.config and before[1:] == now[1:]:
             return
         self._add(
@@ -247,6 +250,7 @@ class Recorder:
         """
         if self._journal is None:
             return
+        # If the run's directory is gone, any error of its files means just that.
         self._journal.look()
         if is_of_disk(error):
             raise self._journal.fail(path, "written", error) from error
@@ -308,6 +312,7 @@ class Recorder:
             checkpoint: The checkpoint that came with the result.
             ends: Why the trial ends now, if nothing else has to be recorded before its end.
         """
+        # Before the record, which must not name a checkpoint that a power cut can still destroy.
         if checkpoint is not None and self._is_strict:
             self._settle(trial, checkpoint)
         if ends is not None and checkpoint is None and _is_worth_a_sum(trial):
@@ -408,6 +413,8 @@ class Recorder:
     def _drop(self, surplus: list[Surplus]) -> None:
         """Remove surplus checkpoints: write the `drop` record first, then remove the files."""
         for item in surplus:
+            # One write for each. A driver that dies in between leaves directories without a record, which the next one
+            # removes.
             self._add(records.drop(item.trial.trial_id, item.record.number))
             self.write()
             if not self.in_memory:

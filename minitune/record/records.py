@@ -223,6 +223,7 @@ def result(
         "reason": decision.reason,
         "checkpoint": None if checkpoint is None else _checkpoint_fields(checkpoint),
     }
+    # The time of the end, since no other record will have it.
     if ends is not None:
         record[ENDS] = True
         record[ENDING] = ends.kind.value
@@ -365,6 +366,7 @@ def ending_of(record: Mapping[str, Any]) -> Ending:
         text = record["cause"]
     else:
         text = record["reason"]
+    # Records of schema 1 have only a text.
     kind = record.get(ENDING)
     if kind is not None and record.get("decision", STOP) != STOP:  # the trial has ended without a decision to stop it
         return Ending.of(EndKind(kind))

@@ -106,6 +106,7 @@ def write_tuner_file(run: RunDirectory, content: TunerContent, objects: ObjectSt
     If `sync` is true, it blocks until the files are on the disk. If a file cannot be written, it raises a TuneError.
     """
     try:
+        # The values come first, so that the file never names one that does not exist.
         names = [objects.put(value, short_text(value)).name for value in content.large]
         if sync:
             objects.sync()
@@ -157,6 +158,7 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
         raise TuneError(
             f"{run.tuner} cannot be read ({type(error).__name__}: {error}); without it the run cannot be resumed"
         ) from error
+    # The run may have been moved or renamed, so its present place counts.
     storage, name = os.path.split(run.path)
     run_config = replace(file.config("run_config", RunConfig()), name=name, storage_path=storage, local_dir=None)
     lost = tuple(name for name, data in file.parts.items() if data == _LOST)
@@ -368,6 +370,7 @@ def plan_of_script(path: str, arguments: Sequence[str], is_wanted: Callable[[Any
     file = os.path.abspath(path)
     with open(file, "rb") as script:
         source = script.read()
+    # Functions of the script must find their globals in `__main__`, as when Python runs it.
     main = types.ModuleType("__main__")
     main.__file__ = file
     sys.modules["__main__"] = main

@@ -79,6 +79,7 @@ def read_standing(path: str, decisions: Decisions | None = None, *, unpickle: bo
     """
     run = read_run(path, decisions=decisions, unpickle=unpickle)
     state = state_of(run)
+    # Their workers have ended with the driver, although no record says so.
     if state.name != RUNNING:
         put_back(run.trials)
     return run, state

@@ -267,6 +267,7 @@ class Story:
             of_trial(self, trial, change)
         elif (of_run := _RUN_HANDLERS.get(kind)) is not None:
             of_run(self, change)
+        # Results have no time of their own: their metrics have one.
         self.noted_s = record.get("at", self.noted_s)
         return change
 
@@ -307,6 +308,7 @@ class Story:
         self.took_s = None
         self.ended_before = {trial.trial_id for trial in self.trials if trial.phase in FINISHED}
         for trial in list(self.unfinished.values()):
+            # Each driver gives each trial all its attempts again.
             trial.num_failures = 0
             if trial.phase in OWNS_ACTOR and trial.trial_id not in self.final:
                 self._move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
@@ -390,6 +392,7 @@ class Story:
         self._reports[trial.trial_id] = report
         trial.attempt_config = trial.raw_config  # a change is recorded when the next attempt starts
         ends = bool(record.get(records.ENDS))
+        # If the driver dies before the end is recorded, the next one ends the trial and does not run it again.
         if record["decision"] == STOP and record["metrics"].get(DONE) and not ends:
             self.final[trial.trial_id] = records.ending_of(record)  # an interrupt also stops a trial, without DONE
         self._record_result(trial, record, self._flat(trial, record["metrics"]))
@@ -464,6 +467,7 @@ class Story:
             change.ending = records.ending_of(record)
             self._end(trial, before, step, change.ending)
             return
+        # A resume tries a failed trial again as if it had not failed.
         if step is Step.REVIVE:
             trial.error = None
             trial.num_failures = 0
@@ -692,6 +696,7 @@ class RunFollower:
         size_bytes = os.path.getsize(self._journal)
         if size_bytes == self._size_bytes:
             return False
+        # A look at the size is cheap, and most looks at a run find nothing new.
         self._size_bytes = size_bytes
         before = self._last
         must_hold = before is None and self._directory.has_trials()  # a directory that exists now must have a record
@@ -1000,6 +1005,7 @@ class Decisions:
             facts = ending.facts
         history.add(action, reason, facts, kind)
         history.is_open = action in (PAUSE, STOP)
+        # Whatever it waited for, it has run since.
         history.waits_at = None
         if self._sign and facts and "rung" in facts:  # a paused trial is ranked among all trials that reached the rung
             value: Any = facts.get("value")
@@ -1148,6 +1154,7 @@ class PastRun:
         for change in changes:
             kind = change.kind
             trial = change.trial
+            # The workers of the driver before have ended with it.
             if kind == records.OPEN:
                 running.clear()
             if trial is None:
@@ -1158,6 +1165,7 @@ class PastRun:
                 self.num_workers = max(self.num_workers, len(running))
             elif change.step is not None:
                 running.discard(trial_id)
+            # From here on its curve belongs to two configurations.
             if trial_id in exploited:
                 continue
             if kind == records.TRIAL:

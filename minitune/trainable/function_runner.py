@@ -118,8 +118,10 @@ class FunctionRunner:
         except BaseException as error:
             if is_clean_end(error):
                 return _END
+            # `config.lr` in place of `config["lr"]` is a common mistake, also of those who come from other tuners.
             if isinstance(error, AttributeError) and error.obj is self._config:
                 error.args = (f"{error}; the configuration is a dict: write config[{error.name!r}]",)
+            # While a function unwinds after a stop, its errors fail nothing.
             if not self._host.is_stopped:
                 raise
             logger.warning("the trial was stopped, and its function then raised an exception", exc_info=error)
@@ -142,6 +144,7 @@ class FunctionRunner:
                 value = self._function(self._config)
                 if isinstance(value, Generator):
                     value = self._drain(value)
+                # Otherwise the report of the returned value takes the checkpoint along.
                 if value is None:
                     self._session.hand_over_made()
                 return value
@@ -177,6 +180,7 @@ class FunctionRunner:
         thread = threading.get_ident()
         times = self._stops_heard.get(thread, 0) + 1
         self._stops_heard[thread] = times
+        # It may be in a loop that catches every exception, and would never come back.
         if times >= _DEAF and self._host.is_stopped:
             logger.warning("the trial was told to stop, but %s", STOP_SWALLOWED)
             self._host.abandon()
@@ -196,6 +200,7 @@ class FunctionRunner:
                     value = generator.throw(error)
             except StopIteration as end:
                 return end.value
+            # A `yield` without a value is no report.
             error = None
             try:
                 if value is not None:
@@ -231,6 +236,7 @@ def old_parameters(function: Any) -> frozenset[str]:
         if isinstance(function, functools.partial):
             bound.update(function.keywords)
             function = function.func
+        # Values that are already bound need no argument.
         elif hasattr(function, "__wrapped__"):
             bound.update(getattr(function, "parameters", ()), getattr(function, "handles", ()))
             function = function.__wrapped__
@@ -316,6 +322,7 @@ class FunctionTrainable(Trainable):
         while result is None:
             report = self._tune_next()
             result = report.metrics  # None for a report that has only a checkpoint
+            # Ray Tune repeats the last result at the end.
             if result is None and report.done:
                 result = {**self._tune_last_result, DONE: True, RESULT_DUPLICATE: True}
         self._tune_last_result = result

@@ -89,12 +89,15 @@ class Program:
         reports = 0
         try:
             context.on_stop(process.terminate)
+            # A report blocks here until the driver answers. Meanwhile the readers fill the queue, and then the program
+            # waits.
             for line in process.lines():
                 metrics = report_in(line, pattern)
                 if metrics is not None:
                     state.report(metrics)
                     reports += 1
         finally:
+            # In this order, because the program may still write to the directory.
             process.close()
             state.remove()
         if not process.is_stopped:
@@ -180,6 +183,7 @@ class _ProgramProcess:
 
     def terminate(self) -> None:
         """Send SIGTERM to all processes of the program, and SIGKILL later. From any thread; does not block."""
+        # A pid that was waited for may belong to another process by now.
         if self.popen.poll() is not None or not self._terminating.acquire(blocking=False):
             return
         self.is_stopped = True
@@ -222,6 +226,7 @@ class _ProgramProcess:
     def _wait(self) -> None:
         """Wait for the end of the program, then for that of its output."""
         self.popen.wait()
+        # A process that the program has left behind may keep the pipes open.
         if not self._have_read_all():
             self._signal(signal.SIGKILL)
             self._have_read_all()
@@ -282,6 +287,7 @@ class _ProgramCheckpoint:
     def report(self, metrics: dict[str, Any]) -> None:
         """Report metrics, with a checkpoint if the directory has changed. Blocks as `minitune.report` does."""
         content = self._content()
+        # Most programs write a checkpoint less often than they report.
         if not content or content == self._kept:
             report(metrics)
             return

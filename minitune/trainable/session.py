@@ -144,12 +144,14 @@ class Session:
 
     def tell_stop(self) -> None:
         """Call the functions of `on_stop`, the first time that the trial is told to stop. From the control thread."""
+        # First the mark, then the calls: `on_stop` adds first and then looks, so no function is missed.
         if self.is_stopping:
             return
         self.is_stopping = True
         for function in self._at_stop:
             try:
                 function()
+            # The control thread must go on: it also hears the request for stacks.
             except Exception as error:
                 logger.warning("a function of on_stop() raised an exception", exc_info=error)
 
@@ -169,11 +171,13 @@ class Session:
             TrialStopped: If the trial must stop.
             ValueError: If the directory has entries that are not files, directories or links.
         """
+        # A trial that has to stop should not write a checkpoint that nothing will load.
         if self.check_stopping is not None:
             self.check_stopping()
         self.hand_over_made()
         number = self.take_checkpoint_number()
         with prepared(self.info.directory, number, self.info.attempt) as directory:
+            # After an error of the user, `prepared` removes the directory, and nothing is committed.
             yield directory
             record = commit_prepared(directory, self.info.directory, number)
             self._has_saved(record)
@@ -207,6 +211,7 @@ class Session:
         if self.hand_over is None:
             warn_once("report() does nothing in a class trainable: return the metrics from step() instead")
             return
+        # A report has room for one checkpoint, so the one that still waits goes first.
         if checkpoint is not None:
             self.hand_over_made()
         self.hand_over(lambda: self._make_report(metrics, checkpoint, has_returned=False))
@@ -258,6 +263,7 @@ class Session:
         is_of_process = user_thread.has_process_to_itself()
         previous_of_process = _of_process
         _of_thread.session = self
+        # Threads of the user have no session of their own.
         if is_of_process:
             _of_process = self
         try:
@@ -315,6 +321,7 @@ def report(metrics: dict[str, Any] | None = None, *, checkpoint: Checkpoint | No
         warn_once("report(loss=...) is deprecated: use report({'loss': ...})")
         metrics = legacy
     session = current_session()
+    # A program of `minitune run` may use this package, although it is no trial itself.
     if session is None and shared_variable(PROGRAM):
         if checkpoint is not None:
             raise ValueError(f"a program of `minitune run` saves its checkpoint in the directory ${CHECKPOINT_DIR}")
@@ -382,6 +389,7 @@ class AutoFields:
         self._trial_id = trial_id
         self._config = config
         self._usage = _MachineUsage() if log_sys_usage else None
+        # Read once: each report has them.
         self._pid = os.getpid()
         self._hostname = hostname()
         self._node_ip = os.environ.get(NODE_IP_VARIABLE, _NODE_IP)

@@ -105,11 +105,13 @@ class Trainable:
             raise ValueError(f"storage must be None: directories are on the local file system, but got {storage!r}")
         if config is not None and not isinstance(config, Mapping):
             raise TypeError(f"config must be None or a dict, but got {shown(config)}")
+        # Before `setup`, which may make other trainables.
         self._tune_info = _take_info()
         self.config: dict[str, Any] = config or {}
         self._tune_last_result: dict[str, Any] = {}
         self._tune_own_directory: str | None = None
         self._tune_fields = self._tune_new_fields()
+        # Users may change the copy. The original goes into each result.
         began_s = clock.current.monotonic()
         self.setup(copy.deepcopy(self.config))
         spent_s = clock.current.monotonic() - began_s
@@ -204,6 +206,7 @@ class Trainable:
         Raises:
             TypeError: If `step` did not return a dict.
         """
+        # The time between two steps belongs to the driver, not to the iteration.
         self._tune_fields.begin()
         metrics = self.step()
         if not isinstance(metrics, dict):
@@ -251,6 +254,7 @@ class Trainable:
         rule = f"save_checkpoint() must return None, a dict, or the directory that it was given ({directory!r})"
         if isinstance(returned, str) and not _is_same_path(returned, directory):
             name = os.path.relpath(returned, directory)
+            # A file elsewhere would not be in the checkpoint, and a resume would not find it.
             if name.split(os.sep)[0] == os.pardir or not os.path.exists(returned):
                 raise ValueError(f"{rule}, but returned {returned!r:.200}")
             files.atomic_write(os.path.join(directory, _RETURNED_FILE), name.encode())
@@ -301,6 +305,7 @@ class Trainable:
             Whether the other trial can use this object. If so, its counters start at 0.
         """
         self.config = new_config
+        # If it refuses, a new object is made, so the counters do not matter.
         if not self.reset_config(copy.deepcopy(new_config)):
             return False
         self._tune_last_result = {}
@@ -480,6 +485,7 @@ def read_state(directory: str) -> dict[str, Any]:
     try:
         with files.open_to_read(os.path.join(directory, _STATE_FILE)) as file:
             state: dict[str, Any] = json.load(file)
+    # Checkpoints of a driver have no such file: the result that belongs to them is in the journal.
     except FileNotFoundError:
         return {}
     return state

@@ -111,6 +111,7 @@ class FunctionActor:
             RuntimeError: If the function has been started.
             FileNotFoundError: If there is no such directory.
         """
+        # The function asks for its checkpoint when it begins.
         if self._runner.has_begun:
             raise RuntimeError("a function can only be restored before its first train()")
         require_directory(path)
@@ -195,6 +196,7 @@ class ClassActor:
             metrics: The result that it belongs to: iteration, time and totals continue from there.
         """
         with self._session.bound():
+            # Other numbers than at the start: the object would otherwise repeat the draws of its first steps.
             self._session.seed_generators(metrics.get(TRAINING_ITERATION, 0))
             self._trainable.restore_from(path, metrics)
             self._session.checkpoint = Checkpoint(path)
