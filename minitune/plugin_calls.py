@@ -6,15 +6,17 @@ reporter. Both use these functions.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from minitune.error import ConstraintError, SampleError, TuneError, dual_error, sample_error
 from minitune.experiment.trial import Trial
 from minitune.search.search_algorithm import SearchGenerator
 from minitune.search.searcher import SearcherWrapper
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _KEPT = "the run was ended; its reports are kept"
 
 
@@ -73,6 +75,20 @@ def forked_error(who: str) -> TuneError:
         f"{who} has forked, and the child process returned from it. The run belongs to the parent, which continues. "
         "End the child with os._exit(), or use subprocess or multiprocessing"
     )
+
+
+def unforked(function: _Function) -> _Function:
+    """The function, but a child process that it has forked and that returns from it gets an error."""
+    pid = os.getpid()
+
+    @functools.wraps(function)
+    def guarded(*args: Any) -> Any:
+        value = function(*args)
+        if os.getpid() != pid:
+            raise forked_error("a plug-in")
+        return value
+
+    return guarded  # type: ignore[return-value]  # it has the signature of `function`
 
 
 def hook_name(hook: Any) -> str:

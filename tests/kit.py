@@ -891,8 +891,8 @@ def values_of(actor: Any, key: str) -> list[Any]:
 # -- a script as a process, seen from outside ------------------------------------------------------------------------
 
 SHORT_WAITS: dict[str, Any] = {
-    "minitune.driver.failure.BACKOFF_S": (0.05,),
-    "minitune.driver.failure.BACKOFF_AFTER_SIGNAL_S": 0.05,
+    "minitune.driver.limits.BACKOFF_S": (0.05,),
+    "minitune.driver.limits.BACKOFF_AFTER_SIGNAL_S": 0.05,
     "minitune.driver.hooks.ASKED_EVERY_S": 0.05,
 }
 """How long a hurried driver waits: after attempts in vain, and between two questions to a stopper."""

@@ -1,32 +1,30 @@
-"""TrialActions: the one place that carries out decisions about trials. Reuse: trials that need no worker.
+"""TrialActions: the one place that carries out decisions about trials.
 
 A decision (continue, save, pause, end, exploit) follows from a trial's own report, or from a scheduler's request in a
 hook for another trial. Both are carried out here, so each step is taken, recorded and passed to plug-ins in one order.
 
-A worker must not act on an event that is not in the journal yet. So requests to workers are held back until `commit`
-has written the records of all events that are waiting.
+A worker must not act on an event that is not in the journal yet. So requests to workers are commands in one list until
+`commit` has written the records of all events that are waiting.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from typing import Any
 
-from minitune import clock
 from minitune.checkpoint import matches
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
-from minitune.driver.failure import REPORT
 from minitune.driver.hooks import Hooks
+from minitune.driver.limits import REPORT
 from minitune.driver.state import Request, RunningTrial, RunState
 from minitune.executors.trial_executor import STOP_SWALLOWED_EXIT, Exited, TrialExecutor
 from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.lifecycle import OWNS_ACTOR, RUNNING, Phase, Step
+from minitune.experiment.lifecycle import OWNS_ACTOR, RUNNING, STATUS, Phase, Step
 from minitune.experiment.trial import InheritedCheckpoint, Trial
 from minitune.record.recorder import Recorder
 from minitune.resources import Resources
-from minitune.result import CHECKPOINT_DIR_NAME, DONE, EXPERIMENT_TAG, TRIAL_ID
-from minitune.space.parameters import config_key
 
 logger = logging.getLogger("minitune")
 
@@ -39,6 +37,9 @@ class TrialActions:
         state: The trials. This class updates it.
         hooks: Calls the plug-ins.
         recorder: Writes the events to the journal.
+
+    Attributes:
+        commands: The calls and stops of actors that wait for `commit`, in order.
     """
 
     def __init__(self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder):
@@ -47,19 +48,21 @@ class TrialActions:
         self._hooks = hooks
         self._recorder = recorder
         self._settings = state.settings
-        self._deadlines = state.deadlines
+        self._experiments = state.settings.experiments
+        self.commands: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
         self._warned_pause = False
-        self._unsent: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+        # With time limits, a call and a stop of an actor also start and stop its clocks.
+        self._call: Callable[..., object] = self._timed_call if state.deadlines.are_set else executor.call
+        self._stop: Callable[..., object] = self._timed_stop if state.deadlines.are_set else self._stop_actor
 
     def commit(self) -> None:
-        """Write the records, then send the requests to the workers, in order. Blocks while it writes."""
-        if self._recorder.unwritten:
-            self._recorder.write()
-        if self._unsent:
-            unsent = self._unsent
-            self._unsent = []
-            for ask, arguments in unsent:
-                ask(*arguments)
+        """Write the records, then carry out the commands, in order. Blocks while it writes."""
+        self._recorder.write()
+        commands = self.commands
+        if commands:
+            self.commands = []
+            for command, arguments in commands:
+                command(*arguments)
 
     def carry_out(self, running: RunningTrial, decision: Decision) -> None:
         """Carry out a decision. No call to the worker is in flight."""
@@ -87,23 +90,23 @@ class TrialActions:
         running.idle = False
         if running.trial.phase is not Phase.TRAINING:
             self.move(running.trial, Step.TRAIN, "go on")
-        self._unsent.append((self._executor.call, (running.actor_id, "train")))
-        if self._deadlines.are_set:  # begun after the call, so that a driver suspended before it makes no worker late
-            self._unsent.append((self._begin_deadline, (running.actor_id,)))
+        self.commands.append((self._call, (running.actor_id, "train")))
 
-    def _begin_deadline(self, actor_id: str) -> None:
-        if actor_id in self._state.running:
-            self._deadlines.begin(actor_id, REPORT, self._executor.clock.monotonic())
+    def _timed_call(self, actor_id: str, method: str, *arguments: Any) -> None:
+        self._executor.call(actor_id, method, *arguments)
+        # begun after the call, so that a driver suspended before it makes no worker late
+        if method == "train" and actor_id in self._state.running:
+            self._state.deadlines.begin(actor_id, REPORT, self._executor.clock.monotonic())
 
     def save(self, running: RunningTrial) -> None:
         """Let the worker write a checkpoint. The decision is carried out after that."""
         self.move(running.trial, Step.SAVE, f"before {running.decision}")
-        self._unsent.append((self._executor.call, (running.actor_id, "save")))
+        self.commands.append((self._call, (running.actor_id, "save")))
 
-    def restore(self, running: RunningTrial, path: str, metrics: dict[str, Any], reason: str) -> None:
-        """Let the worker load a checkpoint, with the result that was reported with it."""
-        self.move(running.trial, Step.RESTORE, reason)
-        self._unsent.append((self._executor.call, (running.actor_id, "restore", path, metrics)))
+    def restore(self, running: RunningTrial, path: str, metrics: dict[str, Any], place: str = "") -> None:
+        """Let the worker load a checkpoint, with the result that was reported with it. `place` names the devices."""
+        self.move(running.trial, Step.RESTORE, f"from {os.path.basename(path)}{place}")
+        self.commands.append((self._call, (running.actor_id, "restore", path, metrics)))
 
     def _pause(self, running: RunningTrial, reason: str) -> None:
         trial = running.trial
@@ -120,8 +123,8 @@ class TrialActions:
                 where,
                 extra=about(trial),
             )
-        if not self._settings.experiments[trial.experiment_number].saves:
-            self._hooks.saved(trial)
+        if not self._experiments[trial.experiment_number].saves:
+            self._hooks.tell("on_trial_save", trial)
         self.let_go(running)
         self.move(trial, Step.PAUSE, reason)
         self._hooks.paused(trial)
@@ -193,7 +196,8 @@ class TrialActions:
     def is_over(self, trial: Trial) -> None:
         """Release everything that was kept for a trial. The trial has ended, and its status is set."""
         self._recorder.trial_ends(trial)
-        self.release_inherited(trial)
+        if self._state.inherited:
+            self.release_inherited(trial)
 
     def release_inherited(self, trial: Trial) -> None:
         """Release the donor's checkpoint, since `trial` no longer needs it."""
@@ -204,19 +208,21 @@ class TrialActions:
     def let_go(self, running: RunningTrial, *, keep: bool = True) -> None:
         """Separate the worker from its trial. The trial's next attempt waits until the worker has exited."""
         self._state.let_go(running)
-        if self._deadlines.are_set:
-            self._deadlines.forget(running.actor_id)
-        self._unsent.append((self._stop, (running, keep and self._settings.reuse_actors)))
+        self.commands.append((self._stop, (running, keep and self._settings.reuse_actors)))
 
-    def _stop(self, running: RunningTrial, keeps: bool) -> None:
+    def _timed_stop(self, running: RunningTrial, keeps: bool) -> None:
+        self._state.deadlines.forget(running.actor_id)
+        self._stop_actor(running, keeps)
+
+    def _stop_actor(self, running: RunningTrial, keeps: bool) -> None:
         exited = self._executor.stop(running.actor_id, self._settings.grace_s, keeps)
         if exited is not None:
-            if self._state.backoff.is_active:
-                self._state.backoff.has_room()
             self.has_left(running.trial.trial_id, exited)
 
     def has_left(self, trial_id: str, event: Exited) -> None:
-        """An actor that was stopped has exited."""
+        """An actor that was stopped has exited, so there may be room for another worker at once."""
+        if self._state.backoff.is_active:
+            self._state.backoff.has_room()
         if event.kind == "stopped" and event.exit_code == STOP_SWALLOWED_EXIT:
             logger.warning("trial %s: %s", trial_id, event.cause)
             self._recorder.note(trial_id, event.cause)
@@ -231,15 +237,13 @@ class TrialActions:
         The record of an attempt's start says that the trial is RUNNING.
         """
         has_changed = self._state.move(trial, step, reason)
-        if step is Step.RETRY or (has_changed and trial.status != RUNNING):
+        if step is Step.RETRY or (has_changed and STATUS[trial.phase] != RUNNING):
             self._recorder.status(trial, reason)
 
     # -- requests of schedulers ---------------------------------------------------------------------------------------
 
     def run_requests(self) -> None:
         """Carry out the requests of schedulers, in order."""
-        if not self._state.requests:
-            return
         carry_out: dict[str, Callable[[Request], object]] = {
             "stop": self._on_stop_request,
             "pause": self._on_pause_request,
@@ -254,7 +258,7 @@ class TrialActions:
 
     def _on_stop_request(self, request: Request) -> None:
         ending = self._hooks.scheduler_stops(request.argument)
-        settings = self._settings.experiments[request.trial.experiment_number]
+        settings = self._experiments[request.trial.experiment_number]
         running = self._state.running.get(request.trial.actor_id)
         if running is None:
             self.remove(request.trial, ending)
@@ -275,7 +279,7 @@ class TrialActions:
             if trial.phase is Phase.QUEUED:
                 self.move(trial, Step.PAUSE, decision.reason)
                 self._hooks.paused(trial)
-        elif running.idle and request.argument and self._settings.experiments[trial.experiment_number].saves:
+        elif running.idle and request.argument and self._experiments[trial.experiment_number].saves:
             running.idle = False
             running.decision = decision
             self.save(running)
@@ -350,63 +354,3 @@ def stronger(decision: Decision, other: Decision | None) -> Decision:
     if mine == others == 1 and decision.resources is None and decision.exploit is None:
         return other
     return decision if mine >= others else other
-
-
-class Reuse:
-    """Ends a trial whose configuration was tried before, with the result of the earlier trial, without a worker.
-
-    Args:
-        state: The trials of the run.
-        hooks: Calls the plug-ins. For them, the trial begins, reports once and ends.
-        recorder: Writes the events to the journal.
-        actions: Carries out the trial's steps.
-    """
-
-    def __init__(self, state: RunState, hooks: Hooks, recorder: Recorder, actions: TrialActions):
-        self._state = state
-        self._hooks = hooks
-        self._recorder = recorder
-        self._actions = actions
-        self._by_key: dict[str, list[Trial]] = {}
-        self._num_known = 0
-
-    def find(self, trial: Trial) -> Trial | None:
-        """The first finished trial with the same configuration; None if there is none, or `trial` has already begun."""
-        while self._num_known < len(self._state.trials):
-            known = self._state.trials[self._num_known]
-            self._by_key.setdefault(config_key(known.raw_config), []).append(known)
-            self._num_known += 1
-        if trial.attempt > 1 or trial.report_count:
-            return None
-        key = config_key(trial.raw_config)
-        for earlier in self._by_key.get(key, ()):
-            has_ended = earlier.phase is Phase.TERMINATED and bool(earlier.last_metrics.get(DONE))
-            if has_ended and config_key(earlier.raw_config) == key:  # a scheduler may have changed it
-                return earlier
-        return None
-
-    def end(self, trial: Trial, earlier: Trial) -> None:
-        """End a trial in place of starting it. It gets no checkpoint; the earlier trial has one.
-
-        Args:
-            trial: The trial. Its directory exists, and its start is recorded.
-            earlier: The trial whose result it gets.
-        """
-        trial.start_time = clock.current.time()
-        self._hooks.started(trial)
-        self._actions.move(trial, Step.TRAIN, f"has the configuration of trial {earlier.name}")
-        result = {**earlier.last_metrics, TRIAL_ID: trial.trial_id}
-        if CHECKPOINT_DIR_NAME in result:
-            result[CHECKPOINT_DIR_NAME] = None
-        decision = self._hooks.decide(trial, result, ends=True)
-        self._hooks.result(trial, result)
-        result[EXPERIMENT_TAG] = trial.experiment_tag
-        trial.record_result(result)
-        if decision.ending.kind is EndKind.DONE:
-            detail = f"it has the result of trial {earlier.name}, whose configuration is equal"
-            decision = Decision.stop(Ending.of(EndKind.DONE, detail, same_as=earlier.trial_id))
-        self._recorder.result(trial, result, decision, None, ends=decision.ending)
-        trial.completes()
-        self._hooks.completed(trial)
-        self._actions.move(trial, Step.STOP, decision.ending)
-        self._actions.is_over(trial)

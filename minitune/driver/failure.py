@@ -1,25 +1,24 @@
-"""Failures of trials and losses of workers: their consequences, the time of the next attempt, and their errors.
+"""Failures of trials and losses of workers: what follows from them, and their errors.
 
 A failure is the trial's own fault: its trainable raises, its worker dies, it breaks a time limit, a metric is missing.
-`after_failure` decides whether the trial is retried. A loss is probably not the trial's fault: the parent process of
-the workers has died, or a signal has ended the worker that may be meant for the whole run. The trial goes back to
-PENDING. `Backoff` slows down losses and endless retries, and ends a run in which no attempt brings anything new.
+A loss is probably not the trial's fault: the parent process of the workers has died, or a signal has ended the worker
+that may be meant for the whole run. The trial goes back to PENDING, and `Backoff` says when its next attempt starts.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import signal
-from collections import Counter, deque
-from collections.abc import Iterable, Mapping
-from enum import Enum
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from minitune.base.checks import shown
-from minitune.config import FailureConfig
+from minitune.driver.actions import TrialActions, about
+from minitune.driver.hooks import Hooks
+from minitune.driver.limits import REPORT, Overdue
+from minitune.driver.state import RunningTrial, RunState
 from minitune.error import (
-    CrashLoopError,
     MissingMetricError,
     RemoteError,
     TrialError,
@@ -28,267 +27,201 @@ from minitune.error import (
     WorkerStartError,
     trial_error,
 )
-from minitune.executors.trial_executor import Exited
-from minitune.experiment.lifecycle import Phase
+from minitune.executors.trial_executor import Exited, TrialExecutor
+from minitune.experiment.endings import Ending, EndKind
+from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import Trial
+from minitune.record.recorder import Recorder
 from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, TRAINING_ITERATION, flatten
 
 logger = logging.getLogger("minitune")
 
-BACKOFF_S = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
-"""How long a trial waits after its first attempt in vain, after the second one in a row, and so on. The last value
-holds for all later ones."""
-BACKOFF_AFTER_SIGNAL_S = 1.0
-"""How long it waits at least if a signal has ended the attempt. If the signal was meant for the whole run, the driver's
-own copy arrives in that time, and ends the run before the trial starts again."""
-_MAX_LOSSES = 10
-"""A trial that loses its worker so many times in a row, without a new report in between, has failed."""
-_MAX_LOSSES_BY_SIGNAL = 3
-"""The same if a signal has ended the last one."""
-_MAX_IN_VAIN = 30
-"""After so many attempts in a row without a new report of any trial, the run ends if nothing runs."""
-_NEVER_UP = 3
-"""The run also ends if the workers of so many trials could not start, and no worker has started."""
-REPORT = "report"
-TRIAL = "trial"
-"""The kinds of time limits: from one pull to the next report, and for a whole attempt."""
-_SIGNALS = frozenset(
-    getattr(signal, name)
-    for name in ("SIGHUP", "SIGINT", "SIGTERM")
-    if hasattr(signal, name)  # not all on Windows
-)
-"""The signals that are often sent to all processes of a run."""
 _KILLED = "SIGKILL (9)"
 _MEMORY_HINT = "possibly out of memory"
 _NO_ACCIDENT = 2
 """If so many trials lack a metric and no trial has it, its name is wrong."""
 
 
-# -- what follows a failure --------------------------------------------------------------------------------------------
-class AfterFailure(Enum):
-    """What the trial and the run do after an attempt has failed."""
-
-    RETRY = "retry"
-    GIVE_UP = "give up"
-    END_RUN = "end the run"
-
-
-def after_failure(config: FailureConfig, trial: Trial, *, final: bool) -> AfterFailure:
-    """The consequence of a failure that `trial.num_failures` already counts.
+# -- what follows ------------------------------------------------------------------------------------------------------
+class Failures:
+    """Decides and carries out what follows from a failed attempt, a lost worker, or a trial that can never start.
 
     Args:
-        config: Whether a failure ends the run.
-        trial: The trial.
-        final: True if another attempt cannot help.
-    """
-    if config.fail_fast:
-        return AfterFailure.END_RUN
-    allowed = trial.max_failures
-    if not final and (allowed < 0 or trial.num_failures <= allowed):
-        return AfterFailure.RETRY
-    return AfterFailure.GIVE_UP
-
-
-# -- losses and retries ------------------------------------------------------------------------------------------------
-class Backoff:
-    """Says how long trials wait after attempts in vain, and when another attempt is of no use.
-
-    An attempt is *in vain* if its worker was lost, or if it has failed and its trial has unlimited retries. The count
-    of a trial's attempts in a row starts again with a report number that the trial never had: a trial that repeats its
-    first reports again and again makes no progress.
-
-    A worker that could not be started says nothing about its trial. Then *no* worker is started for a while, because
-    the next one would be refused, too.
-
-    Times are seconds of the executor's clock.
+        executor: Runs the actors.
+        state: The trials.
+        hooks: Calls the plug-ins.
+        recorder: Writes the events to the journal.
+        actions: Carries out the steps of trials.
+        end_run: Ends the run, for a reason.
 
     Attributes:
-        is_active: Whether some trial or the next start of a worker may have to wait. If not, most calls can be skipped.
-        has_come_up: Whether a worker of the run was ever ready.
+        failed_fast: The trial whose failure has ended the run, or None.
     """
 
-    def __init__(self) -> None:
-        self.is_active = False
-        self.has_come_up = False
-        self._in_row: Counter[str] = Counter()  # by trial: its attempts in vain since its last progress
-        self._in_vain: deque[str] = deque(maxlen=_MAX_IN_VAIN)  # causes of attempts in a row without a new report
-        self._num_refused = 0
-        self._no_start_before_s = -math.inf
-        self._never_up: set[str] = set()  # the trials that have failed at their start before any worker was ready
-        self._told: set[str] = set()
+    def __init__(
+        self,
+        executor: TrialExecutor,
+        state: RunState,
+        hooks: Hooks,
+        recorder: Recorder,
+        actions: TrialActions,
+        end_run: Callable[[Ending], None],
+    ):
+        metric = state.settings.metric
+        names = hooks.metrics(metric) if state.settings.strict_metric else ()
+        self.failed_fast: Trial | None = None
+        self._executor = executor
+        self._state = state
+        self._backoff = state.backoff
+        self._hooks = hooks
+        self._recorder = recorder
+        self._actions = actions
+        self._end_run = end_run
+        self._metrics = RequiredMetrics(names, is_bare=hooks.goes_by_bare_number(metric))
+        self._failed_restores: Counter[str] = Counter()  # by trial, in a row
 
-    def num_in_row(self, trial_id: str) -> int:
-        """How many attempts of a trial were in vain since its last progress."""
-        return self._in_row.get(trial_id, 0)
+    def is_sound(self, running: RunningTrial, result: dict[str, Any]) -> bool:
+        """Whether the trial's directory exists and the result has the required metrics. If not, the trial fails."""
+        fault = self._recorder.directory_fault(running.trial)
+        if fault is not None:
+            self.failed(running, _directory_error(running.trial, fault), final=True)
+            return False
+        if self._metrics.is_over:
+            return True
+        missing = self._metrics.error_of(result)
+        if missing is None:
+            return True
+        self.failed(running, missing, final=True)
+        if self._state.ending is None:  # otherwise the run is already ending for another reason
+            self._metrics.has_failed(missing, self._state.trials)
+        return False
 
-    def has_lost_too_many(self, trial_id: str, *, by_signal: bool) -> bool:
-        """Whether a trial has failed if it now loses its worker once more."""
-        limit = _MAX_LOSSES_BY_SIGNAL if by_signal else _MAX_LOSSES
-        return self.num_in_row(trial_id) + 1 >= limit
+    def restored(self, trial: Trial) -> None:
+        """A trial has loaded its checkpoint."""
+        self._failed_restores.pop(trial.trial_id, None)
 
-    def in_vain(self, trial_id: str, cause: str, *, by_signal: bool = False) -> float:
-        """An attempt was in vain.
+    def refused(self, running: RunningTrial, cause: str) -> None:
+        """The worker could not be started. The trial waits for its turn again."""
+        self._backoff.refused(cause, self._executor.clock.monotonic())
+        self._retry_lost(running.trial, Ending.of(EndKind.REFUSED, cause), cause)
+
+    def lost(self, running: RunningTrial, error: TrialError, *, by_signal: bool = False, gone: bool = False) -> None:
+        """The worker was lost. The trial is probably not to blame, so it waits for another one; plug-ins are not told.
+
+        If it loses one worker after the other, it has failed.
 
         Args:
-            trial_id: The trial.
-            cause: The cause, in one line.
-            by_signal: Whether a signal has ended it that may be meant for the whole run. That is no reason to end the
-                run as hopeless: the driver waits for its own copy of the signal.
-
-        Returns:
-            How many seconds the trial should wait.
+            running: The trial and its actor.
+            error: Its error, if it has failed.
+            by_signal: Whether the worker was lost by a signal that may be meant for the whole run.
+            gone: True if the actor has already exited.
         """
-        self.is_active = True
-        wait_s = _step(self._in_row[trial_id])
-        self._in_row[trial_id] += 1
-        if by_signal:
-            return max(wait_s, BACKOFF_AFTER_SIGNAL_S)
-        self._in_vain.append(cause)
-        return wait_s
+        trial = running.trial
+        if self._backoff.has_lost_too_many(trial.trial_id, by_signal=by_signal):
+            self.failed(running, error, gone=gone)
+            return
+        if not gone:
+            self._actions.let_go(running, keep=False)
+        cause = error.summary()
+        self._retry_lost(trial, Ending.of(EndKind.LOST, cause), cause)
+        if self._state.ending is None:
+            self._let_rest(trial, cause, by_signal=by_signal)
 
-    def progressed(self, trial_id: str) -> None:
-        """A trial has reported a number that it never had, or has finished."""
-        self._in_row.pop(trial_id, None)
-        self._in_vain.clear()
-        self.is_active = bool(self._in_row) or self._num_refused > 0
+    def _retry_lost(self, trial: Trial, ending: Ending, cause: str) -> None:
+        level = logging.WARNING if self._backoff.is_new(cause) else logging.DEBUG
+        text = "trial %s lost its worker (%s); it is started again (logged once)"
+        logger.log(level, text, trial.name, cause, extra=about(trial))
+        self._actions.move(trial, Step.RETRY, ending)
+        self._actions.remove_if_run_ends(trial)
 
-    def failed_to_start(self, trial_id: str, cause: str) -> None:
-        """A trial with unlimited retries has failed while its trainable was loaded or set up.
+    def _let_rest(self, trial: Trial, cause: str, *, by_signal: bool = False) -> None:
+        """An attempt was in vain: delay the next one."""
+        wait_s = self._backoff.in_vain(trial.trial_id, cause, by_signal=by_signal)
+        if wait_s > 0:
+            self._state.rest(trial, self._executor.clock.monotonic() + wait_s)
 
-        Raises:
-            CrashLoopError: If no worker of the run was ready so far, and three trials have failed so.
+    def failed(self, running: RunningTrial, error: TrialError, *, final: bool = False, gone: bool = False) -> None:
+        """An attempt has failed. Its worker is not reused, because the failure may have left anything in its process.
+
+        Args:
+            running: The trial and its actor.
+            error: The failure.
+            final: True if another attempt cannot help.
+            gone: True if the actor has already exited.
         """
-        if self.has_come_up:
-            return
-        self._never_up.add(trial_id)
-        if len(self._never_up) >= _NEVER_UP:
-            raise CrashLoopError(
-                f"no worker has started, and the workers of {_NEVER_UP} trials have failed at their start: {cause}. "
-                "Fix the cause, or limit max_failures; the run can be resumed"
-            )
+        trial = running.trial
+        fault = self._recorder.directory_fault(trial)
+        if fault is not None:  # another attempt cannot help
+            error = _directory_error(trial, fault)
+            final = True
+        retries = self._counts_for_nothing(trial, final) or self._may_retry(trial, final)
+        if not gone:
+            self._actions.let_go(running, keep=False)
+        self._recorder.failure(trial, error)
+        if retries:
+            self._hooks.failed(trial)
+            self._retry(trial, error)
+        else:
+            self._give_up(trial, error, error.summary())
 
-    def is_new(self, cause: str) -> bool:
-        """Whether this cause of a loss was not told yet. Each cause gets one warning."""
-        is_new = cause not in self._told
-        self._told.add(cause)
-        return is_new
+    def _counts_for_nothing(self, trial: Trial, final: bool) -> bool:
+        """Whether this is one of the first failed restores in a row, which do not count as failures."""
+        if trial.phase is not Phase.RESTORING or final:
+            return False
+        self._failed_restores[trial.trial_id] += 1
+        return self._failed_restores[trial.trial_id] <= self._state.settings.free_restore_failures
 
-    # -- workers that could not be started --------------------------------------------------------------------------
+    def _may_retry(self, trial: Trial, final: bool) -> bool:
+        """Count a failure of the trial. Returns whether the trial gets another attempt."""
+        trial.num_failures += 1
+        if final or self._state.settings.failure.fail_fast:
+            return False
+        return trial.max_failures < 0 or trial.num_failures <= trial.max_failures
 
-    def refused(self, cause: str, now_s: float) -> None:
-        """A worker could not be started. Several at a time count once: they say the same."""
-        if now_s < self._no_start_before_s:
-            return
-        self.is_active = True
-        self._no_start_before_s = now_s + _step(self._num_refused)
-        self._num_refused += 1
-        self._in_vain.append(cause)
-
-    def started(self) -> None:
-        """A worker is ready."""
-        self.has_come_up = True
-        self._num_refused = 0
-
-    def has_room(self) -> None:
-        """A worker has exited, so there may be room for another one at once."""
-        self._no_start_before_s = -math.inf
-
-    def seconds_left(self, now_s: float) -> float:
-        """How long no worker should be started because the last one was refused; 0 if one may be started."""
-        return max(0.0, self._no_start_before_s - now_s)
-
-    # -- the end ----------------------------------------------------------------------------------------------------
-
-    @property
-    def is_hopeless(self) -> bool:
-        """Whether so many attempts in a row have brought no new report that the run ends if nothing runs."""
-        return len(self._in_vain) == _MAX_IN_VAIN
-
-    def error(self) -> CrashLoopError:
-        """The error of a run that ends because it is hopeless and nothing runs."""
-        common, count = Counter(self._in_vain).most_common(1)[0]
-        return CrashLoopError(
-            f"{_MAX_IN_VAIN} attempts in a row have brought no new report, and no trial runs: {common} ({count} "
-            "times). Fix the cause, then resume the run. If processes cannot be started, look at the limits on "
-            "processes, memory and open files (ulimit -u, -v and -n, those of the container), or let fewer trials run "
-            "at a time"
+    def _retry(self, trial: Trial, error: TrialError) -> None:
+        cause = error.summary()
+        self._actions.step_back(trial, refused=trial.phase is Phase.RESTORING)
+        logger.warning(
+            "trial %s failed (%s); attempt %d of %s starts from %s",
+            trial.name,
+            cause,
+            trial.num_failures + 1,  # for users, a start after a pause is not another attempt
+            trial.max_failures + 1 if trial.max_failures >= 0 else "any number",
+            trial.checkpoints[-1].record.directory if trial.checkpoints else "the beginning",
+            extra=about(trial),
         )
+        self._actions.move(trial, Step.RETRY, Ending(EndKind.FAILED, cause, {}))
+        self._hooks.recovers(trial)
+        if trial.max_failures < 0 and self._state.ending is None:
+            if isinstance(error, WorkerStartError):
+                self._backoff.failed_to_start(trial.trial_id, cause)
+            self._let_rest(trial, cause)
+        self._actions.remove_if_run_ends(trial)
 
+    def cannot_start(self, trial: Trial, error: TrialError) -> None:
+        """A trial that can never start ends in ERROR. The other trials continue."""
+        trial.num_failures = max(1, trial.num_failures)
+        self._executor.forget(trial.trial_id)
+        self._recorder.failure(trial, error)
+        self._give_up(trial, error, str(error))
 
-def _step(num_before: int) -> float:
-    return BACKOFF_S[min(num_before, len(BACKOFF_S) - 1)]
-
-
-# -- time limits -------------------------------------------------------------------------------------------------------
-class Overdue(NamedTuple):
-    """A limit that an actor has exceeded.
-
-    Attributes:
-        actor_id: The actor.
-        kind: `REPORT` or `TRIAL`.
-        limit_s: The limit, in seconds.
-    """
-
-    actor_id: str
-    kind: str
-    limit_s: float
-
-
-class Deadlines:
-    """The time that each actor has left. Each operation is O(1), and does nothing if there is no limit.
-
-    Args:
-        report_timeout_s: Seconds from a pull to the report that answers it, or None.
-        trial_timeout_s: Seconds for one attempt of a trial, from the start of its worker, or None.
-
-    Attributes:
-        are_set: Whether there is any limit. If not, a caller can skip all calls.
-    """
-
-    def __init__(self, report_timeout_s: float | None, trial_timeout_s: float | None):
-        self._limits_s = {
-            kind: limit_s for kind, limit_s in ((REPORT, report_timeout_s), (TRIAL, trial_timeout_s)) if limit_s
-        }
-        # By kind and actor. All limits of a kind have the same length, so they are in the order of their ends.
-        self._ends_s: dict[str, dict[str, float]] = {kind: {} for kind in self._limits_s}
-        self.are_set = bool(self._limits_s)
-
-    def begin(self, actor_id: str, kind: str, now_s: float) -> None:
-        """Start, or restart, the clock of one limit for an actor."""
-        ends_s = self._ends_s.get(kind)
-        if ends_s is not None:
-            ends_s.pop(actor_id, None)
-            ends_s[actor_id] = now_s + self._limits_s[kind]
-
-    def end(self, actor_id: str, kind: str) -> None:
-        """Stop the clock: the actor has met the limit."""
-        if kind in self._ends_s:
-            self._ends_s[kind].pop(actor_id, None)
-
-    def forget(self, actor_id: str) -> None:
-        """Drop all limits of an actor that has ended."""
-        for ends_s in self._ends_s.values():
-            ends_s.pop(actor_id, None)
-
-    def overdue(self, now_s: float) -> list[Overdue]:
-        """Return the limits that are exceeded now, and drop all limits of their actors."""
-        found = []
-        for kind, ends_s in self._ends_s.items():
-            while ends_s:
-                actor_id, end_s = next(iter(ends_s.items()))
-                if end_s > now_s:
-                    break
-                self.forget(actor_id)
-                found.append(Overdue(actor_id, kind, self._limits_s[kind]))
-        return found
-
-    def seconds_left(self, now_s: float) -> float | None:
-        """Seconds until the next limit is exceeded; None if no clock runs."""
-        ends_s = [next(iter(ends_s.values())) for ends_s in self._ends_s.values() if ends_s]
-        return max(0.0, min(ends_s) - now_s) if ends_s else None
+    def _give_up(self, trial: Trial, error: TrialError, cause: str) -> None:
+        """A trial has failed for good. With `fail_fast` the run ends."""
+        trial.error = error  # before the hooks: it shows schedulers that the trial will not be retried
+        self._hooks.failed(trial)
+        self._actions.move(trial, Step.FAIL, Ending(EndKind.FAILED, cause, {}))
+        self._actions.is_over(trial)
+        self._hooks.errored(trial)
+        if self._state.settings.failure.fail_fast:
+            self.failed_fast = self.failed_fast or trial
+            self._end_run(Ending.of(EndKind.FAIL_FAST, f"trial {trial.name} failed", trial=trial.trial_id))
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------
+def _directory_error(trial: Trial, fault: OSError) -> TrialError:
+    return TrialError(f"the directory of trial {trial.name} cannot be used: {fault}")
+
+
 def raised_error(remote: RemoteError, *, starting: bool) -> TrialError:
     """The error of a trial whose trainable has raised.
 
@@ -304,8 +237,8 @@ def raised_error(remote: RemoteError, *, starting: bool) -> TrialError:
 
 
 def died_by_signal(event: Exited) -> bool:
-    """Whether a worker was ended by a signal that may be meant for the whole run."""
-    return event.exit_code is not None and -event.exit_code in _SIGNALS
+    """Whether a worker was ended by a signal that is often sent to all processes of a run."""
+    return event.exit_code in (-signal.SIGHUP, -signal.SIGINT, -signal.SIGTERM)
 
 
 def raised_by_signal(remote: RemoteError) -> bool:

@@ -1,22 +1,22 @@
 """Hooks: all calls of the driver to plug-ins, in the right order. An error in a hook names the hook.
 
 A plug-in is a scheduler, a searcher, a stopper or a callback. Each method of `Hooks` is one event: the controller calls
-it, and the method calls the plug-ins in their order. `DriverContext` is a scheduler's view of the run in its hooks. A
-scheduler uses it to request an action on another trial. The request is carried out after the hook has returned, so no
-trial changes while a hook runs.
+it, and the method calls the plug-ins in their order. `tell` is for the events that only callbacks hear. `DriverContext`
+is a scheduler's view of the run in its hooks. A scheduler uses it to request an action on another trial. The request is
+carried out after the hook has returned, so no trial changes while a hook runs.
 """
 
 from __future__ import annotations
 
 import inspect
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minitune.callback import Callback
-from minitune.checkpoint import Checkpoint
 from minitune.decision import CONTINUE, STOP, Decision
 from minitune.driver.state import Request, RunState
 from minitune.error import DiskError, TuneError
@@ -34,6 +34,10 @@ from minitune.space.tree import copy_tree
 from minitune.stopper.stopper import ASKED_EVERY_S, DictStopper, Stopper
 
 logger = logging.getLogger("minitune")
+
+_HookList = Sequence[Callable[..., Any]]
+_LOG = "log"
+_CALLBACK_HOOKS = tuple(name for name in vars(Callback) if name.startswith("on_"))
 
 
 # -- a scheduler's view of the run -------------------------------------------------------------------------------------
@@ -115,8 +119,8 @@ class _ResourceCounts:
 class Hooks:
     """Calls the plug-ins of a run.
 
-    Most hooks of most plug-ins do nothing. This class determines once which hooks are overridden, so that a report
-    calls only those. `stops_run`, `turns_loop` and `hears_turns` save further calls in the same way.
+    Most hooks of most plug-ins do nothing. So the hooks that are overridden are looked up once per run, and only those
+    are called.
 
     Args:
         scheduler: Decides about trials.
@@ -128,11 +132,7 @@ class Hooks:
 
     Attributes:
         context: The scheduler's view of the run: the first argument of its hooks.
-        stops_run: Whether the stopper can end the run.
-        turns_loop: Whether a plug-in needs turns of the loop even if there are no events.
-        hears_turns: Whether a callback has a hook for each turn.
-        hears_results: Whether stopper, scheduler or searcher have a hook for results.
-        shows_results: Whether a callback other than `logs` has a hook for results.
+        iteration: The number of turns of the loop before this one.
         logs: The callbacks at the end of the list that are loggers and can write a finished line.
     """
 
@@ -152,16 +152,12 @@ class Hooks:
         self.callbacks = tuple(callbacks)
         self.context = DriverContext(state, search_alg, totals)
         self.iteration = 0
-        self.hears_turns = False
-        self._state = state
-        # A slower hook delays all trials, so the log names it once.
-        self._slow_s = number_setting("WARN_THRESHOLD_S")
-        self._slow: set[str] = set()
-        self._limits: dict[int, DictStopper] = {}
-        self._listeners: dict[str, list[Callable[..., Any]]] = {}
-        self.shows_results = False
         self.logs: list[LoggerCallback] = []
-        self._pid = os.getpid()
+        self._state = state
+        self._call = _Caller().call
+        self._limits: dict[int, DictStopper] = {}
+        # Empty until `setup`: a replay calls no callbacks, because they have already handled its events.
+        self._listeners: dict[str, _HookList] = dict.fromkeys((*_CALLBACK_HOOKS, _LOG), ())
         self.exchange(scheduler=scheduler, search_alg=search_alg, stopper=stopper)
 
     def exchange(
@@ -175,15 +171,34 @@ class Hooks:
         self.scheduler = self.scheduler if scheduler is None else scheduler
         self.search_alg = self.search_alg if search_alg is None else search_alg
         self.stopper = self.stopper if stopper is None else stopper
-        self._asks_stopper = not _is_left(self.stopper.__call__, Stopper.__call__)
+        self._on_stop = () if _is_left(self.stopper.__call__, Stopper.__call__) else (self.stopper,)
         self._of_scheduler = _overridden(self.scheduler, TrialScheduler)
         self._of_searcher = _overridden(self.search_alg, SearchAlgorithm)
-        self._tells_searcher = "on_trial_result" in self._of_searcher
-        self._tells_both = self._tells_searcher or "on_trial_result" in self._of_scheduler
-        self.stops_run = not _is_left(self.stopper.stop_all, Stopper.stop_all)
-        self._has_timer = self.stops_run or not _is_left(self.stopper.seconds_left, Stopper.seconds_left)
-        self.turns_loop = self._has_timer or self.hears_turns
-        self.hears_results = self._tells_both or self._asks_stopper
+
+    @property
+    def stops_run(self) -> bool:
+        """Whether the stopper can end the run."""
+        return not _is_left(self.stopper.stop_all, Stopper.stop_all)
+
+    @property
+    def turns_loop(self) -> bool:
+        """Whether a plug-in needs turns of the loop even if there are no events."""
+        return self.hears_turns or self.stops_run or not _is_left(self.stopper.seconds_left, Stopper.seconds_left)
+
+    @property
+    def hears_turns(self) -> bool:
+        """Whether a callback has a hook for each turn."""
+        return bool(self._listeners["on_step_begin"] or self._listeners["on_step_end"])
+
+    @property
+    def hears_results(self) -> bool:
+        """Whether stopper, scheduler or searcher have a hook for results."""
+        return bool(self._on_stop or self._of_scheduler["on_trial_result"] or self._of_searcher["on_trial_result"])
+
+    @property
+    def shows_results(self) -> bool:
+        """Whether a callback other than `logs` has a hook for results."""
+        return bool(self._listeners["on_trial_result"])
 
     def metrics(self, of_run: Metric) -> tuple[str, ...]:
         """The flattened names of the metrics that a result must have: those of run, scheduler and searcher."""
@@ -208,28 +223,18 @@ class Hooks:
         arguments = {"stop": stop, "num_samples": num_samples, "total_num_samples": total_num_samples, **info}
         for listener in self._listening("setup"):
             if _takes(listener, arguments):
-                self._call(listener, None, **arguments)
+                self._call((listener,), None, **arguments)
             else:
                 logger.warning("%s should take %s and **info", hook_name(listener), ", ".join(arguments))
-                self._call(listener, None)
-        self._listeners = {name: self._listening(name) for name in vars(Callback) if name.startswith("on_")}
-        self.hears_turns = bool(self._listeners["on_step_begin"] or self._listeners["on_step_end"])
-        self.turns_loop = self._has_timer or self.hears_turns
+                self._call((listener,), None)
+        self._listeners = {name: self._listening(name) for name in _CALLBACK_HOOKS}
         self._listeners["on_trial_result"], self.logs = split_plain(self._listeners["on_trial_result"])
-        self.shows_results = bool(self._listeners["on_trial_result"])
+        self._listeners[_LOG] = [log.log_trial_result for log in self.logs]
 
     def _listening(self, name: str) -> list[Callable[..., Any]]:
         """The callbacks that override a hook."""
         hooks = [getattr(callback, name) for callback in self.callbacks]
         return [hook for hook in hooks if not _is_left(hook, getattr(Callback, name)) and not forwards_to_nothing(hook)]
-
-    def step_begins(self) -> None:
-        """A turn of the driver's loop begins."""
-        self._tell("on_step_begin")
-
-    def step_ends(self) -> None:
-        """A turn of the driver's loop ends."""
-        self._tell("on_step_end")
 
     def experiment_ends(self, trials: list[Trial], *, after_error: bool = False) -> None:
         """The run and all workers have ended. Every callback is called, even after an error, to close its files.
@@ -244,7 +249,7 @@ class Hooks:
         first: TuneError | None = None
         for listener in self._listeners["on_experiment_end"]:
             try:
-                self._call(listener, None, trials=trials)
+                self._call((listener,), None, trials=trials)
             except TuneError as error:
                 if after_error or first is not None:
                     logger.warning("%s", error)
@@ -254,18 +259,23 @@ class Hooks:
             raise first
 
     def wants_all_stopped(self) -> bool:
-        """Whether the stopper ends the run."""
-        return self.stops_run and bool(self._call(self.stopper.stop_all, None))
+        """Whether the stopper ends the run. Call it only if `stops_run`."""
+        return bool(self._call((self.stopper.stop_all,), None))
 
-    def seconds_left(self) -> float | None:
-        """After how many seconds the loop must turn again even if there are no events; None: never.
+    def ending_by_stopper(self) -> Ending:
+        """The ending of a run that the stopper ends."""
+        return Ending.of(EndKind.STOPPER, self.stopper.describe())
+
+    def seconds_left(self) -> float:
+        """After how many seconds the loop must turn again even if there are no events; infinite if that is not needed.
 
         The stopper says when its `stop_all` must be called. Callbacks with a hook for turns also need some turns.
         """
-        left_s: float | None = self._call(self.stopper.seconds_left, None) if self._has_timer else None
-        if self.hears_turns:
-            return ASKED_EVERY_S if left_s is None else min(left_s, ASKED_EVERY_S)
-        return left_s
+        left_s: float | None = self._call((self.stopper.seconds_left,), None)
+        return min(
+            math.inf if left_s is None else left_s,
+            ASKED_EVERY_S if self.hears_turns else math.inf,
+        )
 
     def drop_requests(self) -> None:
         """Drop the scheduler's requests that have not been carried out yet."""
@@ -275,16 +285,16 @@ class Hooks:
 
     def next_trial(self) -> Trial | None:
         """The searcher's next trial, or None."""
-        trial: Trial | None = self._call(self.search_alg.next_trial, None)
+        trial: Trial | None = self._call((self.search_alg.next_trial,), None)
         return trial
 
     def search_ends(self) -> None:
         """Tell the searcher to suggest no more trials."""
-        self._call(self.search_alg.set_finished, None)
+        self._call((self.search_alg.set_finished,), None)
 
     def choose(self) -> Trial | None:
         """The trial that the scheduler has chosen to run next, or None."""
-        trial = self._call(self.scheduler.choose_trial_to_run, None, self.context)
+        trial = self._call((self.scheduler.choose_trial_to_run,), None, self.context)
         if trial is None or isinstance(trial, Trial):
             return trial
         raise TuneError(
@@ -293,18 +303,20 @@ class Hooks:
 
     # -- one trial -----------------------------------------------------------------------------------------------
 
-    def added(self, trial: Trial) -> None:
-        """A trial was added, or will be retried."""
-        if "on_trial_add" in self._of_scheduler:
-            self._call(self.scheduler.on_trial_add, trial, self.context, trial)
+    def tell(self, hook: str, trial: Trial | None = None, **arguments: Any) -> None:
+        """Call a hook of all callbacks that have it, with the arguments that all hooks get; see `Callback`."""
+        listeners = self._listeners[hook]
+        if listeners:
+            if trial is not None:
+                arguments["trial"] = trial
+            self._call(listeners, trial, iteration=self.iteration, trials=self._state.trials, **arguments)
 
-    def started(self, trial: Trial) -> None:
-        """The trial's worker is ready; its status is still PENDING."""
-        self._tell("on_trial_start", trial)
-
-    def restored(self, trial: Trial) -> None:
-        """The worker has loaded a checkpoint."""
-        self._tell("on_trial_restore", trial)
+    def added(self, trial: Trial) -> bool:
+        """A trial was added, or will be retried. Returns whether the scheduler was told."""
+        hook = self._of_scheduler["on_trial_add"]
+        if hook:
+            self._call(hook, trial, self.context, trial)
+        return bool(hook)
 
     def decide(self, trial: Trial, result: dict[str, Any], *, ends: bool = False) -> Decision:
         """Pass a new result to stopper, scheduler and searcher, in this order.
@@ -318,7 +330,7 @@ class Hooks:
             The decision.
         """
         ending: Ending | None = None
-        if self._asks_stopper and self._call(self.stopper, trial, trial.trial_id, _completed(trial, result)):
+        if self._on_stop and self._call(self._on_stop, trial, trial.trial_id, _completed(trial, result)):
             ending = _criterion_met(self.stopper.describe())
         elif ends or result.get(DONE):
             ending = Ending.of(EndKind.DONE)
@@ -328,11 +340,12 @@ class Hooks:
         if ending is not None:
             result[DONE] = True
             return Decision.stop(ending)
-        if not self._tells_both:
+        searcher = self._of_searcher["on_trial_result"]
+        if not (searcher or self._of_scheduler["on_trial_result"]):
             return GO_ON
         flat = flatten(complete(result, trial.attempt_config))
         hook = self.scheduler.on_trial_result
-        answer = self._call(hook, trial, self.context, trial, flat)
+        answer = self._call((hook,), trial, self.context, trial, flat)
         try:
             decision = Decision.of(answer or CONTINUE)
         except ValueError as error:
@@ -342,8 +355,8 @@ class Hooks:
             if decision.ending.kind is EndKind.SCHEDULER:
                 ending = self.scheduler_stops(decision.reason, decision.facts)
                 decision = Decision(STOP, ending.text, save=decision.save, exploit=decision.exploit, facts=ending.facts)
-        elif self._tells_searcher:
-            self._call(self.search_alg.on_trial_result, trial, trial.trial_id, flat)
+        elif searcher:
+            self._call(searcher, trial, trial.trial_id, flat)
         return decision
 
     def scheduler_stops(self, reason: str, facts: Mapping[str, Any] | None = None) -> Ending:
@@ -360,15 +373,17 @@ class Hooks:
             flat: The flattened result.
             decision: The recorded decision. The present answers of the plug-ins are ignored.
         """
-        if self._asks_stopper:
-            self._call(self.stopper, trial, trial.trial_id, _completed(trial, result))
-        if self._tells_both and not (decision == STOP and decision.ending.kind in (EndKind.CRITERION, EndKind.DONE)):
+        if self._on_stop:
+            self._call(self._on_stop, trial, trial.trial_id, _completed(trial, result))
+        searcher = self._of_searcher["on_trial_result"]
+        tells = searcher or self._of_scheduler["on_trial_result"]
+        if tells and not (decision == STOP and decision.ending.kind in (EndKind.CRITERION, EndKind.DONE)):
             told = dict(flat)  # plug-ins may change it
-            self._call(self.scheduler.on_trial_result, trial, self.context, trial, told)
+            self._call((self.scheduler.on_trial_result,), trial, self.context, trial, told)
             # A stop by the scheduler sets `done`. Another stop does not, because the searcher had already received the
             # result at that time.
-            if self._tells_searcher and not result.get(DONE):
-                self._call(self.search_alg.on_trial_result, trial, trial.trial_id, told)
+            if not result.get(DONE):
+                self._call(searcher, trial, trial.trial_id, told)
 
     def _limits_of(self, trial: Trial) -> DictStopper:
         """The trial's own stop criterion. All trials of an experiment share one object."""
@@ -379,101 +394,102 @@ class Hooks:
 
     def result(self, trial: Trial, result: dict[str, Any]) -> None:
         """Pass a result to the callbacks other than `logs`. They may add and change metrics, but not remove any."""
-        for listener in self._listeners.get("on_trial_result", ()):
+        for listener in self._listeners["on_trial_result"]:
             told = _completed(trial, result)
-            self._call(listener, trial, iteration=self.iteration, trials=self._state.trials, trial=trial, result=told)
+            self._call(
+                (listener,), trial, iteration=self.iteration, trials=self._state.trials, trial=trial, result=told
+            )
             told.pop(CONFIG, None)
             result.update(told)
 
     def log(self, trial: Trial, result: dict[str, Any]) -> None:
         """Pass a completed result to `logs`, which do not change it."""
-        for log in self.logs:
-            self._call(log.log_trial_result, trial, self.iteration, trial, result)
-
-    def checkpointed(self, trial: Trial, checkpoint: Checkpoint) -> None:
-        """A checkpoint has arrived. The trial's list of checkpoints does not contain it yet."""
-        self._tell("on_checkpoint", trial, checkpoint=checkpoint)
-
-    def saved(self, trial: Trial) -> None:
-        """A save has ended, with or without a checkpoint."""
-        self._tell("on_trial_save", trial)
+        self._call(self._listeners[_LOG], trial, self.iteration, trial, result)
 
     def paused(self, trial: Trial) -> None:
         """The trial was paused."""
-        self._call(self.search_alg.on_pause, trial, trial.trial_id)
+        self._call(self._of_searcher["on_pause"], trial, trial.trial_id)
 
     def unpaused(self, trial: Trial) -> None:
         """The trial waits for a worker again."""
-        self._call(self.search_alg.on_unpause, trial, trial.trial_id)
+        self._call(self._of_searcher["on_unpause"], trial, trial.trial_id)
 
     def completed(self, trial: Trial) -> None:
         """A running trial finishes. Its last result is set, and its status is still RUNNING."""
         config = trial.reported_config
         flat = flatten(trial.last_metrics if config is None else complete(trial.last_metrics, config))
-        if "on_trial_complete" in self._of_scheduler:
-            self._call(self.scheduler.on_trial_complete, trial, self.context, trial, flat)
-        self._call(self.search_alg.on_trial_complete, trial, trial.trial_id, result=flat)
-        self._tell("on_trial_complete", trial)
+        if hooks := self._of_scheduler["on_trial_complete"]:
+            self._call(hooks, trial, self.context, trial, flat)
+        self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, result=flat)
+        self.tell("on_trial_complete", trial)
 
     def removed(self, trial: Trial) -> None:
         """A pending or paused trial ends."""
-        self._call(self.scheduler.on_trial_remove, trial, self.context, trial)
-        self._call(self.search_alg.on_trial_complete, trial, trial.trial_id)
-        self._tell("on_trial_complete", trial)
+        self._call(self._of_scheduler["on_trial_remove"], trial, self.context, trial)
+        self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id)
+        self.tell("on_trial_complete", trial)
 
     def interrupted(self, trial: Trial) -> None:
         """The user has interrupted the run. The trial can be resumed later."""
         result = flatten(trial.last_result) if trial.last_metrics else None
-        self._call(self.search_alg.on_trial_complete, trial, trial.trial_id, result=result)
-        self._tell("on_trial_complete", trial)
+        self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, result=result)
+        self.tell("on_trial_complete", trial)
 
     def failed(self, trial: Trial) -> None:
         """An attempt of the trial has failed. Called before `recovers` or `errored`."""
-        self._call(self.scheduler.on_trial_error, trial, self.context, trial)
-        self._call(self.search_alg.on_trial_error, trial, trial.trial_id)
+        self._call(self._of_scheduler["on_trial_error"], trial, self.context, trial)
+        self._call(self._of_searcher["on_trial_error"], trial, trial.trial_id)
 
     def recovers(self, trial: Trial) -> None:
         """The trial will be retried. Its status is PENDING."""
         self.added(trial)
-        self._tell("on_trial_recover", trial)
+        self.tell("on_trial_recover", trial)
 
     def errored(self, trial: Trial) -> None:
         """The trial has failed and will not be retried. Its status is ERROR."""
-        self._call(self.search_alg.on_trial_complete, trial, trial.trial_id, error=True)
-        self._tell("on_trial_error", trial)
+        self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, error=True)
+        self.tell("on_trial_error", trial)
 
-    # -- calling -------------------------------------------------------------------------------------------------
 
-    def _tell(self, hook: str, trial: Trial | None = None, **arguments: Any) -> None:
-        """Call a hook of all callbacks, with the arguments that all hooks get.
+class _Caller:
+    """Calls hooks of plug-ins. It names a hook that raises an error, forks or is slow."""
 
-        During a replay, this calls no callbacks, because they have already handled these events.
+    def __init__(self) -> None:
+        # A slower hook delays all trials, so the log names it once.
+        self._slow_s = number_setting("WARN_THRESHOLD_S")
+        self._slow: set[str] = set()
+        self._pid = os.getpid()
+
+    def call(self, hooks: _HookList, trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
+        """Call hooks one after the other with the same arguments, and return the answer of the last one.
+
+        Args:
+            hooks: The hooks, bound to their plug-ins.
+            trial: The trial that the calls are about, if any.
+            *args: The arguments.
+            **kwargs: The keyword arguments.
+
+        Raises:
+            TuneError: See `call_plugin`.
         """
-        listeners = self._listeners.get(hook)
-        if not listeners or self.context.is_replaying:
-            return
-        if trial is not None:
-            arguments["trial"] = trial
-        for listener in listeners:
-            self._call(listener, trial, iteration=self.iteration, trials=self._state.trials, **arguments)
-
-    def _call(self, hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
-        begin_s = time.monotonic()
-        try:
-            value = hook(*args, **kwargs)
-        except (PluginError, DiskError):  # a logger of this package raises a DiskError
-            raise
-        except Exception as error:
-            if os.getpid() != self._pid:  # see `call_plugin`
+        value: Any = None
+        for hook in hooks:
+            begin_s = time.monotonic()
+            try:
+                value = hook(*args, **kwargs)
+            except (PluginError, DiskError):  # a logger of this package raises a DiskError
                 raise
-            raise_told(hook, trial, error)
-        finally:
-            taken_s = time.monotonic() - begin_s
-            # at the end of a run no trial waits
-            if taken_s > self._slow_s and getattr(hook, "__name__", "") != "on_experiment_end":
-                self._warn_slow(hook_name(hook), taken_s)
-        if os.getpid() != self._pid:
-            raise forked_error(hook_name(hook))
+            except Exception as error:
+                if os.getpid() != self._pid:  # a forked child handles its own errors
+                    raise
+                raise_told(hook, trial, error)
+            finally:
+                taken_s = time.monotonic() - begin_s
+                # at the end of a run no trial waits
+                if taken_s > self._slow_s and getattr(hook, "__name__", "") != "on_experiment_end":
+                    self._warn_slow(hook_name(hook), taken_s)
+            if os.getpid() != self._pid:
+                raise forked_error(hook_name(hook))
         return value
 
     def _warn_slow(self, name: str, taken_s: float) -> None:
@@ -496,10 +512,14 @@ def _is_left(hook: Any, base: Any) -> bool:
     return getattr(hook, "__func__", None) is base
 
 
-def _overridden(plugin: Any, base: type) -> frozenset[str]:
-    """The hooks that a plug-in overrides."""
-    names = [name for name in vars(base) if name.startswith("on_")]
-    return frozenset(name for name in names if not _is_left(getattr(plugin, name), getattr(base, name)))
+def _overridden(plugin: Any, base: type) -> dict[str, _HookList]:
+    """For each hook of a plug-in: the bound hook if the plug-in overrides it, or nothing."""
+    found: dict[str, _HookList] = {}
+    for name in vars(base):
+        if name.startswith("on_"):
+            hook = getattr(plugin, name)
+            found[name] = () if _is_left(hook, getattr(base, name)) else (hook,)
+    return found
 
 
 def _takes(hook: Callable[..., Any], arguments: dict[str, Any]) -> bool:

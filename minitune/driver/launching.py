@@ -1,4 +1,8 @@
-"""TrialLauncher: asks the searcher for trials, and starts waiting trials while the executor has room."""
+"""TrialLauncher: asks the searcher for trials, and starts waiting trials while the executor has room.
+
+A trial that can never start is a `Refusal`. It ends the present `launch`, which returns it, because the end of that
+trial may change which trial is next, and may end the run. The controller decides what follows.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +11,28 @@ import logging
 import math
 from typing import NamedTuple
 
+from minitune import clock
 from minitune.base import descriptors
 from minitune.base.pickling import require_picklable
-from minitune.driver.actions import Reuse, TrialActions
-from minitune.driver.failure import TRIAL
+from minitune.decision import Decision
+from minitune.driver.actions import TrialActions
 from minitune.driver.hooks import Hooks
+from minitune.driver.limits import TRIAL
 from minitune.driver.state import ENDED, OPEN, WAITING, RunningTrial, RunState
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
 from minitune.executors.trial_executor import ActorSpec, Shared, TrialExecutor
+from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.parameter_files import write_parameters
 from minitune.experiment.trial import Trial, TrialInfo
 from minitune.logger.json import leave_parameters
-from minitune.plugin_calls import forked_error
 from minitune.record.recorder import Recorder
 from minitune.registry import get_env_creator, has_env_creator
 from minitune.resources import CPU, Resources
+from minitune.result import CHECKPOINT_DIR_NAME, DONE, EXPERIMENT_TAG, TRIAL_ID
 from minitune.search.search_algorithm import SearchGenerator
 from minitune.space.domains import component_seed
+from minitune.space.parameters import config_key
 from minitune.trainable.trial_actor import make_trial_actor
 
 logger = logging.getLogger("minitune")
@@ -37,11 +45,18 @@ _REUSED_PER_TURN = 50
 """How many trials that need no worker end in one turn, for the same reason."""
 
 
-class Refusal(NamedTuple):
-    """A trial that can never start, and the reason. The caller ends it."""
+class Refusal(Exception):
+    """A trial that can never start. The launcher raises it inside, and returns it to the controller.
 
-    trial: Trial
-    error: TrialError
+    Attributes:
+        trial: The trial.
+        error: The reason.
+    """
+
+    def __init__(self, trial: Trial, error: TrialError):
+        super().__init__(trial, error)
+        self.trial = trial
+        self.error = error
 
 
 class TrialLauncher:
@@ -55,7 +70,6 @@ class TrialLauncher:
         actions: Carries out what the scheduler asks for when it chooses.
 
     Attributes:
-        was_refused: Whether the last `launch` could not start a trial for lack of descriptors.
         has_to_go_on: Whether `launch` has returned early, after many trials that needed no worker, and must go on.
     """
 
@@ -63,31 +77,27 @@ class TrialLauncher:
         self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder, actions: TrialActions
     ):
         settings = state.settings
-        self.was_refused = self.has_to_go_on = False
+        self.has_to_go_on = False
+        self._executor = executor
         self._state = state
         self._hooks = hooks
-        self._executor = executor
         self._recorder = recorder
         self._actions = actions
         self._settings = settings
         self._max_running = min(settings.max_concurrent_trials or math.inf, hooks.search_alg.max_running or math.inf)
-        self._reuse = Reuse(state, hooks, recorder, actions) if settings.reuses_results else None
-        self._num_reused = 0
-        self._refusal: Refusal | None = None
-        self._feasible: Resources | None = None  # was not refused when it was last asked for
-        self._shared_env_creators: dict[str, Shared] = {}
         self._workers_write = leave_parameters(hooks.callbacks, workers_write=executor.makes_directories)
+        # A model-based searcher learns from each result, so it is asked only for trials that can start now.
         self._is_model_based = isinstance(hooks.search_alg, SearchGenerator)
         self._chooses_in_order = hooks.scheduler.chooses_in_order
+        self._feasible: Resources | None = None  # was not refused when it was last asked for
+        self._worker_kinds: dict[tuple[int, str], _WorkerKind] = {}  # by experiment and environment
         cpus = executor.resources()[0].get(CPU, 1)
         self._ahead = settings.max_ahead or int(max(_AHEAD, 1.1 * cpus))
 
     def launch(self) -> Refusal | None:
         """Start the scheduler's choice, then waiting trials, while there is room. Then draw some trials ahead.
 
-        Does not block. Trials are drawn one by one: the first worker starts before the second configuration is drawn,
-        and a model-based searcher is asked only for trials that can start now. If the searcher has no more, the
-        scheduler is asked once more, because it may choose differently when `supply` has changed.
+        Does not block. Trials are drawn one by one: the first worker starts before the second configuration is drawn.
 
         Returns:
             The first trial that can never start; call `launch` again. None if all is done.
@@ -96,28 +106,29 @@ class TrialLauncher:
         state.may_start = True
         if state.supply == WAITING:
             state.supply = OPEN
-        asked_at = None
-        self._num_reused = 0
         self.has_to_go_on = False
-        self.was_refused = False
+        try:
+            self._start_all()
+            is_done = not self.has_to_go_on and (self._is_model_based or self._look_ahead())
+        except Refusal as refusal:
+            return refusal
+        if is_done and state.supply != WAITING and self._chooses_in_order and not state.backoff.is_active:
+            state.may_start = False
+        return None
+
+    def _start_all(self) -> None:
+        """Start trials while there is room.
+
+        If the searcher has no more, the scheduler is asked once more, because it may choose differently when `supply`
+        has changed.
+        """
+        state = self._state
+        asked_at = None
         while state.supply != asked_at:
             asked_at = state.supply
-            while (
-                len(state.running) + len(state.leaving) < self._max_running  # a stopped actor still has its resources
-                and not self.has_to_go_on
-                and (self._start_one() or (state.supply != WAITING and self._add_one()))
-            ):
-                if self._refusal is not None:
-                    return self._take_refusal()
-        can_go_on = not (self.was_refused or self.has_to_go_on)
-        is_done = can_go_on and (self._is_model_based or self._look_ahead())
-        state.may_start = not (is_done and state.supply != WAITING and self._chooses_in_order)
-        return self._take_refusal()
-
-    def _take_refusal(self) -> Refusal | None:
-        refusal = self._refusal
-        self._refusal = None
-        return refusal
+            while len(state.running) + len(state.leaving) < self._max_running:  # a stopped actor has its resources
+                if self.has_to_go_on or not (self._start_one() or self._add_one()):
+                    break
 
     def _look_ahead(self) -> bool:
         """Draw some trials that may run next. Returns whether there are enough of them.
@@ -129,22 +140,23 @@ class TrialLauncher:
         ahead = min(self._ahead, self._max_running - len(state.running) - len(state.leaving))
         if state.num_pending > ahead - min(_AHEAD_PER_TURN, ahead // 2):
             return True
-        for _ in range(_AHEAD_PER_TURN):
-            if state.num_pending >= ahead or not self._ask():
+        num_drawn = 0
+        while num_drawn < _AHEAD_PER_TURN and state.num_pending < ahead:
+            if not self._ask():
                 return True
-            if self._refusal is not None:
-                return False
-        return False
+            num_drawn += 1
+        return state.num_pending >= ahead
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
     def _add_one(self) -> bool:
         """Draw a trial if it could start at once."""
-        if self._state.num_pending or self._state.supply == ENDED:
+        state = self._state
+        if state.num_pending or state.supply != OPEN:
             return False
-        if self._is_model_based and self._state.trials:
+        if self._is_model_based and state.trials:
             try:
-                if not self._executor.can_start(self._state.trials[-1].resources):
+                if not self._executor.can_start(state.trials[-1].resources):
                     return False
             except TuneError:  # the last trial can never start, but the next one may need less
                 pass
@@ -152,24 +164,25 @@ class TrialLauncher:
 
     def _ask(self) -> bool:
         """Draw a trial from the searcher; False if it has none."""
-        if self._state.supply == ENDED:
+        state = self._state
+        if state.supply == ENDED:
             return False
         trial = self._hooks.next_trial()
         if trial is None:
-            self._state.supply = ENDED if self._hooks.search_alg.is_finished() else WAITING
+            state.supply = ENDED if self._hooks.search_alg.is_finished() else WAITING
             return False
-        self._state.supply = OPEN
+        state.supply = OPEN
         trial.seed = component_seed(self._settings.seed, f"trial/{trial.number}")
         self._recorder.trial_added(trial)
-        self._state.add(trial)
-        self._hooks.added(trial)
-        self._recorder.note_changes(trial)  # a scheduler may have completed its configuration
+        state.add(trial)
+        if self._hooks.added(trial):
+            self._recorder.note_changes(trial)  # a scheduler may have completed its configuration
         if trial.resources is not self._feasible:
             try:
                 self._executor.can_start(trial.resources)
-                self._feasible = trial.resources
             except TuneError as error:
-                self._refusal = Refusal(trial, TrialError(str(error)))
+                raise Refusal(trial, TrialError(str(error))) from None
+            self._feasible = trial.resources
         return True
 
     # -- starting ---------------------------------------------------------------------------------------------------
@@ -195,8 +208,7 @@ class TrialLauncher:
                     self._drop_claims(candidates)  # the free resources are reserved for another trial
                     has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
             except TuneError as error:  # a worker that cannot be killed keeps the resources
-                self._refusal = Refusal(trial, TrialError(str(error)))
-                return True
+                raise Refusal(trial, TrialError(str(error))) from None
             if has_room:
                 return self._start(trial)
         return False
@@ -220,87 +232,21 @@ class TrialLauncher:
                 return False
             self._recorder.raise_if_run_ends(error, self._recorder.run.path)
             trial.num_failures += 1
-            self._refusal = Refusal(trial, TrialError(f"the directory of trial {trial.name} cannot be used: {error}"))
-            return True
-        if not self._recorder.is_ours:  # the user's function for directory names has forked, and the child returned
-            raise forked_error("a plug-in")
+            text = f"the directory of trial {trial.name} cannot be used: {error}"
+            raise Refusal(trial, TrialError(text)) from error
         if trial.report_count:
             trial.reports_before = max(trial.reports_before, trial.report_count)
             self._roll_back(trial)
-        trial.attempt += 1
-        trial.attempt_config = trial.raw_config
+        trial.begin_attempt()
         self._recorder.attempt_starts(trial)
         self._state.move(trial, Step.START, f"attempt {trial.attempt}")
-        earlier = self._reuse.find(trial) if self._reuse is not None else None
-        if self._reuse is not None and earlier is not None:
-            self._make_files(trial)
-            self._reuse.end(trial, earlier)
-            self._num_reused += 1
-            self.has_to_go_on = self._num_reused >= _REUSED_PER_TURN
-            return True
-        info = self._info(trial, directory)
-        creators = self._env_creators(trial)
-        trainable = self._settings.experiments[trial.experiment_number].trainable
-        factory = functools.partial(make_trial_actor, trainable, info, env_creators=creators)
-        # A worker has one trainable, and only the environments that it was started with.
-        reuse_key = (
-            "/".join([f"trainable {trial.experiment_number}", *creators]) if self._settings.reuse_actors else None
-        )
-        spec = ActorSpec(trial.actor_id, factory, trial.resources, directory, reuse_key, (info.for_reset(),))
-        self._actions.commit()  # the start is in the journal before the trial starts
-        try:
-            self._executor.start(spec)
-        except OSError as error:
-            self._recorder.raise_if_run_ends(error, directory)
-            raise
-        except TypeError as error:
-            trial.num_failures += 1
-            self._refusal = Refusal(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error)))
-            return True
-        self._state.running[trial.actor_id] = RunningTrial(trial, trial.actor_id)
-        if self._state.deadlines.are_set and not self._executor.has_queue:
-            self._state.deadlines.begin(trial.actor_id, TRIAL, self._executor.clock.monotonic())
+        self._start_worker(trial, directory)
         return True
 
-    def _make_files(self, trial: Trial) -> None:
-        """Make the directory and the parameter files of a trial that gets no worker, which would make them."""
-        try:
-            self._recorder.directory_fault(trial)
-            if self._workers_write and trial.light is None:
-                write_parameters(trial.local_path, trial.raw_config)
-        except OSError as error:  # the trial's loggers meet the same error, and log it
-            self._recorder.raise_if_run_ends(error, trial.local_path)
-
-    def _lacks_descriptors(self, error: OSError) -> bool:
-        """Whether a trial cannot start only because too many files are open."""
-        if not descriptors.is_lack(error):
-            return False
-        self.was_refused = True
-        cause = f"could not make a directory for a trial: {error.strerror}"
-        self._state.backoff.refused(cause, self._executor.clock.monotonic())
-        if self._state.backoff.is_new(cause):
-            logger.warning("%s; it is started when resources are free", cause)
-        return True
-
-    def _env_creators(self, trial: Trial) -> dict[str, Shared]:
-        """The registered creator of the environment that `config["env"]` names, if there is one."""
-        name = trial.raw_config.get("env")
-        if not isinstance(name, str) or not has_env_creator(name):
-            return {}
-        if name not in self._shared_env_creators:
-            self._shared_env_creators[name] = self._executor.share(get_env_creator(name))
-        return {name: self._shared_env_creators[name]}
-
-    def _roll_back(self, trial: Trial) -> None:
-        """Drop the reports after the checkpoint from which the trial continues."""
-        start = self._state.goes_on_from(trial)
-        reached = 0 if start is None else start.report_number
-        if trial.report_count > reached:
-            self._recorder.rolls_back(trial, reached)
-            trial.roll_back(start)
-
-    def _info(self, trial: Trial, directory: str) -> TrialInfo:
-        return TrialInfo(
+    def _start_worker(self, trial: Trial, directory: str) -> None:
+        """Start the worker of a trial, whose attempt is recorded as started."""
+        kind = self._worker_kind(trial)
+        info = TrialInfo(
             trial.trial_id,
             trial.name,
             directory,
@@ -313,6 +259,140 @@ class TrialLauncher:
             trial.num_failures,
             self._workers_write and trial.light is None,
         )
+        factory = functools.partial(make_trial_actor, kind.trainable, info, env_creators=kind.env_creators)
+        spec = ActorSpec(trial.actor_id, factory, trial.resources, directory, kind.reuse_key, (info.for_reset(),))
+        self._actions.commit()  # the start is in the journal before the trial starts
+        try:
+            self._executor.start(spec)
+        except OSError as error:
+            self._recorder.raise_if_run_ends(error, directory)
+            raise
+        except TypeError as error:
+            trial.num_failures += 1
+            raise Refusal(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error))) from error
+        self._state.running[trial.actor_id] = RunningTrial(trial, trial.actor_id)
+        if self._state.deadlines.are_set and not self._executor.has_queue:
+            self._state.deadlines.begin(trial.actor_id, TRIAL, self._executor.clock.monotonic())
+
+    def _worker_kind(self, trial: Trial) -> _WorkerKind:
+        """The part of a start that many trials share. A worker has only the environment that it was started with."""
+        env = trial.raw_config.get("env")
+        name = env if isinstance(env, str) and has_env_creator(env) else ""
+        number = trial.experiment_number
+        kind = self._worker_kinds.get((number, name))
+        if kind is None:
+            creators = {name: self._executor.share(get_env_creator(name))} if name else {}
+            reuse_key = f"trainable {number}/{name}" if self._settings.reuse_actors else None
+            kind = _WorkerKind(self._settings.experiments[number].trainable, creators, reuse_key)
+            self._worker_kinds[number, name] = kind
+        return kind
+
+    def _lacks_descriptors(self, error: OSError) -> bool:
+        """Whether a trial cannot start only because too many files are open. Then no trial starts for a while."""
+        if not descriptors.is_lack(error):
+            return False
+        cause = f"could not make a directory for a trial: {error.strerror}"
+        self._state.backoff.refused(cause, self._executor.clock.monotonic())
+        if self._state.backoff.is_new(cause):
+            logger.warning("%s; it is started when resources are free", cause)
+        return True
+
+    def _roll_back(self, trial: Trial) -> None:
+        """Drop the reports after the checkpoint from which the trial continues."""
+        start = self._state.goes_on_from(trial)
+        reached = 0 if start is None else start.report_number
+        if trial.report_count > reached:
+            self._recorder.rolls_back(trial, reached)
+            trial.roll_back(start)
+
+
+class _WorkerKind(NamedTuple):
+    """What the workers of an experiment have in common.
+
+    Attributes:
+        trainable: The trainable, stored once with the executor.
+        env_creators: The registered creator of the environment that `config["env"]` names, if there is one.
+        reuse_key: The key by which a trial finds a parked worker; None if workers are not reused.
+    """
+
+    trainable: Shared
+    env_creators: dict[str, Shared]
+    reuse_key: str | None
+
+
+class ReusingLauncher(TrialLauncher):
+    """Ends a trial whose configuration was tried before, with the result of the earlier trial, without a worker.
+
+    For the plug-ins the trial begins, reports once and ends.
+    """
+
+    def __init__(
+        self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder, actions: TrialActions
+    ):
+        super().__init__(executor, state, hooks, recorder, actions)
+        self._by_key: dict[str, list[Trial]] = {}
+        self._num_known = 0
+        self._num_reused = 0
+
+    def launch(self) -> Refusal | None:
+        """See `TrialLauncher.launch`."""
+        self._num_reused = 0
+        return super().launch()
+
+    def _start_worker(self, trial: Trial, directory: str) -> None:
+        earlier = self._earlier(trial)
+        if earlier is None:
+            super()._start_worker(trial, directory)
+        else:
+            self._make_files(trial)
+            self._end(trial, earlier)
+            self._num_reused += 1
+            self.has_to_go_on = self._num_reused >= _REUSED_PER_TURN
+
+    def _earlier(self, trial: Trial) -> Trial | None:
+        """The first finished trial with the same configuration; None if there is none, or `trial` has already begun."""
+        while self._num_known < len(self._state.trials):
+            known = self._state.trials[self._num_known]
+            self._by_key.setdefault(config_key(known.raw_config), []).append(known)
+            self._num_known += 1
+        if trial.attempt > 1 or trial.report_count:
+            return None
+        key = config_key(trial.raw_config)
+        for earlier in self._by_key.get(key, ()):
+            has_ended = earlier.phase is Phase.TERMINATED and bool(earlier.last_metrics.get(DONE))
+            if has_ended and config_key(earlier.raw_config) == key:  # a scheduler may have changed it
+                return earlier
+        return None
+
+    def _make_files(self, trial: Trial) -> None:
+        """Make the directory and the parameter files of a trial that gets no worker, which would make them."""
+        try:
+            self._recorder.directory_fault(trial)
+            if self._workers_write and trial.light is None:
+                write_parameters(trial.local_path, trial.raw_config)
+        except OSError as error:  # the trial's loggers meet the same error, and log it
+            self._recorder.raise_if_run_ends(error, trial.local_path)
+
+    def _end(self, trial: Trial, earlier: Trial) -> None:
+        """End a trial in place of starting it. It gets no checkpoint; the earlier trial has one."""
+        trial.start_time = clock.current.time()
+        self._hooks.tell("on_trial_start", trial)
+        self._actions.move(trial, Step.TRAIN, f"has the configuration of trial {earlier.name}")
+        result = {**earlier.last_metrics, TRIAL_ID: trial.trial_id}
+        if CHECKPOINT_DIR_NAME in result:
+            result[CHECKPOINT_DIR_NAME] = None
+        decision = self._hooks.decide(trial, result, ends=True)
+        self._hooks.result(trial, result)
+        result[EXPERIMENT_TAG] = trial.experiment_tag
+        trial.record_result(result)
+        if decision.ending.kind is EndKind.DONE:
+            detail = f"it has the result of trial {earlier.name}, whose configuration is equal"
+            decision = Decision.stop(Ending.of(EndKind.DONE, detail, same_as=earlier.trial_id))
+        self._recorder.result(trial, result, decision, None, ends=decision.ending)
+        trial.completes()
+        self._hooks.completed(trial)
+        self._actions.move(trial, Step.STOP, decision.ending)
+        self._actions.is_over(trial)
 
 
 def _why_not_sent(trial: Trial, error: TypeError) -> str:

@@ -3,7 +3,7 @@
 Nearly all reports of a trial have the same keys, and their values are numbers, short texts or None. So the text around
 the values is made once, and each value is converted to JSON once, for the journal and for `result.json`.
 
-All other reports take the general path, `TuneController._write`: reports with NaN, infinities, integers of thousands of
+All other reports take the general path, `ReportHandler._write`: reports with NaN, infinities, integers of thousands of
 digits, lone surrogates, very long texts, values of other types (numpy, nested), other keys, checkpoints, or a decision
 other than CONTINUE. Both paths write the same bytes.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from minitune.base.json_text import MAX_DEPTH, PLAIN, json_chunks, try_chunks
@@ -22,7 +22,6 @@ from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback
 from minitune.logger.logger import LoggerCallback
 from minitune.record import codec, records
-from minitune.record.journal import Journal
 from minitune.result import CONFIG, EXPERIMENT_TAG, complete, flatten
 
 _MAX_KEYS = 1_000
@@ -38,7 +37,7 @@ _one_per_line = json_chunks(separators=("\n", ":"))
 """JSON with one value per line. The values themselves contain no line breaks."""
 
 
-class _Shape:
+class _ReportText:
     """The text that reports with the same keys, and values of the same types, have in common.
 
     Attributes:
@@ -75,27 +74,15 @@ class _Shape:
         return text
 
 
-def _row_of(texts: list[str]) -> str | None:
-    """A row of `progress.csv`, from values as JSON. None if it may need quotes: then the csv writer has to make it.
-
-    This takes a third of the time of the csv writer. JSON and CSV write numbers in the same way.
-    """
-    row = "," + ",".join(texts)
-    if "\\" in row or row.count(",") != len(texts) or len(texts) == 1:  # JSON has escaped quotes and line breaks
-        return None
-    row = row.replace(",null", ",").replace(",true", ",True").replace(",false", ",False")
-    return row[1:].replace('"', "") + "\n"
-
-
 @functools.lru_cache(_SHAPES_KEPT)
-def _shape_of(names: tuple[str, ...], kinds: tuple[type, ...]) -> _Shape | None:
+def _shape_of(names: tuple[str, ...], kinds: tuple[type, ...]) -> _ReportText | None:
     """The shape of these keys, which are texts, and types. Many trials share it. None if such reports are not plain."""
     if len(names) > _MAX_KEYS or CONFIG in names or EXPERIMENT_TAG in names or codec.TAG in names:
         return None
     are_plain = PLAIN.issuperset(kinds)
     if not are_plain or "\\ud" in "".join(_compact(names, 0)):
         return None
-    return _Shape(names, kinds)
+    return _ReportText(names, kinds)
 
 
 def _text_of_config(trial: Trial) -> str | None:
@@ -120,17 +107,28 @@ class ReportPath:
         shape: The shape.
         config_text: The configuration of the attempt in `result.json`.
         logs: The loggers of this package.
-        journal: The run's journal.
+        add_line: Adds the encoded line of a record to the journal.
+
+    Attributes:
+        names: The keys of the reports.
+        kinds: The types of their values.
     """
 
-    def __init__(self, trial: Trial, shape: _Shape, config_text: str, logs: Iterable[LoggerCallback], journal: Journal):
+    def __init__(
+        self,
+        trial: Trial,
+        shape: _ReportText,
+        config_text: str,
+        logs: Iterable[LoggerCallback],
+        add_line: Callable[[bytes], object],
+    ):
         self._trial = trial
         self._tag = trial.experiment_tag
         self._shape = shape
-        self._names = shape.names
-        self._kinds = shape.kinds
+        self.names = shape.names
+        self.kinds = shape.kinds
         self._record = shape.record(trial)
-        self._journal = journal
+        self._add_line = add_line
         self._config_text = config_text
         self._flat_config = flatten({CONFIG: trial.attempt_config})
         self._csv: CSVLoggerCallback | None = None
@@ -143,7 +141,11 @@ class ReportPath:
 
     @classmethod
     def after(
-        cls, trial: Trial, result: dict[str, Any], logs: Iterable[LoggerCallback], journal: Journal
+        cls,
+        trial: Trial,
+        result: dict[str, Any],
+        logs: Iterable[LoggerCallback],
+        add_line: Callable[[bytes], object],
     ) -> ReportPath | None:
         """The path for reports with the shape of `result`; None if that is not plain."""
         if not _TEXT.issuperset(map(type, result)):
@@ -152,24 +154,27 @@ class ReportPath:
         config_text = None if shape is None else _text_of_config(trial)
         if shape is None or config_text is None:
             return None
-        return cls(trial, shape, config_text, logs, journal)
+        return cls(trial, shape, config_text, logs, add_line)
 
     def fits(self, result: dict[str, Any]) -> bool:
         """Whether a result has this path's keys and types."""
         return (
-            tuple(result) == self._names
+            tuple(result) == self.names
             and _TEXT.issuperset(map(type, result))  # a key of another type may be equal to a text
-            and tuple(map(type, result.values())) == self._kinds
+            and tuple(map(type, result.values())) == self.kinds
         )
 
     def write(self, result: dict[str, Any], decision: Decision) -> bool:
-        """Write a result that `fits`, and its decision. As in the general path, the loggers write first.
+        """Write a result with this path's keys and types, and its decision. The loggers write first.
 
         Returns:
             False if the result needs the general path. Then nothing has been written.
         """
         trial = self._trial
         shape = self._shape
+        is_alike = tuple(result) == self.names and tuple(map(type, result.values())) == self.kinds
+        if not (is_alike and _TEXT.issuperset(map(type, result))):  # a key of another type may be equal to a text
+            return False
         if decision != CONTINUE or decision.reason or decision.facts or trial.experiment_tag != self._tag:
             return False
         try:
@@ -181,14 +186,20 @@ class ReportPath:
         texts = text.split("\n")
         record = self._record % (trial.report_count + 1, *texts)
         if self._csv is not None:  # these loggers ignore the iteration of the loop, so it is 0
-            row = _row_of(texts)
-            if row is None or not self._csv.append(trial, shape.columns, row):
+            # JSON and CSV write numbers in the same way, and this takes a third of the time of the csv writer. But a
+            # text with a comma, a quote or a line break needs that writer; JSON has escaped the latter two.
+            row = "," + ",".join(texts)
+            if "\\" in row or row.count(",") != len(texts) or len(texts) == 1:
                 self._csv.log_trial_result(0, trial, result)
+            else:
+                row = row.replace(",null", ",").replace(",true", ",True").replace(",false", ",False")
+                if not self._csv.append(trial, shape.columns, row[1:].replace('"', "") + "\n"):
+                    self._csv.log_trial_result(0, trial, result)
         if self._json is not None:
             texts.insert(shape.place, self._config_text)
             if not self._json.append(trial, shape.line % tuple(texts)):
                 self._json.log_trial_result(0, trial, complete(result, trial.attempt_config))
         result[EXPERIMENT_TAG] = self._tag
         trial.record_result(result, {**result, **self._flat_config})
-        self._journal.unwritten.append(codec.sealed(record))
+        self._add_line(codec.sealed(record))
         return True

@@ -44,7 +44,7 @@ from minitune.driver.parts import (
 )
 from minitune.driver.plan import Plan
 from minitune.driver.plugin_states import CALLBACKS, StateKeeper
-from minitune.driver.state import RunSettings, RunState, TrialSettings
+from minitune.driver.state import ENDED, RunSettings, RunState, TrialSettings
 from minitune.driver.tune_controller import TuneController
 from minitune.error import DiskError, SampleError, as_cause
 from minitune.executors.logical_order import OrderedExecutor
@@ -52,6 +52,7 @@ from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import Ending, EndKind, interruption
 from minitune.experiment.trial import Trial
 from minitune.output.progress import Progress
+from minitune.plugin_calls import unforked
 from minitune.record import records
 from minitune.record.layout import RunDirectory, create_run_directory, identifier_limit
 from minitune.record.lock import RunLock
@@ -234,11 +235,11 @@ class Driver:
         self._keeper = opened.keeper(self.hooks, self.hooks.context)
         if tune.deterministic:
             warn_of_clocks(plan, components)
+        total = components.search_alg.total_samples
+        self.hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
         self.controller = TuneController(executor, self.state, self.hooks, opened.recorder)
         if was_ended:
             self.controller.end_supply()
-        total = components.search_alg.total_samples
-        self.hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
         self._progress = Progress(
             components.reporter,
             components.scheduler,
@@ -269,11 +270,21 @@ class Driver:
         controller = self.controller
         progress = self._progress
         recorder = self.opened.recorder
+        step = self._step if self.hooks.hears_turns else controller.step
         ending = _FAILED
         with Interrupts(self.executor.wake, raise_second=not self.executor.isolates) as interrupts:
             try:
-                while state.unfinished or not state.is_finished:  # `unfinished` is cheap and nearly always true
-                    self._turn(interrupts)
+                controller.begin()
+                while state.unfinished or state.supply != ENDED:
+                    max_wait_s = None
+                    if self.components.reporter is not None:
+                        progress.report(state.trials)
+                        max_wait_s = progress.patience_s()
+                    step(max_wait_s)
+                    if interrupts.name is not None:
+                        self._interrupt(interrupts)
+                    elif time.monotonic() >= self._keeper.due_s:
+                        self._keeper.save()
                 progress.loop_ends()
                 while controller.unwind():
                     interrupts.check_second()
@@ -304,25 +315,19 @@ class Driver:
             took_s=progress.stop(),
         )
 
-    def _turn(self, interrupts: Interrupts) -> None:
-        """One turn: show the progress, let the controller take a step, and save states or end the run when due."""
-        state = self.state
-        progress = self._progress
-        if self.components.reporter is None:
-            self.controller.step()
-        else:
-            progress.report(state.trials)
-            self.controller.step(progress.patience_s())
-        if state.ending is not None and state.interrupted:
-            interrupts.check_second()
-        elif interrupts.name is None:
-            if time.monotonic() >= self._keeper.due_s:
-                self._keeper.save()
-        else:
-            progress.tell_wait(interrupts.name, number_setting("FORCE_TRIAL_CLEANUP_S"))
+    def _step(self, max_wait_s: float | None) -> None:
+        """A step of the controller in a run with a callback that has a hook for turns of the loop."""
+        self.hooks.tell("on_step_begin")
+        self.controller.step(max_wait_s)
+        self.hooks.tell("on_step_end")
+
+    def _interrupt(self, interrupts: Interrupts) -> None:
+        """End the run because of a signal; or at once, if it is the second one."""
+        if not self.state.interrupted:
+            self._progress.tell_wait(str(interrupts.name), number_setting("FORCE_TRIAL_CLEANUP_S"))
             self._keeper.save()  # before the searcher learns that all ended: a resume continues them
-            self.controller.end_run(interruption(interrupts.name))
-            interrupts.check_second()
+            self.controller.end_run(interruption(str(interrupts.name)))
+        interrupts.check_second()
 
     def _end(self, ending: Ending) -> None:
         """End the workers, save the states of the callbacks, and close the record."""
@@ -387,6 +392,7 @@ def open_run(
         lock: The lock of the directory of a new run, as `create_run_directory` returns it; None for an earlier run.
         listen: Called with each record of the trials.
     """
+    creators = [experiment.trial_dirname_creator for experiment in plan.experiments]
     return OpenRun(
         run,
         lock=lock,
@@ -395,7 +401,7 @@ def open_run(
         durability=plan.run_config.durability,
         metric=plan.goal.metric,
         mode=plan.goal.mode,
-        dirname_creators=[experiment.trial_dirname_creator for experiment in plan.experiments],
+        dirname_creators=[creator and unforked(creator) for creator in creators],
         time_budget_s=plan.tune_config.budget_s(),
         limits=[experiment.stopping_criterion for experiment in plan.experiments],
         listen=listen,

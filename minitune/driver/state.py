@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from minitune.base.read_only import ReadOnlyList
 from minitune.config import CheckpointConfig, FailureConfig
 from minitune.decision import CONTINUE, Decision
-from minitune.driver.failure import Backoff, Deadlines, Overdue
+from minitune.driver.limits import Backoff, Deadlines, Overdue
 from minitune.executors.trial_executor import Shared
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, Phase, Step
@@ -71,8 +71,8 @@ class RunSettings(NamedTuple):
         report_timeout_s: How many seconds a trial may take to answer a pull with a report, or None.
         reuses_results: Whether a trial with a configuration that was tried before gets the earlier result.
         strict_metric: Whether a trial fails if its result lacks the metric of run, scheduler or searcher.
-        answered: For a run with logical order: returns the actors whose answers have arrived and wait for their turn.
-            Else None.
+        answered: For a run with logical order, in which no decision may depend on real time: returns the actors whose
+            answers have arrived and wait for their turn. Else None.
     """
 
     run_name: str = ""
@@ -90,11 +90,6 @@ class RunSettings(NamedTuple):
     strict_metric: bool = True
     reuses_results: bool = False
     answered: Callable[[], Iterator[str]] | None = None
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether events come in logical order, so that no decision may depend on real time."""
-        return self.answered is not None
 
 
 # -- trials ------------------------------------------------------------------------------------------------------------
@@ -347,15 +342,6 @@ class RunState:
             del self.resting[trial_id]
             self.num_pending += 1
             self._index(self.unfinished[trial_id])
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether every trial has ended and no more will come."""
-        return not self.unfinished and self.supply == ENDED
-
-    def seconds_of_rest(self, now_s: float) -> float | None:
-        """Seconds until the next trial has rested long enough; None if no trial rests."""
-        return max(0.0, min(self.resting.values()) - now_s) if self.resting else None
 
     def change_resources(self, trial: Trial, request: Resources) -> None:
         """Change the resource request of a waiting trial."""

@@ -1,8 +1,9 @@
 """TuneController: ask, launch, wait, apply.
 
-The driver is a loop in one thread. An event and the phase of its trial determine what to do. For one report the order
-is: stopper, scheduler, searcher, callbacks, journal, save if due, decision. A scheduler may request actions on *other*
-trials. They are carried out after its hook has returned, so nothing is re-entrant.
+The driver is a loop in one thread. Two tables say which method handles an event: by its type, and for an answer by the
+phase of its trial. For one report the order is: stopper, scheduler, searcher, callbacks, journal, save if due,
+decision. A scheduler may request actions on *other* trials. They are carried out after its hook has returned, so
+nothing is re-entrant.
 
 The events of a turn share one write of the journal. Workers get their answers after it (`TrialActions.commit`).
 """
@@ -10,21 +11,18 @@ The events of a turn share one write of the journal. Workers get their answers a
 from __future__ import annotations
 
 import logging
+import math
 import os
 import time
-from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.config import CheckpointConfig
 from minitune.decision import CONTINUE, PAUSE, STOP, Decision
-from minitune.driver.actions import TrialActions, about, stronger
+from minitune.driver.actions import TrialActions, stronger
 from minitune.driver.failure import (
-    REPORT,
-    TRIAL,
-    AfterFailure,
-    RequiredMetrics,
-    after_failure,
+    Failures,
     died_by_signal,
     died_error,
     lost_error,
@@ -33,17 +31,26 @@ from minitune.driver.failure import (
     timeout_error,
 )
 from minitune.driver.hooks import Hooks
-from minitune.driver.launching import TrialLauncher
+from minitune.driver.launching import ReusingLauncher, TrialLauncher
+from minitune.driver.limits import REPORT, TRIAL
 from minitune.driver.report_path import ReportPath
 from minitune.driver.state import ENDED, WAITING, RunningTrial, RunState
-from minitune.error import DiskError, TrialError, TuneError, WorkerStartError
-from minitune.executors.trial_executor import CallRaised, Event, Exited, Placed, Started, TrialExecutor
+from minitune.error import DiskError, TuneError
+from minitune.executors.trial_executor import CallRaised, CallReturned, Event, Exited, Placed, Started, TrialExecutor
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import Trial
 from minitune.record.journal import LOOK_S
 from minitune.record.recorder import Recorder
-from minitune.result import DONE, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRAINING_ITERATION, Report, complete, flatten
+from minitune.result import (
+    DONE,
+    EXPERIMENT_TAG,
+    SHOULD_CHECKPOINT,
+    TRAINING_ITERATION,
+    Report,
+    complete,
+    flatten,
+)
 from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
 
 logger = logging.getLogger("minitune")
@@ -67,37 +74,64 @@ class TuneController:
     Args:
         executor: Runs the actors.
         state: The trials and the settings. In a resumed run it has the trials of the earlier part.
-        hooks: The plug-ins.
+        hooks: The plug-ins, which know their callbacks.
         recorder: Writes the events to the journal.
-
-    Attributes:
-        failed_fast: The trial whose failure has ended the run, or None.
     """
 
     def __init__(self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder):
         settings = state.settings
-        self.failed_fast: Trial | None = None
+        launcher = ReusingLauncher if settings.reuses_results else TrialLauncher
         self._executor = executor
-        self._now = executor.clock.monotonic
         self._state = state
         self._hooks = hooks
         self._recorder = recorder
-        self._settings = settings
-        self._is_ordered = settings.is_ordered
-        self._deadlines = state.deadlines
-        self._backoff = state.backoff
-        self._metrics = RequiredMetrics(
-            hooks.metrics(settings.metric) if settings.strict_metric else (),
-            is_bare=hooks.goes_by_bare_number(settings.metric),
-        )
-        self._end_deadline_s = 0.0
-        self._has_news = True
-        self._asked_in_vain = 0
-        self._failed_restores: Counter[str] = Counter()
         self._actions = TrialActions(executor, state, hooks, recorder)
-        self._launcher = TrialLauncher(executor, state, hooks, recorder, self._actions)
+        self._launcher = launcher(executor, state, hooks, recorder, self._actions)
+        self._failures = Failures(executor, state, hooks, recorder, self._actions, self.end_run)
+        self._report_handler = ReportHandler(state, hooks, recorder, self._actions, self._failures)
+        self._is_ordered = settings.answered is not None
+        self._end_deadline_s = 0.0
+        self._asked_in_vain = 0
+        self._has_news = True  # in a run with logical order: whether the last wait has brought an event
+        self._handlers: dict[type, Callable[[RunningTrial, Any], None]] = {
+            Placed: self._on_placed,
+            Started: self._on_started,
+            CallRaised: self._on_raised,
+            Exited: self._on_exited,
+        }
+        self._answer_handlers: dict[Phase, Callable[[RunningTrial, Any], None]] = {
+            Phase.STARTING: self._on_stray_answer,
+            Phase.RESTORING: self._on_restored,
+            Phase.TRAINING: self._report_handler.on_report,
+            Phase.SAVING: self._report_handler.on_saved,
+        }
+        # A run has only the limits and checks that it needs: most runs have none.
+        self._wait_limits: list[Callable[[], float]] = []
+        self._checks: list[Callable[[], None]] = []
+        if state.deadlines.are_set:
+            self._answer_handlers[Phase.TRAINING] = self._on_timed_report
+            self._wait_limits.append(lambda: state.deadlines.seconds_left(self._now_s()))
+            self._checks.append(self._stop_overdue)
+        if hooks.stops_run:
+            self._checks.append(self._end_if_stopper_wants)
+        if hooks.turns_loop:
+            self._wait_limits.append(self._seconds_to_next_turn)
 
     # -- the loop --------------------------------------------------------------------------------------------------
+
+    @property
+    def failed_fast(self) -> Trial | None:
+        """The trial whose failure has ended the run, or None."""
+        return self._failures.failed_fast
+
+    def _now_s(self) -> float:
+        return self._executor.clock.monotonic()
+
+    def begin(self) -> None:
+        """Begin the run. In a resumed run, end the trials whose final results are in the journal already."""
+        for trial, ending in self._state.to_end:
+            self._end_stopped(trial, ending)
+        self._actions.commit()
 
     def step(self, max_wait_s: float | None = None) -> None:
         """One turn: ask, launch, wait, apply.
@@ -108,48 +142,43 @@ class TuneController:
             max_wait_s: The maximum wait for an event; None means no limit.
         """
         state = self._state
-        hooks = self._hooks
-        if hooks.hears_turns:
-            hooks.step_begins()
-        if state.to_end:
-            while state.to_end:
-                self._end_stopped(*state.to_end.pop(0))
-            self._actions.commit()
         if state.resting:
-            state.end_rests(self._now())
-        is_due = state.may_start or not state.running or state.requests
-        if is_due and state.ending is None:
+            state.end_rests(self._now_s())
+        if (state.may_start or state.requests or not state.running) and state.ending is None:
             self._launch()
         is_over = not (state.running or state.unfinished) and state.supply == ENDED
-        if not is_over and not (self._is_ordered and self._launcher.has_to_go_on):
-            self._apply(self._patience_s(max_wait_s))
-            if self._deadlines.are_set:
-                self._stop_overdue()
-        if hooks.stops_run and state.ending is None and hooks.wants_all_stopped():
-            self.end_run(self._why_ended())
-        if state.ending is not None and self._now() >= self._end_deadline_s:
+        must_go_on = self._launcher.has_to_go_on
+        if not (is_over or (must_go_on and self._is_ordered)):
+            has_limit = self._wait_limits or must_go_on or state.backoff.is_active or state.ending is not None
+            self._apply(self._patience_s(max_wait_s) if has_limit or not state.running else max_wait_s)
+        if state.ending is not None and self._now_s() >= self._end_deadline_s:
             for running in list(state.running.values()):  # their grace period is over: end them without a save
                 self._actions.cut_short(running, state.ending)
             self._actions.commit()
-        hooks.iteration += 1
-        if hooks.hears_turns:
-            hooks.step_ends()
+        for check in self._checks:
+            check()
+        self._hooks.iteration += 1
 
     def _launch(self) -> None:
         """Start trials, end those that can never start, and then carry out the requests of schedulers."""
         state = self._state
-        may_launch = not self._is_ordered or self._may_launch()
-        if may_launch and not (self._backoff.is_active and self._has_to_wait()):
-            while state.ending is None and (refusal := self._launcher.launch()) is not None:
-                self._give_up_before_start(*refusal)
+        has_to_wait = state.backoff.is_active and self._has_to_wait()
+        if not has_to_wait and (not self._is_ordered or self._may_ask()):
+            while state.ending is None:
+                refusal = self._launcher.launch()
+                if refusal is None:
+                    break
+                self._failures.cannot_start(refusal.trial, refusal.error)
         if state.requests:
             self._actions.run_requests()
-        self._actions.commit()
-        if not state.running:
+        if self._recorder.unwritten or self._actions.commands:
+            self._actions.commit()
+        if not (state.running or state.leaving):
             self._check_stuck()
 
     def _apply(self, timeout_s: float | None) -> None:
         """Wait for events, and apply them and the requests that schedulers make meanwhile."""
+        state = self._state
         events = self._executor.wait(timeout_s)
         self._has_news = bool(events) and not isinstance(events[0], Placed)  # in logical order there is one at a time
         count = 0
@@ -160,12 +189,19 @@ class TuneController:
                 count = 0
                 until_s = time.monotonic() + _TOGETHER_S
             count += 1
-            self._on_event(event)
-            if self._state.requests:
+            running = state.running.get(event.actor_id)
+            if running is None:
+                self._on_late_event(event)
+            elif isinstance(event, CallReturned):
+                self._answer_handlers[running.trial.phase](running, event.value)
+            else:
+                self._handlers[type(event)](running, event)
+            if state.requests:
                 self._actions.run_requests()
-        self._actions.commit()
+        if self._recorder.unwritten or self._actions.commands:
+            self._actions.commit()
 
-    def _may_launch(self) -> bool:
+    def _may_ask(self) -> bool:
         """Whether plug-ins may be asked in this turn of a run with logical order: not if a timeout has caused it.
 
         Otherwise a plug-in that draws a random number at each call would draw more of them on a slow machine.
@@ -178,9 +214,9 @@ class TuneController:
         If no attempt brings anything new, no trial starts while another one rests. Otherwise a searcher without an end
         would bring trial after trial, and the run would never come to the point where nothing runs.
         """
-        if self._backoff.is_hopeless and self._state.resting:
-            return True
-        return self._backoff.seconds_left(self._now()) > 0
+        backoff = self._state.backoff
+        may_start = backoff.may_start(self._now_s())
+        return not may_start or (backoff.is_hopeless and bool(self._state.resting))
 
     def how_ended(self) -> Ending:
         """How the run has ended, for the journal."""
@@ -207,15 +243,13 @@ class TuneController:
             return
         self._state.ending = ending
         resumable = self._state.interrupted
-        self._end_deadline_s = self._now() + self._settings.grace_s
+        self._end_deadline_s = self._now_s() + self._state.settings.grace_s
         self.end_supply()
         for trial in list(self._state.unfinished.values()):
             running = self._state.running.get(trial.actor_id)
             if running is None:
                 self._actions.remove(trial, ending)
-            elif trial.phase is Phase.SAVING or (
-                trial.phase is Phase.TRAINING and self._saves_at_end(trial, resumable)
-            ):
+            elif trial.phase is Phase.SAVING or (trial.phase is Phase.TRAINING and self._saves(trial, resumable)):
                 running.requested = Decision.stop(ending)
             else:
                 self._actions.cut_short(running, ending)
@@ -227,8 +261,14 @@ class TuneController:
         self._state.supply = ENDED
         self._state.may_start = True
 
-    def _why_ended(self) -> Ending:
-        return Ending.of(EndKind.STOPPER, self._hooks.stopper.describe())
+    def _end_if_stopper_wants(self) -> None:
+        if self._state.ending is None and self._hooks.wants_all_stopped():
+            self.end_run(self._hooks.ending_by_stopper())
+
+    def _saves(self, trial: Trial, resumable: bool) -> bool:
+        """Whether a trial that ends with the run is saved: at its end always, or so that it can be resumed."""
+        experiment = self._state.settings.experiments[trial.experiment_number]
+        return experiment.saves and (resumable or bool(experiment.checkpoints.checkpoint_at_end))
 
     def _end_stopped(self, trial: Trial, ending: Ending) -> None:
         """End a RUNNING trial of an earlier driver whose final result is in the journal.
@@ -236,7 +276,7 @@ class TuneController:
         If the trial must be saved at its end and was not, it continues from its last checkpoint to the end instead.
         """
         is_saved = bool(trial.checkpoints) and trial.checkpoints[-1].report_number == trial.report_count
-        if self._saves_at_end(trial) and not is_saved:
+        if self._saves(trial, resumable=False) and not is_saved:
             self._state.move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
             return
         self._hooks.completed(trial)
@@ -248,45 +288,45 @@ class TuneController:
 
         Messages that have already arrived are read first, because the driver itself may have been suspended.
         """
-        if self._deadlines.seconds_left(self._now()) != 0:
+        deadlines = self._state.deadlines
+        settings = self._state.settings
+        if deadlines.seconds_left(self._now_s()) != 0:
             return
         self._apply(0)
-        for actor_id in self._settings.answered() if self._settings.answered is not None else ():
-            self._deadlines.end(actor_id, REPORT)  # its report is in time, but another event comes first
-        for overdue in self._deadlines.overdue(self._now()):
+        if settings.answered is not None:
+            for actor_id in settings.answered():
+                deadlines.end(actor_id, REPORT)  # its report is in time, but another event comes first
+        for overdue in deadlines.overdue(self._now_s()):
             running = self._state.running[overdue.actor_id]
             running.overdue = overdue
-            self._executor.stop(running.actor_id, self._settings.grace_s, dump=True)
-
-    def _saves_at_end(self, trial: Trial, resumable: bool = False) -> bool:
-        settings = self._settings.experiments[trial.experiment_number]
-        return settings.saves and (resumable or bool(settings.checkpoints.checkpoint_at_end))
+            self._executor.stop(running.actor_id, settings.grace_s, dump=True)
 
     def _patience_s(self, max_wait_s: float | None) -> float | None:
         """How long to wait for an event, in seconds; None means no limit."""
         state = self._state
-        limits = [] if max_wait_s is None else [max_wait_s]
+        limits = [math.inf if max_wait_s is None else max_wait_s]
         if self._launcher.has_to_go_on:
             limits.append(0.0)
         if state.ending is not None:
-            limits.append(max(0.0, self._end_deadline_s - self._now()))
+            limits.append(self._end_deadline_s - self._now_s())
         elif not state.running and state.supply == WAITING and not state.num_pending:
             limits.append(self._seconds_to_next_ask())
         else:
             self._asked_in_vain = 0
-        if self._backoff.is_active:
-            wait_s = self._backoff.seconds_left(self._now())
-            if wait_s or self._launcher.was_refused:
-                limits.append(wait_s)
-        for left_s in (
-            state.seconds_of_rest(self._now()) if state.resting else None,
-            # the stopper is not asked about a run that is ending
-            self._hooks.seconds_left() if self._hooks.turns_loop and state.ending is None else None,
-            self._deadlines.seconds_left(self._now()) if self._deadlines.are_set else None,
-        ):
-            if left_s is not None:
-                limits.append(max(0.0, left_s))
-        return min(limits, default=None)
+        if state.backoff.is_active and state.ending is None:
+            limits.append(state.backoff.seconds_left(self._now_s()))
+        if state.resting:
+            limits.append(min(state.resting.values()) - self._now_s())
+        for limit_s in self._wait_limits:
+            limits.append(limit_s())
+        wait_s = max(0.0, min(limits))
+        return None if wait_s == math.inf else wait_s
+
+    def _seconds_to_next_turn(self) -> float:
+        """When a plug-in needs the next turn. The stopper is not asked about a run that is ending."""
+        if self._state.ending is not None:
+            return math.inf
+        return self._hooks.seconds_left()
 
     def _seconds_to_next_ask(self) -> float:
         """When to ask a searcher again that said "not now" while nothing runs; it may wait for something outside."""
@@ -302,10 +342,10 @@ class TuneController:
     def _check_stuck(self) -> None:
         """Raise an error if the run waits for an event that cannot come."""
         state = self._state
-        if state.running or state.leaving or not state.unfinished:
+        if not state.unfinished:
             return
-        if self._backoff.is_hopeless:
-            raise self._backoff.error()
+        if state.backoff.is_hopeless:
+            raise state.backoff.error()
         if state.resting or state.requests or state.supply == WAITING:
             return
         if state.paused and not state.queue:
@@ -317,107 +357,153 @@ class TuneController:
 
     # -- events ------------------------------------------------------------------------------------------------------
 
-    def _on_event(self, event: Event) -> None:
-        """Apply one event. For an actor that was stopped, only `Exited` matters."""
-        running = self._state.running.get(event.actor_id)
-        if isinstance(event, Exited):
-            self._on_exited(event, running)
+    def _on_late_event(self, event: Event) -> None:
+        """An event of an actor that was stopped. Only its exit matters."""
+        if not isinstance(event, Exited):
             return
-        if running is None:
-            return
-        phase = running.trial.phase
-        if isinstance(event, Placed):
-            self._state.may_start = True  # there is more room than was known
-            if self._deadlines.are_set:
-                self._deadlines.begin(event.actor_id, TRIAL, self._now())
-            return
-        if isinstance(event, Started):
-            self._on_started(running, event)
-            return
-        if isinstance(event, CallRaised):
-            error = raised_error(event.error, starting=phase is Phase.STARTING)
-            refused = error.__cause__
-            if isinstance(refused, DiskError) and refused.run_path == self._recorder.run.path:
-                raise refused  # no trial is to blame, so this one stays unfinished
-            if raised_by_signal(event.error):
-                self._on_loss(running, error, by_signal=True)
-            else:
-                self._on_failure(running, error)
-        elif phase is Phase.TRAINING:
-            self._on_report(running, event.value)
-        elif phase is Phase.SAVING:
-            self._on_saved(running, event.value)
-        elif phase is Phase.RESTORING:
-            self._failed_restores.pop(running.trial.trial_id, None)
-            self._hooks.restored(running.trial)
-            self._actions.pull(running)
-        else:
-            raise TuneError(
-                f"a reply of {running.actor_id} came in phase {phase.name}:\n{running.trial.format_story()}"
-            )
+        self._state.may_start = True
+        trial_id, _, _ = event.actor_id.rpartition("#")
+        if self._state.leaving.get(trial_id) == event.actor_id:
+            self._actions.has_left(trial_id, event)
+
+    def _on_placed(self, running: RunningTrial, event: Placed) -> None:
+        """An actor that waited for its resources has them. Its time begins now."""
+        self._state.may_start = True  # there is more room than was known
+        self._state.deadlines.begin(event.actor_id, TRIAL, self._now_s())
 
     def _on_started(self, running: RunningTrial, event: Started) -> None:
         """The worker is ready. Restore a checkpoint if there is one, then request the first report."""
-        self._backoff.started()
+        self._state.backoff.started()
         trial = running.trial
         running.allocation = event.allocation
         trial.pid = event.pid
         trial.start_time = self._executor.clock.time()
-        self._hooks.started(trial)
+        self._hooks.tell("on_trial_start", trial)
+        devices = [share.id for bundle in event.allocation.bundles for share in bundle.gpus]
+        place = f" on GPU {', '.join(dict.fromkeys(devices))}" if devices else ""
         inherited = self._state.inherited.get(trial.trial_id)
         if inherited is not None:
-            source: tuple[str, dict[str, Any]] | None = (inherited.path, inherited.metrics)
+            self._actions.restore(running, inherited.path, inherited.metrics, place)
         elif trial.checkpoints:
-            source = (trial.checkpoint.path if trial.checkpoint else "", trial.checkpoints[-1].metrics)
+            newest = trial.checkpoints[-1]
+            path = os.path.join(trial.local_path, newest.record.directory)
+            self._actions.restore(running, path, newest.metrics, place)
+        elif trial.start_checkpoint is not None:
+            self._actions.restore(running, trial.start_checkpoint.path, {}, place)
         else:
-            source = (trial.start_checkpoint.path, {}) if trial.start_checkpoint else None
-        devices = event.allocation.gpu_ids
-        place = f" on GPU {', '.join(devices)}" if devices else ""
-        if source is None:
             self._actions.move(trial, Step.TRAIN, f"the worker is ready{place}")
             self._actions.pull(running)
-        else:
-            path, metrics = source
-            self._actions.restore(running, path, metrics, f"from {os.path.basename(path)}{place}")
         if devices:  # the record of the start did not know them
             self._recorder.status(trial, f"the worker is ready{place}")
 
-    def _on_report(self, running: RunningTrial, report: Report) -> None:
+    def _on_restored(self, running: RunningTrial, value: None) -> None:
+        """The worker has loaded a checkpoint."""
+        self._failures.restored(running.trial)
+        self._hooks.tell("on_trial_restore", running.trial)
+        self._actions.pull(running)
+
+    def _on_timed_report(self, running: RunningTrial, report: Report) -> None:
+        self._state.deadlines.end(running.actor_id, REPORT)
+        self._report_handler.on_report(running, report)
+
+    def _on_stray_answer(self, running: RunningTrial, value: Any) -> None:
+        story = running.trial.format_story()
+        raise TuneError(f"a reply of {running.actor_id} came before its worker was ready:\n{story}")
+
+    def _on_raised(self, running: RunningTrial, event: CallRaised) -> None:
+        """A call has raised an exception."""
+        error = raised_error(event.error, starting=running.trial.phase is Phase.STARTING)
+        refused = error.__cause__
+        if isinstance(refused, DiskError) and refused.run_path == self._recorder.run.path:
+            raise refused  # no trial is to blame, so this one stays unfinished
+        if raised_by_signal(event.error):
+            self._failures.lost(running, error, by_signal=True)
+        else:
+            self._failures.failed(running, error)
+
+    def _on_exited(self, running: RunningTrial, event: Exited) -> None:
+        """The actor's process and all its descendants have exited, although it was not stopped."""
+        state = self._state
+        trial = running.trial
+        state.may_start = True
+        state.running.pop(event.actor_id)
+        state.deadlines.forget(event.actor_id)
+        if event.kind == "refused":
+            self._failures.refused(running, event.cause)
+        else:
+            state.backoff.has_room()
+            if running.overdue is not None:
+                self._failures.failed(running, timeout_error(trial, running.overdue, event), gone=True)
+            elif not event.counts:
+                num_losses = state.backoff.num_in_row(trial.trial_id) + 1
+                self._failures.lost(running, lost_error(trial, event, num_losses), gone=True)
+            elif died_by_signal(event):
+                self._failures.lost(running, died_error(trial, event), by_signal=True, gone=True)
+            else:
+                self._failures.failed(running, died_error(trial, event), gone=True)
+        self._recorder.worker_is_gone(trial)
+
+
+class ReportHandler:
+    """Handles the reports and the saves of running trials.
+
+    Args:
+        state: The trials.
+        hooks: Calls the plug-ins.
+        recorder: Writes the events to the journal.
+        actions: Carries out decisions.
+        failures: Handles a report that lacks a metric, or whose trial's directory is gone.
+    """
+
+    def __init__(self, state: RunState, hooks: Hooks, recorder: Recorder, actions: TrialActions, failures: Failures):
+        self._state = state
+        self._hooks = hooks
+        self._recorder = recorder
+        self._actions = actions
+        self._failures = failures
+        self._experiments = state.settings.experiments
+        # Looked up once: a run has more reports than anything else.
+        self._hears_results = hooks.hears_results
+        self._shows_results = hooks.shows_results
+        self._stops_run = hooks.stops_run
+
+    def on_report(self, running: RunningTrial, report: Report) -> None:
         """Handle a report, in the order of the module's docstring."""
         trial = running.trial
-        hooks = self._hooks
-        if self._deadlines.are_set:
-            self._deadlines.end(running.actor_id, REPORT)
+        state = self._state
         result, checkpoint, is_done, has_returned = report
         if result is None:
             if checkpoint is None:
                 self._on_return(running)
             else:  # a checkpoint without metrics; it belongs to the last result
-                self._on_saved(running, checkpoint)
+                self.on_saved(running, checkpoint)
             return
-        if self._backoff.is_active and (is_done or trial.report_count >= trial.reports_before):
-            self._backoff.progressed(trial.trial_id)
+        if state.backoff.is_active and (is_done or trial.report_count >= trial.reports_before):
+            state.backoff.progressed(trial.trial_id)
         # Nearly all reports have the keys and types of the previous one, so no metric is missing. They take the fast
         # path to the files, and their trial's directory is checked only once a second.
-        path = running.path if checkpoint is None and running.path is not None and running.path.fits(result) else None
-        if (path is None or time.monotonic() >= running.look_s) and not self._is_sound(running, result):
-            return
+        path = running.path if checkpoint is None else None
+        if path is not None:
+            is_alike = tuple(result) == path.names and tuple(map(type, result.values())) == path.kinds
+            path = path if is_alike else None
+        if path is None or time.monotonic() >= running.look_s:
+            running.look_s = time.monotonic() + LOOK_S
+            if not self._failures.is_sound(running, result):
+                return
         decision = GO_ON
-        if hooks.hears_results or is_done or result.get(DONE) or trial.stopping_criterion:
-            decision = hooks.decide(trial, result, ends=is_done)
+        if self._hears_results or is_done or result.get(DONE) or trial.stopping_criterion:
+            decision = self._hooks.decide(trial, result, ends=is_done)
         running.ends_by_itself = decision == STOP
-        if hooks.shows_results:
-            hooks.result(trial, result)
+        if self._shows_results:
+            self._hooks.result(trial, result)
         if running.requested is not None:
             decision = stronger(decision, running.requested)
             running.requested = None
-        if hooks.stops_run and decision != STOP and self._state.ending is None and hooks.wants_all_stopped():
-            decision = Decision.stop(self._why_ended())  # otherwise the trial would begin one more step
+        if self._stops_run and decision != STOP and state.ending is None and self._hooks.wants_all_stopped():
+            decision = Decision.stop(self._hooks.ending_by_stopper())  # otherwise it would begin one more step
         running.decision = decision
-        if path is not None and (hooks.hears_results or hooks.shows_results) and not path.fits(result):
-            path = None  # a plug-in has changed the result
-        settings = self._settings.experiments[trial.experiment_number]
-        is_to_be_saved = settings.saves and self._save_is_due(trial, settings.checkpoints, result, decision)
+        experiment = self._experiments[trial.experiment_number]
+        is_to_be_saved = experiment.saves and self._save_is_due(trial, experiment.checkpoints, result, decision)
         ends = None
         if (decision == STOP or has_returned) and not is_to_be_saved:
             ends = self._end_with_result(running, has_returned)
@@ -432,27 +518,6 @@ class TuneController:
         else:
             self._actions.pull(running)
 
-    def _is_sound(self, running: RunningTrial, result: dict[str, Any]) -> bool:
-        """Whether the trial's directory exists and the result has the required metrics. If not, the trial fails."""
-        trial = running.trial
-        running.look_s = time.monotonic() + LOOK_S
-        error = self._directory_error(trial)
-        if error is not None:
-            self._on_failure(running, error, final=True)
-            return False
-        missing = None if self._metrics.is_over else self._metrics.error_of(result)
-        if missing is None:
-            return True
-        self._on_failure(running, missing, final=True)
-        if self._state.ending is None:  # otherwise the run is already ending for another reason
-            self._metrics.has_failed(missing, self._state.trials)
-        return False
-
-    def _directory_error(self, trial: Trial) -> TrialError | None:
-        """The error of a trial whose directory cannot be used any more; None if it can. A lost run raises DiskError."""
-        fault = self._recorder.directory_fault(trial)
-        return None if fault is None else TrialError(f"the directory of trial {trial.name} cannot be used: {fault}")
-
     def _end_with_result(self, running: RunningTrial, has_returned: bool) -> Ending | None:
         """Why the trial ends now, with the result that it has just reported and without a save; None if it does not."""
         decision = running.decision
@@ -463,6 +528,9 @@ class TuneController:
         if decision == CONTINUE and has_returned and not self._saves_at_end(running.trial):
             return _RETURNED.ending
         return None
+
+    def _saves_at_end(self, trial: Trial) -> bool:
+        return bool(self._experiments[trial.experiment_number].checkpoints.checkpoint_at_end)
 
     def _write(
         self, running: RunningTrial, result: dict[str, Any], checkpoint: CheckpointRecord | None, ends: Ending | None
@@ -476,32 +544,32 @@ class TuneController:
             ends: Why the trial ends with this result, if it does.
         """
         trial = running.trial
-        hooks = self._hooks
         completed = complete(result, trial.attempt_config)
-        hooks.log(trial, completed)
-        journal = self._recorder.journal if running.has_reported and checkpoint is None else None
-        if journal is not None and (running.path is None or not running.path.fits(result)):
-            running.path = ReportPath.after(trial, result, hooks.logs, journal)
+        self._hooks.log(trial, completed)
+        # The first report of an attempt makes no path yet: many trials report only once.
+        add_line = self._recorder.add_line if running.has_reported and checkpoint is None else None
+        if add_line is not None and (running.path is None or not running.path.fits(result)):
+            running.path = ReportPath.after(trial, result, self._hooks.logs, add_line)
         running.has_reported = True
         result[EXPERIMENT_TAG] = trial.experiment_tag
         trial.record_result(result, flatten(completed))
         self._recorder.result(trial, result, running.decision, checkpoint, ends)
         if checkpoint is not None:
             self._register(trial, checkpoint, reported=True)
-            hooks.saved(trial)
+            self._hooks.tell("on_trial_save", trial)
 
     def _on_return(self, running: RunningTrial) -> None:
         """The function has returned without new metrics, so its last result is its final one."""
         trial = running.trial
         running.ends_by_itself = True
-        if self._backoff.is_active:
-            self._backoff.progressed(trial.trial_id)
+        if self._state.backoff.is_active:
+            self._state.backoff.progressed(trial.trial_id)
         trial.returns()
         running.decision = _RETURNED
-        if self._saves_at_end(trial) and trial.report_count:
+        if trial.report_count and self._saves_at_end(trial):
             self._actions.save(running)
         else:
-            self._actions.carry_out(running, running.decision)
+            self._actions.end(running, _RETURNED.ending)
 
     def _save_is_due(self, trial: Trial, config: CheckpointConfig, result: dict[str, Any], decision: Decision) -> bool:
         """Whether to save a class trainable after this result, which is not counted yet, and before its decision."""
@@ -517,12 +585,12 @@ class TuneController:
             iteration = trial.report_count + 1
         return bool(frequency) and iteration % frequency == 0
 
-    def _on_saved(self, running: RunningTrial, record: CheckpointRecord | None) -> None:
+    def on_saved(self, running: RunningTrial, record: CheckpointRecord | None) -> None:
         """A class trainable has written its checkpoint. Carry out the decision that has waited for it."""
         trial = running.trial
         if record is not None:
             self._register(trial, record, reported=False)
-        self._hooks.saved(trial)
+        self._hooks.tell("on_trial_save", trial)
         decision = stronger(running.decision, running.requested)
         running.requested = None
         self._actions.carry_out(running, decision)
@@ -535,141 +603,7 @@ class TuneController:
             record: The checkpoint in the trial's directory.
             reported: True if it came with a report, whose record in the journal already names it.
         """
-        self._hooks.checkpointed(trial, Checkpoint(os.path.join(trial.local_path, record.directory)))
+        checkpoint = Checkpoint(os.path.join(trial.local_path, record.directory))
+        self._hooks.tell("on_checkpoint", trial, checkpoint=checkpoint)
         self._recorder.checkpoint(trial, trial.record_checkpoint(record), reported=reported)
         self._actions.release_inherited(trial)  # not earlier: a retry would need the donor's files again
-
-    def _on_exited(self, event: Exited, running: RunningTrial | None) -> None:
-        """The actor's process and all its descendants have exited."""
-        trial_id, _, _ = event.actor_id.rpartition("#")
-        self._state.may_start = True
-        if self._backoff.is_active and event.kind != "refused":
-            self._backoff.has_room()
-        if running is not None:
-            trial = running.trial
-            self._state.running.pop(event.actor_id)
-            self._deadlines.forget(event.actor_id)
-            if running.overdue is not None:
-                self._on_failure(running, timeout_error(trial, running.overdue, event), gone=True)
-            elif event.kind == "refused":
-                self._on_refused(running, event)
-            elif not event.counts:
-                num_losses = self._backoff.num_in_row(trial_id) + 1
-                self._on_loss(running, lost_error(trial, event, num_losses), gone=True)
-            elif died_by_signal(event):
-                self._on_loss(running, died_error(trial, event), by_signal=True, gone=True)
-            else:
-                self._on_failure(running, died_error(trial, event), gone=True)
-            self._recorder.worker_is_gone(trial)
-        elif self._state.leaving.get(trial_id) == event.actor_id:
-            self._actions.has_left(trial_id, event)
-
-    # -- losses and failures -----------------------------------------------------------------------------------------
-
-    def _on_refused(self, running: RunningTrial, event: Exited) -> None:
-        """The worker could not be started. The trial waits for its turn again."""
-        self._backoff.refused(event.cause, self._now())
-        self._retry_lost(running.trial, Ending.of(EndKind.REFUSED, event.cause), event.cause)
-
-    def _on_loss(
-        self, running: RunningTrial, error: TrialError, *, by_signal: bool = False, gone: bool = False
-    ) -> None:
-        """The worker was lost. The trial is probably not to blame, so it waits for another one; plug-ins are not told.
-
-        If it loses one worker after the other, it has failed.
-
-        Args:
-            running: The trial and its actor.
-            error: Its error, if it has failed.
-            by_signal: Whether the worker was lost by a signal that may be meant for the whole run.
-            gone: True if the actor has already exited.
-        """
-        trial = running.trial
-        if self._backoff.has_lost_too_many(trial.trial_id, by_signal=by_signal):
-            self._on_failure(running, error, gone=gone)
-            return
-        if not gone:
-            self._actions.let_go(running, keep=False)
-        cause = error.summary()
-        self._retry_lost(trial, Ending.of(EndKind.LOST, cause), cause)
-        if self._state.ending is None:
-            self._let_rest(trial, cause, by_signal=by_signal)
-
-    def _retry_lost(self, trial: Trial, ending: Ending, cause: str) -> None:
-        level = logging.WARNING if self._backoff.is_new(cause) else logging.DEBUG
-        text = "trial %s lost its worker (%s); it is started again (logged once)"
-        logger.log(level, text, trial.name, cause, extra=about(trial))
-        self._actions.move(trial, Step.RETRY, ending)
-        self._actions.remove_if_run_ends(trial)
-
-    def _let_rest(self, trial: Trial, cause: str, *, by_signal: bool = False) -> None:
-        """An attempt was in vain: delay the next one."""
-        wait_s = self._backoff.in_vain(trial.trial_id, cause, by_signal=by_signal)
-        if wait_s > 0:
-            self._state.rest(trial, self._now() + wait_s)
-
-    def _on_failure(self, running: RunningTrial, error: TrialError, *, final: bool = False, gone: bool = False) -> None:
-        """An attempt has failed. Its worker is not reused, because the failure may have left anything in its process.
-
-        Args:
-            running: The trial and its actor.
-            error: The failure.
-            final: True if another attempt cannot help.
-            gone: True if the actor has already exited.
-        """
-        trial = running.trial
-        directory_error = self._directory_error(trial)
-        if directory_error is not None:  # another attempt cannot help
-            error = directory_error
-            final = True
-        is_free = False
-        if trial.phase is Phase.RESTORING and not final:  # the first few failed restores in a row do not count
-            self._failed_restores[trial.trial_id] += 1
-            is_free = self._failed_restores[trial.trial_id] <= self._settings.free_restore_failures
-        trial.num_failures += not is_free
-        after = AfterFailure.RETRY if is_free else after_failure(self._settings.failure, trial, final=final)
-        if not gone:
-            self._actions.let_go(running, keep=False)
-        cause = error.summary()
-        self._recorder.failure(trial, error)
-        if after is not AfterFailure.RETRY:
-            trial.error = error  # it shows schedulers that the trial will not be retried
-        self._hooks.failed(trial)
-        if after is AfterFailure.RETRY:
-            self._actions.step_back(trial, refused=trial.phase is Phase.RESTORING)
-            logger.warning(
-                "trial %s failed (%s); attempt %d of %s starts from %s",
-                trial.name,
-                cause,
-                trial.num_failures + 1,  # for users, a start after a pause is not another attempt
-                trial.max_failures + 1 if trial.max_failures >= 0 else "any number",
-                trial.checkpoints[-1].record.directory if trial.checkpoints else "the beginning",
-                extra=about(trial),
-            )
-            self._actions.move(trial, Step.RETRY, Ending(EndKind.FAILED, cause, {}))
-            self._hooks.recovers(trial)
-            if trial.max_failures < 0 and self._state.ending is None:
-                if isinstance(error, WorkerStartError):
-                    self._backoff.failed_to_start(trial.trial_id, cause)
-                self._let_rest(trial, cause)
-            self._actions.remove_if_run_ends(trial)
-        else:
-            self._fail(trial, cause, after)
-
-    def _give_up_before_start(self, trial: Trial, error: TrialError) -> None:
-        """A trial that can never start ends in ERROR. The other trials continue."""
-        trial.num_failures = max(1, trial.num_failures)
-        self._executor.forget(trial.trial_id)
-        self._recorder.failure(trial, error)
-        trial.error = error
-        self._hooks.failed(trial)
-        self._fail(trial, str(error), after_failure(self._settings.failure, trial, final=True))
-
-    def _fail(self, trial: Trial, cause: str, after: AfterFailure) -> None:
-        """A trial has failed for good; its error is set."""
-        self._actions.move(trial, Step.FAIL, Ending(EndKind.FAILED, cause, {}))
-        self._actions.is_over(trial)
-        self._hooks.errored(trial)
-        if after is AfterFailure.END_RUN:
-            self.failed_fast = self.failed_fast or trial
-            self.end_run(Ending.of(EndKind.FAIL_FAST, f"trial {trial.name} failed", trial=trial.trial_id))

@@ -347,6 +347,11 @@ class Trial:
         """Name of the current attempt's actor. Events of earlier attempts have other names."""
         return f"{self.trial_id}#{self.attempt}"
 
+    def begin_attempt(self) -> None:
+        """Count another attempt. Its reports belong to the present configuration, even if another one is set."""
+        self.attempt += 1
+        self.attempt_config = self.raw_config
+
     @property
     def placement_group_factory(self) -> Resources:
         """Ray Tune's name for `resources`. Setting it calls `update_resources`."""

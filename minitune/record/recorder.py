@@ -66,9 +66,9 @@ class Recorder:
     Attributes:
         is_closed: Whether `close` has been called.
         in_memory: Whether the run has no files.
-        unwritten: The records since the last `write`. Do not change this list.
-        write: Writes these records. They survive the death of the process once this returns. Blocks.
-        journal: The journal if it accepts whole lines; None if a listener needs every single record.
+        unwritten: The records since the last `write`. Only this class and `add_line` change the list.
+        write: Writes the records since the last call. They survive the death of the process once it returns. Blocks.
+        add_line: Adds the line of a record that is already encoded; None if a listener needs every single record.
     """
 
     def __init__(
@@ -83,7 +83,6 @@ class Recorder:
     ):
         self.run = run
         self.in_memory = journal is None
-        self.journal = journal if listen is None else None
         self._journal = journal
         if journal is None:
             self.unwritten: list[bytes] = []
@@ -91,6 +90,9 @@ class Recorder:
         else:
             self.unwritten = journal.unwritten
             self.write = journal.write
+        self.add_line: Callable[[bytes], object] | None = None
+        if journal is not None and listen is None:
+            self.add_line = journal.unwritten.append
         self._listen = listen
         if journal is None or listen is not None:
             self._add = self._add_and_tell

@@ -31,7 +31,7 @@ from minitune import (
     uniform,
     with_resources,
 )
-from minitune.driver.failure import REPORT, Deadlines
+from minitune.driver.limits import REPORT, Deadlines
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment.trial import Trial
 from minitune.schedulers import HyperBandScheduler

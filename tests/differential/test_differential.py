@@ -28,8 +28,8 @@ def test_experiments_are_the_same_on_both_executors(
     seeds: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MINITUNE_NUM_CPUS", str(NUM_CPUS))
-    monkeypatch.setattr("minitune.driver.failure.BACKOFF_S", (0.0,))  # otherwise the order depends on real time
-    monkeypatch.setattr("minitune.driver.failure.BACKOFF_AFTER_SIGNAL_S", 0.0)
+    monkeypatch.setattr("minitune.driver.limits.BACKOFF_S", (0.0,))  # otherwise the order depends on real time
+    monkeypatch.setattr("minitune.driver.limits.BACKOFF_AFTER_SIGNAL_S", 0.0)
 
     for seed in seeds:
         plan = Plan.of(seed)

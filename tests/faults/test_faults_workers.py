@@ -234,7 +234,7 @@ def test_trials_that_die_at_once_and_for_ever_end_the_run_by_the_cause_they_shar
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "50")
-    monkeypatch.setattr("minitune.driver.failure.BACKOFF_S", (0.0, 0.1))
+    monkeypatch.setattr("minitune.driver.limits.BACKOFF_S", (0.0, 0.1))
     with pytest.raises(CrashLoopError, match=r"^30 attempts in a row have brought no new report") as caught:
         fit(lambda config: os._exit(7), num_samples=50, executor="local", max_failures=-1)
     assert "the worker died: exit code 7" in str(caught.value)

@@ -1,0 +1,238 @@
+"""Limits of attempts: how long a trial waits before its next attempt, and how long an attempt may take.
+
+`Backoff` slows down losses and endless retries, and ends a run in which no attempt brings anything new. `Deadlines` has
+the time that each actor has left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from typing import NamedTuple
+
+from minitune.error import CrashLoopError
+
+BACKOFF_S = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
+"""How long a trial waits after its first attempt in vain, after the second one in a row, and so on. The last value
+holds for all later ones."""
+BACKOFF_AFTER_SIGNAL_S = 1.0
+"""How long it waits at least if a signal has ended the attempt. If the signal was meant for the whole run, the driver's
+own copy arrives in that time, and ends the run before the trial starts again."""
+_MAX_LOSSES = 10
+"""A trial that loses its worker so many times in a row, without a new report in between, has failed."""
+_MAX_LOSSES_BY_SIGNAL = 3
+"""The same if a signal has ended the last one."""
+_MAX_IN_VAIN = 30
+"""After so many attempts in a row without a new report of any trial, the run ends if nothing runs."""
+_NEVER_UP = 3
+"""The run also ends if the workers of so many trials could not start, and no worker has started."""
+REPORT = "report"
+TRIAL = "trial"
+"""The kinds of time limits: from one pull to the next report, and for a whole attempt."""
+
+
+class Backoff:
+    """Says how long trials wait after attempts in vain, and when another attempt is of no use.
+
+    An attempt is *in vain* if its worker was lost, or if it has failed and its trial has unlimited retries. The count
+    of a trial's attempts in a row starts again with a report number that the trial never had: a trial that repeats its
+    first reports again and again makes no progress.
+
+    A worker that could not be started says nothing about its trial. Then *no* worker is started for a while, because
+    the next one would be refused, too.
+
+    Times are seconds of the executor's clock.
+
+    Attributes:
+        is_active: Whether some trial or the next start of a worker may have to wait. If not, most calls can be skipped.
+        has_come_up: Whether a worker of the run was ever ready.
+    """
+
+    def __init__(self) -> None:
+        self.is_active = False
+        self.has_come_up = False
+        self._in_row: Counter[str] = Counter()  # by trial: its attempts in vain since its last progress
+        self._in_vain: deque[str] = deque(maxlen=_MAX_IN_VAIN)  # causes of attempts in a row without a new report
+        self._num_refused = 0
+        self._no_start_before_s: float | None = None  # None if the last worker was not refused
+        self._never_up: set[str] = set()  # the trials that have failed at their start before any worker was ready
+        self._told: set[str] = set()
+
+    def num_in_row(self, trial_id: str) -> int:
+        """How many attempts of a trial were in vain since its last progress."""
+        return self._in_row.get(trial_id, 0)
+
+    def has_lost_too_many(self, trial_id: str, *, by_signal: bool) -> bool:
+        """Whether a trial has failed if it now loses its worker once more."""
+        limit = _MAX_LOSSES_BY_SIGNAL if by_signal else _MAX_LOSSES
+        return self.num_in_row(trial_id) + 1 >= limit
+
+    def in_vain(self, trial_id: str, cause: str, *, by_signal: bool = False) -> float:
+        """An attempt was in vain.
+
+        Args:
+            trial_id: The trial.
+            cause: The cause, in one line.
+            by_signal: Whether a signal has ended it that may be meant for the whole run. That is no reason to end the
+                run as hopeless: the driver waits for its own copy of the signal.
+
+        Returns:
+            How many seconds the trial should wait.
+        """
+        self.is_active = True
+        wait_s = _step(self._in_row[trial_id])
+        self._in_row[trial_id] += 1
+        if by_signal:
+            return max(wait_s, BACKOFF_AFTER_SIGNAL_S)
+        self._in_vain.append(cause)
+        return wait_s
+
+    def progressed(self, trial_id: str) -> None:
+        """A trial has reported a number that it never had, or has finished."""
+        self._in_row.pop(trial_id, None)
+        self._in_vain.clear()
+        self.is_active = bool(self._in_row) or self._num_refused > 0
+
+    def failed_to_start(self, trial_id: str, cause: str) -> None:
+        """A trial with unlimited retries has failed while its trainable was loaded or set up.
+
+        Raises:
+            CrashLoopError: If no worker of the run was ready so far, and three trials have failed so.
+        """
+        if self.has_come_up:
+            return
+        self._never_up.add(trial_id)
+        if len(self._never_up) >= _NEVER_UP:
+            raise CrashLoopError(
+                f"no worker has started, and the workers of {_NEVER_UP} trials have failed at their start: {cause}. "
+                "Fix the cause, or limit max_failures; the run can be resumed"
+            )
+
+    def is_new(self, cause: str) -> bool:
+        """Whether this cause of a loss was not told yet. Each cause gets one warning."""
+        is_new = cause not in self._told
+        self._told.add(cause)
+        return is_new
+
+    # -- workers that could not be started --------------------------------------------------------------------------
+
+    def refused(self, cause: str, now_s: float) -> None:
+        """A worker could not be started. Several at a time count once: they say the same."""
+        if self._no_start_before_s is not None and now_s < self._no_start_before_s:
+            return
+        self.is_active = True
+        self._no_start_before_s = now_s + _step(self._num_refused)
+        self._num_refused += 1
+        self._in_vain.append(cause)
+
+    def started(self) -> None:
+        """A worker is ready."""
+        self.has_come_up = True
+        self._num_refused = 0
+
+    def has_room(self) -> None:
+        """A worker has exited, so there may be room for another one at once."""
+        self._no_start_before_s = None
+
+    def may_start(self, now_s: float) -> bool:
+        """Whether another worker may be tried now. If so, the last refusal counts as over."""
+        if self._no_start_before_s is not None and now_s < self._no_start_before_s:
+            return False
+        self._no_start_before_s = None
+        return True
+
+    def seconds_left(self, now_s: float) -> float:
+        """How long no worker should be started because the last one was refused; infinite if it was not."""
+        if self._no_start_before_s is None:
+            return math.inf
+        return max(0.0, self._no_start_before_s - now_s)
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether so many attempts in a row have brought no new report that the run ends if nothing runs."""
+        return len(self._in_vain) == _MAX_IN_VAIN
+
+    def error(self) -> CrashLoopError:
+        """The error of a run that ends because it is hopeless and nothing runs."""
+        common, count = Counter(self._in_vain).most_common(1)[0]
+        return CrashLoopError(
+            f"{_MAX_IN_VAIN} attempts in a row have brought no new report, and no trial runs: {common} ({count} "
+            "times). Fix the cause, then resume the run. If processes cannot be started, look at the limits on "
+            "processes, memory and open files (ulimit -u, -v and -n, those of the container), or let fewer trials run "
+            "at a time"
+        )
+
+
+def _step(num_before: int) -> float:
+    return BACKOFF_S[min(num_before, len(BACKOFF_S) - 1)]
+
+
+# -- time limits -------------------------------------------------------------------------------------------------------
+class Overdue(NamedTuple):
+    """A limit that an actor has exceeded.
+
+    Attributes:
+        actor_id: The actor.
+        kind: `REPORT` or `TRIAL`.
+        limit_s: The limit, in seconds.
+    """
+
+    actor_id: str
+    kind: str
+    limit_s: float
+
+
+class Deadlines:
+    """The time that each actor has left. Each operation is O(1), and does nothing if there is no limit.
+
+    Args:
+        report_timeout_s: Seconds from a pull to the report that answers it, or None.
+        trial_timeout_s: Seconds for one attempt of a trial, from the start of its worker, or None.
+
+    Attributes:
+        are_set: Whether there is any limit. If not, a caller can skip all calls.
+    """
+
+    def __init__(self, report_timeout_s: float | None, trial_timeout_s: float | None):
+        self._limits_s = {
+            kind: limit_s for kind, limit_s in ((REPORT, report_timeout_s), (TRIAL, trial_timeout_s)) if limit_s
+        }
+        # By kind and actor. All limits of a kind have the same length, so they are in the order of their ends.
+        self._ends_s: dict[str, dict[str, float]] = {kind: {} for kind in self._limits_s}
+        self.are_set = bool(self._limits_s)
+
+    def begin(self, actor_id: str, kind: str, now_s: float) -> None:
+        """Start, or restart, the clock of one limit for an actor."""
+        ends_s = self._ends_s.get(kind)
+        if ends_s is not None:
+            ends_s.pop(actor_id, None)
+            ends_s[actor_id] = now_s + self._limits_s[kind]
+
+    def end(self, actor_id: str, kind: str) -> None:
+        """Stop the clock: the actor has met the limit."""
+        if kind in self._ends_s:
+            self._ends_s[kind].pop(actor_id, None)
+
+    def forget(self, actor_id: str) -> None:
+        """Drop all limits of an actor that has ended."""
+        for ends_s in self._ends_s.values():
+            ends_s.pop(actor_id, None)
+
+    def overdue(self, now_s: float) -> list[Overdue]:
+        """Return the limits that are exceeded now, and drop all limits of their actors."""
+        found = []
+        for kind, ends_s in self._ends_s.items():
+            while ends_s:
+                actor_id, end_s = next(iter(ends_s.items()))
+                if end_s > now_s:
+                    break
+                self.forget(actor_id)
+                found.append(Overdue(actor_id, kind, self._limits_s[kind]))
+        return found
+
+    def seconds_left(self, now_s: float) -> float:
+        """Seconds until the next limit is exceeded; infinite if no clock runs."""
+        ends_s = [next(iter(ends_s.values())) for ends_s in self._ends_s.values() if ends_s]
+        return max(0.0, min(ends_s, default=math.inf) - now_s)
