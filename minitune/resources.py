@@ -7,8 +7,9 @@ Tune: `CPU`, `GPU`, `memory` (bytes), and any other name for a custom resource.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, NamedTuple
 
 from minitune._alias import submodules
@@ -25,6 +26,8 @@ _CANONICAL = {"cpu": CPU, "gpu": GPU, "memory": MEMORY}
 
 class Resources:
     """A resource request. All its bundles are reserved together or not at all. Ray Tune's `PlacementGroupFactory`.
+
+    Equal requests are one object, so that each of many trials costs no comparison. Do not change its bundles.
 
     Args:
         bundles: One dict for each bundle, such as `[{"CPU": 1}, {"CPU": 2, "GPU": 1}]`. The first bundle is for the
@@ -44,16 +47,23 @@ class Resources:
             number.
     """
 
-    __slots__ = ("_total", "bundles", "head_bundle_is_empty", "key", "labels", "strategy")
+    __slots__ = ("__weakref__", "_total", "bundles", "head_bundle_is_empty", "labels", "strategy")
 
-    def __init__(
-        self,
+    bundles: list[dict[str, float]]
+    strategy: str
+    labels: list[dict[str, str]]
+    head_bundle_is_empty: bool
+    _total: dict[str, float]
+
+    def __new__(
+        cls,
         bundles: Sequence[Mapping[str, float]],
         strategy: str = "PACK",
         *args: Any,
         bundle_label_selector: Sequence[Mapping[str, str]] | None = None,
         **kwargs: Any,
-    ):
+    ) -> Resources:
+        """Check the arguments, and return the one object for this request."""
         if not isinstance(bundles, Iterable) or isinstance(bundles, (str, Mapping)):
             raise ValueError(f"bundles must be a list of dicts such as [{{'CPU': 1}}], but got {shown(bundles)}")
         if not bundles:
@@ -67,19 +77,7 @@ class Resources:
                 "bundle_label_selector must be None or a list with one dict for each bundle, such as "
                 f"[{{'zone': 'a'}}], but got {shown(bundle_label_selector)}"
             )
-        self._take([_clean(bundle) for bundle in bundles], strategy, [dict(each) for each in labels])
-
-    def _take(self, bundles: list[dict[str, float]], strategy: str, labels: list[dict[str, str]]) -> None:
-        self.bundles = bundles
-        self.strategy = strategy
-        self.labels = labels
-        self.head_bundle_is_empty = not self.bundles[0]
-        total: dict[str, float] = {}
-        for bundle in self.bundles:
-            for name, amount in bundle.items():
-                total[name] = total.get(name, 0) + amount
-        self._total = total
-        self.key = (tuple(tuple(sorted(bundle.items())) for bundle in bundles), repr(labels))
+        return _checked([_clean(bundle) for bundle in bundles], strategy, [dict(each) for each in labels])
 
     @classmethod
     def of(cls, request: Resources | Mapping[str, Any] | None) -> Resources:
@@ -105,12 +103,6 @@ class Resources:
             )
         return cls([request])
 
-    def shared(self) -> Resources:
-        """The one shared object that equals this request. The trials of a large run need only a few of them."""
-        if len(_shared) >= _SHARED_LIMIT:
-            _shared.clear()
-        return _shared.setdefault((repr(self.bundles), self.strategy, repr(self.labels)), self)
-
     @property
     def required_resources(self) -> dict[str, float]:
         """The sum over all bundles, by resource name."""
@@ -121,29 +113,39 @@ class Resources:
         """The number of CPUs of the first bundle."""
         return self.bundles[0].get(CPU, 0.0)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Resources) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
     def __repr__(self) -> str:
         return f"PlacementGroupFactory({self.bundles!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _checked, (self.bundles, self.strategy, self.labels)
 
+    def __copy__(self) -> Resources:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Resources:
+        return self
+
+
+_known: weakref.WeakValueDictionary[Any, Resources] = weakref.WeakValueDictionary()
+
 
 def _checked(bundles: list[dict[str, float]], strategy: str, labels: Sequence[dict[str, str]] = ()) -> Resources:
-    """Create a request without checking its bundles again. Every worker unpickles requests this way."""
-    resources = Resources.__new__(Resources)
-    resources._take(bundles, strategy, list(labels))
+    """The one object for a request whose bundles have been checked. Every worker unpickles requests this way."""
+    key = (tuple(frozenset(bundle.items()) for bundle in bundles), repr((strategy, labels)))
+    resources = _known.get(key)
+    if resources is None:
+        resources = object.__new__(Resources)
+        resources.bundles = bundles
+        resources.strategy = strategy
+        resources.labels = list(labels)
+        resources.head_bundle_is_empty = not bundles[0]
+        total: dict[str, float] = {}
+        for bundle in bundles:
+            for name, amount in bundle.items():
+                total[name] = total.get(name, 0) + amount
+        resources._total = total
+        _known[key] = resources
     return resources
-
-
-_shared: dict[tuple[str, str, str], Resources] = {}
-"""The shared requests, by their text; see `Resources.shared`."""
-_SHARED_LIMIT = 1000
 
 
 def _clean(bundle: Mapping[str, Any]) -> dict[str, float]:
@@ -185,7 +187,7 @@ def _check_amount(name: str, amount: Any) -> float:
             f"a GPU amount above 1 must be whole, but got {amount!r}; ask for {math.ceil(plain)}, or for a fraction in "
             "a bundle of its own"
         )
-    return int(amount) if isinstance(amount, Integral) else plain
+    return int(plain) if plain.is_integer() else plain
 
 
 class GpuShare(NamedTuple):

@@ -575,7 +575,7 @@ def run_trial(trial: Trial) -> Trial:
     """Bring a waiting trial to RUNNING."""
     if trial.status == PAUSED:
         trial.move(Step.UNPAUSE)
-    trial.attempt += 1
+    trial.begin_attempt()
     trial.move(Step.START)
     trial.move(Step.TRAIN)
     return trial

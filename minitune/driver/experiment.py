@@ -202,7 +202,7 @@ class Experiment:
         """The resources of every trial, or None if they depend on the configuration."""
         if self.resources_per_trial is not None:
             return self.resources_per_trial
-        return None if self._depends_on_config else self.request({}).shared()
+        return None if self._depends_on_config else self.request({})
 
     def request(self, config: dict[str, Any]) -> Resources:
         """The resources of a trial with this configuration.

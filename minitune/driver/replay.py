@@ -218,7 +218,7 @@ class Replay(Story):
             fresh = _anew(trial, Trial.generate_id())
             creator = self.makers[trial.experiment_number].name_creator
             if creator is not None:
-                fresh.custom_trial_name = str(creator(fresh))
+                fresh.set_name(str(creator(fresh)))
             self._add(fresh, replaced=trial)
             self.changes.append((fresh, trial))
         elif trial.is_finished() and wanted is ResumeType.RESUME:
@@ -248,7 +248,7 @@ class Replay(Story):
             if trial.report_count or trial.checkpoints:  # otherwise its worker may not have made the directory
                 logger.warning("%s has gone, so trial %s starts over", trial.local_path, trial.name)
             trial.checkpoints.clear()
-            trial.custom_dirname = None  # as of a new trial: its next attempt creates a directory
+            trial.set_directory(trial.experiment_path, None)  # as of a new trial: its next attempt creates a directory
         while trial.checkpoints and (fault := self._fault(trial.checkpoints[-1].record, trial.local_path)):
             unfit = trial.checkpoints.pop()
             logger.warning("%s of trial %s %s; the previous one is used", unfit.record.directory, trial.name, fault)

@@ -261,7 +261,7 @@ class RunState:
         """Add a trial, in any phase."""
         self.may_start = True
         list.append(self.trials, trial)
-        self.counts[trial.status] += 1
+        self.counts[STATUS[trial.phase]] += 1
         if trial.phase not in FINISHED:
             self.unfinished[trial.trial_id] = trial
         if trial.phase is Phase.QUEUED:
@@ -273,7 +273,7 @@ class RunState:
         self.add(fresh)
         list.pop(self.trials)
         list.__setitem__(self.trials, self.trials.index(old), fresh)
-        self.counts[old.status] -= 1
+        self.counts[STATUS[old.phase]] -= 1
 
     def move(self, trial: Trial, step: Step, reason: str | Ending = "") -> bool:
         """Move a trial to its next phase, and update the indices.

@@ -61,13 +61,13 @@ class Admission(Generic[_Actor, _Parked]):
 
     def _park(self, reuse_key: str | None, request: Resources, parked: _Parked) -> None:
         """Keep what served an actor with this key and request."""
-        self._parked.setdefault((reuse_key, request.key), []).append(parked)
+        self._parked.setdefault((reuse_key, request), []).append(parked)
 
     def _take_parked(self, reuse_key: str | None, request: Resources) -> _Parked | None:
         """What was parked last with this key and request, or None. The last one's memory is the warmest."""
         if reuse_key is None or not self._parked:
             return None
-        parked = self._parked.get((reuse_key, request.key))
+        parked = self._parked.get((reuse_key, request))
         if not parked:
             return None
         return parked.pop()

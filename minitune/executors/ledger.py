@@ -16,7 +16,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from minitune.error import TuneError
 from minitune.resources import CPU, GPU, Allocation, BundleAllocation, GpuShare, Resources, amount_text
@@ -245,7 +245,7 @@ class Ledger:
         self._cpu_limit = cpu_limit
         self._environ: Mapping[str, str] = environ if environ is not None else os.environ
         self._holdings: dict[str, _Holding] = {}
-        self._demands: dict[tuple[Any, ...], _Demand] = {}
+        self._demands: dict[Resources, _Demand] = {}
         self._line = WaitingLine()
 
     # -- amounts -------------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class Ledger:
         Raises:
             TuneError: If the request can never fit. The text names the request and the totals.
         """
-        demand = self._demands.get(request.key) or self._demand(request)
+        demand = self._demands.get(request) or self._demand(request)
         placement = self._place(demand, again)
         if placement is not None and self._line.requests:
             owed = self._owed()
@@ -314,7 +314,7 @@ class Ledger:
         """
         if holder in self._holdings:
             raise RuntimeError(f"{holder!r} already holds resources; release them first")
-        demand = self._demands.get(request.key) or self._demand(request)
+        demand = self._demands.get(request) or self._demand(request)
         placement = self._place(demand, again)
         if placement is None:
             devices = f" on the devices {list(again.gpu_ids)}" if again is not None else ""
@@ -369,7 +369,7 @@ class Ledger:
 
     def _demand(self, request: Resources) -> _Demand:
         """The request in units, if it is feasible."""
-        demand = self._demands.get(request.key)
+        demand = self._demands.get(request)
         if demand is not None:
             return demand
         required = request.required_resources
@@ -382,7 +382,7 @@ class Ledger:
             raise TuneError(self._why_never(request))
         if len(self._demands) >= _MAX_DEMANDS:
             self._demands.clear()
-        self._demands[request.key] = demand
+        self._demands[request] = demand
         return demand
 
     def _look_for_gpus(self) -> None:

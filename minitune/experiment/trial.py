@@ -143,6 +143,7 @@ class Trial:
     __slots__ = (
         "__dict__",
         "__weakref__",
+        "actor_id",
         "analysis",
         "attempt",
         "attempt_config",
@@ -157,7 +158,9 @@ class Trial:
         "experiment_tag",
         "last_metrics",
         "light",
+        "local_path",
         "max_failures",
+        "name",
         "next_checkpoint",
         "num_failures",
         "number",
@@ -223,6 +226,8 @@ class Trial:
         self.start_checkpoint = Checkpoint(restore_path) if restore_path else None
         self.phase = Phase.QUEUED
         self.attempt = 0
+        self.actor_id = f"{self.trial_id}#0"
+        """The name of the current attempt's actor. Events of earlier attempts have other names."""
         self.light: tuple[dict[str, Any], dict[str, Any]] | None = None
         self.num_failures = 0
         self.report_count = 0
@@ -240,18 +245,22 @@ class Trial:
         self.story: list[tuple[float, Phase, str]] = []
         self.ending: Ending | None = None
         """Why it has ended, or its last attempt has failed or was lost; None while it runs."""
+        self.set_name(None)
         if trial_name_creator is not None:
-            self.custom_trial_name = str(trial_name_creator(self))
+            self.set_name(str(trial_name_creator(self)))
         if trial_dirname_creator is not None:
-            self.custom_dirname = _check_dirname(str(trial_dirname_creator(self)))
+            self.set_directory(self.experiment_path, _check_dirname(str(trial_dirname_creator(self))))
 
     def __setstate__(self, state: tuple[dict[str, Any] | None, dict[str, Any]]) -> None:
-        """Restore a pickled trial. Those of earlier versions, in pickles of a `ResultGrid`, have no `ending`."""
+        """Restore a pickled trial. Those of earlier versions, in pickles of a `ResultGrid`, lack some attributes."""
         attributes, slots = state
         scheduler = slots.pop("stopped_by", "")
         self.__dict__.update(attributes or {})
         for name, value in slots.items():
             setattr(self, name, value)
+        if "name" not in slots:
+            self.set_name(self.custom_trial_name)
+            self.actor_id = f"{self.trial_id}#{self.attempt}"
         if "ending" not in slots:
             has_ended = self.phase in FINISHED and bool(self.story)
             self.ending = translated(self.story[-1][2], self.status, scheduler) if has_ended else None
@@ -342,14 +351,10 @@ class Trial:
 
     # -- read and set by plug-ins ------------------------------------------------------------------------------
 
-    @property
-    def actor_id(self) -> str:
-        """Name of the current attempt's actor. Events of earlier attempts have other names."""
-        return f"{self.trial_id}#{self.attempt}"
-
     def begin_attempt(self) -> None:
         """Count another attempt. Its reports belong to the present configuration, even if another one is set."""
         self.attempt += 1
+        self.actor_id = f"{self.trial_id}#{self.attempt}"
         self.attempt_config = self.raw_config
 
     @property
@@ -523,22 +528,23 @@ class Trial:
 
     # -- names and places ----------------------------------------------------------------------------------------
 
-    @property
-    def name(self) -> str:
-        """The trial's name: a custom one, else `<trainable>[_<env>]_<trial_id>`."""
-        if self.custom_trial_name:
-            return self.custom_trial_name
+    # `name` and `local_path` are attributes, because every record and every file needs them.
+
+    def set_name(self, custom_name: str | None) -> None:
+        """Set the trial's `name`: the custom one, or else `<trainable>[_<env>]_<trial_id>`."""
+        self.custom_trial_name = custom_name
         middle = ""
         if "env" in self.raw_config:
             env = self.raw_config["env"]
             middle = f"_{env.__name__ if isinstance(env, type) else env}"
-        return f"{self.trainable_name}{middle}_{self.trial_id}".replace("/", "_")
+        self.name = custom_name or f"{self.trainable_name}{middle}_{self.trial_id}".replace("/", "_")
+        self.set_directory(self.experiment_path, self.custom_dirname)
 
-    @property
-    def local_path(self) -> str:
-        """The trial's directory, absolute."""
-        name = self.custom_dirname or self.name
-        return f"{self.experiment_path}{os.sep}{name}" if self.experiment_path else name
+    def set_directory(self, run_path: str, name: str | None) -> None:
+        """Set the trial's directory, `local_path`: in the run's directory, with this name or else that of the trial."""
+        self.experiment_path = run_path
+        self.custom_dirname = name
+        self.local_path = f"{run_path}{os.sep}{name or self.name}" if run_path else name or self.name
 
     def init_local_path(self) -> None:
         """Create the trial's directory if it does not exist."""
@@ -748,7 +754,7 @@ class TrialMaker:
         self.trainable_name = trainable_name
         self.ids = ids or TrialIds()
         self.experiment_number = experiment_number
-        self.request = request if callable(request) else Resources.of(request).shared()
+        self.request = request if callable(request) else Resources.of(request)
         self.stopping_criterion = flatten(stopping_criterion or {})
         self.max_failures = max_failures
         self.name_creator = name_creator
@@ -769,7 +775,7 @@ class TrialMaker:
         Raises:
             ValueError: If the resources for this configuration are invalid.
         """
-        request = Resources.of(self.request(config)).shared() if callable(self.request) else self.request
+        request = Resources.of(self.request(config)) if callable(self.request) else self.request
         trial = Trial(
             self.trainable_name,
             config=config,
@@ -782,13 +788,15 @@ class TrialMaker:
         self.adopt(trial)
         self.ids.count += 1
         if self.name_creator is not None:
-            trial.custom_trial_name = str(self.name_creator(trial))
+            trial.set_name(str(self.name_creator(trial)))
         return trial
 
     def adopt(self, trial: Trial) -> None:
         """Set the attributes that all trials of this experiment have in common."""
         trial.experiment_number = self.experiment_number
-        trial.trainable_name = self.trainable_name
+        if trial.trainable_name != self.trainable_name:
+            trial.trainable_name = self.trainable_name
+            trial.set_name(trial.custom_trial_name)
         trial.max_failures = self.max_failures
         trial.stopping_criterion = self.stopping_criterion
         trial.start_checkpoint = self.start_checkpoint

@@ -136,7 +136,7 @@ class Recorder:
 
     def trial_added(self, trial: Trial, replaces: str = "") -> None:
         """Record a new trial of the run; see `records.trial`. This must be written before the trial may start."""
-        trial.experiment_path = self.run.path
+        trial.set_directory(self.run.path, trial.custom_dirname)
         config = trial.raw_config
         self._known[trial.trial_id] = _Changeable(config, trial.experiment_tag, trial.resources, trial.evaluated_params)
         record = records.trial(
@@ -213,12 +213,11 @@ class Recorder:
             DiskError: If the run's directory is gone.
         """
         if self.in_memory:
-            trial.custom_dirname = trial.custom_dirname or trial.name
+            trial.set_directory(self.run.path, trial.custom_dirname or trial.name)
         elif trial.custom_dirname is None:
             creator = self._dirname_creators[trial.experiment_number]
-            trial.custom_dirname = create_trial_directory(
-                self.run.path, trial, creator, self._name_characters, is_left=is_left
-            )
+            name = create_trial_directory(self.run.path, trial, creator, self._name_characters, is_left=is_left)
+            trial.set_directory(self.run.path, name)
         else:
             fault = self.directory_fault(trial)
             if fault is not None:

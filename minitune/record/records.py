@@ -399,4 +399,4 @@ def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
 def resources_of(record: Mapping[str, Any]) -> Resources:
     """The resources in a `trial` or `change` record. ValueError if they are malformed."""
     fields = record["resources"]
-    return Resources(fields["bundles"], fields["strategy"], bundle_label_selector=fields.get("labels")).shared()
+    return Resources(fields["bundles"], fields["strategy"], bundle_label_selector=fields.get("labels"))

@@ -340,8 +340,10 @@ class Story:
         trial.evaluated_params = record.get("evaluated_params") or {}
         trial.experiment_tag = record.get("tag", "")
         trial.experiment_path = self.path
-        if (name := record.get("name")) and name != trial.name:
-            trial.custom_trial_name = name
+        trial.set_name(trial.custom_trial_name)
+        name = record.get("name")
+        if name and name != trial.name:
+            trial.set_name(name)
         trial.resources = self._resources_of(record)
         self._trials[trial.trial_id] = trial
         change.trial = trial
@@ -361,8 +363,9 @@ class Story:
 
     def _on_start(self, trial: Trial, change: Change) -> None:
         record = change.record
-        trial.custom_dirname = record.get("directory") or None
-        trial.attempt = record["attempt"]
+        trial.set_directory(self.path, record.get("directory") or None)
+        trial.attempt = record["attempt"] - 1
+        trial.begin_attempt()
         if self._details:
             inherited = self.inherited.get(trial.trial_id)
             origin = Origin(None, {}, trial.report_count)

@@ -104,7 +104,7 @@ def walk(state: RunState, trial: Trial, step: Step, gone: list[RunningTrial]) ->
     if step is Step.START:
         if not state.is_startable(trial):
             return
-        trial.attempt += 1
+        trial.begin_attempt()
         state.move(trial, step)
         state.running[trial.actor_id] = RunningTrial(trial, trial.actor_id)
         return

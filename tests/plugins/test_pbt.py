@@ -494,7 +494,7 @@ def test_the_toy_problem_is_solved_by_exploring_and_not_without() -> None:
 def test_the_files_tell_who_took_over_what_as_ray_tune_does(tmp_path: Path) -> None:
     loop = loop_of(pbt(), 1, 8)
     for trial in loop.trials:
-        trial.experiment_path = str(tmp_path)
+        trial.set_directory(str(tmp_path), None)
     for _ in range(8):
         loop.step()
     lines = [json.loads(line) for line in (tmp_path / "pbt_global.txt").read_text().splitlines()]
@@ -513,7 +513,7 @@ def test_nothing_is_written_if_the_user_does_not_want_it_or_a_past_run_is_told_a
         loop = loop_of(pbt(log_config=log_config), 1, 8)
         loop.context.is_replaying = is_replaying
         for trial in loop.trials:
-            trial.experiment_path = str(tmp_path)
+            trial.set_directory(str(tmp_path), None)
         for _ in range(8):
             loop.step()
         assert loop.exploits()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from fractions import Fraction
 from typing import Any
@@ -80,6 +81,8 @@ def test_a_value_that_is_no_request_is_refused() -> None:
 
 
 def test_equal_requests_of_many_trials_are_one_object() -> None:
-    request = Resources.of({"cpu": 2}).shared()
-    assert Resources.of({"CPU": 2}).shared() is request
-    assert Resources.of({"cpu": 3}).shared() is not request
+    request = Resources.of({"cpu": 2})
+    assert Resources.of({"CPU": 2.0}) is request
+    assert Resources.of({"cpu": 3}) is not request
+    assert pickle.loads(pickle.dumps(request)) is request
+    assert copy.deepcopy(request) is request

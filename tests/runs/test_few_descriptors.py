@@ -19,7 +19,7 @@ from kit import fit
 from minitune import TuneError, grid_search, report
 from minitune.base import descriptors
 from minitune.base.files import AppendFiles
-from minitune.driver import failure
+from minitune.driver import limits
 from minitune.executors.devices import Machine
 from minitune.executors.local import LocalTrialExecutor
 from minitune.executors.trial_executor import ActorSpec, Exited, Started
@@ -81,7 +81,7 @@ def test_fewer_trials_run_at_a_time_and_none_fails(script, at_once, worker, star
 
 def test_where_not_even_one_worker_fits_in_the_error_names_the_limit(script):
     driver = script.start(
-        "    from minitune.driver import failure\n    failure.BACKOFF_S = (0.01,)\n" + RUN,
+        "    from minitune.driver import limits\n    limits.BACKOFF_S = (0.01,)\n" + RUN,
         "14",
         "2",
         "fresh",
@@ -178,7 +178,7 @@ def _next(executor: LocalTrialExecutor) -> Any:
 def test_a_trial_whose_directory_cannot_be_opened_now_waits(
     number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(failure, "BACKOFF_S", (0.0,))
+    monkeypatch.setattr(limits, "BACKOFF_S", (0.0,))
     prepare, calls = Recorder.prepare_directory, itertools.count()
 
     def fail_at_first(self: Recorder, trial: Trial, **more: Any) -> str:
@@ -194,7 +194,7 @@ def test_a_trial_whose_directory_cannot_be_opened_now_waits(
 
 
 def test_directories_that_can_never_be_opened_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failure, "BACKOFF_S", (0.0,))
+    monkeypatch.setattr(limits, "BACKOFF_S", (0.0,))
 
     def fail(self: Recorder, trial: Trial, **more: Any) -> str:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -265,7 +265,7 @@ def test_loggers_make_room_for_each_file_by_closing_others(
 ) -> None:
     trials = [Trial("t", config={"x": i}, trial_id=f"{i}", experiment_path=str(tmp_path)) for i in range(3)]
     for trial in trials:
-        trial.custom_dirname = trial.trial_id
+        trial.set_directory(str(tmp_path), trial.trial_id)
         (tmp_path / trial.trial_id).mkdir()
     for logger in (JsonLoggerCallback(), CSVLoggerCallback()):
         for n in range(3):

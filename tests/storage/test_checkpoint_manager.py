@@ -27,7 +27,7 @@ class Run:
 
     def trial(self, name: str = "a") -> Trial:
         trial = Trial("train", trial_id=name, experiment_path=str(self.path))
-        trial.custom_dirname = name
+        trial.set_directory(str(self.path), name)
         os.makedirs(trial.local_path)
         return trial
 

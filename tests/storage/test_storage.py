@@ -247,7 +247,7 @@ def test_a_name_from_the_user_is_used_fully(tmp_path: Path) -> None:
     assert re.fullmatch(
         "my ab12c_00000_[0-9a-f]{4}", create_trial_directory(str(tmp_path), trial, lambda t: f"my {t.trial_id}")
     )
-    trial.custom_trial_name = "team/model"  # a slash in a name is fine, it is no path
+    trial.set_name("team/model")  # a slash in a name is fine, it is no path
     assert create_trial_directory(str(tmp_path), trial).startswith("team_model_0_lr=0.1_")
 
 

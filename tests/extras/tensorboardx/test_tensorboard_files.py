@@ -51,7 +51,7 @@ def tags(directory: Path, kind: str) -> set[str]:
 @pytest.fixture
 def trial(tmp_path: Path) -> Trial:
     made = Trial("train", trial_id="t0", evaluated_params={"lr": 0.1, "opt/name": "sgd", "on": True, "n": np.int64(3)})
-    made.experiment_path = str(tmp_path)
+    made.set_directory(str(tmp_path), None)
     Path(made.local_path).mkdir()
     made.move(Step.START)
     made.move(Step.TRAIN)
