@@ -346,10 +346,13 @@ class Hooks:
         flat = flatten(complete(result, trial.attempt_config))
         hook = self.scheduler.on_trial_result
         answer = self._call((hook,), trial, self.context, trial, flat)
-        try:
-            decision = Decision.of(answer or CONTINUE)
-        except ValueError as error:
-            raise TuneError(f"{hook_name(hook)} returned no decision about trial {trial.name}: {error}") from error
+        if isinstance(answer, Decision):
+            decision = answer
+        else:
+            try:
+                decision = Decision.of(answer or CONTINUE)
+            except ValueError as error:
+                raise TuneError(f"{hook_name(hook)} returned no decision about trial {trial.name}: {error}") from error
         if decision == STOP:
             result[DONE] = True
             if decision.ending.kind is EndKind.SCHEDULER:

@@ -379,8 +379,8 @@ class TuneController:
         trial.pid = event.pid
         trial.start_time = self._executor.clock.time()
         self._hooks.tell("on_trial_start", trial)
-        devices = [share.id for bundle in event.allocation.bundles for share in bundle.gpus]
-        place = f" on GPU {', '.join(dict.fromkeys(devices))}" if devices else ""
+        devices = event.allocation.gpu_ids
+        place = f" on GPU {', '.join(devices)}" if devices else ""
         inherited = self._state.inherited.get(trial.trial_id)
         if inherited is not None:
             self._actions.restore(running, inherited.path, inherited.metrics, place)

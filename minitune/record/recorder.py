@@ -276,7 +276,6 @@ class Recorder:
     def attempt_starts(self, trial: Trial) -> None:
         """Record the start of an attempt. This must be written before the worker is started."""
         self.note_changes(trial)
-        self._recorded_config(trial)  # in a resumed run its large values may not have been stored yet
         checkpoint = None
         if trial.checkpoints:
             checkpoint = trial.checkpoints[-1].record.number
@@ -292,7 +291,7 @@ class Recorder:
             self._ended.remove(trial.trial_id)
             return
         total = None
-        if trial.is_finished() and _is_worth_a_sum(trial):
+        if trial.report_count >= _RESULTS_WORTH_A_SUM and trial.is_finished() and _may_be_summed_up(trial):
             total = trial.sum_up()
         self._add(records.status(trial.trial_id, trial.status, cause, total))
 
@@ -316,7 +315,8 @@ class Recorder:
         # Before the record, which must not name a checkpoint that a power cut can still destroy.
         if checkpoint is not None and self._is_strict:
             self._settle(trial, checkpoint)
-        if ends is not None and checkpoint is None and _is_worth_a_sum(trial):
+        is_long = trial.report_count >= _RESULTS_WORTH_A_SUM
+        if is_long and ends is not None and checkpoint is None and _may_be_summed_up(trial):
             ends = None  # the end needs a record of its own, which has the sum
         self._add(
             records.result(
@@ -368,6 +368,7 @@ class Recorder:
         """
         if not trial.is_finished():
             self.note_changes(trial)
+            self._recorded_config(trial)  # its large values may not have been stored yet
         elif trial.next_checkpoint:
             self.worker_is_gone(trial)
         self._drop(self._checkpoints.adopt(trial))
@@ -425,8 +426,9 @@ class Recorder:
         self, trial: Trial, donor: Trial, record: CheckpointRecord, config: dict[str, Any], reason: str = ""
     ) -> None:
         """Record that a trial continues from a checkpoint of another trial with a new configuration."""
-        fields = records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason)
-        self._add(self._by_reference(fields))
+        fields = self._by_reference(records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason))
+        self._add(fields)
+        trial.light = (config, fields["config"])
         self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)
 
     @contextlib.contextmanager
@@ -443,9 +445,9 @@ class Recorder:
                 logger.warning(text, trial.name, error.strerror or error)
 
 
-def _is_worth_a_sum(trial: Trial) -> bool:
-    """Whether a sum pays at the trial's end. It must not replace results that a rollback to a checkpoint may need."""
-    return trial.report_count >= _RESULTS_WORTH_A_SUM and trial.attempt == 1 and trial.next_checkpoint == 0
+def _may_be_summed_up(trial: Trial) -> bool:
+    """Whether no rollback to a checkpoint may need the trial's single results."""
+    return trial.attempt == 1 and trial.next_checkpoint == 0
 
 
 class _Changeable(NamedTuple):
