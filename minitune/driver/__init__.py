@@ -13,12 +13,13 @@ Modules
     resume                ResumedDriver: a Driver that opens an earlier run
     replay, plugin_states how a resume brings trials and plug-ins up to date: by the journal, and by saved states
     state                 RunState: the settings, the trials by phase, and the requests of schedulers
-    tune_controller       TuneController: one turn of the loop, and what follows from each event
+    tune_controller       TuneController: one turn of the loop. ReportHandler: what follows from a report or a save
     launching             TrialLauncher: asks the searcher for trials, and starts waiting trials
     hooks                 Hooks: all calls to plug-ins
-    actions               TrialActions: carries out decisions; requests to workers wait there for the write
+    actions               TrialActions: carries out decisions; commands to workers wait there for the write
     report_path           ReportPath: writes plain reports, which are most of the work, by a shorter way
-    failure               what follows from a failed attempt or a lost worker; time limits of trials
+    failure               Failures: what follows from a failed attempt or a lost worker; the errors of trials
+    limits                Backoff and Deadlines: when an attempt may start, and how long it may take
 
 One run
 -------
@@ -30,20 +31,22 @@ One configuration
 -----------------
 `TuneController.step` calls `TrialLauncher.launch`. `Hooks.next_trial` asks the searcher, and the record of the trial is
 added. `Hooks.choose` asks the scheduler which trial is next. If the executor has room, the record of its start is
-added, and `TrialExecutor.start` is called.
+added, and `TrialExecutor.start` is called. A trial that can never start comes back as a `Refusal`, and
+`Failures.cannot_start` ends it.
 
 One report
 ----------
-`TuneController.step` waits in `TrialExecutor.wait` and applies each event (`_on_event`). For a report, `Hooks.decide`
-asks stopper and scheduler. Then the searcher and the callbacks are called, and the result is added to the journal, by
-ReportPath or by `Recorder.result`. `TrialActions.carry_out` or `pull` prepares the request to the worker.
-`TrialActions.commit` writes all records of the turn, and then sends the requests.
+`TuneController.step` waits in `TrialExecutor.wait`, and a table says which method handles the event. For a report this
+is `ReportHandler.on_report`: `Hooks.decide` asks stopper and scheduler and tells the searcher. Then the callbacks are
+called, and the result is added to the journal, by `ReportPath.write` or `Recorder.result`. `TrialActions.carry_out` or
+`pull` adds a command for the worker. `TrialActions.commit` writes all records of the turn, and then carries out the
+commands.
 
 One failure
 -----------
-The event is CallRaised, or Exited for a worker that has died. `failure.after_failure` says whether the trial is
-retried. `TrialActions.move` takes the step and records the status. A lost worker is not the trial's fault: `Backoff`
-decides when the next attempt starts.
+The event is CallRaised, or Exited for a worker that has died. `Failures.failed` decides whether the trial is retried,
+and `Failures.lost` handles a lost worker, which is not the trial's fault. `TrialActions.move` takes the step and
+records the status. `Backoff` decides when the next attempt starts.
 """
 
 from minitune._alias import submodules
