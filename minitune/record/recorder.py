@@ -428,7 +428,8 @@ class Recorder:
         """Record that a trial continues from a checkpoint of another trial with a new configuration."""
         fields = self._by_reference(records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason))
         self._add(fields)
-        trial.light = (config, fields["config"])
+        if fields["config"] is not config:
+            trial.light = (config, fields["config"])
         self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)
 
     @contextlib.contextmanager
