@@ -373,8 +373,10 @@ class TuneController:
 
     def _on_started(self, running: RunningTrial, event: Started) -> None:
         """The worker is ready. Restore a checkpoint if there is one, then request the first report."""
-        self._state.backoff.started()
         trial = running.trial
+        backoff = self._state.backoff
+        if backoff.is_active or not backoff.has_come_up:
+            backoff.started()
         running.allocation = event.allocation
         trial.pid = event.pid
         trial.start_time = self._executor.clock.time()

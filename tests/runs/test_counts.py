@@ -20,11 +20,11 @@ ROOM = 1.05
 @pytest.mark.parametrize(
     ("kind", "calls", "modules", "records", "system_calls"),
     [
-        ("report", 32, 17, 1, 6),
-        ("asha", 43, 22, 1, 7),
-        ("fresh", 440, 41, 4, 64),
-        ("reused", 284, 35, 4, 32),
-        ("returned", 259, 35, 3, 28),
+        ("report", 24, 16, 1, 6),
+        ("asha", 33, 20, 1, 7),
+        ("fresh", 400, 42, 4, 64),
+        ("reused", 250, 36, 4, 32),
+        ("returned", 228, 36, 3, 28),
     ],
 )
 def test_the_driver_takes_few_steps(
