@@ -393,7 +393,7 @@ class ResultGrid(Sequence[Result]):
     def to_html(self, path: str | os.PathLike[str], metric: str | None = None, mode: str | None = None) -> str:
         """Write a report of the run to one HTML file: plots, importances, errors and a table of all trials.
 
-        Needs the extra `report`. Blocks while it reads the journal and writes the file.
+        Importances need the extra `report`. Blocks while it reads the journal and writes the file.
 
         Args:
             path: The file. An existing file is replaced.
@@ -404,7 +404,6 @@ class ResultGrid(Sequence[Result]):
             The absolute path of the file.
 
         Raises:
-            ImportError: If plotly is not installed.
             FileNotFoundError: If there is no journal.
             ValueError: If there is no metric or no mode.
         """

@@ -40,7 +40,6 @@ HOME_SHOWN = "/home/me"
 OPTIONAL = {
     "scikit-learn": "manual",
     "pandas": "manual",
-    "plotly": "manual",
     "optuna": "manual",
     "tensorboardX": "manual",
     "matplotlib": "manual",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import math
 import os
 import re
 import reprlib
@@ -365,3 +366,29 @@ def warn_once(text: str, about: str | None = None) -> None:
     if key not in _said:
         _said.add(key)
         logger.warning("%s", text)
+
+
+# -- plots -------------------------------------------------------------------------------------------------------------
+_PLAIN_LENGTH = 200
+"""Longer texts are shortened in plots."""
+_LARGEST_EXACT = 1 << 53
+"""Readers of JSON in browsers round larger integers."""
+_PLAIN = ShortRepr()
+
+
+def plain_or_short(value: Any) -> Any:
+    """A value that JSON and a plot can show: None, a bool, a short text, a finite number; else a short `repr` of it."""
+    value = plain_number(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return value if len(value) <= _PLAIN_LENGTH else _short(value)
+    if type(value) is int and abs(value) < _LARGEST_EXACT:
+        return value
+    if type(value) is float and math.isfinite(value):
+        return value
+    return _short(value)
+
+
+def _short(value: Any) -> str:
+    return " ".join(_PLAIN.repr(value).split())

@@ -4,8 +4,8 @@
 compares it with FIFO on the same curves. Only the recorded part of a cut curve is known. At its end, the replay treats
 the trial as ended, so its numbers are too low, and the output says so.
 
-`report` writes runs into one HTML file. `importance` shows which parameters of a run matter. Both need the extra
-`report`, which is imported when they run.
+`report` writes runs into one HTML file. `importance` shows which parameters of a run matter. The importances need the
+extra `report`, which is imported when they are computed.
 
 A run may be live or killed. Nothing of it is unpickled.
 """
@@ -77,8 +77,8 @@ def add_parser(commands: Commands) -> None:
         "report",
         description="Write a report of a run, or of several side by side: one HTML file with plots and a table of "
         "trials, which needs no network.",
-        epilog='Needs the extra `report`: pip install "minitune[report]". The exit status is 1 if there is no such run '
-        "or the file cannot be written, else 0.",
+        epilog="Importances of parameters need the extra `report`: pip install 'minitune[report]'. The exit status is "
+        "1 if there is no such run or the file cannot be written, else 0.",
     )
     parser.add_argument("runs", nargs="*", metavar="RUN", help=f"{RUN_HELP} (default: {LAST})")
     parser.add_argument("-o", "--output", metavar="FILE", default="report.html", help="default: report.html")

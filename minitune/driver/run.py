@@ -61,6 +61,7 @@ from minitune.result import flatten
 from minitune.search.filters import REUSE
 from minitune.settings import check_numbers, is_on, number_setting, setting
 from minitune.space.domains import draw_global_seed
+from minitune.space.parameters import scales
 from minitune.trainable.util import bind_parameters
 
 if TYPE_CHECKING:
@@ -374,6 +375,7 @@ def run_record(plan: Plan, run: RunDirectory, seed: int, total_samples: int | No
         trainable=plan.experiment.trainable_name,
         versions={"minitune": __version__},
         total_samples=total_samples,
+        scales=scales(plan.experiment.param_space),
     )
 
 

@@ -81,6 +81,7 @@ def run(
     trainable: str,
     versions: Mapping[str, str],
     total_samples: int | None = None,
+    scales: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Record:
     """The first record: describes the run.
 
@@ -93,6 +94,8 @@ def run(
         trainable: The trainable's name.
         versions: Versions by package, of minitune and of others that matter. Python's version is added.
         total_samples: How many trials there will be. The field is left out if the number is unknown.
+        scales: How a plot shows each searched value; see `minitune.space.parameters.scales`. The field is left out if
+            there are none. The space itself is in a pickle, which no reader may load.
     """
     python = ".".join(map(str, sys.version_info[:3]))
     record = {
@@ -109,6 +112,8 @@ def run(
     }
     if total_samples is not None:
         record["total_samples"] = total_samples
+    if scales:
+        record["scales"] = scales
     return record
 
 

@@ -150,6 +150,7 @@ class Story:
         goal: The metrics that the run optimises.
         trainable_name: The trainable's name.
         space_keys: The flattened keys of the search space.
+        scales: How a plot shows each searched value, by path; empty in journals of the first versions.
         seed: The base seed of the run.
         versions: The versions of Python and of minitune when the run was started.
         total_samples: How many trials there will be; None if the search has no end, or the number is unknown.
@@ -176,6 +177,7 @@ class Story:
         self.goal = Goal()
         self.trainable_name = ""
         self.space_keys: list[str] = []
+        self.scales: dict[str, dict[str, Any]] = {}
         self.seed: int | None = None
         self.versions: dict[str, str] = {}
         self.total_samples: int | None = None
@@ -289,6 +291,7 @@ class Story:
         self.goal = Goal.of(record["metric"], record["mode"])
         self.trainable_name = record.get("trainable", "")
         self.space_keys = record.get("space_keys", [])
+        self.scales = record.get("scales", {})
         self.seed = record.get("seed")
         self.versions = record.get("versions", {})
         self.total_samples = record.get("total_samples")

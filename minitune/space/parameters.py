@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn, TypeGuard
 
 from minitune.base.checks import shown
+from minitune.base.text import plain_or_short
 from minitune.space.domains import (
     Categorical,
     Domain,
@@ -45,6 +46,8 @@ _SAMPLERS: dict[type[Domain], tuple[type, ...]] = {
 }
 _COUNTED = 1_000_000
 """A space with more configurations than this counts as infinite, since no run tries them all."""
+_MOST_CATEGORIES = 100
+"""No plot shows more categories in their order."""
 _SDS = 8.0
 """How many standard deviations of a normal distribution have length 1 on the axis."""
 
@@ -112,6 +115,31 @@ def values_of(space: Any, config: Any, on_outside: Callable[[Parameter, Any], No
     """
     found: dict[str, Any] = {}
     _read(space, config, _Place(), found, on_outside or _refuse)
+    return found
+
+
+def scales(space: Any) -> dict[str, dict[str, Any]]:
+    """The scale on which a plot shows each searched value of a space, by path, as plain data for the run's record.
+
+    A scale has a `kind`: `linear`, `log`, `integer` or `integer log` with `low` and `high`, the first and the last
+    value; or `category` with `values` in their order. A value that a function computes has no scale, and neither has
+    one from a normal distribution or below a choice: the values that were drawn must show it.
+    """
+    found = {}
+    for path, domain in find_unresolved(space):
+        scale: dict[str, Any] = {}
+        sampler, step = sampler_and_step(domain)
+        is_log = isinstance(sampler, LogUniform)
+        if isinstance(domain, Categorical) and len(domain.categories) <= _MOST_CATEGORIES:
+            scale = {"kind": "category", "values": [plain_or_short(value) for value in domain.categories]}
+        elif isinstance(domain, Integer):
+            first, end = domain.index_range(int(step or 1))
+            kind = "integer log" if is_log else "integer"
+            scale = {"kind": kind, "low": first * int(step or 1), "high": (end - 1) * int(step or 1)}
+        elif isinstance(domain, Float) and isinstance(sampler, (Uniform, LogUniform)):
+            scale = {"kind": "log" if is_log else "linear", "low": domain.lower, "high": domain.upper}
+        if scale:
+            found[path_text(path)] = scale
     return found
 
 

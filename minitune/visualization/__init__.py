@@ -1,19 +1,24 @@
-"""Views of a run: plots with the names of Optuna, parameter importances, and a report in one HTML file.
+"""Views of a run: a report in one HTML file, single plots with Optuna's names, and parameter importances.
 
 Each function takes a run's directory or name, its `ResultGrid` or its `ExperimentAnalysis`; the run may be running or
-killed.
-They need the extra `report` (plotly and scikit-learn), which is imported when a function is called.
+killed. Importances need the extra `report` (scikit-learn), which is imported when they are computed.
+
+`history` reads a run, `page` fills the page with it, `server` serves the page while the run goes on, and `plots` shows
+parts of it. The page's script, `page.js`, draws.
 
 Example:
     >>> from minitune.visualization import plot_optimization_history
-    >>> figure = plot_optimization_history(grid)  # doctest: +SKIP
-    >>> figure.write_html("history.html")  # doctest: +SKIP
+    >>> plot_optimization_history(grid).write_html("history.html")  # doctest: +SKIP
 """
 
 from __future__ import annotations
 
 from minitune._alias import listing
-from minitune.visualization.figures import (
+from minitune.visualization.history import RunHistory
+from minitune.visualization.importances import Importances, get_param_importances
+from minitune.visualization.page import write_report
+from minitune.visualization.plots import (
+    Plot,
     plot_contour,
     plot_edf,
     plot_intermediate_values,
@@ -26,12 +31,10 @@ from minitune.visualization.figures import (
     plot_slice,
     plot_timeline,
 )
-from minitune.visualization.history import RunHistory
-from minitune.visualization.importances import Importances, get_param_importances
-from minitune.visualization.page import write_report
 
 __all__ = [
     "Importances",
+    "Plot",
     "RunHistory",
     "get_param_importances",
     "plot_contour",

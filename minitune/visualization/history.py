@@ -1,7 +1,7 @@
 """History: a run as plots need it: parameters, learning curves, working times, copies, and how trials ended.
 
-It comes from one pass over the journal. The run may be running, or may have been killed. Nothing is unpickled; a value
-that was pickled is shown as a short text.
+It comes from one pass over the journal, and while the run goes on, from the records that were added since. The run may
+be running, or may have been killed. Nothing is unpickled; a value that was pickled is shown as a short text.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 
 from minitune.analysis.run_results import RunResults
 from minitune.base.checks import require, shown
-from minitune.base.table import short_repr
+from minitune.base.text import plain_or_short
 from minitune.experiment.lifecycle import ERROR, Step
 from minitune.experiment.trial import Goal, Trial, best_of, is_number, once_better, require_reported
 from minitune.output.table import ending, last_line, look_up, way_of
-from minitune.record import journal, records
-from minitune.record.layout import RunDirectory, no_run, run_path
+from minitune.record import records
+from minitune.record.layout import run_path
 from minitune.record.standing import RUNNING, put_back, state_of
-from minitune.record.story import Change, Story
+from minitune.record.story import Change, Decisions, RunFollower, TrialDecision
 from minitune.result import TIMESTAMP, TRAINING_ITERATION, flatten
 
 RunLike = Any
@@ -71,6 +71,7 @@ class TrialHistory:
         way: The same in a word or two, such as `stopped` for `stopped at 4 by ASHA`.
         why: The text of its `ending`; empty if it has not ended.
         error: The last line of its error; empty if it has not failed.
+        working_s: Since when it has its present worker, in seconds since the epoch; None if it has none.
     """
 
     trial: Trial
@@ -83,6 +84,28 @@ class TrialHistory:
     way: str = ""
     why: str = ""
     error: str = ""
+    working_s: float | None = None
+
+    def describe(self, paths: Sequence[str], begun_s: float | None) -> None:
+        """Fill in what follows from the trial's present state.
+
+        Args:
+            paths: The parameters of the run.
+            begun_s: Since when it has its present worker; None if it has none.
+        """
+        trial = self.trial
+        flat = flatten(trial.config)
+        self.params = {
+            path: plain_or_short(flat.get(path, trial.evaluated_params.get(path)))
+            for path in paths
+            if path in flat or path in trial.evaluated_params
+        }
+        self.ended = ending(trial)
+        self.way = way_of(trial)
+        self.why = "" if trial.ending is None else trial.ending.text
+        self.error = last_line(trial)
+        self.metrics = flatten(trial.last_metrics)
+        self.working_s = begun_s
 
     @property
     def number(self) -> int:
@@ -101,22 +124,27 @@ class TrialHistory:
 
 
 class RunHistory:
-    """The history of a run.
+    """The history of a run. `read_new` brings it up to date while the run goes on.
 
     Args:
         source: The run's directory, its name below the storage path, `last`, or its `ResultGrid` or
             `ExperimentAnalysis`. Blocks while it reads the journal.
-        metric: The objective, by its flattened name; by default that of the source, else that of the run.
+        metric: The objective, by its flattened name; by default that of the source, else that of the run. Of several
+            objectives it is the first.
         mode: `"min"` or `"max"`; by default that of the source, else that of the run.
+        needs_metric: Whether a run without a metric or mode is an error. If not, its points have no values.
 
     Attributes:
         path: The run's directory.
         name: The last part of its path.
-        metric: The objective.
+        metric: The objective; empty if there is none.
         mode: Its mode.
+        objectives: The modes by metric of a run with several objectives, else empty.
         trials: All trials that were drawn, by number.
         params: The paths of the parameters that were searched or have changed.
+        scales: How an axis shows each parameter, by path; see `minitune.space.parameters.scales`.
         state: The state of the run, as text.
+        trainable: The trainable's name.
         begun_s: When it began, in seconds since the epoch.
         updated_s: The time of the last record, in seconds since the epoch.
         worked_s: How long its drivers ran, in seconds.
@@ -131,7 +159,7 @@ class RunHistory:
         TuneError: If the journal cannot be read.
     """
 
-    def __init__(self, source: Any, metric: str | None = None, mode: str | None = None):
+    def __init__(self, source: Any, metric: str | None = None, mode: str | None = None, *, needs_metric: bool = True):
         results = getattr(source, "_run", None)  # a ResultGrid and an ExperimentAnalysis have this attribute
         if isinstance(results, RunResults):
             metric, mode = results.goal.one(metric, mode)
@@ -140,48 +168,78 @@ class RunHistory:
             raise TypeError(f"run: a run's directory, ResultGrid or ExperimentAnalysis, but got {shown(source)}")
         self.path = run_path(source)
         self.name = os.path.basename(self.path)
-        directory = RunDirectory(self.path)
-        if not os.path.isfile(directory.journal):
-            raise FileNotFoundError(no_run(self.path))
-        story = Story(self.path)
-        reader = _HistoryReader(metric)
-        for change in story.follow(journal.read(directory.journal)):
-            reader.take(change)
-        if not story.trials and directory.has_trials():
-            raise directory.lost_journal()
-        self.metric, self.mode = story.goal.require_one(reader.metric, mode, self.path, story.trials)
-        if self.metric != story.goal.metric:
-            require_reported(story.trials, self.metric, self.path)
-        self.state = state_of(story)
-        reader.end_spans(story.updated_s)
-        if self.state.name != RUNNING:
-            put_back(story.trials)
+        self._reader = _HistoryReader(metric)
+        self._follower = RunFollower(self.path, decisions=self._reader)
+        self._follower.read_new()
+        story = self._follower.run
+        goal = story.goal
+        metric = self._reader.metric
+        if needs_metric or metric is not None:
+            metric, mode = goal.require_one(metric, mode or goal.objectives.get(metric or ""), self.path, story.trials)
+            if metric != goal.metric:
+                require_reported(story.trials, metric, self.path)
+        self.metric = metric or ""
+        self.mode = mode or "min"
+        self.objectives = {name: way for name, way in goal.objectives.items() if way != "obs"}
+        self.trainable = story.trainable_name
         self.begun_s = story.begun_s
+        self.seed = story.seed
+        self.scales = story.scales
+        self.trials: list[TrialHistory] = []
+        self.params: list[str] = []
+        self._paths: list[str] = []  # of all parameters, also of those that no trial has
+        self.state = state_of(story)
+        self._refresh()
+
+    def read_new(self) -> bool:
+        """Read the new records, and return whether anything has changed. Blocks. `take_changed` names the trials.
+
+        Raises:
+            JournalCorruptError: If the journal has been damaged, or emptied.
+            FileNotFoundError: If the run was removed.
+            TuneError: If the journal cannot be read.
+        """
+        has_new = self._follower.read_new()
+        state = state_of(self._follower.run)
+        if not has_new and state.name == self.state.name:
+            return False
+        if state.name != self.state.name:
+            self._reader.changed.update(self._reader.trials)  # the end of a run changes how its trials are described
+        self.state = state
+        self._refresh()
+        return True
+
+    def take_changed(self) -> list[TrialHistory]:
+        """The trials that have changed since the last call, by number."""
+        changed = self._reader.changed
+        self._reader.changed = set()
+        return [history for history in self.trials if history.trial.trial_id in changed]
+
+    def decisions_on(self, history: TrialHistory) -> list[TrialDecision]:
+        """The decisions about a trial so far."""
+        return self._reader.by_trial.get(history.trial.trial_id, [])
+
+    def _refresh(self) -> None:
+        """Describe the trials that have changed."""
+        story = self._follower.run
+        if self.state.name != RUNNING:
+            self._reader.end_spans(story.updated_s)
+            put_back(story.trials)
         self.updated_s = story.updated_s
         self.worked_s = story.worked_s
         self.not_drawn = story.not_drawn
-        self.seed = story.seed
-        self.trials = [reader.trials[trial.trial_id] for trial in story.trials]
-        self.params = self._fill_params(reader.changed)
-        for history in self.trials:
-            trial = history.trial
-            history.ended = ending(trial)
-            history.way = way_of(trial)
-            history.why = "" if trial.ending is None else trial.ending.text
-            history.error = last_line(trial)
-            history.metrics = flatten(trial.last_metrics)
-
-    def _fill_params(self, changed: set[str]) -> list[str]:
-        """Set the parameters of each trial. Return their paths."""
+        self.trials = [self._reader.trials[trial.trial_id] for trial in story.trials]
         drawn = dict.fromkeys(path for history in self.trials for path in history.trial.evaluated_params)
-        found: dict[str, None] = {}
+        paths = [*drawn, *sorted(self._reader.moved - drawn.keys())]
+        changed = self._reader.changed
+        if paths != self._paths:  # a trial may have had a value for what only now counts as a parameter
+            changed.update(trial.trial_id for trial in story.trials)
+            self._paths = paths
         for history in self.trials:
-            flat = flatten(history.trial.config)
-            for path in (*drawn, *sorted(changed - drawn.keys())):
-                if path in flat or path in history.trial.evaluated_params:
-                    found[path] = None
-                    history.params[path] = _plain(flat.get(path, history.trial.evaluated_params.get(path)))
-        return list(found)
+            if history.trial.trial_id in changed:
+                history.describe(paths, self._reader.working(history))
+        present = {path for history in self.trials for path in history.params}
+        self.params = [path for path in paths if path in present]
 
     @property
     def first_s(self) -> float:
@@ -253,32 +311,47 @@ def shown_params(
     return list(params)
 
 
-class _HistoryReader:
-    """Collects the histories of trials from the changes of a run's story.
+class _HistoryReader(Decisions):
+    """Collects the histories of trials, and the decisions about them, from the changes of a run's story.
 
     Args:
-        metric: The objective; None means the run's.
+        metric: The objective; None means the run's, and the first one of several.
+
+    Attributes:
+        metric: The objective; None if the run has none.
+        trials: The histories by trial id.
+        changed: The ids of the trials that records have changed since this set was replaced.
+        moved: The paths of parameters that a scheduler has changed.
     """
 
     def __init__(self, metric: str | None):
+        super().__init__()
         self.metric = metric
         self.trials: dict[str, TrialHistory] = {}
         self.changed: set[str] = set()
+        self.moved: set[str] = set()
         self._working: dict[str, float] = {}  # by trial id, since when it has its present worker
         self._configs: dict[str, Mapping[str, Any]] = {}  # by trial id, before the present change
 
-    def take(self, change: Change) -> None:
+    def working(self, history: TrialHistory) -> float | None:
+        """Since when the trial has its present worker; None if it has none."""
+        return self._working.get(history.trial.trial_id)
+
+    def tell(self, change: Change) -> None:
         """Add the next change."""
+        super().tell(change)
         kind = change.kind
         record = change.record
         trial = change.trial
-        if kind == records.RUN:
-            self.metric = self.metric or Goal.of(record["metric"], record["mode"]).metric
+        if kind == records.RUN and self.metric is None:
+            goal = Goal.of(record["metric"], record["mode"])
+            self.metric = next((name for name in goal.metrics if goal.objectives.get(name) != "obs"), None)
         elif kind == records.OPEN:
             self.end_spans(None)
         if trial is None:
             return
         trial_id = trial.trial_id
+        self.changed.add(trial_id)
         if kind == records.TRIAL:
             self.trials[trial_id] = TrialHistory(trial)
             self._configs[trial_id] = trial.config
@@ -287,9 +360,9 @@ class _HistoryReader:
         if change.step is not None and change.step is not Step.TRAIN:
             begun_s = self._working.pop(trial_id, None)
             if begun_s is not None:
-                history.spans.append((begun_s, record["at"]))
+                history.spans.append((begun_s, max(begun_s, record["at"])))  # a clock may have been set back
         if kind == records.RESULT:
-            self._on_result(history, record["metrics"])
+            self._on_point(history, record["metrics"])
         elif kind == records.ROLLBACK:
             del history.points[record["number"] :]
         elif kind == records.START:
@@ -297,13 +370,13 @@ class _HistoryReader:
         elif kind in (records.EXPLOIT, records.CHANGE) and record["config"] is not None:
             before = flatten(self._configs[trial_id])
             after = flatten(trial.config)
-            self.changed.update(path for path in after if path not in before or before[path] != after[path])
+            self.moved.update(path for path in after if path not in before or before[path] != after[path])
             self._configs[trial_id] = trial.config
             if kind == records.EXPLOIT:
                 step = history.points[-1].step if history.points else 0.0
                 history.copies.append(Copy(self.trials[record["donor"]].number, step))
 
-    def _on_result(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
+    def _on_point(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
         value = look_up(metrics, self.metric) if self.metric is not None else None
         step = metrics.get(TRAINING_ITERATION, len(history.points) + 1)
         history.points.append(
@@ -315,6 +388,7 @@ class _HistoryReader:
         for trial_id, begun_s in self._working.items():
             history = self.trials[trial_id]
             last_s = history.points[-1].at_s if history.points else begun_s
+            self.changed.add(trial_id)
             history.spans.append((begun_s, max(begun_s, last_s if at_s is None else at_s)))
         self._working.clear()
 
@@ -327,10 +401,3 @@ def finite_number(value: Any) -> float:
         return float(value) if math.isfinite(value) else math.nan
     except OverflowError:  # an int larger than all floats
         return math.nan
-
-
-def _plain(value: Any) -> Any:
-    """A value that a plot can show: a finite number, a bool, a text or None."""
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    return short_repr(value) if math.isnan(finite_number(value)) else value

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from minitune.base.table import Column, Table, as_html
 from minitune.visualization.history import RunLike, TrialHistory, history_of, shown_params
 
 _FEWEST = 10
@@ -24,6 +25,8 @@ _SEED = 0
 _SURE = 0.5
 _UNSURE = 0.2
 """From the first R² on, importances are called reliable; below the second one, unreliable."""
+_SPREAD = 1 / 3
+"""If the standard deviation of the largest importance is a larger share of it, importances are rough at best."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Importances:
     Attributes:
         mean: The importance of each parameter, the largest first. All are >= 0, and their sum is 1, or 0 if the model
             has learned nothing.
-        std: The standard deviation of each importance over folds and repetitions.
+        std: The standard deviation of each importance over folds and repetitions, each of which has a sum of 1.
         r2: The share of the variance of the objective's ranks that the model explains on unseen trials. 1 is all, 0 is
             nothing; it may be negative.
         num_trials: The number of trials.
@@ -47,12 +50,24 @@ class Importances:
     @property
     def confidence(self) -> str:
         """How reliable the importances are, as text."""
-        level = "reliable" if self.r2 >= _SURE else "rough" if self.r2 >= _UNSURE else "unreliable"
-        way_out = "" if self.r2 >= _UNSURE else "; more trials may help"
-        return (
-            f"{level}: the model explains {max(self.r2, 0):.0%} of the ranks of {self.num_trials} trials "
-            f"that it has not seen{way_out}"
-        )
+        explained = f"the model explains {max(self.r2, 0):.0%} of the ranks of {self.num_trials} trials"
+        first = next(iter(self.mean), None)
+        spread = self.std[first] if first is not None else 0.0
+        if self.r2 < _UNSURE:
+            return f"unreliable: {explained} that it has not seen; more trials may help"
+        if first is not None and spread > _SPREAD * self.mean[first]:
+            doubt = f"the importance of {first} varies by ±{spread:.2f} from one part of the trials to another"
+            return f"rough: {explained} that it has not seen, but {doubt}; more trials may help"
+        level = "reliable" if self.r2 >= _SURE else "rough"
+        return f"{level}: {explained} that it has not seen"
+
+    def _repr_html_(self) -> str:
+        """Shown by notebooks."""
+        names = list(self.mean)
+        means = [round(self.mean[name], 3) for name in names]
+        spreads = [round(self.std[name], 3) for name in names]
+        table = Table([Column("parameter", names), Column("importance", means), Column("±", spreads)])
+        return as_html([table, self.confidence])
 
     def __str__(self) -> str:
         width = max((len(name) for name in self.mean), default=0)
@@ -126,7 +141,12 @@ def get_param_importances(
     raw = {name: max(0.0, float(numpy.mean(found))) for name, found in increases.items()}
     total = sum(raw.values()) or 1.0
     mean = {name: raw.get(name, 0.0) / total for name in sorted(names, key=lambda name: -raw.get(name, 0.0))}
-    std = {name: float(numpy.std(increases.get(name, [0.0]))) / total for name in mean}
+    # The spread is that of shares, as the importances are. How much worse the predictions become in all differs between
+    # folds, which says nothing about the parameters.
+    shares = numpy.maximum(0.0, numpy.array([increases[name] for name in varied]))
+    shares /= numpy.maximum(shares.sum(axis=0), 1e-300)
+    spreads = dict(zip(varied, shares.std(axis=1).tolist(), strict=True))
+    std = {name: spreads.get(name, 0.0) for name in mean}
     return Importances(mean, std, r2, len(trials))
 
 

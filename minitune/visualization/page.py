@@ -1,32 +1,45 @@
-"""The report: one self-contained HTML file about one run or several.
+"""The page: runs in one HTML file, as data. `page.html`, `page.css` and `page.js` beside this module show the data.
 
-The file holds plotly's script, the figures as JSON, and the table of trials as JSON. `report.html` beside this module
-is its frame: it draws a figure when that comes into view, so a report of thousands of trials opens at once, and it
-sorts and filters the table. Text of the user's travels as JSON whose `<` is escaped, or is escaped for HTML. So nothing
-in a run can become markup or script.
+The same page is a file to mail (`write_report`), a plot in a notebook (`plots`), and what `minitune watch --web` serves
+(`server`). It needs no other file and no network. The Python here only fills it. `page.js` decides what is drawn.
+
+Three things keep a text of a run from becoming markup or script. The data is JSON without `<`, in an element that no
+browser runs. The script sets texts, never markup. And the page's own content security policy allows only the one script
+and the one style whose hashes it names.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
-import json
 import math
 import os
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+import shlex
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
 
+from minitune.base import files, json_text
 from minitune.base.files import atomic_write, local_path
-from minitune.base.text import date
-from minitune.visualization import figures
-from minitune.visualization.history import RunHistory, RunLike, shown_params
+from minitune.base.text import plain_number, plain_or_short
+from minitune.output.table import infer_metrics
+from minitune.record.layout import last_error_text
+from minitune.record.standing import RUNNING
+from minitune.result import TRAINING_ITERATION
+from minitune.visualization.history import RunHistory, RunLike, TrialHistory, history_of
 from minitune.visualization.importances import get_param_importances
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
-_FRAME = "report.html"
-_ERRORS_SHOWN = 20
+_METRICS_SHOWN = 12
+"""The maximum number of metrics besides the objectives that the table has columns for."""
+_DECISIONS_SHOWN = 20
+_OUTPUT_BYTES = 4000
+"""The end of a trial's output that the page shows."""
+_FILE_OUTPUT_BYTES = 1_500_000
+"""The maximum size of all output in a file, so that a run of 10,000 trials can still be mailed."""
+_DIGITS = 7
+"""Points of a learning curve have so many digits, which no screen can tell from more."""
 
 
 def write_report(
@@ -49,179 +62,258 @@ def write_report(
         The absolute path of the file.
 
     Raises:
-        ImportError: If plotly is not installed.
         FileNotFoundError: If there is no such run, or no such directory for the file.
         ValueError: If a run has no metric or mode and none is given.
         TuneError: If a journal cannot be read.
     """
-    figures.plotly_objects()
-    histories = figures.read_histories(runs, metric, mode)
-    from plotly.offline import get_plotlyjs
-
-    plots: list[Figure] = []
-    body = [_comparison(histories, plots)] if len(histories) > 1 else []
-    body += [_section(history, number, plots) for number, history in enumerate(histories)]
-    data = {
-        "figures": [json.loads(plot.to_json()) for plot in plots],
-        "tables": [_table(history) for history in histories],
-    }
-    title = f"minitune: {', '.join(history.name for history in histories)}"
-    with open(os.path.join(os.path.dirname(__file__), _FRAME), encoding="utf-8") as file:
-        page = file.read()
-    texts = {
-        "<!--TITLE-->": html.escape(title),
-        "<!--BODY-->": "\n".join(body),
-        "/*DATA*/": _json(data),
-        "/*PLOTLY*/": get_plotlyjs(),
-    }
-    # split once: a text of the user's may hold a mark, too
-    parts: list[str] = re.split(f"({'|'.join(map(re.escape, texts))})", page)
     target = local_path(path)
-    text = "".join(texts.get(part, part) for part in parts)
-    atomic_write(target, text.encode(errors="replace"))  # a text of the user's may hold half a surrogate pair
+    atomic_write(target, report_page(read_histories(runs, metric, mode)))
     return target
 
 
-def _json(data: Any) -> str:
-    """Return JSON for a script element: without `<`, and with null for values that are not finite."""
-    return json.dumps(_finite(data), separators=(",", ":")).replace("<", "\\u003c")
+def read_histories(
+    runs: RunLike | Sequence[RunLike], metric: str | None = None, mode: str | None = None
+) -> list[RunHistory]:
+    """The histories of one run or of a list of runs; see `RunHistory` for the errors."""
+    if not isinstance(runs, (list, tuple)):
+        runs = [runs]
+    if not runs:
+        raise ValueError("runs: at least one, but got none")
+    return [history_of(run, metric, mode) for run in runs]
 
 
-def _finite(data: Any) -> Any:
-    if isinstance(data, float):
-        return data if math.isfinite(data) else None
-    if isinstance(data, dict):
-        return {name: _finite(value) for name, value in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [_finite(value) for value in data]
-    return data
+def report_page(histories: Sequence[RunHistory], only: Mapping[str, Any] | None = None) -> bytes:
+    """The page of these runs. Blocks while models of importances are fitted, and the output of trials is read.
 
-
-def _plot(plot: Figure, plots: list[Figure]) -> str:
-    plots.append(plot)
-    return f'<div class="plot" data-figure="{len(plots) - 1}"></div>'
-
-
-def _facts(rows: Sequence[tuple[str, Any]]) -> str:
-    cells = (f"<tr><th>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>" for name, value in rows)
-    return f'<table class="facts">{"".join(cells)}</table>'
-
-
-def _comparison(histories: list[RunHistory], plots: list[Figure]) -> str:
-    """The runs side by side."""
-    head = ("run", "trials", "failed", "best", "of trial", "once better", "worked (s)", "state")
-    rows = []
+    Args:
+        histories: The runs.
+        only: The one plot to show instead of the whole report: its `view`, and the settings that it begins with.
+    """
+    runs = []
     for history in histories:
-        best = history.best
-        row = (
-            history.name,
-            len(history.trials),
-            sum(trial.failed for trial in history.trials),
-            f"{history.metric}={figures.short_text(best.value)}" if best else "",
-            best.number if best else "",
-            history.once_better,
-            f"{history.worked_s:.1f}",
-            history.state.name,
-        )
-        rows.append("".join(f"<td>{html.escape(str(cell))}</td>" for cell in row))
-    table = "".join(f"<th>{name}</th>" for name in head) + "".join(f"<tr>{row}</tr>" for row in rows)
-    return (
-        f'<section><h2>Side by side</h2><table class="facts">{table}</table>'
-        f"{_plot(figures.plot_optimization_history(histories), plots)}"
-        f"{_plot(figures.plot_optimization_history(histories, by='time'), plots)}"
-        f"{_plot(figures.plot_edf(histories), plots)}</section>"
-    )
+        data = RunData(history)
+        if only is None or only["view"] in ("importances", "slice", "contour"):
+            data.importances = describe_importances(history)
+        if only is None:
+            data.add_details()
+        runs.append(data.text())
+    title = f"minitune: {', '.join(history.name for history in histories)}"
+    return fill_page(title, f'{{"runs":[{",".join(runs)}],"only":{json_text.dumps(only)}}}')
 
 
-def _section(history: RunHistory, number: int, plots: list[Figure]) -> str:
-    """All about one run."""
-    best = history.best
-    ended: dict[str, int] = {}
-    for trial in history.trials:
-        kind = trial.way
-        ended[kind] = ended.get(kind, 0) + 1
-    facts = [
-        ("state", history.state.text),
-        ("trials", ", ".join(f"{count} {kind}" for kind, count in sorted(ended.items())) or "none yet"),
-        ("objective", f"{history.metric} ({history.mode})"),
-        ("begun", date(history.begun_s)),
-        ("worked", f"{history.worked_s:.1f} s"),
-        ("seed", history.seed),
-        ("directory", history.path),
-    ]
-    if history.not_drawn:
-        facts.insert(2, ("not drawn", history.not_drawn))
-    parts = [f"<section><h2>{html.escape(history.name)}</h2>{_facts(facts)}"]
-    if best is not None:
-        rows = [(path, figures.short_text(value)) for path, value in best.params.items()]
-        parts.append(
-            f"<h3>Best trial: {best.number}</h3>"
-            + _facts(
-                [
-                    (history.metric, figures.short_text(best.value)),
-                    *([("once better", history.once_better)] if history.once_better else []),
-                    *rows,
-                    ("ended", ": ".join(filter(None, (best.ended, best.why)))),
-                ]
-            )
-        )
-    parts += [_plot(plot, plots) for plot in _plots_of(history)]
-    failed = [trial for trial in history.trials if trial.failed]
-    if failed:
-        items = "".join(f"<li>trial {t.number}: {html.escape(t.error)}</li>" for t in failed[:_ERRORS_SHOWN])
-        more = f"<p>and {len(failed) - _ERRORS_SHOWN} more</p>" if len(failed) > _ERRORS_SHOWN else ""
-        parts.append(f"<h3>Errors</h3><ul>{items}</ul>{more}")
-    parts.append(
-        f'<h3>Trials</h3><div class="trials" data-table="{number}"><input type="search" '
-        f'placeholder="filter: words, or a condition such as lr &lt; 0.01" aria-label="filter">'
-        f'<span class="count"></span><div class="scroll"><table></table></div><div class="pages"></div></div></section>'
-    )
-    return "\n".join(parts)
-
-
-def _plots_of(history: RunHistory) -> list[Figure]:
-    """The figures of a run, each where it has something to show."""
-    plots = [figures.plot_optimization_history(history)]
-    if any(len(trial.points) > 1 for trial in history.trials):
-        plots.append(figures.plot_intermediate_values(history))
-    params = shown_params(history, None)
-    scored = len(history.scored())
-    if params and scored:
-        order = params
-        plots.append(figures.plot_parallel_coordinate(history))
-        try:
-            importances = get_param_importances(history)
-        except (ImportError, ValueError):  # without scikit-learn, or from a few trials, there are none
-            pass
-        else:
-            order = list(importances.mean)
-            plots.append(figures.plot_param_importances(history, importances=importances))
-        plots.append(figures.plot_slice(history, params=order[:6]))
-        if len(order) > 1:
-            plots.append(figures.plot_contour(history, params=order[:3]))
-    if any(trial.spans for trial in history.trials):
-        plots.append(figures.plot_timeline(history))
-    if any(trial.copies for trial in history.trials):
-        plots.append(figures.plot_lineage(history))
-    return plots
-
-
-def _table(history: RunHistory) -> dict[str, Any]:
-    """The table of trials, as data."""
-    columns: list[tuple[str, Callable[[Any], Any]]] = [
-        ("trial", lambda trial: trial.number),
-        ("name", lambda trial: trial.trial.name),
-        ("ended", lambda trial: trial.ended),
-        (history.metric, lambda trial: trial.value),
-        *((path, lambda trial, path=path: trial.params.get(path)) for path in history.params),
-        ("iterations", lambda trial: trial.points[-1].step if trial.points else None),
-        ("worked (s)", lambda trial: round(sum(end - begin for begin, end in trial.spans), 3)),
-        ("why", lambda trial: trial.why),
-        ("error", lambda trial: trial.error),
-    ]
-    return {
-        "columns": [name for name, _ in columns],
-        "rows": [[value(trial) for _, value in columns] for trial in history.trials],
-        "sort": 3,
-        "descending": history.mode == "max",
+def fill_page(title: str, data: str, *, is_live: bool = False) -> bytes:
+    """The page with this title and data, which is JSON. A live page may ask its own server for more."""
+    script = _part("page.js")
+    style = _part("page.css")
+    policy = f"default-src 'none'; script-src {_hash_of(script)}; style-src {_hash_of(style)}"
+    policy += "; base-uri 'none'; form-action 'none'"
+    if is_live:
+        policy += "; connect-src 'self'"
+    texts = {
+        "<!--POLICY-->": policy,
+        "<!--TITLE-->": html.escape(title),
+        "/*STYLE*/": style,
+        "/*DATA*/": data.replace("<", "\\u003c"),
+        "/*SCRIPT*/": script,
     }
+    # split once: a text of the user's may hold a mark, too
+    marks = "|".join(map(re.escape, texts))
+    page = "".join(texts.get(part, part) for part in re.split(f"({marks})", _part("page.html")))
+    return page.encode(errors="replace")  # a text of the user's may hold half a surrogate pair
+
+
+@cache
+def _part(name: str) -> str:
+    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
+        return file.read()
+
+
+def _hash_of(text: str) -> str:
+    """The name of an inline script or style in a content security policy."""
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
+def describe_importances(history: RunHistory) -> dict[str, Any]:
+    """The importances as data, or as `why` a text that says why there are none. Blocks while a model is fitted."""
+    try:
+        found = get_param_importances(history)
+    except (ImportError, ValueError) as error:  # without scikit-learn, or from a few trials, there are none
+        return {"why": str(error)}
+    return {"mean": found.mean, "std": found.std, "confidence": found.confidence}
+
+
+# -- data --------------------------------------------------------------------------------------------------------------
+class RunData:
+    """A run as the JSON that the page shows.
+
+    The text of each trial is kept with the version at which it last changed. So an update of a live page costs the
+    trials that have changed, and any number of pages can be at any version.
+
+    Args:
+        history: The run. Call `update` after it has read new records.
+
+    Attributes:
+        version: Grows with each `update` that follows a change.
+        importances: See `describe_importances`; None while they are not known.
+    """
+
+    def __init__(self, history: RunHistory):
+        self.history = history
+        self.version = 0
+        self.importances: dict[str, Any] | None = None
+        self._texts: dict[str, tuple[int, str]] = {}  # by trial id: the version and the JSON
+        self._metrics: list[str] = []
+        self.update()
+
+    def update(self) -> None:
+        """Take over what has changed in the history."""
+        history = self.history
+        trials = [each.trial for each in history.trials]
+        metrics = [*history.objectives, *infer_metrics(trials, {*history.objectives, history.metric}, _METRICS_SHOWN)]
+        changed = history.take_changed()
+        if metrics != self._metrics:  # the columns of all trials are other ones
+            self._metrics = metrics
+            changed = history.trials
+        self.version += 1
+        for each in changed:
+            self._texts[each.trial.trial_id] = self.version, json_text.dumps(self._of_trial(each))
+
+    def add_details(self) -> None:
+        """Add to each trial what the page shows of it alone. Blocks while outputs are read."""
+        left_bytes = _FILE_OUTPUT_BYTES
+        history = self.history
+        # If there is too much output, the errors and the best trials are what readers look for.
+        best = [each.number for each in history.ranked()]
+        place = {number: index for index, number in enumerate(best)}
+        for each in sorted(history.trials, key=lambda each: (not each.failed, place.get(each.number, len(best)))):
+            details = trial_details(history, each, min(left_bytes, _OUTPUT_BYTES))
+            left_bytes -= len(details["output"])
+            data = {**self._of_trial(each), "details": details}
+            self._texts[each.trial.trial_id] = self.version, json_text.dumps(data)
+
+    def text(self, since: int = 0) -> str:
+        """The run as JSON, with the trials that have changed after version `since`."""
+        entries = (self._texts[each.trial.trial_id] for each in self.history.trials)
+        trials = ",".join(text for version, text in entries if version > since)
+        return f'{json_text.dumps(self._of_run())[:-1]},"trials":[{trials}]}}'
+
+    def _of_run(self) -> dict[str, Any]:
+        history = self.history
+        best = history.best
+        return {
+            "name": history.name,
+            "path": history.path,
+            "trainable": history.trainable,
+            "state": history.state.name,
+            "stateText": history.state.text,
+            "isLive": history.state.name == RUNNING,
+            "resume": f"minitune resume {shlex.quote(history.path)}" if history.state.can_go_on else None,
+            "metric": history.metric,
+            "mode": history.mode,
+            "objectives": history.objectives,
+            "metrics": self._metrics,
+            "params": history.params,
+            "scales": history.scales,
+            "seed": history.seed,
+            "begun": history.begun_s,
+            "first": history.first_s,
+            "updated": history.updated_s,
+            "worked": history.worked_s,
+            "notDrawn": history.not_drawn,
+            "best": None if best is None else best.number,
+            "onceBetter": history.once_better,
+            "importances": self.importances,
+            "count": len(history.trials),
+        }
+
+    def _of_trial(self, each: TrialHistory) -> dict[str, Any]:
+        first_s = self.history.first_s
+        steps = [point.step for point in each.points]
+        is_counted = steps == list(range(1, len(steps) + 1))
+        decisions = self.history.decisions_on(each)
+        facts = decisions[-1].facts if decisions else {}
+        return {
+            "n": each.number,
+            "id": each.trial.trial_id,
+            "name": each.trial.name,
+            "way": each.way,
+            "ended": each.ended,
+            "why": each.why,
+            "error": each.error,
+            "value": _finite(each.value),
+            "params": each.params,
+            "metrics": {name: plain_or_short(each.metrics[name]) for name in self._metrics if name in each.metrics},
+            "curve": [_rounded(point.value) for point in each.points],
+            "steps": None if is_counted else steps,
+            "spans": [[round(begin - first_s, 3), round(end - first_s, 3)] for begin, end in each.spans],
+            "working": None if each.working_s is None else round(each.working_s - first_s, 3),
+            "copies": [[copy.donor, copy.step] for copy in each.copies],
+            "facts": {name: facts[name] for name in ("rank", "of", "rung", "cutoff") if name in facts},
+        }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _rounded(value: float) -> float | None:
+    return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
+
+
+def trial_details(history: RunHistory, each: TrialHistory, output_bytes: int = _OUTPUT_BYTES) -> dict[str, Any]:
+    """What the page shows of one trial alone. Blocks while files of the trial are read; unpickles nothing."""
+    trial = each.trial
+    run = shlex.quote(history.path)
+    checkpoints = []
+    for kept in trial.checkpoints:
+        path = os.path.join(trial.local_path, kept.record.directory)
+        iteration = kept.metrics.get(TRAINING_ITERATION)
+        checkpoints.append({"path": path, "iteration": iteration, "bytes": kept.record.total_bytes})
+    error = last_error_text(trial.local_path) if trial.num_failures or each.failed else ""
+    commands = {"run it again": f"minitune rerun {run} {trial.number}"}
+    if each.failed:
+        commands["run it again in the debugger"] = f"minitune rerun {run} {trial.number} --pdb"
+    commands["its output"] = f"minitune logs {run} {trial.number}"
+    if history.state.can_go_on:
+        commands["continue the run"] = f"minitune resume {run}"
+    return {
+        "config": _plain(trial.config),
+        "seed": trial.seed,
+        "attempt": trial.attempt,
+        "directory": trial.local_path if trial.has_started else None,
+        "decisions": [str(one) for one in history.decisions_on(each)[-_DECISIONS_SHOWN:]],
+        "checkpoints": checkpoints,
+        "error": error or each.error,
+        "output": _output_of(trial.local_path, output_bytes) if trial.has_started else "",
+        "commands": commands,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A configuration as JSON and Python can write it; other values become short texts."""
+    value = plain_number(value)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(member) for name, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(member) for member in value]
+    return value if isinstance(value, str) else plain_or_short(value)
+
+
+def _output_of(directory: str, limit_bytes: int) -> str:
+    """The end of what a trial has printed, whole lines where there are any."""
+    parts = []
+    for name in ("stdout", "stderr"):
+        try:
+            with files.open_to_read(os.path.join(directory, name)) as file:
+                size_bytes = file.seek(0, os.SEEK_END)
+                begin = max(0, size_bytes - limit_bytes // 2)
+                file.seek(begin)
+                text = file.read(limit_bytes).decode("utf-8", "replace")
+        except OSError:  # its output goes elsewhere
+            continue
+        if begin:
+            text = text.partition("\n")[2] or text
+        if text.strip():
+            parts.append(text.rstrip())
+    return "\n".join(parts)

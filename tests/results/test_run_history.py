@@ -160,15 +160,14 @@ def test_a_grid_that_was_moved_can_be_read(tmp_path: Path) -> None:
     assert RunHistory(moved).name == "moved"
 
 
-@pytest.mark.parametrize(("command", "package"), [("report", "plotly"), ("importance", "sklearn")])
 def test_a_missing_package_is_named_with_the_command_that_installs_it(
-    command: str, package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     grid: ResultGrid = fit(report_n(1, score=1), **OBJECTIVE)
-    for name in (package, f"{package}.graph_objects", f"{package}.ensemble"):
+    for name in ("sklearn", "sklearn.ensemble"):
         monkeypatch.setitem(sys.modules, name, None)
 
-    status = cli.main([command, grid.experiment_path])
+    status = cli.main(["importance", grid.experiment_path])
 
     assert status == 1
     assert 'pip install "minitune[report]"' in capsys.readouterr().err
@@ -193,3 +192,29 @@ def test_a_run_that_goes_on_shows_what_it_has_come_to() -> None:
     assert history.state.name == "running"
     assert [point.step for point in history.trials[0].points] == [1, 2]
     assert history.not_drawn == 1
+
+
+def test_a_history_that_is_read_on_names_the_trials_that_have_changed() -> None:
+    histories: list[RunHistory] = []
+    seen: list[list[int]] = []
+
+    class Look(Callback):
+        def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
+            if not histories:
+                histories.append(RunHistory(run_path()))
+            histories[0].read_new()
+            seen.append([changed.number for changed in histories[0].take_changed()])
+
+    space = {"i": grid_search([0, 1])}
+    fit(report_n(2, score=1), space, max_concurrent_trials=1, callbacks=[Look()], **OBJECTIVE)
+    (history,) = histories
+    history.read_new()
+
+    assert not history.read_new()
+    whole = RunHistory(run_path())
+    assert [trial.points for trial in history.trials] == [trial.points for trial in whole.trials]
+    assert [trial.spans for trial in history.trials] == [trial.spans for trial in whole.trials]
+    assert [trial.ended for trial in history.trials] == ["finished", "finished"]
+    assert history.state.name == "finished"
+    assert [0] in seen
+    assert seen[-1] == [1]

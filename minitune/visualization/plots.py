@@ -1,0 +1,156 @@
+"""Single plots of a run. The functions have Optuna's names; each shows a part of the page of `minitune report`.
+
+Each function takes the run's directory, its `ResultGrid`, its `ExperimentAnalysis`, or a `RunHistory` that was read
+before. It returns a `Plot`: notebooks show it, and `write_html` writes it to a file. Common arguments and errors are:
+
+* `metric`: the objective; by default the run's. `mode`: `"min"` or `"max"`; by default the run's.
+* `params`: the parameters to show; by default all that took more than one value.
+* FileNotFoundError: there is no run. ValueError: there is no metric or mode, or no such parameter.
+
+All functions block while they read the run.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from minitune.base.checks import require
+from minitune.base.files import atomic_write, local_path
+from minitune.experiment.trial import check_mode, require_reported
+from minitune.visualization.history import RunHistory, RunLike, shown_params
+from minitune.visualization.page import read_histories, report_page
+
+_HEIGHT = 520
+"""The height of a plot in a notebook, in pixels."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A plot as an HTML page that needs no other file and no network. Notebooks show it.
+
+    Attributes:
+        html: The page.
+    """
+
+    html: str
+
+    def write_html(self, path: str | os.PathLike[str]) -> str:
+        """Write the page to a file, and return its absolute path. An existing file is replaced."""
+        target = local_path(path)
+        atomic_write(target, self.html.encode())
+        return target
+
+    def _repr_html_(self) -> str:
+        """Shown by notebooks. The page is in a frame of its own, where its script can reach nothing else."""
+        return (
+            f'<iframe sandbox="allow-scripts" width="100%" height="{_HEIGHT}" frameborder="0" '
+            f'srcdoc="{html.escape(self.html)}"></iframe>'
+        )
+
+
+def _plot(view: str, histories: list[RunHistory], **settings: Any) -> Plot:
+    return Plot(report_page(histories, {"view": view, **settings}).decode())
+
+
+def _of_params(
+    view: str, run: RunLike, params: Sequence[str] | None, metric: str | None, mode: str | None, **settings: Any
+) -> Plot:
+    (history,) = read_histories([run], metric, mode)
+    if params is not None:
+        shown_params(history, params)  # refuses unknown ones
+        settings["params"] = list(params)
+    return _plot(view, [history], **settings)
+
+
+def plot_optimization_history(
+    runs: RunLike | Sequence[RunLike], *, metric: str | None = None, mode: str | None = None, by: str = "trial"
+) -> Plot:
+    """The objective of each trial, and the best so far, of one run or of several to compare.
+
+    Args:
+        runs: A run, or a list of runs.
+        metric: The objective; by default the run's.
+        mode: `"min"` or `"max"`; by default the run's.
+        by: The horizontal axis: `"trial"`, its `"start"` or `"end"`, in seconds since the first trial began (`"time"`
+            means `"end"`), or the `"work"` of all trials until its end, in seconds.
+    """
+    by = "end" if by == "time" else by
+    require(by in ("trial", "start", "end", "work"), 'by: "trial", "start", "end" or "work"', by)
+    return _plot("history", read_histories(runs, metric, mode), by=by)
+
+
+def plot_intermediate_values(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Plot:
+    """The learning curves: each result of each trial, coloured by how the trial ended."""
+    return _plot("curves", read_histories([run], metric, mode))
+
+
+def plot_parallel_coordinate(
+    run: RunLike, *, params: Sequence[str] | None = None, metric: str | None = None, mode: str | None = None
+) -> Plot:
+    """A line for each trial through its parameters and its objective."""
+    return _of_params("parallel", run, params, metric, mode)
+
+
+def plot_slice(
+    run: RunLike, *, params: Sequence[str] | None = None, metric: str | None = None, mode: str | None = None
+) -> Plot:
+    """The objective over each parameter."""
+    return _of_params("slice", run, params, metric, mode)
+
+
+def plot_contour(
+    run: RunLike, *, params: Sequence[str] | None = None, metric: str | None = None, mode: str | None = None
+) -> Plot:
+    """The objective over two parameters, which the reader can change; `params` names the first pair."""
+    return _of_params("contour", run, params, metric, mode, colour="value")
+
+
+def plot_rank(
+    run: RunLike, *, params: Sequence[str] | None = None, metric: str | None = None, mode: str | None = None
+) -> Plot:
+    """The rank of the objective over two parameters, which the reader can change; `params` names the first pair."""
+    return _of_params("contour", run, params, metric, mode, colour="rank")
+
+
+def plot_param_importances(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Plot:
+    """How much each parameter matters for the objective, with the spread of the estimate. Needs the extra `report`."""
+    return _plot("importances", read_histories([run], metric, mode))
+
+
+def plot_edf(runs: RunLike | Sequence[RunLike], *, metric: str | None = None, mode: str | None = None) -> Plot:
+    """The share of trials whose objective is at most a value, for one run or several to compare."""
+    return _plot("edf", read_histories(runs, metric, mode))
+
+
+def plot_pareto_front(run: RunLike, metrics: Sequence[str], modes: Sequence[str]) -> Plot:
+    """Two metrics of the last results against each other, and the trials that no other trial dominates.
+
+    Args:
+        run: The run.
+        metrics: The two metrics.
+        modes: `"min"` or `"max"` for each metric.
+
+    Raises:
+        ValueError: If there are not two metrics with a mode each, or trials have reported, but none of them one of
+            the metrics.
+    """
+    require(len(metrics) == 2 and len(modes) == 2, "metrics, modes: two of each", (metrics, modes))
+    (history,) = read_histories([run], metrics[0], modes[0])
+    check_mode(modes[1])
+    require_reported([each.trial for each in history.trials], metrics[1], history.path)
+    history.objectives = dict(zip(metrics, modes, strict=True))
+    return _plot("front", [history])
+
+
+def plot_timeline(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Plot:
+    """When each trial had a worker, one row for each worker at a time, coloured by how the trial ended."""
+    return _plot("timeline", read_histories([run], metric, mode))
+
+
+def plot_lineage(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Plot:
+    """The lineage of a population: which trial continued from which trial's checkpoint, by training iteration."""
+    return _plot("lineage", read_histories([run], metric, mode))

@@ -1,0 +1,61 @@
+"""Importances of parameters, with scikit-learn."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from kit import fit
+
+from minitune import ResultGrid, cli, report, uniform
+from minitune import visualization as plots
+from minitune.visualization import Importances
+
+OBJECTIVE = {"metric": "loss", "mode": "min"}
+
+
+def test_importances_find_what_matters_and_say_how_sure_they_are(grid: ResultGrid) -> None:
+    found = grid.importances()
+
+    assert next(iter(found.mean)) == "lr"
+    assert sum(found.mean.values()) == pytest.approx(1)
+    assert found.mean["lr"] > 5 * found.mean["idle"]
+    assert found.std["lr"] > 0
+    assert "<table" in found._repr_html_()
+    assert found.r2 > 0.5
+    assert found.confidence.startswith("reliable: the model explains")
+    assert grid.importances() == found, "the same seed gives the same"
+    with pytest.raises(ValueError, match=r"metric and mode must be the ones of the RunHistory \(loss, min\)"):
+        plots.get_param_importances(plots.RunHistory(grid), metric="size")
+
+
+def test_importances_of_noise_are_called_unreliable() -> None:
+    def noise(config: dict[str, Any]) -> None:
+        report({"loss": random.Random(config["a"]).random()})
+
+    found = fit(noise, {"a": uniform(0, 1), "b": uniform(0, 1)}, num_samples=40, seed=1, **OBJECTIVE).importances()
+
+    assert found.confidence.startswith("unreliable")
+
+
+def test_importances_need_trials_and_a_parameter() -> None:
+    few = fit(lambda config: {"loss": config["a"]}, {"a": uniform(0, 1)}, num_samples=3, **OBJECTIVE)
+    with pytest.raises(ValueError, match="need at least 10 trials with a finite objective; this run has 3"):
+        few.importances()
+    same = fit(lambda config: {"loss": 1}, {"a": 1}, num_samples=10, name="same", **OBJECTIVE)
+    with pytest.raises(ValueError, match="need a parameter with more than one value"):
+        same.importances()
+
+
+def test_an_importance_that_varies_much_is_not_called_reliable() -> None:
+    assert Importances({"a": 0.58, "b": 0.42}, {"a": 0.34, "b": 0.1}, 0.9, 80).confidence.startswith("rough: ")
+    assert Importances({"a": 0.58, "b": 0.42}, {"a": 0.1, "b": 0.34}, 0.9, 80).confidence.startswith("reliable: ")
+    assert Importances({"a": 0.58, "b": 0.42}, {"a": 0.34, "b": 0.1}, 0.1, 80).confidence.startswith("unreliable: ")
+
+
+def test_the_command_prints_importances(grid: ResultGrid, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["importance", grid.experiment_path, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert next(iter(told["importances"])) == "lr"

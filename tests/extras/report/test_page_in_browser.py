@@ -1,0 +1,299 @@
+"""The report in a real Chromium: what its readers see and do, on a screen, on a phone and on paper."""
+
+from __future__ import annotations
+
+import ast
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import Browser, Page
+
+from minitune import ResultGrid
+from minitune import visualization as plots
+from minitune.visualization.page import fill_page
+
+TRIALS = 60
+"""The number of trials of the fixture `grid`."""
+COUNT = "document.querySelector('.count').textContent"
+FIRST_ROW = "[...document.querySelectorAll('tbody tr:first-child td')].map((cell) => cell.textContent)"
+DRAWN = "[...document.querySelectorAll('[data-view]')].filter((card) => !card.hidden && card.querySelector('svg path'))"
+TICKS = "[...card.querySelectorAll('.tick[text-anchor=middle]')].map((mark) => mark.textContent)"
+
+
+@pytest.fixture(scope="module")
+def report(grid: ResultGrid, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of the report of the run."""
+    return Path(grid.to_html(tmp_path_factory.mktemp("pages") / "report.html")).as_uri()
+
+
+def draw_all(page: Page) -> list[str]:
+    """Make the window as high as the page, so that all plots are drawn. Return the names of the plots."""
+    width, height = page.run("[innerWidth, document.documentElement.scrollHeight]")
+    page.call(
+        "Emulation.setDeviceMetricsOverride", width=width, height=height + 2000, deviceScaleFactor=1, mobile=False
+    )
+    page.wait_for("[...document.querySelectorAll('[data-view]')].every((root) => root.hidden || !root.card.isDirty)")
+    names: list[str] = page.run(f"{DRAWN}.map((card) => card.dataset.view)")
+    return names
+
+
+def type_filter(page: Page, text: str) -> str:
+    """Type into the filter, and return what the table says about its rows."""
+    words = json.dumps(text)
+    page.run(f"(() => {{ const input = document.querySelector('[type=search]'); input.value = {words}; "
+             "input.dispatchEvent(new Event('input')); })()")  # fmt: skip
+    told: str = page.run(COUNT)
+    return told
+
+
+def drag(page: Page, selector: str, begin: tuple[float, float], end: tuple[float, float]) -> None:
+    """Drag the mouse over an element, between two places in shares of its size."""
+    page.run(f"document.querySelector('{selector}').scrollIntoView()")
+    left, top, width, height = page.run(
+        f"(() => {{ const r = document.querySelector('{selector}').getBoundingClientRect(); "
+        "return [r.left, r.top, r.width, r.height]; })()"
+    )
+    for kind, (x, y) in (("mousePressed", begin), ("mouseMoved", end), ("mouseReleased", end)):
+        at = {"x": left + x * width, "y": top + y * height}
+        page.call("Input.dispatchMouseEvent", type=kind, button="left", buttons=1, clickCount=1, **at)
+
+
+@pytest.mark.parametrize("width", [1265, 390])
+def test_all_plots_are_drawn_and_nothing_is_cut(chromium: Browser, report: str, width: int) -> None:
+    page = chromium.open(report, width)
+
+    names = draw_all(page)
+
+    assert names == ["history", "curves", "importances", "contour", "slice", "parallel", "timeline"]
+    assert page.run("document.documentElement.scrollWidth") == width
+    outside = page.run(
+        f"{DRAWN}.flatMap((card) => [...card.querySelectorAll('text, button, select, p')])"
+        ".filter((one) => { const r = one.getBoundingClientRect(), c = one.closest('.card').getBoundingClientRect(); "
+        "return r.width && (r.left < c.left - 1 || r.right > c.right + 1); }).map((one) => one.textContent)"
+    )
+    assert outside == []
+    covered = page.run(  # texts of one axis do not lie over each other
+        f"{DRAWN}.flatMap((card) => [...card.querySelectorAll('svg')].flatMap((svg) => {{ "
+        "const all = [...svg.querySelectorAll('.tick[text-anchor]')].map((one) => one.getBoundingClientRect()); "
+        "return all.flatMap((a, i) => all.slice(i + 1).filter((b) => a.left < b.right - 1 && b.left < a.right - 1 "
+        "&& a.top < b.bottom - 3 && b.top < a.bottom - 3)); }))"
+    )
+    assert covered == []
+    assert page.errors == []
+    assert page.run("document.title") == "minitune: run", "no text of the user's is run as script"
+
+
+def test_axes_are_those_of_the_search_space(chromium: Browser, report: str) -> None:
+    page = chromium.open(report)
+    draw_all(page)
+    while page.run("document.querySelector('[data-view=slice] [aria-pressed=false]') !== null"):
+        page.click("[data-view=slice] [aria-pressed=false]")
+
+    found = page.run(
+        "Object.fromEntries([...document.querySelectorAll('[data-view=slice] .panels .plot:not([hidden]) svg')]"
+        f".map((card) => [card.getAttribute('aria-label'), [card.dataset.x, {TICKS}]]))"
+    )
+
+    kinds = {label.removeprefix("loss over "): kind for label, (kind, _) in found.items()}
+    ticks = {label.removeprefix("loss over "): marks for label, (_, marks) in found.items()}
+    assert kinds == {
+        "lr": "log", "act": "category", "idle": "linear", "layers": "linear integer", "only": "category"
+    }  # fmt: skip
+    assert {"1e-4", "0.01"} < set(ticks["lr"])
+    assert ticks["act"] == ["tanh", "relu"], "in the order of the space"
+    assert {"2", "4"} <= set(ticks["layers"]) <= set("1234")
+    assert {"None", "1.5"} <= set(ticks["only"])
+
+
+def test_the_ends_of_trials_look_different_and_can_be_switched_off(chromium: Browser, report: str) -> None:
+    page = chromium.open(report)
+    draw_all(page)
+    marks = (
+        "['dots.finished', 'marks.stopped', 'marks.failed'].map((kind) => "
+        "document.querySelector(`[data-view=history] .${kind}`)?.getAttribute('d').match(/M/g).length || 0)"
+    )
+    finished, stopped, failed = page.run(marks)
+    assert finished + stopped + failed == TRIALS
+    assert min(finished, stopped, failed) > 0
+
+    page.click("[data-view=history] .chips [data-name=stopped]")
+
+    assert page.run(marks) == [finished, 0, failed]
+    assert (
+        page.run("document.querySelector('[data-view=curves] [data-name=stopped]').getAttribute('aria-pressed')")
+        == "false"
+    )
+
+
+def test_the_history_has_four_horizontal_axes_and_a_logarithm(chromium: Browser, report: str) -> None:
+    page = chromium.open(report)
+    draw_all(page)
+    for by, label in (
+        ("start", "start of the trial"),
+        ("end", "end of the trial"),
+        ("work", "work of all trials until its end"),
+    ):
+        page.run(
+            "(() => { const choice = document.querySelector('[data-view=history] [data-name=by]'); "
+            f"choice.value = '{by}'; choice.dispatchEvent(new Event('change')); }})()"
+        )
+        assert label in page.run("document.querySelector('[data-view=history] svg').textContent")
+        assert not page.run(
+            "[...document.querySelectorAll('[data-view=history] .tick')]"
+            ".some((mark) => mark.textContent.startsWith('-'))"
+        )
+    page.click("[data-view=history] [data-name=isLog]")
+    assert page.run("document.querySelector('[data-view=history] svg').dataset.y") == "log"
+
+
+def test_a_plot_is_zoomed_with_the_mouse(chromium: Browser, report: str) -> None:
+    page = chromium.open(report)
+    draw_all(page)
+    ticks = "[...document.querySelectorAll('[data-view=history] .tick')].map((mark) => mark.textContent).join()"
+    whole = page.run(ticks)
+    drag(page, "[data-view=history] svg", (0.3, 0.3), (0.6, 0.6))
+    assert page.run(ticks) != whole
+    page.click("[data-view=history] .head > button")
+    assert page.run(ticks) == whole
+
+
+def test_the_table_is_sorted_filtered_and_has_the_columns_that_the_reader_chooses(
+    chromium: Browser, report: str, grid: ResultGrid
+) -> None:
+    page = chromium.open(report)
+    assert page.run(COUNT) == f"{TRIALS} of {TRIALS} trials"
+    best = min(result.metrics["loss"] for result in grid if result.metrics)
+    assert float(page.run(FIRST_ROW)[2]) == pytest.approx(best, rel=1e-4)
+    small = sum(result.config["lr"] < 0.001 for result in grid)
+    assert type_filter(page, "lr < 0.001") == f"{small} of {TRIALS} trials"
+    assert type_filter(page, "failed") == f"{grid.num_errors} of {TRIALS} trials"
+    type_filter(page, "")
+    page.click("th button")
+    assert page.run(FIRST_ROW)[0] == "0"
+    heads = "[...document.querySelectorAll('th')].map((head) => head.textContent)"
+    assert "idle" in page.run(heads)
+    page.run(
+        "[...document.querySelectorAll('.columns label')].find((label) => label.textContent.trim() === 'idle')"
+        ".querySelector('input').click()"
+    )
+    assert "idle" not in page.run(heads)
+
+
+def test_a_click_opens_one_trial(chromium: Browser, report: str, grid: ResultGrid) -> None:
+    page = chromium.open(report)
+    type_filter(page, "failed")
+    page.click("tbody tr")
+
+    number = int(page.run("document.querySelector('dialog h2').textContent").removeprefix("Trial "))
+    config = ast.literal_eval(page.run("document.querySelector('#config').textContent"))
+    assert config == grid[number].config
+    assert "document.title='owned'" in page.run("document.querySelector('#error').textContent")
+    told = page.run("document.querySelector('dialog').textContent")
+    assert f"minitune rerun {grid.experiment_path} {number} --pdb" in told
+    assert page.run("document.title") == "minitune: run"
+    page.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    page.run("document.querySelectorAll('dialog .controls button')[1].click()")
+    page.wait_for("document.querySelectorAll('dialog .controls button')[1].textContent === 'copied'")
+    assert page.errors == []
+
+
+def test_print_has_all_plots_all_rows_and_light_colours(chromium: Browser, report: str, tmp_path: Path) -> None:
+    page = chromium.open(report, 390, 500)
+    page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    page.run(
+        "addEventListener('beforeprint', () => { window.printed = { "
+        "rows: document.querySelectorAll('tbody tr').length, "
+        f"plots: {DRAWN}.length, colour: getComputedStyle(document.documentElement).getPropertyValue('--text') }}; }})"
+    )
+    page.pdf(tmp_path / "page.pdf")
+
+    printed = page.run("window.printed")
+    assert (printed["rows"], printed["plots"]) == (TRIALS, 7)
+    assert page.run("document.querySelectorAll('tbody tr').length") < TRIALS
+    page.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    assert page.run("getComputedStyle(document.documentElement).getPropertyValue('--text').trim()") == "#1b2230"
+
+
+def large(grid: ResultGrid, directory: Path, trials: int, reports: int) -> Path:
+    """The report of the run, with many more trials than it had."""
+    text = Path(grid.to_html(directory / "small.html")).read_text(encoding="utf-8")
+    data = json.loads(text.partition('id="data">')[2].partition("</script>")[0])
+    run = data["runs"][0]
+    draw = random.Random(0)
+    made: list[dict[str, Any]] = []
+    for number in range(trials):
+        trial = dict(run["trials"][number % TRIALS])
+        curve = [round(draw.random(), 7) for _ in range(reports)]
+        made.append({**trial, "n": number, "curve": curve, "steps": None, "value": curve[-1]})
+    run["trials"] = made
+    path = directory / "large.html"
+    path.write_bytes(fill_page("large", json.dumps(data)))
+    return path
+
+
+def test_a_large_run_is_light(chromium: Browser, grid: ResultGrid, tmp_path: Path) -> None:
+    path = large(grid, tmp_path, 1000, 100)
+    assert path.stat().st_size < 8_000_000
+
+    page = chromium.open(path.as_uri())
+    draw_all(page)
+
+    assert page.run(COUNT) == "1000 of 1000 trials"
+    assert page.errors == []
+
+
+def test_only_the_rows_in_sight_are_in_a_long_table(chromium: Browser, grid: ResultGrid, tmp_path: Path) -> None:
+    page = chromium.open(large(grid, tmp_path, 10_000, 1).as_uri())
+    for share in (0, 0.5, 1):
+        page.run(
+            "(() => { const rows = document.querySelector('.rows'); "
+            f"rows.scrollTop = rows.scrollHeight * {share}; }})()"
+        )
+        page.wait_for("[...document.querySelectorAll('tbody tr:not(.pad)')].some((row) => { "
+                      "const r = row.getBoundingClientRect(), box = row.closest('.rows').getBoundingClientRect(); "
+                      "return r.top >= box.top && r.bottom <= box.bottom; })")  # fmt: skip
+        assert page.run("document.querySelectorAll('tbody tr').length") < 100
+    assert page.run("document.querySelector('tbody tr:last-child').className") != "pad"
+
+
+def test_runs_side_by_side_are_compared(chromium: Browser, grid: ResultGrid, tmp_path: Path) -> None:
+    path = plots.write_report([grid, grid], tmp_path / "two.html")
+    page = chromium.open(Path(path).as_uri())
+    draw_all(page)
+
+    rows = page.run(
+        "Object.fromEntries([...document.querySelectorAll('.side tbody tr')]"
+        ".map((row) => [row.cells[0].textContent, row.cells[2].textContent]))"
+    )
+    assert rows["trials"] == str(TRIALS)
+    assert int(rows["failed"]) == grid.num_errors
+    assert page.run("document.querySelectorAll('.rows').length") == 2
+    assert page.errors == []
+
+
+PLOTS = {
+    plots.plot_optimization_history: "history",
+    plots.plot_intermediate_values: "curves",
+    plots.plot_parallel_coordinate: "parallel",
+    plots.plot_slice: "slice",
+    plots.plot_contour: "contour",
+    plots.plot_rank: "contour",
+    plots.plot_edf: "edf",
+    plots.plot_timeline: "timeline",
+    plots.plot_lineage: "lineage",
+    plots.plot_param_importances: "importances",
+    lambda grid: plots.plot_pareto_front(grid, ["loss", "size"], ["min", "max"]): "front",
+}
+
+
+@pytest.mark.parametrize(("plot", "view"), PLOTS.items(), ids=PLOTS.values())
+def test_a_single_plot_is_drawn_alone(
+    plot: Any, view: str, chromium: Browser, grid: ResultGrid, tmp_path: Path
+) -> None:
+    page = chromium.open(Path(plot(grid).write_html(tmp_path / "plot.html")).as_uri())
+
+    assert draw_all(page) == [view]
+    assert page.errors == []

@@ -1,0 +1,273 @@
+"""The page of a run: its data, its file, and the plots that show parts of it. In a browser: `extras/report`."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import math
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import SavedCounter, fit, raiser, report_n, restore, run_path
+
+import minitune as tune
+from minitune import cli, grid_search, report
+from minitune import visualization as plots
+from minitune.schedulers import AsyncHyperBandScheduler
+
+OBJECTIVE = {"metric": "loss", "mode": "min"}
+HOSTILE = "</script><script>document.title='owned'</script><b>/*DATA*/<!--TITLE-->\ud800"
+
+
+def data_of(page: str) -> dict[str, Any]:
+    """The data in a page."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def page_of(run: Any = None, **choices: Any) -> str:
+    """The report of a run, by default of this test's."""
+    target = run_path().parent / "report.html"
+    return Path(plots.write_report(run or run_path(), target, **choices)).read_text(encoding="utf-8")
+
+
+def run_of(run: Any = None, **choices: Any) -> dict[str, Any]:
+    """The data of a run in its report."""
+    (found,) = data_of(page_of(run, **choices))["runs"]
+    return found  # type: ignore[no-any-return]
+
+
+def test_axes_come_from_the_search_space() -> None:
+    space = {
+        "drop": tune.uniform(0, 0.7),
+        "lr": tune.loguniform(1e-5, 1e-1),
+        "layers": tune.randint(1, 6),
+        "even": tune.qrandint(2, 9, 2),
+        "width": tune.lograndint(8, 512),
+        "act": tune.choice(["tanh", "relu"]),
+        "size": grid_search([32, 8]),
+        "noise": tune.randn(),
+        "twice": tune.sample_from(lambda config: 2 * config["drop"]),
+    }
+    fit(lambda config: {"loss": 1}, space, **OBJECTIVE)
+
+    assert run_of()["scales"] == {
+        "drop": {"kind": "linear", "low": 0, "high": 0.7},
+        "lr": {"kind": "log", "low": 1e-5, "high": 0.1},
+        "layers": {"kind": "integer", "low": 1, "high": 5},
+        "even": {"kind": "integer", "low": 2, "high": 8},
+        "width": {"kind": "integer log", "low": 8, "high": 511},
+        "act": {"kind": "category", "values": ["tanh", "relu"]},
+        "size": {"kind": "category", "values": [32, 8]},
+    }
+
+
+def test_categories_of_any_kind_are_plain_in_the_record() -> None:
+    odd = [True, 1, 10**400, math.nan, "\ud800", (1, 2), "x" * 500, print]
+    fit(lambda config: {"loss": 1.0}, {"odd": grid_search(odd), "\ud800": 1}, **OBJECTIVE)
+
+    run = run_of()
+    values = run["scales"]["odd"]["values"]
+    assert values[:2] == [True, 1]
+    assert len(values[6]) < 300
+    assert [trial["params"]["odd"] for trial in run["trials"]] == values, "so each value has its place on the axis"
+
+
+def test_a_resumed_run_and_one_of_an_earlier_version_have_a_page() -> None:
+    fit(report_n(2, loss=1), {"x": tune.uniform(0, 1)}, stop={"training_iteration": 1}, **OBJECTIVE)
+    restore(report_n(2, loss=1)).fit()
+    assert run_of()["scales"]["x"]["kind"] == "linear"
+
+    earlier = Path(__file__).parent.parent / "storage" / "earlier_endings"
+    run = run_of(earlier)
+    assert run["scales"] == {}
+    assert len(run["trials"]) == run["count"]
+
+
+def curve(config: dict[str, Any]) -> None:
+    print("hello", config["i"])
+    for step in range(4):
+        report({"loss": -config["i"] * (step + 1), "other": config["i"]})
+        if config["i"] == 9:
+            raise ValueError(HOSTILE)
+
+
+@pytest.fixture
+def stopped() -> tune.ResultGrid:
+    """A run of three trials: one fails, one finishes, one is stopped."""
+    scheduler = AsyncHyperBandScheduler(grace_period=2, max_t=4, reduction_factor=2)
+    return fit(curve, {"i": grid_search([9, 2, 1]), "c": {"deep": [1, None, True]}}, scheduler=scheduler, **OBJECTIVE)
+
+
+def test_a_trial_has_its_curve_its_end_and_what_the_reader_may_do(stopped: tune.ResultGrid) -> None:
+    run = run_of(stopped)
+
+    failed, finished, cut = run["trials"]
+    assert [trial["way"] for trial in run["trials"]] == ["failed", "finished", "stopped"]
+    assert (finished["curve"], finished["steps"]) == ([-2, -4, -6, -8], None)
+    assert cut["ended"] == "stopped at 2 by ASHA"
+    assert cut["facts"].keys() >= {"rank", "of", "cutoff"}
+    assert finished["metrics"]["other"] == 2
+    assert finished["details"]["config"] == {"i": 2, "c": {"deep": [1, None, True]}}
+    assert "hello" not in cut["details"]["error"]
+    assert "Traceback" in failed["details"]["error"]
+    assert "document.title" in failed["error"]
+    commands = list(failed["details"]["commands"].values())
+    assert f"minitune rerun {run['path']} 0 --pdb" in commands
+    assert all(begin >= 0 and end >= begin for trial in run["trials"] for begin, end in trial["spans"])
+
+
+def test_what_a_trial_printed_is_in_the_file_up_to_a_limit() -> None:
+    grid = fit(curve, {"i": 1}, executor="local", **OBJECTIVE)
+    path = Path(grid[0].path)
+    (path / "stdout").write_text("".join(f"line {i}\n" for i in range(10_000)))
+
+    (trial,) = run_of(grid)["trials"]
+
+    output = trial["details"]["output"]
+    assert output.endswith("line 9999")
+    assert output.startswith("line "), "whole lines"
+    assert len(output) < 4_000
+
+
+def test_checkpoints_are_named() -> None:
+    fit(SavedCounter, {"n": 1}, stop={"training_iteration": 2}, checkpoint_at_end=True, metric="n", mode="max")
+
+    (trial,) = run_of()["trials"]
+    found = trial["details"]["checkpoints"][-1]
+    assert os.path.isdir(found["path"])
+    assert found["iteration"] == 2
+
+
+def test_texts_of_a_run_never_become_markup(stopped: tune.ResultGrid, tmp_path: Path) -> None:
+    page = page_of(stopped)
+
+    assert page.count("<script") == page.count("</script>") == 2
+    assert "<b>" not in page
+    assert data_of(page)["runs"][0]["trials"][0]["details"]["error"].count("<!--TITLE-->") >= 1
+    named = page_of(Path(stopped.experiment_path).rename(tmp_path / "<b>&<!--TITLE-->"))
+    assert "<title>minitune: &lt;b&gt;&amp;&lt;!--TITLE--&gt;</title>" in named
+
+
+def test_the_page_allows_only_its_own_script_and_style(stopped: tune.ResultGrid) -> None:
+    page = page_of(stopped)
+
+    found = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert found
+    policy = found[1]
+    script = page[page.rindex("<script>") + len("<script>") : page.rindex("</script>")]
+    style = page[page.index("<style>") + len("<style>") : page.index("</style>")]
+    for kind, text in (("script", script), ("style", style)):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none';")
+    assert "connect-src" not in policy
+    assert not re.search(r"(?:src|href)=|https?://(?!www\.w3\.org)|url\((?!#)", page), "it loads nothing"
+
+
+def test_the_report_is_written_by_the_command(
+    stopped: tune.ResultGrid, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "mine.html"
+
+    assert cli.main(["report", stopped.experiment_path, "-o", str(target)]) == 0
+    assert capsys.readouterr().out == f"{target}\n"
+    assert target.stat().st_size < 200_000
+    assert stopped.to_html(target) == str(target)
+    assert cli.main(["report", str(tmp_path / "none")]) == 1
+    assert cli.main(["report", stopped.experiment_path, "-o", str(tmp_path / "none" / "report.html")]) == 1
+
+
+def test_runs_side_by_side_are_in_one_page() -> None:
+    fit(report_n(2, loss=1), {"x": grid_search([1, 2])}, name="some", **OBJECTIVE)
+    fit(raiser(ValueError("no luck")), {"x": 1.0}, name="none", **OBJECTIVE)
+
+    some, none = data_of(page_of([run_path("some"), run_path("none")]))["runs"]
+    assert (some["name"], some["best"], none["name"], none["best"]) == ("some", 0, "none", None)
+
+
+def test_the_page_names_a_trial_that_was_once_better() -> None:
+    def peak(config: dict[str, Any]) -> None:
+        for loss in config["losses"]:
+            report({"loss": loss})
+
+    fit(peak, {"losses": grid_search([[0.5, 0.4], [0.0749, 0.8]])}, **OBJECTIVE)
+
+    assert run_of()["onceBetter"] == "trial 1 was at 0.0749 in step 1"
+
+
+def test_several_objectives_are_all_there_and_the_first_one_is_shown() -> None:
+    values = [(1, 1), (2, 3), (0, 0), (math.nan, 9)]
+    fit(
+        lambda config: dict(zip("ab", config["ab"], strict=True)),
+        {"ab": grid_search(values)},
+        metric=["a", "b"],
+        mode=["min", "max"],
+    )
+
+    run = run_of()
+    assert (run["metric"], run["mode"], run["objectives"]) == ("a", "min", {"a": "min", "b": "max"})
+    assert [(trial["value"], trial["metrics"]["b"]) for trial in run["trials"][:3]] == values[:3]
+
+
+def test_a_report_of_a_killed_run_says_how_to_continue_it() -> None:
+    fit(lambda config: {"loss": config["a"]}, {"a": tune.uniform(0, 1)}, num_samples=12, **OBJECTIVE)
+    journal = run_path() / "journal"
+    journal.write_bytes(journal.read_bytes()[: journal.stat().st_size * 2 // 3])
+
+    run = run_of()
+    assert run["state"] == "killed"
+    assert run["resume"] == f"minitune resume {run_path()}"
+
+
+PLOTS: list[Callable[..., plots.Plot]] = [
+    plots.plot_optimization_history,
+    plots.plot_intermediate_values,
+    plots.plot_parallel_coordinate,
+    plots.plot_slice,
+    plots.plot_contour,
+    plots.plot_rank,
+    plots.plot_edf,
+    plots.plot_timeline,
+    plots.plot_lineage,
+    plots.plot_param_importances,
+]
+
+
+@pytest.mark.parametrize("plot", PLOTS, ids=lambda plot: plot.__name__)
+def test_each_plot_takes_a_grid_or_a_path(
+    plot: Callable[..., plots.Plot], stopped: tune.ResultGrid, tmp_path: Path
+) -> None:
+    made = plot(stopped)
+
+    assert data_of(made.html)["only"]["view"]
+    assert made == plot(stopped.experiment_path)
+    assert Path(made.write_html(tmp_path / "plot.html")).read_text(encoding="utf-8") == made.html
+    frame = made._repr_html_()
+    assert frame.startswith('<iframe sandbox="allow-scripts"')
+    assert html.escape(made.html) in frame
+    with pytest.raises(FileNotFoundError, match=r"there is no run in .*, its name below the storage path, or 'last'"):
+        plot("/nowhere/at/all")
+    with pytest.raises(ValueError, match="mode"):
+        plot(stopped, mode="best")
+
+
+def test_a_plot_refuses_what_the_run_does_not_have(stopped: tune.ResultGrid) -> None:
+    with pytest.raises(ValueError, match=r"params must be some of i, but got 'j'"):
+        plots.plot_slice(stopped, params=["j"])
+    with pytest.raises(ValueError, match="by"):
+        plots.plot_optimization_history(stopped, by="moon")
+    front = data_of(plots.plot_pareto_front(stopped, ["loss", "other"], ["min", "max"]).html)
+    assert front["runs"][0]["objectives"] == {"loss": "min", "other": "max"}
+    with pytest.raises(ValueError, match="two of each"):
+        plots.plot_pareto_front(stopped, ["loss"], ["min"])
+    with pytest.raises(ValueError, match=r"no trial of 3 has reported 'sizes'; reported were: "):
+        plots.plot_pareto_front(stopped, ["loss", "sizes"], ["min", "max"])
