@@ -308,6 +308,7 @@ class RunConfig(Config):
         if self.verbose is not None:
             good = isinstance(self.verbose, bool) or is_whole(self.verbose)
             require(good, "verbose: 0, 1 or 2", self.verbose)
+            # Ray Tune also has 3, and scripts pass True.
             self._put("verbose", max(0, min(2, int(self.verbose))))
         self._put("failure_config", as_config("failure_config", self.failure_config, FailureConfig))
         self._put("checkpoint_config", as_config("checkpoint_config", self.checkpoint_config, CheckpointConfig))
@@ -325,6 +326,7 @@ class RunConfig(Config):
         if self.storage_path is not None:
             local_path(self.storage_path)  # refuses a path that is not on this machine
             self._put("storage_path", os.fspath(self.storage_path))
+        # Called for its checks: a wrong value must fail here, and not when the first trial starts.
         log_file_names(self.log_to_file)
 
 

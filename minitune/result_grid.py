@@ -88,6 +88,7 @@ class Result:
     @classmethod
     def of(cls, trial: Trial, checkpoint_config: CheckpointConfig) -> Result:
         """The result of `trial`. The config determines `best_checkpoints`."""
+        # In the order of time; the sort below is stable, so equal scores stay in that order.
         kept = list(trial.checkpoints)
         attribute = checkpoint_config.checkpoint_score_attribute
         order = checkpoint_config.checkpoint_score_order
@@ -132,6 +133,7 @@ class Result:
         run_path, name = os.path.split(directory)
         trial: Trial | None = None
         try:
+            # The journal knows which checkpoints are complete. In the directory, a half one looks like a whole one.
             trial = next((each for each in read_run(run_path).trials if each.custom_dirname == name), None)
         except FileNotFoundError:
             pass
@@ -242,6 +244,7 @@ class Result:
         from minitune.base.table import as_html, facts, short_repr
 
         shown = (TRIAL_ID, TRAINING_ITERATION)
+        # Times, hosts and process ids say nothing in a notebook.
         own = {key: value for key, value in self.metrics.items() if key in shown or key not in AUTO_RESULT_KEYS}
         parts = facts("metric", flatten(own)) + facts("parameter", flatten(self.config))
         if self.checkpoint is not None:

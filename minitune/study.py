@@ -107,6 +107,7 @@ class Study:
         if rules.concern(num_samples):  # from here on as in a run
             self._search_alg.set_rules(rules)
         self._search_alg.set_seed(component_seed(draw_global_seed() if seed is None else seed, "searcher"))
+        # From here on as in a run, in the same order, so that a seed gives the same configurations.
         hook = self._search_alg.set_search_properties
         call_set_search_properties(hook, self._metric, self._mode, given, {"num_samples": num_samples})
         if warm_start is not None:
@@ -128,6 +129,8 @@ class Study:
         Raises:
             ValueError: If nothing fulfils the constraints, or the searcher cannot search the space.
         """
+        # A searcher may propose known configurations again and again. It learns their values each time, so it should
+        # move on.
         for _ in range(MAX_TRIES):
             trial = self._search_alg.next_trial()
             if trial is None:
@@ -242,6 +245,7 @@ class Study:
             picture = curve(values, _SHOWN.get(name, name), self._mode, "evaluation")
         rows = [(n, {**one.metrics, **flatten(one.config)}) for n, one in shown[-MAX_ROWS:]]
         if rows:
+            # Conditional parameters are not in every row.
             names = dict.fromkeys(name for _, row in rows for name in row)
             columns = [Column(_SHOWN.get(name, name), [row.get(name) for _, row in rows]) for name in names]
             parts.append(Table([Column("number", [n for n, _ in rows]), *columns]))
@@ -280,6 +284,7 @@ class Study:
 
     def _find(self, config: Any) -> str:
         """The open trial of a configuration."""
+        # By identity first: equal configurations may be open twice, and each is told its own value.
         for trial_id, (_, given) in self._open.items():
             if given is config:
                 return trial_id

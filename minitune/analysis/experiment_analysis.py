@@ -239,6 +239,7 @@ class ExperimentAnalysis:
             ValueError: If there is no mode, or `trial` is not a trial.
         """
         require(isinstance(trial, Trial), "trial: one of this analysis' trials", trial)
+        # As in Ray Tune: without any metric, the latest checkpoint is the best one.
         metric, mode = self._run.require_goal(metric or self.default_metric or TRAINING_ITERATION, mode)
         scored = ((flatten(kept.metrics).get(metric), kept) for kept in trial.checkpoints)
         best = best_of(((value, kept) for value, kept in scored if is_number(value)), mode)

@@ -61,6 +61,7 @@ class RunResults:
             if mode is not None:
                 check_mode(str(mode))
             metric = metric or (DEFAULT_METRIC if mode else None)
+        # One check for each class, not for each of perhaps thousands of trials.
         good = isinstance(trials, Iterable) and all(issubclass(kind, Trial) for kind in set(map(type, trials)))
         require(good, "trials: None or a list of Trial objects, such as those of another analysis", trials)
         self.path = path
@@ -80,6 +81,7 @@ class RunResults:
 
         try:
             story = Story(self.path, details=False)
+            # The seed is in the first record, so the rest of a long journal is not read.
             next(story.follow(journal.read(RunDirectory(self.path).journal)), None)
         except FileNotFoundError:
             return None
@@ -91,6 +93,7 @@ class RunResults:
         """See `ExperimentAnalysis.get_best_trial`. None, without a warning, if no trial has a usable value."""
         require_metric("metric", metric)
         require_flag("filter_nan_and_inf", filter_nan_and_inf)
+        # As in Ray Tune: a single trial is the best one by any metric.
         wanted = metric or self.goal.metric
         is_known = mode or self.goal.mode or self.goal.one(wanted, None)[1]
         if len(self.trials) == 1:

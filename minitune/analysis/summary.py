@@ -221,6 +221,8 @@ class Summary:
         if self.best is not None:
             lines += [f"Best: **{escaped(self.best)}**", ""]
         if self.config:
+            # Names and values come from a user's script, perhaps from a pull request: they must not become links or
+            # HTML.
             rows = [(escaped(key), escaped(value)) for key, value in list(self.config.items())[:_ROWS]]
             left_out = len(self.config) - len(rows)
             if left_out:
@@ -287,6 +289,7 @@ def tell_run_ended(results: RunResults, elapsed_s: float, is_interrupted: bool) 
     """
     page = shared_variable(STEP_SUMMARY)
     record = shared_variable(ENDED_RUNS)
+    # A trial may run a tuning of its own, which is not what the job is about.
     if not (page or record) or current_session() is not None:
         return
     try:
@@ -308,6 +311,7 @@ def _extremes(trials: Iterable[Trial]) -> dict[str, tuple[float, float]]:
     for trial in trials:
         for name in flatten(trial.last_metrics):
             value = trial.analysis.get(name, "last")
+            # JSON has no NaN and no infinities, and they could not be compared with a target.
             if value is not None and -math.inf < value < math.inf:
                 low, high = found.get(name, (value, value))
                 found[name] = (min(low, value), max(high, value))
@@ -319,6 +323,7 @@ def append_to(path: str, text: str, name: str, limit_bytes: float = math.inf) ->
     data = text.encode("utf-8", "replace")
     try:
         with open(path, "ab") as file:
+            # Better the earlier summaries alone than none: above the limit, the service shows nothing at all.
             if file.tell() + len(data) <= limit_bytes:
                 file.write(data)
             else:

@@ -110,10 +110,13 @@ def recorded_rows(directory: str) -> list[Row] | None:
     logged: list[Row] | None = None
     plain: set[int] = set()  # the ids of converted configurations, because reports share them, and they may be large
     for number, (metrics, config) in enumerate(reports):
+        # Only a pickle needs the file: the journal has all other values itself.
         line: Row = {}
         if any(isinstance(value, Pickled) for value in flatten(metrics).values()):
             if logged is None:
                 logged = logged_rows(directory) or []
+            # The file may be the trainable's own, or miss lines after a crash. So a line counts only if it is the same
+            # report.
             if number < len(logged) and all(logged[number].get(key) == metrics.get(key) for key in _IDENTITY):
                 line = logged[number]
         make_plain(metrics, line)
@@ -134,6 +137,7 @@ def make_plain(row: Row, logged: Row) -> None:
     levels = [(row, logged)]  # an explicit stack: reports may be nested deeper than Python's stack
     while levels:
         level, lines = levels.pop()
+        # JSON has turned the keys of the other rows into texts, so `1` and `"1"` would be two columns.
         for key in [key for key in level if type(key) is not str]:
             level[str(key)] = level.pop(key)
         for key, value in level.items():
@@ -237,6 +241,7 @@ def _read_csv(directory: str | os.PathLike[str]) -> list[Row]:
     """The rows of the complete lines of `progress.csv`, without empty cells."""
     path = os.path.join(directory, EXPR_PROGRESS_FILE)
     with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
+        # A last line without an end was cut off by a crash.
         table = csv.reader(line for line in file if line.endswith("\n"))
         header = next(table, [])
         return [
@@ -270,6 +275,7 @@ def _restore_numbers(rows: list[Row], directory: str | os.PathLike[str]) -> None
             elif isinstance(value, str) and value in _INFINITIES:
                 odd.add(key)
                 numbers.add(key)
+            # A flag is no number here: None beside it means that it is unknown.
             elif isinstance(value, (int, float)) and not isinstance(value, bool):
                 numbers.add(key)
             else:

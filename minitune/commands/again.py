@@ -115,6 +115,7 @@ def add_parser(commands: Commands) -> None:
 def _command_line(arguments: Sequence[str]) -> Iterator[None]:
     """Inside the `with` block, the trainable sees these arguments as its command line."""
     before = list(sys.argv)
+    # The list is changed in place, because modules may have kept a reference to it.
     sys.argv[1:] = arguments
     try:
         yield
@@ -126,6 +127,7 @@ def _command_line(arguments: Sequence[str]) -> Iterator[None]:
 def rerun(options: argparse.Namespace) -> int:
     """Run `minitune rerun`. Blocks until the trial has ended."""
     path, wanted = run_and_trial(options.run, options.trial)
+    # Both checks come first: the trainable is a pickle, and loading it runs code.
     check_own_directory(path)
     check_trusted(path)
     run, _ = read_standing(path, unpickle=True)
@@ -136,6 +138,7 @@ def rerun(options: argparse.Namespace) -> int:
     with _command_line(options.own):
         trainable = _trainable(run, trial, options.script, options.own)
         if not faulthandler.is_enabled():
+            # The dump goes to the descriptor, because `sys.stderr` may be replaced by the trial.
             faulthandler.enable(2, all_threads=False)  # a trial that has crashed may crash again
         with _scratch(options.keep) as directory:
             _tell_begin(run, trial, origin, directory if options.keep else None)
@@ -203,6 +206,7 @@ def _surroundings(directory: str, env: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         os.chdir(cwd)
+        # As a whole, because the trial may have added variables.
         os.environ.clear()
         os.environ.update(before)
 
@@ -395,6 +399,7 @@ def _run_script(options: argparse.Namespace) -> NoReturn:
         env[RESUME_FORCE] = "1"
     command = [sys.executable, options.target, *options.own]
     sys.stdout.flush()
+    # Not a child process: so Ctrl-C, the exit status and the terminal are those of the script.
     os.execve(sys.executable, command, env)
 
 
@@ -414,6 +419,7 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
     state = state_of(run)
     if state.name == RUNNING:
         raise ValueError(f"{path} is {state.text}; `minitune watch {path}` shows it")
+    # Each experiment has its own trainable, and only the script knows which belongs to which.
     if any(trial.experiment_number for trial in run.trials):
         raise ValueError(
             f"{path} consists of several experiments; resume it with its script: minitune resume SCRIPT.py"
@@ -436,6 +442,7 @@ def _tell_plan(run: Story, state: str, options: argparse.Namespace) -> None:
     """Print what happens to each group of trials."""
     counts = Counter(trial.shown_status for trial in run.trials)
     left = [trial for trial in run.trials if trial.status not in (TERMINATED, ERROR)]
+    # People expect that a resume continues. Such a trial cannot, and they must hear of it before it costs hours.
     anew = sum(trial.report_count > 0 and not trial.checkpoints for trial in left)
     again = " (--errored continues such trials, --restart-errored starts them again)"
     if options.errored:

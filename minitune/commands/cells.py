@@ -23,6 +23,7 @@ from minitune.base.files import atomic_write
 Place = tuple[int, str]
 """The number of a line in all cells together, from 1, and a message about it."""
 
+# Only lines at which Python has found an error are compared with these forms.
 _FOR_IPYTHON = re.compile(
     r"""\s*(?:
         [%!?]                         # a magic, a command of the shell, help
@@ -179,6 +180,7 @@ def _read_notebook(path: str) -> Document:
 
 def _as_before(content: Any, text: str) -> str:
     """JSON in the layout of the earlier `text`, so that a difference shows the changed lines alone."""
+    # Editors indent notebooks by one space, `json.dumps` by none.
     indent = re.match(r"\{\r?\n( *)", text)
     end = text[len(text.rstrip()) :]
     return json.dumps(content, indent=len(indent[1]) if indent else None, ensure_ascii=text.isascii()) + end

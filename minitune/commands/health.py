@@ -130,6 +130,7 @@ class _Findings:
 def doctor(options: argparse.Namespace) -> int:
     """Run `minitune doctor`: look for all facts, then print them."""
     found = _Findings()
+    # The trial comes last, and only if nothing is broken: its error would only repeat the reason.
     for look in (_versions, _cpus, _memory, _gpus, _limits, _storage, _leftovers):
         look(found)
     if not found.problems:
@@ -232,6 +233,7 @@ def _limits(found: _Findings) -> None:
         more = f" (up to {_limit(hard)})"
     text = f"{_limit(files)} open files{more}, {_limit(processes)} processes"
     found.tell("limits", {"open_files": files, "processes": processes}, text)
+    # The driver has pipes and a process descriptor for each worker.
     if files != resource.RLIM_INFINITY and files < min(_FEW_DESCRIPTORS, _FILES_PER_WORKER * usable_cpus() + 64):
         found.warnings.append(f"only {files} files may be open at a time: `ulimit -n {_FEW_DESCRIPTORS}`")
 
@@ -246,6 +248,7 @@ def _storage(found: _Findings) -> None:
     """Check that runs can be written, without creating the directory."""
     path = default_storage_path()
     there = path
+    # A check must not create the directory. Its first existing parent decides whether that is possible.
     while not os.path.exists(there) and os.path.dirname(there) != there:
         there = os.path.dirname(there)
     free = shutil.disk_usage(there).free
@@ -254,6 +257,7 @@ def _storage(found: _Findings) -> None:
         why = " (it does not exist yet; a run makes it)"
     found.tell("storage", {"path": path, "free_bytes": free}, f"{path}, {_size(free)} free{why}")
     try:
+        # Writing tells more than the permissions: they do not show a full or read-only disk.
         with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as error:
@@ -374,12 +378,14 @@ def _run(command: list[str], options: argparse.Namespace, runs: Path) -> int | N
     Returns:
         The exit status of the script; None if its time was up.
     """
+    # By variables, not by an import hook: the script may start its runs in processes of its own.
     environ = {**os.environ, ENDED_RUNS: str(runs)}
     if options.samples is not None:
         environ["MINITUNE_MAX_SAMPLES"] = str(options.samples)
     bound_s = None
     if options.budget_s is not None:
         environ["MINITUNE_END_AT"] = repr(time.time() + options.budget_s)
+        # Trials must be gone before the script is killed, or their results would be lost with it.
         environ.setdefault("MINITUNE_FORCE_TRIAL_CLEANUP_S", f"{GRACE_S / 2:g}")
         bound_s = options.budget_s + GRACE_S
     sys.stdout.flush()
@@ -400,6 +406,7 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]
         yield process
     finally:
         if process.poll() is None:
+            # Listed before the kill: orphans have another parent, so they could not be found afterwards.
             tree: list[psutil.Process] = []
             with suppress(psutil.Error):
                 tree = psutil.Process(process.pid).children(recursive=True)
@@ -459,6 +466,7 @@ def _problems(status: int | None, records: list[dict[str, Any]], target: Target 
         counts.update(record["counts"])
     if counts[summary.FAILED]:
         yield f"{counts[summary.FAILED]} of {counts.total()} trials failed"
+    # A script whose trials all return without a report would pass otherwise, and check nothing.
     elif not counts[summary.WELL] + counts[summary.STOPPED] + counts[summary.CUT]:
         yield "no trial has reported anything"
     if any(record["is_interrupted"] for record in records):

@@ -158,6 +158,7 @@ def ls(options: argparse.Namespace) -> int:
     if not options.run:
         return _list(_experiments(local_path(default_storage_path())), options)
     directory = local_path(options.run)
+    # A name of a run comes before a directory of runs, as in all commands.
     if locate_run(options.run) is None and os.path.isdir(directory):
         return _list(_experiments(directory), options)
     return _list(_trials(options.run), options)
@@ -194,6 +195,7 @@ class _Listing:
         for wanted in (name, f"{CONFIG}/{name}"):
             if wanted in columns or wanted in self.shown:
                 return wanted
+        # Columns have long names with prefixes, so the usual limit of 0.6 would find too few.
         near = difflib.get_close_matches(name, columns, 3, 0.5)
         hint = f"there are {', '.join(columns)}"
         if near:
@@ -288,6 +290,7 @@ def _experiments(directory: str) -> _Listing:
         except (TuneError, OSError) as error:
             damage = error
         if damage is not None:
+            # One damaged run must not hide the others. Its dates are unknown, so it comes last.
             dated.append((0.0, {**row, "state": DAMAGED, "why": str(damage), "path": path}))
             continue
         counts = seen.counts()
@@ -320,6 +323,8 @@ def _chosen(listing: _Listing, options: argparse.Namespace) -> list[Row]:
     names = []
     if options.sort:
         names = [listing.column(name) for name in options.sort.split(",")]
+    # Sorting by the last column first gives the order of all columns, because the sort is stable. NaN has no order, so
+    # it is left out of the sort; otherwise it would leave the rest unsorted.
     for name in reversed(names):  # the sort is stable, and missing values stay last
         there = [row for row in rows if _is_there(row.get(name))]
         missing = [row for row in rows if not _is_there(row.get(name))]
@@ -336,10 +341,13 @@ def _filtered(rows: Sequence[Row], text: str, listing: _Listing) -> Iterator[Row
     column = listing.column(match["column"])
     holds = _OPERATORS[match["sign"]]
     text = match["value"].strip("\"'")
+    # The shell has taken the quotes of the whole condition. Users put quotes around a text in it as well.
     wanted: Any = _WORDS.get(text.lower(), text)
     with contextlib.suppress(ValueError):
         wanted = float(wanted)
     there = [row[column] for row in rows if _is_there(row.get(column))]
+    # A text can only be compared with a column of numbers by mistake: two conditions in one, or a typing error. An
+    # empty table would hide it.
     if isinstance(wanted, str) and there and all(isinstance(value, (int, float)) for value in there):
         raise ValueError(f"{column} holds numbers, but --filter got {wanted!r}; use --filter once for each condition")
     for row in rows:
@@ -348,7 +356,7 @@ def _filtered(rows: Sequence[Row], text: str, listing: _Listing) -> Iterator[Row
             fits = holds(value, wanted)
         elif _is_there(value):
             fits = holds(str(value), text)
-        else:
+        else:  # a missing value is equal to nothing
             fits = match["sign"] == "!="
         if fits:
             yield row
@@ -380,6 +388,7 @@ def _print_table(rows: Sequence[Row], names: Sequence[str], vital: Sequence[str]
         return
     ranked = [*(name for name in vital if name in names), *(name for name in names if name not in vital)]
     columns = [Column(name, [row.get(name) for row in rows], _CELL) for name in names]
+    # A pipe gets all columns: the next program must not depend on the width of the terminal.
     width = None
     if sys.stdout.isatty():
         width = shutil.get_terminal_size().columns
@@ -434,6 +443,7 @@ def compare(options: argparse.Namespace) -> int:
             echo(json_text.dumps({name: _data(value) for name, value in column.items()}))
         return 0
     names = list(dict.fromkeys(name for column in columns for name in column if name != "run"))
+    # The names are enough as heads if they differ. Runs of two storage directories may have equal names.
     heads = [os.path.basename(run.path) for run, _ in found]
     if len(set(heads)) < len(heads):
         heads = [run.path for run, _ in found]
@@ -570,6 +580,7 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
         facts["iteration"] = _iteration_of(trial, metric, value)
     if scope == "last":
         facts["once better"] = _once_better(run.trials, trial, metric, mode)
+    # The best value may belong to a report without a checkpoint, or with one that was removed.
     scored = [(look_up(kept.metrics, metric), kept) for kept in trial.checkpoints]
     kept = best_of(((score, kept) for score, kept in scored if is_number(score)), mode)
     facts["best checkpoint"] = kept and _about_checkpoint(trial, kept, metric)
@@ -597,6 +608,7 @@ def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
         return trial.last_metrics.get(TRAINING_ITERATION)
     from minitune.analysis.trial_rows import trial_rows
 
+    # The last report is in memory. Earlier ones are read from the journal, which takes longer.
     rows = trial_rows(trial.local_path)
     return next((row.get(TRAINING_ITERATION) for row in rows if row.get(metric) == value), None)
 

@@ -61,6 +61,7 @@ def port(options: argparse.Namespace) -> int:
     for number, line in left_out:
         if _IMPORT.search(line):
             found.append((number, "this is not Python code, so the import of ray stays: change it yourself"))
+    # The names are looked up in the changed script, as they would be in a run.
     found += _missing(changed.parse()[0])  # before the file is changed, because this checks its syntax
     if options.write and count:
         changed.write()
@@ -111,6 +112,7 @@ def _with_new_imports(lines: Sequence[str], tree: ast.Module) -> tuple[list[str]
                     break
                 start = 0  # this line ends in a backslash, or the name has letters that Python reads as these
     changed = list(lines)
+    # From the end of each line, so that the positions of the other edits stay valid. They count bytes, as `ast` does.
     for number, begin, end, new in sorted(edits, reverse=True):
         line = changed[number - 1].encode()
         changed[number - 1] = (line[:begin] + new.encode() + line[end:]).decode()
@@ -145,6 +147,7 @@ def _missing(tree: ast.Module) -> Iterator[Place]:
                         yield node.lineno, problem_of_module if ": " in problem_of_module else problem
                         continue
                 known[alias.asname or alias.name] = value
+    # A name that the script registers is no algorithm of RLlib.
     registered = {
         node.args[0].value
         for node in ast.walk(tree)
@@ -190,6 +193,7 @@ def _attribute(owner: Any, name: str) -> tuple[Any, str]:
         problem = _reason(error)
     if isinstance(owner, ModuleType):
         _, problem_of_module = _imported(f"{owner.__name__}.{name}")
+        # An attribute may also be a submodule that was not imported yet.
         if isinstance(problem_of_module, _Remark):  # the module exists, but needs a package
             return None, problem_of_module
     return None, problem

@@ -183,6 +183,7 @@ def _show_commands(
     """Print the command lines of three trials."""
     from minitune import Study
 
+    # With a seed, a study draws the configurations of the run, without any process or file.
     study = Study(
         space, searcher=search, metric=goal[0] or "metric", mode=goal[1] or "min", seed=seed, num_samples=_DRY
     )
@@ -212,6 +213,7 @@ def _scheduler(options: argparse.Namespace, sweep: SweepFile, space: dict[str, A
             arguments[known[argument]] = value
     if name == "fifo":
         return None
+    # A program reports no time, so the number of its reports is the time. For the other schedulers that is the default.
     if name in ("pbt", "median_stopping_rule"):
         arguments["time_attr"] = "training_iteration"
         arguments.setdefault(known[_GRACE], 1)
@@ -230,6 +232,7 @@ def _fit(command: CommandLine, space: dict[str, Any], options: argparse.Namespac
     num_samples = options.num_samples or sweep.num_samples
     if num_samples is None:
         num_samples = 1 if options.sweep is None else -1  # a sweep runs until its time is up
+    # A checkpoint may be large, and only the last one (and the best one) is of any use to a program.
     kept = CheckpointConfig(num_to_keep=1)
     if metric is not None and mode is not None:
         kept = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute=metric, checkpoint_score_order=mode)

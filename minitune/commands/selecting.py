@@ -74,6 +74,7 @@ def exit_status(run: Story, state: Standing) -> int:
 
     If a stopper or a time budget ends a run while trials wait, the run has ended early.
     """
+    # Interrupted, killed, failed, or still running: a resume would go on.
     if state.name not in (FINISHED_RUN, STOPPED):
         return ENDED_EARLY
     if any(trial.status == ERROR for trial in run.trials):
@@ -95,6 +96,7 @@ def existing_run(run: str) -> str:
     found = locate_run(run)
     if found is not None:
         return found
+    # Only now the storage is searched, since that takes a while with many runs.
     storage = local_path(default_storage_path())
     runs = list(find_runs(storage))
     if run == LAST:
@@ -116,6 +118,7 @@ def run_and_trial(run: str, trial: str | None) -> tuple[str, str | None]:
         RunNotFoundError: If there is no such run.
     """
     parent, name = os.path.split(local_path(run))
+    # A shell completes paths, so a path to the directory of a trial is the easiest way to name one.
     if trial is None and not is_run(local_path(run)) and is_run(parent):
         return parent, name
     return existing_run(run), trial
@@ -134,6 +137,7 @@ def find_trial(trials: Sequence[Trial], wanted: str | None) -> Trial:
         if len(trials) == 1:
             return trials[0]
         wanted = ""
+    # A number is taken for the number of a trial, although it may also be a part of an id: people count trials.
     is_number = wanted.isdigit() and len(wanted) < 5  # an end of an id has five digits
     name = os.path.basename(wanted.rstrip(os.sep))
     found = [trial for trial in trials if name in (trial.trial_id, trial.name, trial.custom_dirname)]

@@ -122,6 +122,7 @@ def _sweep(content: Any) -> SweepFile:
         points = math.prod(len(domain["grid_search"]) for domain in space.values())
         if cap is not None and cap < points:
             raise ValueError(f"run_cap must be at least {points}: method grid tries all its points, but got {cap}")
+        # There a cap limits the trials. Here a sample is a round of the whole grid, so a smaller cap could not be kept.
         cap = 1  # each sample covers the grid
     name = content.get("name")
     return SweepFile(
@@ -274,6 +275,7 @@ def _domain(given: Mapping[str, Any], key: str, is_grid: bool) -> Any:
         low = number["min"]
         high = number["max"]
         if kind in ("log_uniform", "q_log_uniform"):  # there, the bounds are logarithms
+            # OverflowError: the error below names the key.
             low = math.exp(low)
             high = math.exp(high)
         if "q" in number:
@@ -321,6 +323,7 @@ def _early_terminate(given: Any) -> dict[str, Any] | None:
     if "max_iter" in number:
         if "s" not in number:
             raise ValueError("early_terminate: max_iter needs s, the number of brackets")
+        # W&B puts its brackets at max_iter / eta ** 1 ... s. The smallest one is the grace period of ASHA.
         most = number["max_iter"]
         grace = max(1, most / eta ** number["s"])
     else:

@@ -52,6 +52,8 @@ class _WatchedRun:
         if self.follower.run.ending is not None or time.monotonic() - self._looked_s > _ALIVE_S:
             self._state = state_of(self.follower.run)
             self._looked_s = time.monotonic()
+            # In this order: first the state, then the records. Otherwise a run that ends in between would lack its last
+            # ones.
             self.follower.read_new()  # the last records that its process wrote
         return self._state
 
@@ -111,6 +113,7 @@ def _show_until_end(watched: _WatchedRun) -> Standing:
     reporter.note_run(info)
     known = {trial.trial_id: (trial.status, trial.report_count) for trial in run.trials}
     try:
+        # No lock and no signal from the run: the growth of its journal is all that is looked at.
         while state.name == RUNNING:
             if reporter.should_report(run.trials):
                 reporter.report(run.trials, False, *info.lines(False))
@@ -118,6 +121,7 @@ def _show_until_end(watched: _WatchedRun) -> Standing:
             if watched.follower.read_new():
                 _tell_changes(reporter, run.trials, known)
             state = watched.state()
+        # Trials that a dead driver has left as running wait again. A resume would see them so, too.
         put_back(run.trials)
         reporter.note_run(RunInfo(run.path, ending=early_end(run.trials)))
         reporter.run_took(run.elapsed_s)
@@ -170,6 +174,7 @@ def _show_file(watched: _WatchedRun, trial: Trial, name: str, *, follows: bool) 
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     position_bytes = 0
     while True:
+        # Decided before the file is read, so that what a trial prints before its end is always shown.
         is_over = not follows or trial.is_finished() or watched.state().name != RUNNING
         path = os.path.join(trial.local_path, name)
         if is_over and not os.path.exists(path):

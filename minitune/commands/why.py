@@ -158,9 +158,11 @@ def _make_scheduler(options: argparse.Namespace, run: PastRun) -> TrialScheduler
     known = inspect.signature(kind).parameters
     arguments = dict(_assignment(text) for text in options.set)
     if "time_attr" in known:
+        # The recorded run may have no other time in all its reports.
         arguments.setdefault("time_attr", TRAINING_ITERATION)
     if "max_t" in known:
         times = (metrics.get(arguments["time_attr"]) for curve in run.curves.values() for metrics, _ in curve)
+        # The recorded run is all that is known, so a schedule beyond its longest curve would say nothing.
         longest = max((time for time in times if isinstance(time, (int, float))), default=0)
         arguments.setdefault("max_t", longest)
     unknown = sorted(set(arguments) - set(known))
@@ -219,6 +221,7 @@ def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, scheduler:
     if found is not None:
         text += f", after {counted(found.num_results, 'result')} ({found.num_results / all_steps:.0%} of all)"
     echo(text)
+    # A replayed trial returns where its recorded curve ends. For a curve that was cut, that is not its real end.
     returned = [int(entry.trial_id.rpartition("_")[2]) for entry in other.log if entry.kind is EndKind.RETURNED]
     ends = sum(other.results[number].config[CURVE] in run.cut for number in returned)
     if ends:

@@ -51,6 +51,7 @@ def split(seed: int) -> tuple[list[Row], list[Row], list[Row]]:
         flowers = [([float(x) for x in line[:4]], SPECIES.index(line[4])) for line in list(csv.reader(file))[1:]]
     random.Random(seed).shuffle(flowers)
     columns = list(zip(*(features for features, _ in flowers[:45]), strict=True))
+    # Figures of the other flowers would tell the training about them.
     means = [statistics.mean(column) for column in columns]
     scales = [statistics.stdev(column) for column in columns]
     rows = []
@@ -77,6 +78,7 @@ class Network:
         """Activations of the hidden layer (with the constant 1), and the probability of each species."""
         activations = [*(math.tanh(sum(map(mul, row, features))) for row in self.hidden), 1.0]
         scores = [sum(map(mul, row, activations)) for row in self.output]
+        # Minus the largest score, so that no power is too large for a float.
         powers = [math.exp(score - max(scores)) for score in scores]
         return activations, [power / sum(powers) for power in powers]
 

@@ -54,6 +54,7 @@ def report_saved(metrics: dict[str, Any], filename: str, save: Callable[[str], A
     if save is None:
         report(metrics)
         return
+    # `report` takes a copy before it returns, so the directory is not needed any longer.
     with tempfile.TemporaryDirectory() as directory:
         save(os.path.join(directory, filename))
         report(metrics, checkpoint=Checkpoint.from_directory(directory))

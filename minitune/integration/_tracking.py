@@ -127,6 +127,7 @@ class TrackerCallback(LoggerCallback):
         records: dict[str, tuple[Any, Facts]] = {}
         with self.settings():
             while (event := events.get()) is not None:
+                # The process may go on after the run, and this thread must not write into the records of the next one.
                 if is_given_up.is_set():
                     return
                 try:
@@ -138,6 +139,7 @@ class TrackerCallback(LoggerCallback):
                         error,
                         "it leaves out failed writes; this is logged once",
                     )
+            # These trials were cut short by the end of the run. Most trackers show an open record as running for ever.
             for record, facts in records.values():
                 try:
                     self.close(record, facts, End.CUT_SHORT)
@@ -167,6 +169,7 @@ class TrackerCallback(LoggerCallback):
 
     def _warn(self, kind: str, text: str, error: Exception, also: str = "") -> None:
         """Log a warning once for each kind."""
+        # A tracker that is down fails at each report. The same warning a thousand times would hide everything else.
         level = logging.DEBUG if kind in self._warned else logging.WARNING
         why = one_line(f"{type(error).__name__}: {error}")
         logger.log(level, "%s %s (%s)%s", type(self).__name__, text, why, f"; {also}" if also else "")
@@ -189,6 +192,7 @@ class TrackerCallback(LoggerCallback):
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """See `LoggerCallback`."""
+        # Only results are left out. Without its start or end, a record would stay open or never begin.
         if self._events.qsize() >= _MOST_WAITING:
             self._left_out += 1
             return
@@ -214,6 +218,7 @@ class TrackerCallback(LoggerCallback):
             if thread.is_alive():
                 logger.info("%s waits for %s; Ctrl-C ends the wait", type(self).__name__, self.tracker)
                 thread.join(max(0.0, self._upload_timeout_s - _PATIENCE_S))
+        # The results are safe in the journal; only the copy in the tracker is cut.
         except KeyboardInterrupt:
             pass
         left_out = self._left_out + (max(1, self._events.qsize()) if thread.is_alive() else 0)
@@ -224,6 +229,7 @@ class TrackerCallback(LoggerCallback):
 
     def __getstate__(self) -> dict[str, Any]:
         """The arguments without the thread, because callbacks are saved with the run."""
+        # Neither a queue nor a thread can be pickled.
         running = ("_events", "_thread", "_is_given_up", "_warned", "_left_out")
         return {name: value for name, value in self.__dict__.items() if name not in running}
 
@@ -234,6 +240,7 @@ class TrackerCallback(LoggerCallback):
 
     def _put(self, trial_id: str, what: str, value: Any, step: int = 0) -> None:
         self._events.put((trial_id, what, value, step))
+        # Not in `setup`: a run that ends before its first trial needs no thread and no tracker.
         if self._thread is None:
             name = f"minitune-{self.tracker}"
             self._thread = threading.Thread(

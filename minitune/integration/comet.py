@@ -88,6 +88,7 @@ class CometLoggerCallback(TrackerCallback):
         logging.getLogger("comet_ml").setLevel(logging.ERROR)
         from comet_ml.config import set_global_experiment
 
+        # Comet's keys have 32 to 50 letters and digits. The same trial must get the same key under another driver.
         key = hashlib.sha256(f"{facts.run_name}/{facts.trial_id}".encode()).hexdigest()[:40]
         options = dict(self.experiment_kwargs)
         if not self.online:

@@ -158,9 +158,11 @@ class MLflowLoggerCallback(TrackerCallback):
     def _write_params(self, record: _Run, facts: Facts) -> None:
         from mlflow.entities import Param, RunTag
 
+        # MLflow refuses another value for a parameter, so a changed configuration becomes tags.
         params = _params_of(facts.config)
         new = [Param(name, value) for name, value in params.items() if name not in record.params]
         changed = [(name, value) for name, value in params.items() if record.params.get(name, value) != value]
+        # MLflow takes no more in one call.
         for first in range(0, len(new), _MOST_PARAMS):
             self._client.log_batch(record.id, params=new[first : first + _MOST_PARAMS])
         if changed:
@@ -262,6 +264,7 @@ def setup_mlflow(
     )
     mlflow.end_run()  # the run of an earlier trial in this worker
     found = None
+    # Only then there may be an earlier run. The search is a request to the server.
     if info is not None and (info.attempt > 1 or info.next_checkpoint):
         found = _earlier_run(client, experiment, info.trial_id)
     if found is not None:

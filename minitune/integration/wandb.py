@@ -109,6 +109,7 @@ class WandbLoggerCallback(TrackerCallback):
 
     def write(self, record: Any, step: int, result: dict[str, Any]) -> None:
         """See `TrackerCallback`."""
+        # Pictures and tables are objects of wandb itself, and it takes only numbers and these.
         media = {name: value for name, value in result.items() if type(value).__module__.partition(".")[0] == "wandb"}
         logged = {**numbers_of(result), **media}
         record.log({name: value for name, value in logged.items() if not begins_with(name, self._excludes)})
@@ -250,6 +251,7 @@ def _run(wandb: Any, arguments: dict[str, Any], key: str | None, settings: dict[
     if given is None or isinstance(given, Mapping):
         given = wandb.Settings(**{**settings, **(given or {})})
     if key:
+        # In the settings and not by a variable: trials and their children inherit variables.
         given.api_key = key
     elif {arguments.get("mode"), os.environ.get("WANDB_MODE"), given.mode} <= {None, "online"}:
         # Otherwise W&B would ask for the key on the terminal during the run.

@@ -72,6 +72,7 @@ class TuneReportCheckpointCallback(Boosting, TrainingCallback):
         epoch, metrics = self._waiting
         self._waiting = None
         is_due = self._is_due(epoch) or (is_last and self.checkpoint_at_end)
+        # For `xgboost.cv`, the model is a list of the folds' models.
         is_saved = is_due and isinstance(model, Booster)
         report_saved(metrics, self.filename, model.save_model if is_saved else None)
 

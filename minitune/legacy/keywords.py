@@ -115,6 +115,7 @@ def with_checkpoint_keywords(
     if checkpoint_score_attr is not None:
         _warn_checkpoint_keyword("checkpoint_score_attr", "checkpoint_score_attribute and checkpoint_score_order")
         changes["checkpoint_score_attribute"] = checkpoint_score_attr.removeprefix("min-").removeprefix("max-")
+        # Ray wrote the order into the name: `min-loss`.
         changes["checkpoint_score_order"] = "min" if checkpoint_score_attr.startswith("min-") else "max"
     if checkpoint_freq:
         _warn_checkpoint_keyword("checkpoint_freq", "checkpoint_frequency")
@@ -137,6 +138,7 @@ def with_called_functions(space: Any) -> Any:
     Args:
         space: The search space of an experiment. It stays as it is.
     """
+    # The user may use the same dict for another run, with another meaning of its functions.
     space = copy_tree(space)
     for path, value in list(find_constants(space)):
         if isinstance(value, FunctionType) and list(inspect.signature(value).parameters) == ["spec"]:

@@ -53,6 +53,7 @@ class OldFunction:
             start = None
             if session is not None:
                 start = session.checkpoint
+            # None is how such functions see that they start from the beginning.
             given["checkpoint_dir"] = start.path if start is not None else None
         if "reporter" in self._wanted:
             given["reporter"] = Reporter()
@@ -151,6 +152,7 @@ def use_old_methods(kind: Any, base: Any) -> None:
         kind: A class that has `_train`. If it defines `step` itself, `_train` and the others are its own helpers.
         base: The class `Trainable`, whose methods `kind` may override.
     """
+    # A subclass of a class that was adapted before has the adapted `step`, and its own `_train` comes first.
     if not (kind.step is base.step or getattr(kind.step, _IS_CALLER, False)):
         return
     for old, new in _OLD_METHODS.items():

@@ -128,6 +128,7 @@ def seconds_left(elapsed_s: float, ended: int, total: int | None, running: Seque
     """
     if total is None or not (ended or any(part for part in running)):
         return None
+    # A running trial counts by its part, so that the estimate does not jump when trials end together.
     done = ended + sum(0.5 if part is None else min(1.0, max(0.0, part)) for part in running)
     return max(0.0, (total - done) * elapsed_s / done)
 
@@ -138,6 +139,7 @@ def progress_text(snapshot: RunSnapshot) -> str:
     if snapshot.total is not None:
         parts = [f"{snapshot.ended}/{counted(snapshot.total, 'trial')}"]
     if snapshot.per_s:
+        # The unit in which the number is at least 1: `0.0003 per s` would say nothing.
         unit, size_s = next((u for u in (("s", 1), ("min", 60)) if snapshot.per_s * u[1] >= 1), ("h", 3600))
         parts.append(f"{snapshot.per_s * size_s:.3g} per {unit}")
     if snapshot.left_s is not None and (snapshot.total is None or snapshot.ended < snapshot.total):
@@ -176,6 +178,7 @@ def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, s
     def of_metric(name: str) -> Column:
         return Column(_header(name), [row.metrics.get(name) for row in rows], _CELL_COLUMNS, least)
 
+    # A narrow terminal gets numbers in place of names, before any column is left out.
     number = Column("trial", [row.number for row in rows])
     columns = [
         Column("trial", [cut_front(one_line(row.name), _NAME_COLUMNS) for row in rows], _NAME_COLUMNS, brief=number),
@@ -215,6 +218,7 @@ def render(
     if snapshot.starting:
         head.append(("", snapshot.starting))
     lines = [*head, *_trial_lines(snapshot, width, height - len(head) - len(errors)), *errors]
+    # A block that is higher than the terminal could not be redrawn in place.
     if len(lines) > height:  # very little space: the bar, the best trial, then the errors
         best = [("best", f"best {best_text(row)}") for row in snapshot.best[:1]]
         lines = [("", _bar_line(snapshot, width, ascii_only)), *best, *errors][: max(0, height)]
@@ -224,6 +228,7 @@ def render(
 
 def render_html(snapshot: RunSnapshot) -> str:
     """The live view as HTML."""
+    # A page can be scrolled, so nothing is left out for lack of space.
     running, count = _running_apart_from(snapshot, snapshot.best)
     parts = [line_as_html(line, "head") for line in _title_lines(snapshot, 200)]
     if snapshot.total:
@@ -279,7 +284,7 @@ def _error_lines(errors: Sequence[ErrorKind], width: int) -> list[str]:
         if kind.path:
             whole = f"{text} ({one_line(kind.path)})"
         if width_of(whole) > width:
-            whole = cut(text, width)  # half a path helps nobody
+            whole = cut(text, width)  # half a path cannot be opened
         lines.append(whole)
     more = sum(kind.count for kind in errors[_MAX_ERRORS:])
     if more:
@@ -289,6 +294,7 @@ def _error_lines(errors: Sequence[ErrorKind], width: int) -> list[str]:
 
 def _trial_lines(snapshot: RunSnapshot, width: int, room: int) -> list[tuple[str, str]]:
     """The lines of the best trials and of other running ones. A last line counts the running ones that do not fit."""
+    # Half of the room at most, so that running trials are seen, too; but always the best one.
     best = snapshot.best[: max(1, (room - 2) // 2)]
     rows, running = _running_apart_from(snapshot, best)
     upper = 1  # lines: the header of the table

@@ -176,6 +176,8 @@ class Progress:
 
             self._ending = early_end(trials)
             failed = next((trial for trial in trials if trial.error is not None), None)
+            # Python prints the traceback of the exception that follows. The same traceback above it would push the
+            # table away.
             if failed is not None and self.raises and interrupted_by is None:
                 call_plugin(reporter.failure_is_raised, None, failed)
             call_plugin(reporter.run_took, None, took_s)
@@ -186,6 +188,7 @@ class Progress:
             lines = [total_time_line(took_s, loop_s)]
             if why_no_more:
                 lines.append(f"No more trials: {why_no_more}")
+            # The commonest mistake of a first script: it prints its loss and does not report it.
             is_silent = all(trial.status == TERMINATED and not trial.report_count for trial in trials)
             if trials and is_silent and not self._ending:
                 lines.append(_SILENT)
@@ -222,6 +225,7 @@ def _hints(space: Mapping[str, Any], total_samples: int) -> Iterator[str]:
     if total_samples == 1 and any(not isinstance(domain.sampler, Grid) for domain in searched):
         yield _DRAWN_ONCE
     constants = list(find_constants(space))
+    # Ray Tune 0.6 called such functions, and `lambda` is easily written without `sample_from`.
     for path, value in constants:
         if isinstance(value, FunctionType) and value.__name__ == "<lambda>" and value.__code__.co_argcount <= 1:
             yield (

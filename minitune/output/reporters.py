@@ -316,6 +316,7 @@ class TuneReporterBase(ProgressReporter):
     # -- status blocks ---------------------------------------------------------------------------------------------
     def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
         """True at the start, when the interval is over, and at the end."""
+        # Not `self.seconds_left()`: that of a subclass may be the time until its own redraw.
         left_s = TuneReporterBase.seconds_left(self)  # for a block, whatever a subclass waits for
         is_due = left_s is not None and (done or left_s <= 0)
         if is_due:
@@ -351,6 +352,7 @@ class TuneReporterBase(ProgressReporter):
         if counts:
             number += f" ({counts})"
         parts.append(number)
+        # A table of waiting trials would say nothing.
         has_begun = len(statuses[PENDING]) < len(trials) or any(trial.last_metrics for trial in trials)
         if has_begun and (done or self.print_intermediate_tables is not False):
             rank = None
@@ -363,6 +365,7 @@ class TuneReporterBase(ProgressReporter):
             if left_out:
                 counts = ", ".join(f"{count} {status}" for status, count in left_out.items())
                 parts.append(f"... {sum(left_out.values())} more trials not shown ({counts})")
+        # Below the table, where the last lines of a terminal are: errors are what people look for.
         parts += error_table(trials, self.max_error_rows)
         if done and self._prints_errors:
             parts += error_texts(trials, self._raised)
@@ -603,6 +606,8 @@ class LiveReporter(ScreenReporter):
             self._ended_before = self._info.ended_before
             if self._ended_before is None:
                 self._ended_before = sum(trial.shown_status in (TERMINATED, ERROR) for trial in trials)
+            # Not earlier: the cell of a notebook belongs to the code that runs now, and the reporter may have been made
+            # in another one.
             self._notebook = NotebookCell() if in_notebook() else None
             if self._notebook is None and not done:
                 self._tell_start()
@@ -676,6 +681,7 @@ class LiveReporter(ScreenReporter):
         if snapshot.best:
             text += f"; best {best_text(snapshot.best[0])}"
         self.say(f"{duration(snapshot.elapsed_s)}: {progress_text(snapshot)}, {text}")
+        # A log of a short run gets some lines, and that of a run of days is not filled with them.
         self._pause_s = min(_LINE_GROWTH * self._pause_s, _MAX_LINE_S)
         self._line_s = time.monotonic() + self._pause_s
 
@@ -695,6 +701,8 @@ class LiveReporter(ScreenReporter):
         if self._notebook is None:
             share = _REDRAW_SHARE
         # A single slow redraw does not count: a busy machine may have caused it. Two in a row do.
+        # So redraws take at most this share of the driver's time, however many trials or however slow a terminal there
+        # is.
         self._wait_s = min(cost_s, self._cost_s) / share
         self._cost_s = cost_s
 
@@ -734,6 +742,7 @@ class LiveReporter(ScreenReporter):
         names += [name for name in columns if name not in (TRAINING_ITERATION, TIME_TOTAL_S, metric)]
         elapsed_s = self._elapsed_s()
         total = self._total()
+        # A resumed run is estimated by its own speed: the trials that had ended before took no time of it.
         before = self._ended_before or 0
         ended = len(statuses[TERMINATED]) + len(statuses[ERROR]) - before
         to_end = None
@@ -763,6 +772,8 @@ class LiveReporter(ScreenReporter):
 
     def _best_so_far(self, statuses: Mapping[str, Sequence[Trial]]) -> list[Trial]:
         """The best trials, the best first. Each trial that has ended is compared only once."""
+        # Trials that have ended do not change any more. With thousands of them, a new comparison for each redraw would
+        # be slow.
         ended = (*statuses[TERMINATED], *statuses[ERROR])
         new = [trial for trial in ended if trial.trial_id not in self._ranked]
         self._ranked.update(trial.trial_id for trial in new)
@@ -809,6 +820,7 @@ def _part_done(trial: Trial) -> float | None:
     parts = []
     for name in (TRAINING_ITERATION, TIME_TOTAL_S):
         limit = trial.stopping_criterion.get(name)
+        # Only a limit that a growing number reaches tells how much is left.
         if isinstance(limit, (tuple, list)):  # a pair of an operator and a limit, see `DictStopper`
             limit = limit[1] if limit[0] in (">=", ">") else None
         if end := table.number_of(limit):

@@ -50,6 +50,7 @@ class Screen:
         self._is_bridged = False  # whether the block starts below an incomplete line
         self._is_ours = False  # whether the current write is our own
         self._covered: list[tuple[Any, Any, Any]] = []
+        # By identity, because a stream may stand in several places, and two wrappers would erase twice.
         for stream in {id(s): s for s in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)}.values():
             self._cover(stream)
 
@@ -60,6 +61,7 @@ class Screen:
             columns, rows = os.get_terminal_size(self._stream.fileno())
         except (OSError, ValueError, AttributeError):
             columns = rows = 0
+        # A pseudo-terminal without a size, such as that of some CI services, has 0 columns.
         columns = columns or _FALLBACK_SIZE[0]
         rows = rows or _FALLBACK_SIZE[1]
         return max(1, columns - 1), max(1, rows - 2)  # a full line would wrap; the cursor needs a separate line
@@ -81,6 +83,8 @@ class Screen:
             if not self.is_erased and self._drawn == list(lines) and self._drawn_columns == columns:
                 return
             text = self._way_up(columns)
+            # Somebody has printed half a line. The block must not begin in its middle, and the line must stay whole
+            # later.
             if self._tail and not self._is_bridged:
                 text += "\n"
                 self._is_bridged = True
@@ -212,6 +216,7 @@ def open_screen() -> Screen | None:
     if not is_terminal(stream) or shared_variable("TERM") in ("dumb", "unknown"):
         return None
     with _owner_lock:
+        # Two blocks on one terminal would overwrite each other.
         if _owner is not None and _owner[0] == os.getpid():
             return None
         screen = Screen(stream)

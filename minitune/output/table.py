@@ -87,6 +87,7 @@ class RunInfo:
         if self.scheduler is not None:
             lines.append(self.scheduler)
         if self.totals:
+            # CPUs and GPUs come first, also if there are none.
             names = dict.fromkeys(("CPU", "GPU", *self.totals))
             lines.append(f"Logical resource usage: {', '.join(map(self._used_text, names))}")
         lines.append(f"Result logdir: {self.path}")
@@ -98,6 +99,7 @@ class RunInfo:
 
     def used(self) -> list[str]:
         """The resources as short texts, such as `2/4 CPUs`. Memory for trials is included if they use any."""
+        # The text has one digit, so less memory would be shown as 0.0 GiB.
         least = {"memory": 0.05 * 2**30}
         names = [name for name, total in self.totals.items() if total and self._used(name) >= least.get(name, 0)]
         texts = [self._used_text(name) for name in names]
@@ -129,6 +131,7 @@ class RunInfo:
 def look_up(result: Mapping[str, Any], name: str) -> Any:
     """The value in a nested result under a flattened name such as `a/b`, or None. A key may contain `/`, too."""
     value = result.get(name)
+    # A metric may be called `a/b` by itself, or be `b` in the dict `a`, or `c` in `a/b`: each slash may be a level.
     end = name.find("/")
     while value is None and end >= 0:
         inner = result.get(name[:end])
@@ -166,6 +169,7 @@ def infer_metrics(trials: Iterable[Trial], known: Iterable[str], limit: int) -> 
     """The first few numeric metrics that trials have reported, without automatic keys and `known` ones."""
     known = set(known)
     found = dict[str, None]()
+    # A run may have many thousands of trials, and this is asked for each redraw. Trials mostly report the same metrics.
     results = islice((trial.last_metrics for trial in trials if trial.last_metrics), _SCANNED_TRIALS)
     for name, value in (pair for result in results for pair in metrics_of(result).items()):
         if len(found) >= limit:
@@ -216,6 +220,7 @@ def choose_rows(
         ordered = list(statuses[status])
         if rank is not None and status == TERMINATED:
             chosen += sorted(ordered, key=rank)[: shares[status]]
+        # The earliest of these have waited longest. Of the others, the latest are news.
         elif status in (RUNNING, PENDING, NOT_STARTED):
             chosen += ordered[: shares[status]]
         else:  # the latest trials that have ended or paused
@@ -308,6 +313,7 @@ def best_and_failed(trials: Iterable[Trial], goal: Goal, max_best: int, max_fail
     by_failure: dict[bool, list[Trial]] = {True: [], False: []}
     for trial in trials:
         by_failure[trial.status == ERROR].append(trial)
+    # Several objectives have no order, so the trials on the front come first, in the order of submission.
     front: set[str] = set()
     if goal.objectives:
         front = {trial.trial_id for trial in goal.front(by_failure[False])}
@@ -361,6 +367,7 @@ def run_html(trials: Sequence[Trial], goal: Goal, path: str) -> str:
     columns = {**dict(zip(own, own, strict=True)), TRAINING_ITERATION: "iter", TIME_TOTAL_S: "total time (s)"}
     if shown:
         parts.append(trial_table(shown, {}, columns, 20, goal.metric, is_over=True))
+    # A notebook would become slow, and its file large.
     parts += left_out_line(len(trials) - len(shown), "get_dataframe() or dataframe() has all")
     return as_html([*parts, f"Results: {path}"], curve_of(trials, goal))
 
@@ -518,6 +525,7 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
         if trial.error is not None:
             groups.setdefault(kind_of_error(trial), []).append(trial)
     lines = []
+    # One mistake makes all trials fail alike, so one traceback is enough.
     ordered = sorted(groups.values(), key=len, reverse=True)
     if len(ordered) > _MAX_TRACEBACKS:
         more = counted(sum(map(len, ordered[_MAX_TRACEBACKS:])), "more failed trial")

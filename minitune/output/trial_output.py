@@ -74,6 +74,7 @@ class TrialOutput(_OutputFiles):
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
         """Look for new output now and then. The first call skips the output of an earlier part of the run."""
+        # In a resumed run, the output of the first part was shown by the first driver.
         if self._shown_bytes is None:
             paths = [path for trial in trials for path in self._paths(trial)]
             self._shown_bytes = {path: os.path.getsize(path) for path in paths if os.path.exists(path)}
@@ -138,6 +139,7 @@ class TrialOutput(_OutputFiles):
                 data = file.read(_SHOWN_BYTES)
         except OSError:  # the file does not exist
             return []
+        # The rest of a line comes with a later look. Half a line would be torn apart by those of other trials.
         if not at_end and len(data) < _SHOWN_BYTES:
             data = data[: data.rfind(b"\n") + 1]
         shown[path] = shown.get(path, 0) + len(data)
@@ -177,6 +179,7 @@ class OutputLimit(_OutputFiles):
         if not self._has_files:
             return
         self._running[trial.trial_id] = trial
+        # A thread and not the driver's loop: the copy of a large file must not hold up other trials.
         if self._thread is None:
             thread = threading.Thread(target=self._watch, name="minitune-output-limit", daemon=True)
             try:
@@ -209,6 +212,7 @@ class OutputLimit(_OutputFiles):
 
     def _look(self) -> bool:
         """Cut the files that are too large. Return whether trials have printed anything since the last look."""
+        # One number for all files: whether anything has grown decides how soon to look again.
         seen_bytes = 0
         ended = self._ended
         self._ended = []
@@ -265,6 +269,8 @@ def cut_middle(path: str, head_bytes: int, tail_bytes: int, before: Cut | None =
     """
     with open(path, "r+b", buffering=0) as file:
         size_bytes = file.seek(0, os.SEEK_END)
+        # The second cut begins where the first one did. Otherwise the line that says what is missing would be cut out
+        # itself.
         begin = before.at_bytes if before is not None else _line_end(file, head_bytes - _LINE_BYTES, head_bytes)
         source = _line_begin(file, size_bytes - tail_bytes)
         left_out_bytes = source - begin + (before.left_out_bytes - before.note_bytes if before is not None else 0)
@@ -272,6 +278,7 @@ def cut_middle(path: str, head_bytes: int, tail_bytes: int, before: Cut | None =
         file.seek(begin)
         file.write(note)
         target = begin + len(note)
+        # Without this bound, a trial that prints faster than the copy would keep it busy for ever.
         until = source + 4 * tail_bytes  # if a trial prints faster than this copies, output is lost
         while source < until:
             file.seek(source)

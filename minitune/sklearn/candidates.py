@@ -41,6 +41,8 @@ def drawn_ahead(distributions: Any, n_iter: int, random_state: Any) -> dict[str,
     Raises:
         TypeError: See `dicts_of`.
     """
+    # The searcher of scikit-learn calls `rvs` of each distribution in the order of the names, which decides what a seed
+    # gives.
     drawn = [
         {name: _Drawn(value) if isinstance(value, Domain) else value for name, value in one.items()}
         for one in dicts_of(distributions)

@@ -217,6 +217,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
             classes=unique_labels(y) if needs_classes else None,
             metric=self.refit if isinstance(self.refit, str) else None,
         )
+        # A splitter of the user's may draw again at each call. Then scores of different folds would be compared.
         if len(evaluation.splits) != self.n_splits_:
             raise ValueError(
                 "cv.split and cv.get_n_splits must agree, but there are "
@@ -262,6 +263,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         if self.early_stopping is False:
             return None
         name, last = estimator.steps[-1] if isinstance(estimator, Pipeline) else ("", estimator)
+        # A step of the pipeline may be a parameter itself. Then each candidate has another estimator.
         is_searched = any(name in one for one in dicts_of(self.param_distributions))
         if not is_searched and resource_of(last) is None:
             raise ValueError(why_no_steps(last))
@@ -299,7 +301,9 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
             space = drawn_ahead(self.param_distributions, self.n_iter, random_state)
         else:
             space = as_space(self.param_distributions)
+        # Drawn after the candidates, so that those are the ones of `RandomizedSearchCV`.
         seed = int(random_state.randint(2**31 - 1))
+        # More workers than candidates would only take CPUs from each other.
         jobs = min(effective_n_jobs(self.n_jobs), self.n_iter)
         with ExitStack() as closing:
             storage_path = self.storage_path

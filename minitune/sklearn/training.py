@@ -78,6 +78,8 @@ class StepwiseFit:
         if not self._resource:
             self._begin(last)
             if is_pipeline and len(self._estimator.steps) > 1:
+                # The other steps of the pipeline have no steps of training, so they are fitted once, and their output
+                # is kept.
                 head = self._estimator[:-1]
                 self._features = head.fit_transform(X, y)
                 self._estimator.steps[:-1] = head.steps  # with a cache, the pipeline has fitted clones of them
@@ -202,6 +204,7 @@ class FoldTask:
             **self.fit_arguments,
         )
         if fold.outcome is not None:
+            # The times of all steps, as for one ordinary fit.
             for key in ("fit_time", "score_time"):
                 outcome[key] += fold.outcome[key]
         fold.outcome = outcome

@@ -179,6 +179,7 @@ def smoke(
     kinds = tuple(kind for kind in KINDS if kind not in may_leave and not (kind == FILES and has_neighbours))
     load_libraries(tuner._plan)  # a change by a library that minitune imports is not the trial's fault
     before = ProcessSnapshot(kinds)
+    # The budget begins here: loading the libraries is not the trainable's work.
     until_s = time.monotonic() + budget_s
     try:
         with _variables({variable_of("FORCE_TRIAL_CLEANUP_S"): f"{GRACE_S:g}", STEP_SUMMARY: ""}):
@@ -187,8 +188,10 @@ def smoke(
         left = before.leftovers()  # also after a failure, because this restores the old state
     _refuse_failures(grid, name, seed)
     has_reported = any(result.metrics.keys() - set(AUTO_RESULT_KEYS) for result in grid)
+    # Trials in time cannot hang, so their files need not be read.
     is_late = time.monotonic() > until_s
     if is_late and executor != "inline":
+        # Without any report, each trial that had to be killed is a failure.
         patience_s = 0.0
         if has_reported:
             patience_s = budget_s * _SILENT_SHARE
@@ -321,18 +324,21 @@ def _fit_in_time(fit: Callable[[], ResultGrid], name: str, budget_s: float) -> R
     thread.start()
     thread.join(budget_s)
     until_s = time.monotonic() + GRACE_S
+    # A breakpoint in the trainable must not end the test: people take their time.
     while thread.is_alive() and (time.monotonic() < until_s or _is_debugged()):
         thread.join(0.1)
     if thread.is_alive():
         stacks = _users_stacks(set(threading.enumerate()) - threads - {thread})
         for ident in stacks:
             _interrupt(ident)
+        # Python raises it at the next bytecode, so code that blocks in C goes on. The text says which of the two has happened.
         thread.join(_INTERRUPT_S)
         ended = "; its threads stay, since they cannot be killed (processes can: executor='local')"
         raise SmokeFailure(
             f"a trial of {name} has not stopped {GRACE_S:g} s after the budget of {budget_s:g} s"
             f"{ended if thread.is_alive() else ''}. It hangs here:\n\n" + "\n".join(stacks.values())
         )
+    # The thread has ended, so it has appended one of the two.
     (result,) = outcome
     if isinstance(result, BaseException):
         raise result.with_traceback(None)  # minitune's frames do not help a user; the cause has those of a plug-in
@@ -416,6 +422,7 @@ def hung(trials: Iterable[Trial], end_s: float, patience_s: float) -> dict[str, 
     Returns:
         For each such trial, by name, its stacks, the most recent call first.
     """
+    # Only a worker that had to be killed has written stacks, so no stacks means that it ended in time.
     found = {trial.name: _stacks(os.path.join(trial.local_path, "stderr")) for trial in trials}
     silent = {trial.name for trial in trials if end_s - _last_sign_s(trial, end_s) >= patience_s}
     return {name: text for name, text in found.items() if text and name in silent}
@@ -423,6 +430,7 @@ def hung(trials: Iterable[Trial], end_s: float, patience_s: float) -> dict[str, 
 
 def _last_sign_s(trial: Trial, end_s: float) -> float:
     """The time of a trial's last report, else of its start; `end_s` if neither is known."""
+    # A trial that has just reported does not hang, even if its next step is longer than the grace period.
     reported = trial.last_metrics.get("timestamp")
     if reported is not None:
         return float(reported)
@@ -516,6 +524,7 @@ class ProcessSnapshot:
 
     def _left_descriptors(self, until_s: float) -> list[str]:
         new = _descriptors().items() - self._descriptors.items()
+        # Neither can be told from a leak by its target.
         if _has_pool() or any(target.startswith(_GPU_DEVICE) for _, target in new):
             return []  # joblib's pool and GPU libraries keep descriptors open, which look like leaks
         if new:
@@ -558,6 +567,7 @@ class ProcessSnapshot:
             before = self._signals.get(number, handler)
             if handler is not before:
                 found.append(f"the handler of {signal.Signals(number).name} is {handler!r}, but was {before!r}")
+                # Python sets handlers in the main thread only; None is a handler from C, which cannot be set again.
                 if before is not None and threading.current_thread() is threading.main_thread():
                     signal.signal(number, before)
         return found
@@ -579,6 +589,7 @@ def kill(processes: list[psutil.Process], bound_s: float) -> list[str]:
             process.kill()
         except psutil.NoSuchProcess:
             continue
+    # Waited for, because a killed process stays in the list of children until then.
     psutil.wait_procs(processes, timeout=bound_s)
     return descriptions
 

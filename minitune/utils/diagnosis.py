@@ -93,6 +93,7 @@ def validate_save_restore(
         for _ in range(2):
             instances.append(trainable_cls(config=dict(config or {})))
         first, second = instances
+        # Three steps, so that an iteration which starts at 1 again is seen.
         results = [_step(first, expected) for expected in (1, 2, 3)]
         second.restore(first.save())
         wanted = _step(first, 4)
