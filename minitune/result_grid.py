@@ -47,7 +47,7 @@ _HIDDEN_KEYS = frozenset(AUTO_RESULT_KEYS) - {DONE, TRIAL_ID, EXPERIMENT_TAG}
 """Keys that the text of a `Result` leaves out."""
 _CHECKPOINT = re.compile(r"checkpoint_(\d{6,})")
 
-Kept = list[tuple[Checkpoint, dict[str, Any]]]
+KeptCheckpoints = list[tuple[Checkpoint, dict[str, Any]]]
 """Checkpoints, each with the result that was reported with it."""
 
 
@@ -72,7 +72,7 @@ class Result:
         error: Exception | None,
         path: str,
         metrics_dataframe: pandas.DataFrame | None = None,
-        best_checkpoints: Kept | None = None,
+        best_checkpoints: KeptCheckpoints | None = None,
         *,
         config: dict[str, Any] | None = None,
     ):
@@ -465,7 +465,7 @@ def _score(value: Any, order: str) -> float:
     return score
 
 
-def _kept_checkpoints(directory: str, rows: list[Row], trial: Trial | None) -> Kept:
+def _kept_checkpoints(directory: str, rows: list[Row], trial: Trial | None) -> KeptCheckpoints:
     """The checkpoints in a trial's directory, ordered by number, each with its metrics if they are known."""
     metrics = {row[CHECKPOINT_DIR_NAME]: row for row in rows if row.get(CHECKPOINT_DIR_NAME)}
     if trial is not None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from minitune.base.files import atomic_write
 
-Place = tuple[int, str]
+LineMessage = tuple[int, str]
 """The number of a line in all cells together, from 1, and a message about it."""
 
 # Only lines at which Python has found an error are compared with these forms.
@@ -87,7 +87,7 @@ class Document:
         index = bisect_right(firsts, number) - 1
         return f"{self.cells[index].name}:{number - firsts[index] + 1}"
 
-    def parse(self) -> tuple[ast.Module, list[tuple[int, str]], list[Place]]:
+    def parse(self) -> tuple[ast.Module, list[tuple[int, str]], list[LineMessage]]:
         """Parse all cells.
 
         Returns:
@@ -99,7 +99,7 @@ class Document:
         """
         tree = ast.Module(body=[], type_ignores=[])
         left_out: list[tuple[int, str]] = []
-        problems: list[Place] = []
+        problems: list[LineMessage] = []
         for cell, first in zip(self.cells, self._first_numbers(), strict=True):
             try:
                 module, omitted = _parse(cell.lines)

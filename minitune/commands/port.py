@@ -22,7 +22,7 @@ from typing import Any
 from minitune.base.files import local_path
 from minitune.base.text import echo, is_terminal, one_line, printable
 from minitune.commands import Commands
-from minitune.commands.cells import Place, read_document
+from minitune.commands.cells import LineMessage, read_document
 from minitune.config import refuse_out_of_scope
 from minitune.runtime import ON_THIS_MACHINE, check_address
 
@@ -119,7 +119,7 @@ def _with_new_imports(lines: Sequence[str], tree: ast.Module) -> tuple[list[str]
     return changed, len(edits)
 
 
-def _missing(tree: ast.Module) -> Iterator[Place]:
+def _missing(tree: ast.Module) -> Iterator[LineMessage]:
     """The names and keywords of the changed script that this package lacks."""
     known: dict[str, Any] = {}  # the objects of the script's names
     for node in ast.walk(tree):
@@ -231,7 +231,7 @@ def _resolve(node: ast.expr, known: dict[str, Any]) -> tuple[Any, str]:
     return _attribute(owner, node.attr)
 
 
-def _bad_keywords(call: ast.Call, function: Any) -> Iterator[Place]:
+def _bad_keywords(call: ast.Call, function: Any) -> Iterator[LineMessage]:
     """The keywords of a call that its function does not take."""
     if not (inspect.isclass(function) or inspect.isfunction(function)) or not function.__module__.startswith(_NEW):
         return
@@ -253,7 +253,7 @@ def _bad_keywords(call: ast.Call, function: Any) -> Iterator[Place]:
                 yield keyword.value.lineno, f"{function.__name__}() takes no {name}"
 
 
-def _bad_values(call: ast.Call, function: Any) -> Iterator[Place]:
+def _bad_values(call: ast.Call, function: Any) -> Iterator[LineMessage]:
     """The texts and lists in a call of minitune that will raise an error when the call runs, or have no effect."""
     if not (inspect.isroutine(function) or inspect.isclass(function)):
         return

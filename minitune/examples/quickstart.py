@@ -41,11 +41,11 @@ DESCRIPTION = "Tune a small neural network on real flowers."
 MAX_EPOCHS = 81
 SPECIES = ("setosa", "versicolor", "virginica")
 Weights = list[list[float]]
-Row = tuple[list[float], int]
+Flower = tuple[list[float], int]
 """The standardised measurements followed by a constant 1 (which makes a bias a weight), and the species' number."""
 
 
-def split(seed: int) -> tuple[list[Row], list[Row], list[Row]]:
+def split(seed: int) -> tuple[list[Flower], list[Flower], list[Flower]]:
     """Shuffle the flowers: 45 for training, 45 for tuning, 60 held out. Only the first 45 determine the scale."""
     with open(Path(__file__).with_name("iris.csv"), encoding="utf-8", newline="") as file:
         flowers = [([float(x) for x in line[:4]], SPECIES.index(line[4])) for line in list(csv.reader(file))[1:]]
@@ -82,7 +82,7 @@ class Network:
         powers = [math.exp(score - max(scores)) for score in scores]
         return activations, [power / sum(powers) for power in powers]
 
-    def learn(self, batch: list[Row], lr: float, l2: float) -> None:
+    def learn(self, batch: list[Flower], lr: float, l2: float) -> None:
         """One step of gradient descent on the cross-entropy of `batch`."""
         inputs = []
         activations = []
@@ -100,7 +100,7 @@ class Network:
         _descend(self.output, errors, activations, lr, l2)
         _descend(self.hidden, blames, inputs, lr, l2)
 
-    def evaluate(self, rows: list[Row]) -> tuple[float, float]:
+    def evaluate(self, rows: list[Flower]) -> tuple[float, float]:
         """Mean cross-entropy, and the share of flowers whose species is found."""
         answers = [(self.forward(features)[1], label) for features, label in rows]
         loss = statistics.mean(-math.log(max(ps[label], 1e-12)) for ps, label in answers)

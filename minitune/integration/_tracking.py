@@ -45,7 +45,7 @@ _PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True)
-class Facts:
+class TrialFacts:
     """The facts about a trial that a tracker gets when the trial starts.
 
     Attributes:
@@ -100,21 +100,21 @@ class TrackerCallback(LoggerCallback):
 
     # -- on the thread -------------------------------------------------------------------------------------------------
 
-    def open(self, facts: Facts) -> Any:
+    def open(self, facts: TrialFacts) -> Any:
         """Open a trial's record, or open it again; return an object that represents it. May block and may raise."""
         raise NotImplementedError(f"{type(self).__name__} must define open()")
 
-    def restart(self, record: Any, facts: Facts) -> None:
+    def restart(self, record: Any, facts: TrialFacts) -> None:
         """A trial whose record is open has started again, perhaps with another configuration."""
 
     def write(self, record: Any, step: int, result: dict[str, Any]) -> None:
         """Write a flattened result, including `config/...`."""
         raise NotImplementedError(f"{type(self).__name__} must define write()")
 
-    def save(self, record: Any, facts: Facts, directory: str) -> None:
+    def save(self, record: Any, facts: TrialFacts, directory: str) -> None:
         """Store the checkpoint in a directory."""
 
-    def close(self, record: Any, facts: Facts, end: End) -> None:
+    def close(self, record: Any, facts: TrialFacts, end: End) -> None:
         """Close a record."""
         raise NotImplementedError(f"{type(self).__name__} must define close()")
 
@@ -124,7 +124,7 @@ class TrackerCallback(LoggerCallback):
         yield
 
     def _work(self, events: SimpleQueue[Any], is_given_up: threading.Event) -> None:
-        records: dict[str, tuple[Any, Facts]] = {}
+        records: dict[str, tuple[Any, TrialFacts]] = {}
         with self.settings():
             while (event := events.get()) is not None:
                 # The process may go on after the run, and this thread must not write into the records of the next one.
@@ -146,7 +146,9 @@ class TrackerCallback(LoggerCallback):
                 except Exception as error:
                     self._warn("write", f"could not close the record of trial {facts.name}", error)
 
-    def _tell(self, records: dict[str, tuple[Any, Facts]], trial_id: str, what: str, value: Any, step: int) -> None:
+    def _tell(
+        self, records: dict[str, tuple[Any, TrialFacts]], trial_id: str, what: str, value: Any, step: int
+    ) -> None:
         if what == "start" and trial_id not in records:
             if "open" in self._warned:
                 return
@@ -179,7 +181,7 @@ class TrackerCallback(LoggerCallback):
 
     def log_trial_start(self, trial: Trial) -> None:
         """See `LoggerCallback`."""
-        facts = Facts(
+        facts = TrialFacts(
             trial.trial_id,
             trial.name,
             trial.experiment_dir_name,

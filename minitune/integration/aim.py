@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from minitune.base.checks import require
-from minitune.integration._tracking import End, Facts, TrackerCallback, check_installed, load, numbers_of
+from minitune.integration._tracking import End, TrackerCallback, TrialFacts, check_installed, load, numbers_of
 from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERATION
 
 _EXTRA = "aim"
@@ -63,7 +63,7 @@ class AimLoggerCallback(TrackerCallback):
         quiet = {"system_tracking_interval": None, "log_system_params": False, "capture_terminal_logs": False}
         self._aim_run_kwargs = {**quiet, **aim_run_kwargs}
 
-    def open(self, facts: Facts) -> Any:
+    def open(self, facts: TrialFacts) -> Any:
         """See `TrackerCallback`."""
         aim = load("aim", _EXTRA, type(self).__name__)
         path = os.path.join(facts.path, _FILE)
@@ -85,7 +85,7 @@ class AimLoggerCallback(TrackerCallback):
         self.restart(run, facts)
         return run
 
-    def restart(self, record: Any, facts: Facts) -> None:
+    def restart(self, record: Any, facts: TrialFacts) -> None:
         """See `TrackerCallback`."""
         record["hparams"] = facts.config
 
@@ -96,7 +96,7 @@ class AimLoggerCallback(TrackerCallback):
             if is_wanted and value == value:
                 record.track(value, name=_PREFIX + name, step=step)
 
-    def close(self, record: Any, facts: Facts, end: End) -> None:
+    def close(self, record: Any, facts: TrialFacts, end: End) -> None:
         """See `TrackerCallback`."""
         record["end"] = end.value
         record.close()

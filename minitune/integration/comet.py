@@ -13,7 +13,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from minitune.integration._tracking import End, Facts, TrackerCallback, check_installed, config_in, load, numbers_of
+from minitune.integration._tracking import (
+    End,
+    TrackerCallback,
+    TrialFacts,
+    check_installed,
+    config_in,
+    load,
+    numbers_of,
+)
 
 _EXTRA = "comet"
 _NO_WATCH = "COMET_DISABLE_AUTO_LOGGING"
@@ -82,7 +90,7 @@ class CometLoggerCallback(TrackerCallback):
             if not has_variable:
                 os.environ.pop(_NO_WATCH, None)
 
-    def open(self, facts: Facts) -> Any:
+    def open(self, facts: TrialFacts) -> Any:
         """See `TrackerCallback`."""
         comet = load("comet_ml", _EXTRA, type(self).__name__)
         logging.getLogger("comet_ml").setLevel(logging.ERROR)
@@ -108,7 +116,7 @@ class CometLoggerCallback(TrackerCallback):
         experiment.log_parameters(facts.config)
         return experiment
 
-    def restart(self, record: Any, facts: Facts) -> None:
+    def restart(self, record: Any, facts: TrialFacts) -> None:
         """See `TrackerCallback`."""
         record.log_parameters(facts.config)
 
@@ -117,14 +125,14 @@ class CometLoggerCallback(TrackerCallback):
         record.log_parameters(config_in(result), step=step)
         record.log_metrics(numbers_of(result), step=step)
 
-    def save(self, record: Any, facts: Facts, directory: str) -> None:
+    def save(self, record: Any, facts: TrialFacts, directory: str) -> None:
         """See `TrackerCallback`."""
         comet = load("comet_ml", _EXTRA, type(self).__name__)
         artifact = comet.Artifact(name=f"checkpoint_{facts.name}", artifact_type="model")
         artifact.add(directory)
         record.log_artifact(artifact)
 
-    def close(self, record: Any, facts: Facts, end: End) -> None:
+    def close(self, record: Any, facts: TrialFacts, end: End) -> None:
         """See `TrackerCallback`."""
         record.log_other("end", end.value)
         record.end()

@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 
 from minitune.integration._tracking import (
     End,
-    Facts,
     TrackedTrainable,
     TrackerCallback,
+    TrialFacts,
     check_installed,
     load,
     numbers_of,
@@ -127,7 +127,7 @@ class MLflowLoggerCallback(TrackerCallback):
             elif self._token and before is not None:
                 os.environ[_TOKEN] = before
 
-    def open(self, facts: Facts) -> _Run:
+    def open(self, facts: TrialFacts) -> _Run:
         """See `TrackerCallback`."""
         load("mlflow", _EXTRA, type(self).__name__)
         from mlflow.tracking import MlflowClient
@@ -150,12 +150,12 @@ class MLflowLoggerCallback(TrackerCallback):
         self.restart(run, facts)
         return run
 
-    def restart(self, record: _Run, facts: Facts) -> None:
+    def restart(self, record: _Run, facts: TrialFacts) -> None:
         """See `TrackerCallback`."""
         if not self.log_params_on_trial_end:
             self._write_params(record, facts)
 
-    def _write_params(self, record: _Run, facts: Facts) -> None:
+    def _write_params(self, record: _Run, facts: TrialFacts) -> None:
         from mlflow.entities import Param, RunTag
 
         # MLflow refuses another value for a parameter, so a changed configuration becomes tags.
@@ -178,7 +178,7 @@ class MLflowLoggerCallback(TrackerCallback):
         for first in range(0, len(metrics), _MOST_METRICS):
             self._client.log_batch(record.id, metrics=metrics[first : first + _MOST_METRICS])
 
-    def close(self, record: _Run, facts: Facts, end: End) -> None:
+    def close(self, record: _Run, facts: TrialFacts, end: End) -> None:
         """See `TrackerCallback`."""
         try:
             if self.log_params_on_trial_end:

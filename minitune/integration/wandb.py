@@ -15,9 +15,9 @@ from minitune._alias import submodules
 from minitune.base.checks import require
 from minitune.integration._tracking import (
     End,
-    Facts,
     TrackedTrainable,
     TrackerCallback,
+    TrialFacts,
     begins_with,
     check_installed,
     config_in,
@@ -98,12 +98,12 @@ class WandbLoggerCallback(TrackerCallback):
         """See `TrackerCallback`. The key is left out, so that it does not get into files."""
         return {**super().__getstate__(), "_key": None}
 
-    def open(self, facts: Facts) -> Any:
+    def open(self, facts: TrialFacts) -> Any:
         """See `TrackerCallback`."""
         options = {"project": self.project, "group": self.group, **self.kwargs}
         return _init(facts, options, self._key, reinit="create_new", is_quiet=True)
 
-    def restart(self, record: Any, facts: Facts) -> None:
+    def restart(self, record: Any, facts: TrialFacts) -> None:
         """See `TrackerCallback`."""
         record.config.update(unflatten(facts.config), allow_val_change=True)
 
@@ -116,13 +116,13 @@ class WandbLoggerCallback(TrackerCallback):
         if self._logs_config:
             record.config.update(unflatten(config_in(result)), allow_val_change=True)
 
-    def save(self, record: Any, facts: Facts, directory: str) -> None:
+    def save(self, record: Any, facts: TrialFacts, directory: str) -> None:
         """See `TrackerCallback`."""
         artifact = load("wandb", _EXTRA, type(self).__name__).Artifact(f"checkpoint_{facts.name}", type="model")
         artifact.add_dir(directory)
         record.log_artifact(artifact)
 
-    def close(self, record: Any, facts: Facts, end: End) -> None:
+    def close(self, record: Any, facts: TrialFacts, end: End) -> None:
         """See `TrackerCallback`."""
         record.finish(exit_code=_EXIT_CODES[end])
 
@@ -176,7 +176,7 @@ def setup_wandb(
     info = session.info
     path = info.directory
     run_path = os.path.dirname(info.directory)
-    facts = Facts(info.trial_id, info.name, info.experiment_name, run_path, path, plain_config(plain), True)
+    facts = TrialFacts(info.trial_id, info.name, info.experiment_name, run_path, path, plain_config(plain), True)
     run = _init(facts, options, key, reinit="finish_previous", is_quiet=False)
     session.at_end.append(lambda has_failed: run.finish(exit_code=int(has_failed)))
     return run
@@ -226,7 +226,7 @@ def _key_of(key: str | None, path: str | None, user: str = "WandbLoggerCallback"
     return key
 
 
-def _init(facts: Facts, options: Mapping[str, Any], key: str | None, *, reinit: str, is_quiet: bool) -> Any:
+def _init(facts: TrialFacts, options: Mapping[str, Any], key: str | None, *, reinit: str, is_quiet: bool) -> Any:
     """The run of a trial."""
     wandb = load("wandb", _EXTRA, "WandbLoggerCallback")
     given = {name: value for name, value in options.items() if value is not None}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from minitune.experiment.trial import Trial
-from minitune.integration._tracking import Facts
+from minitune.integration._tracking import TrialFacts
 from minitune.integration.wandb import WandbLoggerCallback
 from minitune.result import flatten, unflatten
 
@@ -35,7 +35,7 @@ class WandbLogger(WandbLoggerCallback):
         self._arguments[trial.trial_id] = nested.get("wandb") or trial.config.get("wandb") or {}
         super().log_trial_start(trial)
 
-    def open(self, facts: Facts) -> Any:
+    def open(self, facts: TrialFacts) -> Any:
         """See `TrackerCallback`."""
         given = WandbLoggerCallback(**self._arguments[facts.trial_id])
         self._excludes = given._excludes

@@ -28,7 +28,7 @@ _RESET = "\x1b[0m"
 
 
 @dataclass(frozen=True)
-class Row:
+class TrialLine:
     """A running trial, or one of the best.
 
     Attributes:
@@ -101,8 +101,8 @@ class RunSnapshot:
     left_s: float | None = None
     goal: tuple[str, str] | None = None
     values: Sequence[tuple[float, float]] = ()
-    best: Sequence[Row] = ()
-    running: Sequence[Row] = ()
+    best: Sequence[TrialLine] = ()
+    running: Sequence[TrialLine] = ()
     errors: Sequence[ErrorKind] = ()
     resources: Sequence[str] = ()
     starting: str = ""
@@ -147,7 +147,7 @@ def progress_text(snapshot: RunSnapshot) -> str:
     return ", ".join(parts)
 
 
-def best_text(best: Row) -> str:
+def best_text(best: TrialLine) -> str:
     """The best trial and its configuration, such as `loss=0.1, iteration 3, train_1234: lr=0.1, ...`."""
     parts = [f"{one_line(name)}={_cell(value)}" for name, value in islice(best.metrics.items(), 1)]
     if best.iteration is not None:
@@ -159,7 +159,9 @@ def best_text(best: Row) -> str:
     return text
 
 
-def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, str] | None, width: int) -> Table:
+def trials_table(
+    best: Sequence[TrialLine], running: Sequence[TrialLine], goal: tuple[str, str] | None, width: int
+) -> Table:
     """A table of the best trials and of other running ones, with the most important columns first.
 
     A column shows the trials' nodes if there are several. `width` is that of the terminal.
@@ -319,7 +321,7 @@ def _trial_lines(snapshot: RunSnapshot, width: int, room: int) -> list[tuple[str
     return lines
 
 
-def _running_apart_from(snapshot: RunSnapshot, best: Sequence[Row]) -> tuple[Sequence[Row], int]:
+def _running_apart_from(snapshot: RunSnapshot, best: Sequence[TrialLine]) -> tuple[Sequence[TrialLine], int]:
     """The rows of the running trials that are not in `best`, so that no trial is shown twice, and their number.
 
     Of very many running trials, there are fewer rows.

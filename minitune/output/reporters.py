@@ -33,8 +33,8 @@ from minitune.experiment.trial import Goal, Metric, Trial, check_mode
 from minitune.output import table
 from minitune.output.live import (
     ErrorKind,
-    Row,
     RunSnapshot,
+    TrialLine,
     best_text,
     progress_text,
     render,
@@ -788,13 +788,13 @@ class LiveReporter(ScreenReporter):
             return None
         return int(total)
 
-    def _row(self, trial: Trial, metrics: Sequence[str]) -> Row:
+    def _row(self, trial: Trial, metrics: Sequence[str]) -> TrialLine:
         result = trial.last_metrics
         time_s = trial.last_metrics.get(TIME_TOTAL_S)
         if time_s is None and trial.start_time is not None:
             time_s = clock.current.time() - trial.start_time
         values = {name: table.look_up(result, name) for name in metrics}
-        return Row(
+        return TrialLine(
             trial.name,
             {name: table.parameter_of(trial, name) for name in self._parameter_columns or trial.evaluated_params},
             {name: value for name, value in values.items() if value is not None},

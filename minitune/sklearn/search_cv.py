@@ -41,8 +41,8 @@ from minitune.sklearn.training import (
     PARTIAL_FIT,
     SCORE,
     CandidateTraining,
+    FoldOutcome,
     FoldTask,
-    Outcome,
     StepwiseFit,
     resource_of,
     why_no_steps,
@@ -290,7 +290,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
 
     # -- the search ----------------------------------------------------------------------------------------------------
 
-    def _search(self, evaluation: FoldTask) -> tuple[list[dict[str, Any]], list[Outcome], list[int]]:
+    def _search(self, evaluation: FoldTask) -> tuple[list[dict[str, Any]], list[FoldOutcome], list[int]]:
         """Run the trials.
 
         Returns:
@@ -343,9 +343,11 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
             self.run_path_ = None if self.storage_path is None else grid.experiment_path
             return self._scored(grid, evaluation)
 
-    def _scored(self, grid: ResultGrid, evaluation: FoldTask) -> tuple[list[dict[str, Any]], list[Outcome], list[int]]:
+    def _scored(
+        self, grid: ResultGrid, evaluation: FoldTask
+    ) -> tuple[list[dict[str, Any]], list[FoldOutcome], list[int]]:
         candidates: list[dict[str, Any]] = []
-        outcomes: list[Outcome] = []
+        outcomes: list[FoldOutcome] = []
         iterations: list[int] = []
         for result in grid:
             folds = result.metrics.get(FOLDS) if result.error is None else self._lost(result, evaluation)
@@ -362,13 +364,13 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
             _insert_error_scores(outcomes, self.error_score)
         return candidates, outcomes, iterations
 
-    def _lost(self, result: Result, evaluation: FoldTask) -> list[Outcome]:
+    def _lost(self, result: Result, evaluation: FoldTask) -> list[FoldOutcome]:
         """The outcomes of a candidate whose worker has died: the same as those of failed fits."""
         scorer = evaluation.fit_arguments["scorer"]
         score: Any = self.error_score
         if isinstance(scorer, _MultimetricScorer):
             score = dict.fromkeys(scorer._scorers, score)
-        lost: Outcome = {"test_scores": score, "fit_time": 0.0, "score_time": 0.0, "fit_error": f"{result.error}\n"}
+        lost: FoldOutcome = {"test_scores": score, "fit_time": 0.0, "score_time": 0.0, "fit_error": f"{result.error}\n"}
         if self.return_train_score:
             lost["train_scores"] = score
         return [{**lost, "n_test_samples": len(test)} for _, test in evaluation.splits]

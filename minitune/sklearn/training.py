@@ -35,7 +35,7 @@ PARTIAL_FIT = "partial_fit"
 """The method of estimators that can continue their training."""
 _STATE_FILE = "folds.pickle"
 
-Outcome = dict[str, Any]
+FoldOutcome = dict[str, Any]
 """What `_fit_and_score` returns for a fold."""
 
 
@@ -183,7 +183,7 @@ class FoldTask:
     classes: Any
     metric: str | None
 
-    def step(self, fold: Fold) -> Outcome:
+    def step(self, fold: Fold) -> FoldOutcome:
         """Train a fold one step further, and score it. A fold that has failed stays as it is."""
         if fold.outcome is not None and fold.outcome["fit_error"] is not None:
             return fold.outcome
@@ -191,7 +191,7 @@ class FoldTask:
         if fold.fit is not None:
             # for one call, and on this object only: scorers see the estimator itself, not a wrapper
             fold.estimator.fit = fold.fit
-        outcome: Outcome = _fit_and_score(
+        outcome: FoldOutcome = _fit_and_score(
             fold.estimator,
             self.X,
             self.y,
@@ -210,7 +210,7 @@ class FoldTask:
         fold.outcome = outcome
         return outcome
 
-    def score(self, outcomes: Sequence[Outcome]) -> float:
+    def score(self, outcomes: Sequence[FoldOutcome]) -> float:
         """The mean of the folds' scores, by the one metric that a search optimises."""
         scores = [outcome["test_scores"] for outcome in outcomes]
         chosen = [one[self.metric or next(iter(one))] if isinstance(one, dict) else one for one in scores]
@@ -226,7 +226,7 @@ class Fold:
         self.index = index
         steps = evaluation.max_iters
         self.fit = None if steps is None else StepwiseFit(self.estimator, steps, evaluation.classes)
-        self.outcome: Outcome | None = None
+        self.outcome: FoldOutcome | None = None
 
 
 class CandidateTraining(Trainable):
@@ -264,7 +264,7 @@ class CandidateTraining(Trainable):
         self._folds = [Fold(self._evaluation, config[PARAMS], index) for index in range(count)]
 
 
-def _plain(outcome: Outcome) -> Outcome:
+def _plain(outcome: FoldOutcome) -> FoldOutcome:
     """An outcome with Python's own numbers, as a record has them."""
     plain = dict(outcome)
     for key in ("test_scores", "train_scores", "fit_time", "score_time"):

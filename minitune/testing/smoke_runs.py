@@ -331,7 +331,7 @@ def _fit_in_time(fit: Callable[[], ResultGrid], name: str, budget_s: float) -> R
         stacks = _users_stacks(set(threading.enumerate()) - threads - {thread})
         for ident in stacks:
             _interrupt(ident)
-        # Python raises it at the next bytecode, so code that blocks in C goes on. The text says which of the two has happened.
+        # Python raises it at the next bytecode, so code that blocks in C goes on. The text says which has happened.
         thread.join(_INTERRUPT_S)
         ended = "; its threads stay, since they cannot be killed (processes can: executor='local')"
         raise SmokeFailure(

@@ -15,7 +15,7 @@ from kit import CutAfter, PauseOnce, fit, report_n, resume
 from minitune.tune.integration.wandb import wandb_mixin
 
 import minitune as tune
-from minitune.integration._tracking import End, Facts, TrackerCallback, begins_with, numbers_of
+from minitune.integration._tracking import End, TrackerCallback, TrialFacts, begins_with, numbers_of
 
 
 class Memory(TrackerCallback):
@@ -28,18 +28,18 @@ class Memory(TrackerCallback):
         self.told: list[tuple[Any, ...]] = []
         self.threads: set[str] = set()
 
-    def open(self, facts: Facts) -> str:
+    def open(self, facts: TrialFacts) -> str:
         self.threads.add(threading.current_thread().name)
         self.told.append(("open", facts.trial_id, facts.is_new, facts.config))
         return facts.trial_id
 
-    def restart(self, record: str, facts: Facts) -> None:
+    def restart(self, record: str, facts: TrialFacts) -> None:
         self.told.append(("restart", record))
 
     def write(self, record: str, step: int, result: dict[str, Any]) -> None:
         self.told.append(("write", record, step, result["n"]))
 
-    def close(self, record: str, facts: Facts, end: End) -> None:
+    def close(self, record: str, facts: TrialFacts, end: End) -> None:
         self.told.append(("close", record, end.name))
 
     def verbs(self) -> list[str]:
@@ -102,7 +102,7 @@ def test_a_tracker_that_hangs_does_not_hold_up_the_run(tmp_path: Path) -> None:
     gate = threading.Event()
 
     class Slow(Memory):
-        def open(self, facts: Facts) -> str:
+        def open(self, facts: TrialFacts) -> str:
             gate.wait()
             return super().open(facts)
 

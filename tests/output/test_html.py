@@ -15,7 +15,7 @@ from kit import fit, make_trial
 import minitune as tune
 from minitune import ExperimentAnalysis, Result, ResultGrid, Study
 from minitune.base.table import Column, Table, curve
-from minitune.output.live import ErrorKind, Row, RunSnapshot, render_html
+from minitune.output.live import ErrorKind, RunSnapshot, TrialLine, render_html
 
 BAD = "<script>alert('x')</script>&amp;"
 
@@ -136,7 +136,7 @@ def test_a_study_shows_its_best_evaluations_first() -> None:
 
 
 def test_the_live_view_escapes_what_users_wrote() -> None:
-    row = Row(BAD, {BAD: BAD}, {"loss": 1.0, BAD: BAD}, 1, 1.0, 1, "finished")
+    row = TrialLine(BAD, {BAD: BAD}, {"loss": 1.0, BAD: BAD}, 1, 1.0, 1, "finished")
     snapshot = RunSnapshot(
         BAD,
         1.0,

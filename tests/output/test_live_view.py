@@ -39,12 +39,12 @@ from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
-from minitune.output.live import ErrorKind, Row, RunSnapshot, progress_text, render, render_html, seconds_left
+from minitune.output.live import ErrorKind, RunSnapshot, TrialLine, progress_text, render, render_html, seconds_left
 from minitune.output.reporters import ProgressReporter, default_reporter
 from minitune.output.screen import Screen, open_screen
 from minitune.output.table import RunInfo
 
-ROW = Row(
+ROW = TrialLine(
     "train_日本_00001", {"lr": 0.1, "opt/decay": 1e-5}, {"loss": 0.5, "acc": 1}, 3, 62.0, 1, "running", is_running=True
 )
 FULL = RunSnapshot(
@@ -111,7 +111,7 @@ def test_no_time_is_left_at_the_end() -> None:
 
 
 def test_the_best_five_stand_above_those_that_run_in_the_same_columns() -> None:
-    others = [Row(f"train_{n}", {"lr": n / 10}, {"loss": n}, n, 1.0, n, "finished") for n in range(1, 6)]
+    others = [TrialLine(f"train_{n}", {"lr": n / 10}, {"loss": n}, n, 1.0, n, "finished") for n in range(1, 6)]
     lines = render(replace(FULL, best=others, errors=[]), 100, 40)
     head = next(n for n, line in enumerate(lines) if line.startswith("trial "))
     assert lines[head].split() == ["trial", "loss", "lr", "opt/decay", "status", "iter", "time", "acc"]
