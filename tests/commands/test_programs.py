@@ -205,18 +205,22 @@ def test_a_missing_metric_is_the_usual_error_with_the_last_lines(run: Run, sampl
 
 
 # -- ends --------------------------------------------------------------------------------------------------------------
-def test_a_stop_reaches_a_program_that_prints_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_reaches_a_program_that_prints_nothing(
+    run: Run, monkeypatch: pytest.MonkeyPatch, bound_s: Callable[[float], float]
+) -> None:
     monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "60")  # longer than the limit of this test
     code = "trap 'echo stopped; exit 0' TERM; echo report v=1; sleep 1000 & wait"
-    status, _, _ = run("run", "--name", "run", "--time-budget", "0.5", *shell(code))
+    status, _, _ = run("run", "--name", "run", "--time-budget", str(bound_s(0.5)), *shell(code))
 
     assert (status, run("logs", "run")[1]) == (0, "report v=1\nstopped\n")
 
 
-def test_a_program_that_ignores_the_stop_is_killed_with_its_children(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_ignores_the_stop_is_killed_with_its_children(
+    run: Run, monkeypatch: pytest.MonkeyPatch, bound_s: Callable[[float], float]
+) -> None:
     monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "0.3")
     code = "trap '' TERM; sleep 1000 & echo report pid=$!; wait; wait"
-    run("run", "--name", "run", "--time-budget", "0.5", *shell(code))
+    run("run", "--name", "run", "--time-budget", str(bound_s(0.5)), *shell(code))
 
     (trial,) = trials()
     assert is_gone(trial.last_result["pid"])
@@ -311,7 +315,9 @@ def test_the_best_command_line_can_be_pasted(run: Run) -> None:
     assert (status, "iteration 1: v=2" in out) == (0, True)
 
 
-def test_a_stop_calls_the_functions_that_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_calls_the_functions_that_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch, bound_s: Callable[[float], float]
+) -> None:
     monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "60")  # longer than the limit of this test
 
     def waits(config: dict[str, Any]) -> None:
@@ -320,7 +326,7 @@ def test_a_stop_calls_the_functions_that_wait_for_it(monkeypatch: pytest.MonkeyP
         report({"x": 1})
         told.wait()
 
-    grid = fit(waits, time_budget_s=0.3, executor="local")
+    grid = fit(waits, time_budget_s=bound_s(0.3), executor="local")
 
     assert grid[0].metrics is not None
     assert grid[0].metrics["x"] == 1

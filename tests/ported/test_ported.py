@@ -33,6 +33,8 @@ DEPARTURES: dict[str, dict[tuple[str | int, ...], Any]] = {
     "checkpoints": {("dict",): ANYTHING, ("fspath",): ANYTHING},
     # a result has the trial's original configuration, even if the trainable has changed its copy
     "class_details": {("configs",): [["deep", "lr"]] * 2},
+    # params.json holds the configuration exactly, so there is no pickle
+    "logger_callback": {("pickled",): [False, False]},
     # bundles are kept as they were given, including an empty first one
     "resources": {("empty_head", 1): [{}, {"CPU": 1}]},
     # it is a FileNotFoundError and a TuneError
