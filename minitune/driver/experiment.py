@@ -114,15 +114,21 @@ class Experiment:
         refuse_out_of_scope(storage_filesystem, sync_config, export_formats)
         self.trainable = _find_trainable(run)
         self.trainable_name = trainable_name(run)
-        self.name = check_run_name(name) if name else None
+        self.name = name or None
+        if name:
+            check_run_name(name)
         self.storage_path = storage_path or local_dir
         local_path(self.storage_path or default_storage_path())  # raises an error for a path on another machine
         self.param_space = as_space(config)
         self.num_samples = _limited_samples(check_num_samples(num_samples))
         self.stop = stop
-        self.stopping_criterion = flat_criteria(stop) if isinstance(stop, Mapping) else {}
-        DictStopper(self.stopping_criterion)  # raises an error for an invalid limit
-        self._stopper = None if isinstance(stop, Mapping) or not stop else make_stopper(stop)
+        self.stopping_criterion: dict[str, Any] = {}
+        self._stopper: Stopper | None = None
+        if isinstance(stop, Mapping):
+            self.stopping_criterion = flat_criteria(stop)
+            DictStopper(self.stopping_criterion)  # raises an error for an invalid limit
+        elif stop:
+            self._stopper = make_stopper(stop)
         self.time_budget_s = time_budget_s
         duration_s(time_budget_s, "time_budget_s")
         self.checkpoint_config = as_config("checkpoint_config", checkpoint_config, CheckpointConfig)
@@ -133,8 +139,9 @@ class Experiment:
         self.log_to_file = log_to_file
         self.max_failures = FailureConfig(max_failures).max_failures
         self.restore = _as_checkpoint(restore)
-        self.resources_per_trial = None if resources_per_trial is None else Resources.of(resources_per_trial)
-        if self.resources_per_trial is not None:
+        self.resources_per_trial: Resources | None = None
+        if resources_per_trial is not None:
+            self.resources_per_trial = Resources.of(resources_per_trial)
             self._refuse_twice(self._declared_for_any())
         self.checkpoints()  # raises an error if the trainable cannot be saved as wanted
         self.maker = self.new_maker()
@@ -180,14 +187,13 @@ class Experiment:
         config = self.checkpoint_config
         asked = f"checkpoint_frequency={config.checkpoint_frequency}, checkpoint_at_end={config.checkpoint_at_end}"
         if (config.checkpoint_frequency or config.checkpoint_at_end) and not self.saves:
-            why = (
-                "a function passes its checkpoints to report(..., checkpoint=...)"
-                if self.is_function
-                else f"{self.trainable_name} does not override save_checkpoint"
-            )
+            what = "this class"
+            why = f"{self.trainable_name} does not override save_checkpoint"
+            if self.is_function:
+                what = "a function"
+                why = "a function passes its checkpoints to report(..., checkpoint=...)"
             raise ValueError(
-                "checkpoint_frequency and checkpoint_at_end must not be set for "
-                f"{'a function' if self.is_function else 'this class'}, but got {asked}; {why}"
+                f"checkpoint_frequency and checkpoint_at_end must not be set for {what}, but got {asked}; {why}"
             )
         return replace(config, checkpoint_at_end=bool(self.saves and config.checkpoint_at_end is not False))
 
@@ -202,7 +208,9 @@ class Experiment:
         """The resources of every trial, or None if they depend on the configuration."""
         if self.resources_per_trial is not None:
             return self.resources_per_trial
-        return None if self._depends_on_config else self.request({})
+        if self._depends_on_config:
+            return None
+        return self.request({})
 
     def request(self, config: dict[str, Any]) -> Resources:
         """The resources of a trial with this configuration.
@@ -243,11 +251,15 @@ class Experiment:
     @property
     def stopper(self) -> Stopper | None:
         """The stoppers of `stop` and of the time budget as one, without limits of a dict; None if there are none."""
-        parts = [self._stopper] if self._stopper is not None else []
+        parts = []
+        if self._stopper is not None:
+            parts.append(self._stopper)
         budget_s = _limited_budget_s(duration_s(self.time_budget_s, "time_budget_s"))
         if budget_s is not None:
             parts.append(TimeoutStopper(budget_s))
-        return parts[0] if len(parts) == 1 else CombinedStopper(*parts) if parts else None
+        if len(parts) > 1:
+            return CombinedStopper(*parts)
+        return next(iter(parts), None)
 
     @property
     def path(self) -> str:
@@ -452,7 +464,9 @@ def _way_to_space(value: Any) -> str:
         return "; give the parameter a name: {'x': uniform(0, 1)}"
     if isinstance(value, (list, tuple)):
         return "; give the parameter a name: {'x': choice([...])}, or {'x': grid_search([...])}"
-    return "; a function that uses a trial of Optuna goes to OptunaSearch(space=...)" if callable(value) else ""
+    if callable(value):
+        return "; a function that uses a trial of Optuna goes to OptunaSearch(space=...)"
+    return ""
 
 
 def _limited_samples(num_samples: int) -> int:
@@ -461,7 +475,9 @@ def _limited_samples(num_samples: int) -> int:
         return num_samples
     limit = number_setting("MAX_SAMPLES")
     require(limit.is_integer() and limit >= 1, f"{variable_of('MAX_SAMPLES')}: an int >= 1", setting("MAX_SAMPLES"))
-    return int(limit) if num_samples == -1 else min(num_samples, int(limit))
+    if num_samples == -1:  # no limit of its own
+        return int(limit)
+    return min(num_samples, int(limit))
 
 
 def _limited_budget_s(budget_s: float | None) -> float | None:
@@ -469,4 +485,6 @@ def _limited_budget_s(budget_s: float | None) -> float | None:
     if not setting("END_AT"):
         return budget_s
     left_s = max(0.0, number_setting("END_AT") - time.time())
-    return left_s if budget_s is None else min(budget_s, left_s)
+    if budget_s is None:
+        return left_s
+    return min(budget_s, left_s)

@@ -257,11 +257,16 @@ def died_error(trial: Trial, event: Exited) -> TrialError:
         An error with cause, process, last report, peak memory, last lines of output, and the path of the whole output.
         It is a `WorkerStartError` if the trainable was still being loaded or set up.
     """
-    kind = WorkerStartError if trial.phase is Phase.STARTING else WorkerDiedError
-    when = " while the trainable was loaded or set up" if kind is WorkerStartError else ""
-    hint = f", {_MEMORY_HINT}" if event.cause == _KILLED else ""  # not if the cause is known
-    peak = f", peak memory {event.peak_bytes / 2**20:.0f} MiB" if event.peak_bytes else ""
-    what = f"the worker of trial {trial.name} (pid {event.pid or trial.pid}) died{when}: {event.cause}{hint}{peak}"
+    kind: type[TrialError] = WorkerDiedError
+    when = ""
+    if trial.phase is Phase.STARTING:
+        kind = WorkerStartError
+        when = " while the trainable was loaded or set up"
+    what = f"the worker of trial {trial.name} (pid {event.pid or trial.pid}) died{when}: {event.cause}"
+    if event.cause == _KILLED:  # without a word on memory: the kernel's counters gave no evidence
+        what += f", {_MEMORY_HINT}"
+    if event.peak_bytes:
+        what += f", peak memory {event.peak_bytes / 2**20:.0f} MiB"
     error = kind("\n".join([what, f"last report: {_last_report(trial)}", *_where_and_last_lines(trial, event)]))
     error.cause = f"the worker died{when}: {event.cause}"
     return error
@@ -294,11 +299,9 @@ def timeout_error(trial: Trial, overdue: Overdue, event: Exited) -> TrialError:
         overdue: The limit.
         event: The end of its worker. Its last lines have the stacks of that time.
     """
-    what = (
-        f"no report for {overdue.limit_s:.1f} s"
-        if overdue.kind == REPORT
-        else f"not done after {overdue.limit_s:.1f} s"
-    )
+    what = f"not done after {overdue.limit_s:.1f} s"
+    if overdue.kind == REPORT:
+        what = f"no report for {overdue.limit_s:.1f} s"
     cause = f"{what} (last: {_last_report(trial)})"
     limit = f"{overdue.kind}_timeout_s={overdue.limit_s:g}"
     first = (
@@ -317,7 +320,9 @@ def _last_report(trial: Trial) -> str:
 
 def _where_and_last_lines(trial: Trial, event: Exited) -> list[str]:
     lines = [f"its output: {trial.local_path}"]
-    return [*lines, "last lines of its output:", event.last_lines.rstrip()] if event.last_lines else lines
+    if event.last_lines:
+        lines += ["last lines of its output:", event.last_lines.rstrip()]
+    return lines
 
 
 # -- missing metrics ---------------------------------------------------------------------------------------------------
@@ -380,7 +385,9 @@ class RequiredMetrics:
 
         self._reported.update(name for name in self._names if name in flat)
         close = get_close_matches(metric, reported, 1)
-        hint = f". Did you mean {close[0]!r}? " if close else ". "
+        hint = ". "
+        if close:
+            hint = f". Did you mean {close[0]!r}? "
         return self._error(
             metric,
             f"the metric {metric!r} must be in every reported result, but reported were: {', '.join(reported)}{hint}"

@@ -272,10 +272,12 @@ class Hooks:
         The stopper says when its `stop_all` must be called. Callbacks with a hook for turns also need some turns.
         """
         left_s: float | None = self._call((self.stopper.seconds_left,), None)
-        return min(
-            math.inf if left_s is None else left_s,
-            ASKED_EVERY_S if self.hears_turns else math.inf,
-        )
+        wait_s = math.inf
+        if self.hears_turns:
+            wait_s = ASKED_EVERY_S
+        if left_s is not None:
+            wait_s = min(wait_s, left_s)
+        return wait_s
 
     def drop_requests(self) -> None:
         """Drop the scheduler's requests that have not been carried out yet."""
@@ -336,7 +338,8 @@ class Hooks:
             ending = Ending.of(EndKind.DONE)
         elif trial.stopping_criterion:
             reached = self._limits_of(trial).reason(flatten(complete(result, trial.attempt_config)))
-            ending = _criterion_met(reached) if reached else None
+            if reached:
+                ending = _criterion_met(reached)
         if ending is not None:
             result[DONE] = True
             return Decision.stop(ending)
@@ -419,8 +422,10 @@ class Hooks:
 
     def completed(self, trial: Trial) -> None:
         """A running trial finishes. Its last result is set, and its status is still RUNNING."""
-        config = trial.reported_config
-        flat = flatten(trial.last_metrics if config is None else complete(trial.last_metrics, config))
+        result = trial.last_metrics
+        if trial.reported_config is not None:
+            result = complete(result, trial.reported_config)
+        flat = flatten(result)
         if hooks := self._of_scheduler["on_trial_complete"]:
             self._call(hooks, trial, self.context, trial, flat)
         self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, result=flat)
@@ -521,7 +526,9 @@ def _overridden(plugin: Any, base: type) -> dict[str, _HookList]:
     for name in vars(base):
         if name.startswith("on_"):
             hook = getattr(plugin, name)
-            found[name] = () if _is_left(hook, getattr(base, name)) else (hook,)
+            found[name] = ()
+            if not _is_left(hook, getattr(base, name)):
+                found[name] = (hook,)
     return found
 
 

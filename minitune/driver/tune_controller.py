@@ -382,7 +382,9 @@ class TuneController:
         trial.start_time = self._executor.clock.time()
         self._hooks.tell("on_trial_start", trial)
         devices = event.allocation.gpu_ids
-        place = f" on GPU {', '.join(devices)}" if devices else ""
+        place = ""
+        if devices:
+            place = f" on GPU {', '.join(devices)}"
         inherited = self._state.inherited.get(trial.trial_id)
         if inherited is not None:
             self._actions.restore(running, inherited.path, inherited.metrics, place)
@@ -484,10 +486,11 @@ class ReportHandler:
             state.backoff.progressed(trial.trial_id)
         # Nearly all reports have the keys and types of the previous one, so no metric is missing. They take the fast
         # path to the files, and their trial's directory is checked only once a second.
-        path = running.path if checkpoint is None else None
-        if path is not None:
-            is_alike = tuple(result) == path.names and tuple(map(type, result.values())) == path.kinds
-            path = path if is_alike else None
+        path = None
+        if checkpoint is None and running.path is not None:
+            shape = running.path
+            if tuple(result) == shape.names and tuple(map(type, result.values())) == shape.kinds:
+                path = shape
         if path is None or time.monotonic() >= running.look_s:
             running.look_s = time.monotonic() + LOOK_S
             if not self._failures.is_sound(running, result):

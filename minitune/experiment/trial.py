@@ -217,7 +217,9 @@ class Trial:
         self.experiment_number = 0
         """The number of the run's experiment that it belongs to."""
         self.resources = Resources.of(resources if resources is not None else placement_group_factory)
-        self.experiment_path = storage.experiment_fs_path if storage is not None else experiment_path
+        self.experiment_path = experiment_path
+        if storage is not None:
+            self.experiment_path = storage.experiment_fs_path
         self.stopping_criterion = flatten(stopping_criterion) if stopping_criterion else {}
         self.max_failures = max_failures
         self.seed = 0
@@ -282,16 +284,19 @@ class Trial:
         Raises:
             TuneError: If the table does not allow the step. The trial is unchanged, and the text has its history.
         """
-        text = reason.text if isinstance(reason, Ending) else reason
+        ending = None
+        if isinstance(reason, Ending):
+            ending = reason
+            reason = reason.text
         phase = TRANSITIONS[self.phase].get(step)
         if phase is None:
             raise TuneError(
                 f"trial {self.trial_id} cannot take step {step.name} in phase {self.phase.name}"
-                f"{f' ({text})' if text else ''}; its history:\n{self.format_story()}"
+                f"{f' ({reason})' if reason else ''}; its history:\n{self.format_story()}"
             )
         self.phase = phase
-        self.ending = reason if isinstance(reason, Ending) else None
-        self.story.append((clock.current.time(), phase, text or step.name))
+        self.ending = ending
+        self.story.append((clock.current.time(), phase, reason or step.name))
         if len(self.story) > _STORY_LENGTH:
             del self.story[0]
 
@@ -332,12 +337,16 @@ class Trial:
     def shown_status(self) -> str:
         """The status for people: `not started` for a TERMINATED trial that never had a worker, else `status`."""
         status = self.status
-        return lifecycle.NOT_STARTED if status == lifecycle.TERMINATED and not self.has_started else status
+        if status == lifecycle.TERMINATED and not self.has_started:
+            return lifecycle.NOT_STARTED
+        return status
 
     @property
     def stopped_by(self) -> str:
         """The name of the scheduler that has stopped it; empty if no scheduler has."""
-        return "" if self.ending is None else str(self.ending.facts.get("scheduler", ""))
+        if self.ending is None:
+            return ""
+        return str(self.ending.facts.get("scheduler", ""))
 
     @property
     def is_saving(self) -> bool:
@@ -388,7 +397,9 @@ class Trial:
 
     def set_config(self, config: dict[str, Any]) -> None:
         """Replace the configuration. A running attempt keeps the old one."""
-        self.raw_config = dict(config) if isinstance(config, ReadOnlyDict) else config
+        if isinstance(config, ReadOnlyDict):  # that of a trial, which may be changed elsewhere
+            config = dict(config)
+        self.raw_config = config
 
     @property
     def light_config(self) -> dict[str, Any]:
@@ -402,7 +413,9 @@ class Trial:
 
     def set_light_config(self, light: dict[str, Any]) -> None:
         """Set the `light_config` of the present configuration."""
-        self.light = None if light is self.raw_config else (self.raw_config, light)
+        self.light = None
+        if light is not self.raw_config:
+            self.light = (self.raw_config, light)
 
     def set_experiment_tag(self, experiment_tag: str) -> None:
         """Replace the tag."""
@@ -506,7 +519,9 @@ class Trial:
         for name, value in self.last_metrics.items():
             if type(value) is str and len(value) <= _SHARED_LENGTH:
                 value = intern(value)
-            shared[intern(name) if type(name) is str else name] = value
+            if type(name) is str:  # a user's key may have any type
+                name = intern(name)
+            shared[name] = value
         shared[DONE] = True
         self.last_metrics = shared
 
@@ -536,7 +551,9 @@ class Trial:
         middle = ""
         if "env" in self.raw_config:
             env = self.raw_config["env"]
-            middle = f"_{env.__name__ if isinstance(env, type) else env}"
+            if isinstance(env, type):
+                env = env.__name__
+            middle = f"_{env}"
         self.name = custom_name or f"{self.trainable_name}{middle}_{self.trial_id}".replace("/", "_")
         self.set_directory(self.experiment_path, self.custom_dirname)
 
@@ -544,7 +561,9 @@ class Trial:
         """Set the trial's directory, `local_path`: in the run's directory, with this name or else that of the trial."""
         self.experiment_path = run_path
         self.custom_dirname = name
-        self.local_path = f"{run_path}{os.sep}{name or self.name}" if run_path else name or self.name
+        self.local_path = name or self.name
+        if run_path:
+            self.local_path = f"{run_path}{os.sep}{self.local_path}"
 
     def init_local_path(self) -> None:
         """Create the trial's directory if it does not exist."""
@@ -612,7 +631,9 @@ class Trial:
 def _for_users(metrics: dict[str, Any], config: dict[str, Any] | None) -> dict[str, Any]:
     """A copy of metrics and of the configuration with which they were reported, if there is one."""
     metrics = copy_of_metrics(metrics)
-    return metrics if config is None else complete(metrics, copy_tree(config))
+    if config is None:
+        return metrics
+    return complete(metrics, copy_tree(config))
 
 
 def copy_of_metrics(metrics: dict[str, Any]) -> dict[str, Any]:
@@ -915,7 +936,9 @@ class Goal:
             known = self.objectives[metric]
         elif self.metric in (None, metric):
             known = self.mode
-        return metric, mode or (None if known == "obs" else known)
+        if known == "obs":  # only observed: it has no best value
+            known = None
+        return metric, mode or known
 
     def require_one(
         self, metric: str | None, mode: str | None, path: str, trials: Sequence[Trial] = ()
@@ -953,7 +976,9 @@ class Goal:
         """A text such as `loss (min)` or `loss (min), seconds (min)`; empty if there is no goal."""
         if self.objectives:
             return ", ".join(f"{name} ({mode})" for name, mode in self.objectives.items())
-        return f"{self.metric} ({self.mode})" if self.metric else ""
+        if not self.metric:
+            return ""
+        return f"{self.metric} ({self.mode})"
 
     def front(self, trials: Iterable[Trial]) -> list[Trial]:
         """The trials on the Pareto front of their last values; see `non_dominated`.
