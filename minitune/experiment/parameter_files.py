@@ -11,7 +11,7 @@ import os
 from typing import Any
 
 from minitune.base import files
-from minitune.base.json_text import dumps_pretty, holds_exactly
+from minitune.base.json_text import pretty
 from minitune.base.pickling import dumps
 from minitune.result import EXPR_PARAM_FILE, EXPR_PARAM_PICKLE_FILE
 
@@ -31,10 +31,10 @@ def write_parameters(directory: str, config: dict[str, Any]) -> None:
     Raises:
         OSError: If a file cannot be written.
     """
-    text = dumps_pretty(config)
+    text, is_exact = pretty(config)
     is_new = files.write_again(f"{directory}{os.sep}{EXPR_PARAM_FILE}", text.encode("ascii"))
     pickle_path = f"{directory}{os.sep}{EXPR_PARAM_PICKLE_FILE}"
-    if holds_exactly(text, config):
+    if is_exact:
         if not is_new:  # otherwise there was no earlier configuration
             files.remove_file(pickle_path)
         return

@@ -29,7 +29,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from minitune.base import files
-from minitune.base.checks import require
 from minitune.base.text import warn_once
 from minitune.checkpoint import CheckpointRecord
 from minitune.config import CheckpointConfig
@@ -79,10 +78,8 @@ class CheckpointManager:
         mode: `"max"` or `"min"`, for `metric`.
         housekeeper: Removes and settles checkpoints in the background. If it is None, `remove` removes them in the
             caller's thread and blocks.
-        settles: Whether checkpoints are synced to the disk in the background (durability `batched`).
-
-    Raises:
-        ValueError: If `mode` is unknown, or `settles` is True without a housekeeper.
+        settles: Whether checkpoints are synced to the disk in the background (durability `batched`). This needs a
+            housekeeper.
     """
 
     def __init__(
@@ -93,8 +90,6 @@ class CheckpointManager:
         housekeeper: Housekeeper | None = None,
         settles: bool = False,
     ):
-        require(mode in ("max", "min", None), "mode: 'max', 'min' or None", mode)
-        require(not settles or housekeeper is not None, "settles: False without a housekeeper", settles)
         self._budget_bytes = configs[0].max_total_bytes
         self._num_to_keep = [config.num_to_keep for config in configs]
         self._scores = [_Score.of_config(config) for config in configs]

@@ -386,8 +386,6 @@ def create_trial_directory(
                 raise
             digits = zlib.crc32(f"{wanted}#{tries}".encode("utf-8", "replace")) & 0xFFFF
             name = f"{_cut(wanted, size_bytes=NAME_LIMIT_BYTES - 5)}_{digits:04x}"
-    if dirname_creator is not None and not is_inside(path, run_path):
-        raise ValueError(f"a trial's directory must be in {run_path}, but {path} does not")
     return name
 
 
@@ -410,13 +408,6 @@ def check_trial_name(name: str) -> str:
     if os.path.isabs(name) or ".." in name.split("/"):
         raise ValueError(f"a trial's name must not be a path, but got {name!r}; choose another name")
     return name
-
-
-def is_inside(path: str, top: str) -> bool:
-    """Whether `path`, with all links resolved, is below directory `top`."""
-    real = os.path.realpath(path)
-    real_top = os.path.realpath(top)
-    return real != real_top and os.path.commonpath([real, real_top]) == real_top
 
 
 def _cut(text: str, characters: int = NAME_LIMIT_BYTES, size_bytes: int = _IDENTIFIER_BYTES) -> str:
@@ -505,9 +496,8 @@ def clean_trial_directory(run_path: str, trial_directory: str, recorded: Contain
         The names of the removed entries.
     """
     parent, name = os.path.split(trial_directory)
-    is_member = parent == run_path and name not in ("", ".", "..")
     # The name comes from the journal, and removal must stay inside of the run.
-    if os.path.islink(trial_directory) or not (is_member or is_inside(trial_directory, run_path)):
+    if parent != run_path or name in ("", ".", "..") or os.path.islink(trial_directory):
         return []
     removed = []
     for name in files.names(trial_directory):

@@ -287,10 +287,3 @@ def test_the_newest_settled_checkpoint_stays_until_a_newer_one_is_settled(
         housekeeper.close()  # settles what is left
         run.carry_out(manager.collect())
     assert run.numbers(trial) == [3]
-
-
-def test_settling_needs_a_housekeeper_and_a_known_mode() -> None:
-    with pytest.raises(ValueError, match="settles"):
-        CheckpointManager(CheckpointConfig(), settles=True)
-    with pytest.raises(ValueError, match="mode"):
-        CheckpointManager(CheckpointConfig(), mode="best")
