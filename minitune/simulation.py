@@ -209,7 +209,7 @@ def simulate(
         >>> len(done.results), done.num_steps < 50 * 27 / 2
         (50, True)
     """
-    tune = copy.copy(instance_of("tune_config", tune_config, TuneConfig))
+    tune = copy.copy(instance_of("tune_config", tune_config, TuneConfig))  # the user's stays unchanged
     configured = instance_of("run_config", run_config, RunConfig)
     costs = Costs(
         _not_negative("start_delay_s", start_delay_s),
@@ -236,7 +236,7 @@ def simulate(
     analysis = ExperimentAnalysis(
         outcome.run.path, trials=outcome.trials, default_metric=tune.metric, default_mode=tune.mode
     )
-    analysis._run.seed = costs.seed
+    analysis._run.seed = costs.seed  # a run in memory has no journal from which it could be read
     grid = ResultGrid(analysis, interrupted=outcome.interrupted, checkpoint_config=plan.checkpoint_config)
     for trial, result in zip(outcome.trials, grid, strict=True):
         result.decisions = log.decisions.by_trial.get(trial.trial_id, [])
@@ -274,6 +274,7 @@ class _Log:
 
     def listen(self, record: records.Record) -> None:
         """Add one record."""
+        # The same fold that reads the journal of a real run, so both tell the same story of the same decisions.
         change = self.story.apply(record)
         self.decisions.tell(change)
         kind = change.kind
@@ -296,11 +297,13 @@ class _Log:
         elif kind == records.TRIAL:
             self._note(trial.trial_id, "ADDED", trial.experiment_tag)
         elif kind == records.DROP:
+            # No file disappears, so the executor must be told: a trial that needs this checkpoint later must fail.
             self._executor.drop_checkpoint(trial.local_path, record["checkpoint"])
         elif kind == records.START:
             self._note(trial.trial_id, RUNNING, f"attempt {record['attempt']}")
         if change.ending is not None:
             self._note(trial.trial_id, trial.status, change.ending.text, kind=change.ending.kind)
+        # The clock may go on after the last step of a trial, for a limit of the run that then does not matter.
         if change.step is not None:
             self.end_s = self._clock.now_s
 
@@ -448,6 +451,7 @@ def _open_row(table: Mapping[Any, Sequence[Step]], config: dict[str, Any], state
 
 
 def _open_at(curve: Callable[..., Any], config: dict[str, Any], state: Any, position: int) -> Iterator[Step]:
+    # A copy: the function is called again after each restore, and must get the same configuration each time.
     return islice(iter(curve(copy.deepcopy(config))), position, None)
 
 

@@ -56,6 +56,7 @@ class Admission(Generic[_Actor, _Parked]):
 
     def _require_new(self, actor_id: str) -> None:
         """Raise RuntimeError if there is an actor with this id."""
+        # The driver tells late events of an earlier attempt by the id alone.
         if actor_id in self._actors:
             raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
 
@@ -74,6 +75,7 @@ class Admission(Generic[_Actor, _Parked]):
 
     def _has_place_for_parked(self) -> bool:
         """Whether one more actor may be parked: at most one for each CPU, because each needs memory."""
+        # A run with one trial at a time always has place: the totals are not added up for it.
         if not any(self._parked.values()):
             return True
         count = sum(map(len, self._parked.values()))
@@ -105,6 +107,7 @@ class LoopExecutor(Admission[_Actor, _Parked]):
         """See `TrialExecutor.wait`."""
         if not self._finalizer.alive:
             self._check_open()
+        # The caller has handled the events of the last `wait`, so it knows that these actors have ended.
         if self._just_ended:
             self._just_ended.clear()
         told = self._told
@@ -149,6 +152,7 @@ class LoopExecutor(Admission[_Actor, _Parked]):
 
     def _check_open(self) -> None:
         """Raise RuntimeError after the shutdown. In a daemon thread, never return while the interpreter exits."""
+        # First: at the exit of the interpreter, another thread has closed the loop, and this one must not report that.
         self._loop.stand_still_if_halted()
         if not self._finalizer.alive:
             raise RuntimeError("the executor is shut down")
@@ -188,6 +192,6 @@ def _release(driver_pid: int, loop: Loop, end_all: Callable[[], object]) -> None
     if os.getpid() != driver_pid:  # this process was forked from the driver and owns none of it
         return
     if not threading.main_thread().is_alive():  # the interpreter is exiting
-        loop.halt()
+        loop.halt()  # before the workers are killed: their deaths are not news for a thread that drives the loop
     end_all()
     loop.close()

@@ -115,7 +115,7 @@ def machine_resources(
         gpu_ids = _first_gpus(gpus, host)
     if gpu_ids:
         totals[GPU] = len(gpu_ids)
-    if MEMORY not in custom:
+    if MEMORY not in custom:  # the user may count less than there is, or more if trials share pages
         totals[MEMORY] = memory_bytes(host)
     return Machine({**totals, **custom}, gpu_ids, find_gpus, cpu_limit)
 
@@ -197,6 +197,7 @@ def _part_of(gpu_ids: tuple[str, ...], shares: int, share: int) -> tuple[str, ..
 def usable_cpus(host: MachineFiles | None = None) -> int:
     """The number of CPUs that this process may use: the smaller of its affinity and its cgroup's quota; at least 1."""
     host = host or MachineFiles()
+    # `cpu_count` is the machine's. A batch system gives a job some CPUs by its affinity, a container a share of time.
     count = os.cpu_count() or 1
     if sys.platform == "linux":
         try:
@@ -227,6 +228,7 @@ def free_memory_bytes(host: MachineFiles | None = None) -> int:
             limit = _read(os.path.join(directory, name_of_limit))
             usage = _read(os.path.join(directory, name_of_usage))
             if limit.isdigit() and usage.isdigit():
+                # Its usage includes files that it has read, which the kernel drops when memory is needed.
                 rests.append(int(limit) - int(usage) + _cached_bytes(directory))
     return max(0, min([memory()[1], *rests]))
 
@@ -285,7 +287,7 @@ def _own_cgroups(controller: str, host: MachineFiles) -> Iterator[str]:
     root = os.fspath(host.cgroup_root)
     lines = [line.split(":", 2) for line in _read(host.own_cgroup).splitlines() if line.count(":") >= 2]
     for _, controllers, path in lines:
-        if controllers == "":
+        if controllers == "":  # version 2: one tree for all controllers
             bases = [root]
         elif controller in controllers.split(","):
             bases = [os.path.join(root, name) for name in dict.fromkeys((controllers, controller))]
@@ -297,7 +299,7 @@ def _own_cgroups(controller: str, host: MachineFiles) -> Iterator[str]:
         for base in bases:
             for length in range(len(parts), -1, -1):
                 yield os.path.join(base, *parts[:length])
-    if not lines:
+    if not lines:  # in a sandbox without /proc, the mounted top may still set a limit
         yield from (root, os.path.join(root, controller))
 
 
@@ -350,6 +352,7 @@ def detect_gpus(asked: bool, host: MachineFiles | None = None) -> tuple[str, ...
     visible = visible_devices(host.environ)
     if visible is not None:
         return visible
+    # Without a device file there is hardly a GPU, and most runs need none: they do not wait for `nvidia-smi`.
     if not asked and not any(name.startswith("nvidia") for name in _names(host.dev)):
         return ()
     command = shutil.which("nvidia-smi", path=host.environ.get("PATH"))
@@ -422,7 +425,7 @@ def run_bounded(command: str, *args: str) -> str:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            start_new_session=True,  # so that its children can be killed with it
         )
         try:
             code = process.wait(_NVIDIA_SMI_BOUND_S)

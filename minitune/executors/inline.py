@@ -132,6 +132,7 @@ class InlineTrialExecutor(Admission[_Actor, _Actor]):
         """See `TrialExecutor.start`. The directory is not used."""
         actor_id = spec.actor_id
         self._require_new(actor_id)
+        # Pickle before anything is acquired: a value that cannot be pickled changes nothing.
         make = _packed(spec.factory, "the factory")
         load_args = _packed(spec.reset_args, "an argument of reset()")
         allocation = self._ledger.acquire(actor_id, spec.request)
@@ -167,6 +168,7 @@ class InlineTrialExecutor(Admission[_Actor, _Actor]):
         if self._take_wakes():
             return []
         if isinstance(self.clock, VirtualClock):
+            # All work that has begun is run before time goes on, because any of it may end first.
             while self._work:
                 self._run(self._work.popleft())
             ends = self._ends
@@ -194,6 +196,7 @@ class InlineTrialExecutor(Admission[_Actor, _Actor]):
             self._run(self._work.popleft())
         while self._ends:
             self._deliver()
+        # A parked actor has no event to come, but its object has a `stop`, and its thread must end.
         for parked in self._parked.values():
             for actor in parked:
                 self._stop(actor, grace_s, keep=False)
@@ -210,6 +213,8 @@ class InlineTrialExecutor(Admission[_Actor, _Actor]):
         ends_s = 0.0
         with clocks.use(self.clock), work.actor.draws.lent():
             if isinstance(self.clock, VirtualClock):
+                # The calls of all actors run side by side: each one starts at its own beginning, whatever the calls
+                # before it in this loop have slept.
                 now_s = self.clock.now_s
                 self.clock.now_s = work.begins_s
                 try:
@@ -242,7 +247,7 @@ class InlineTrialExecutor(Admission[_Actor, _Actor]):
     def _idle(self, timeout_s: float | None) -> None:
         """Wait until `timeout_s` or a wake: no work can run, or none ends in time."""
         if timeout_s is not None and isinstance(self.clock, VirtualClock):
-            self.clock.sleep(timeout_s)
+            self.clock.sleep(timeout_s)  # time limits of the driver come due although no work ends
         elif timeout_s is None or timeout_s > 0:
             try:
                 self._wakes.get(timeout=timeout_s)
@@ -271,7 +276,7 @@ class InlineTrialExecutor(Admission[_Actor, _Actor]):
     ) -> Event:
         """Reuse a parked actor. Code cannot be killed here, so this waits even for a reset that takes too long."""
         began_s = self.clock.monotonic()
-        actor.thread.is_stopped = False
+        actor.thread.is_stopped = False  # by the stop that has parked it
         usable, error = _outcome(actor.thread.ask("reset", lambda: actor.object.reset(*load_args(), actor.allocation)))
         if error is not None:
             logger.debug("the worker of %s is not used again: %r", actor.actor_id, error)
@@ -287,6 +292,7 @@ class InlineTrialExecutor(Admission[_Actor, _Actor]):
         if error is not None:
             return CallRaised(actor.actor_id, _describe(error))
         try:
+            # Through a pickle, as from another process: the driver gets a copy that the user's code cannot change.
             return CallReturned(actor.actor_id, pickle.loads(dump_value(value)))
         except Exception as cause:
             broken = TypeError(f"a {type(value).__qualname__} cannot be sent to the driver: {cause}")
@@ -296,7 +302,7 @@ class InlineTrialExecutor(Admission[_Actor, _Actor]):
     def _stop(self, actor: _Actor, grace_s: float, keep: bool) -> Event:
         left_s = max(0.0, min(grace_s + UNWIND_S, self._stop_deadline_s - time.monotonic()))
         parks = keep and actor.reuse_key is not None and actor.object is not None
-        actor.thread.stop()
+        actor.thread.stop()  # the next `report` of the user's code raises, so that the thread comes to the call below
         ending = actor.thread.ask("stop", lambda: None if parks else _stop_object(actor.object))
         ended = bool(wait_for([ending], left_s).done)
         if ended and parks:

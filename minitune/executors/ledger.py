@@ -52,6 +52,7 @@ def place(wants: Sequence[int], free: Mapping[str, int]) -> Placement | None:
     empty = iter([device for device, units in free.items() if units == UNIT])
     room = dict(free)
     chosen: list[tuple[str, ...]] = [()] * len(wants)
+    # Whole devices come first: a share may lie on a device that is used, a whole one may not.
     for bundle, want in enumerate(wants):
         if want >= UNIT:
             devices = tuple(itertools.islice(empty, want // UNIT))
@@ -126,10 +127,13 @@ class WaitingLine:
     def join(self, waiter: str, request: Resources) -> None:
         """Add `waiter` at the end. A waiter that is already in the line keeps its place if its request is the same."""
         known = self.requests.get(waiter)
+        # The identity first: trials share their requests, and the driver asks for each waiter in each turn.
         if known is not None and (known is request or known == request):
             return
         self.leave(waiter)
         group = self._groups.setdefault(request, _EqualWaiters(request))
+        # `overtaken` is counted for the group, so that an admission costs the same for any number of waiters. What was
+        # counted before this one came does not count for it.
         group.members[waiter] = (next(self._places), group.overtaken)
         self.requests[waiter] = request
 
@@ -274,9 +278,11 @@ class Ledger:
         demand = self._demands.get(request) or self._demand(request)
         placement = self._place(demand, again)
         if placement is not None and self._line.requests:
+            # There is room, but perhaps it is kept for another one. What both do not need is given away nevertheless.
             owed = self._owed()
             if owed is not None and owed[0] != waiter and not self._leaves_room(demand, placement, owed[1]):
                 placement = None
+        # A parked process may lack its own devices while others are free: then a fresh process starts, and none waits.
         if placement is None and waiter is not None and again is None:
             self._line.join(waiter, request)
         return placement is not None
@@ -333,6 +339,8 @@ class Ledger:
         self._holdings[holder] = _Holding(demand, placement)
         if placement:
             return allocation_of(request, placement, self._environ)
+        # Without devices, all allocations of a request are equal. One object for all of them costs no memory for each
+        # trial, and a worker that is used again sees at once that it keeps what it has.
         threads = self._environ.get("OMP_NUM_THREADS")
         if demand.allocation is None or demand.threads != threads:
             demand.allocation = allocation_of(request, placement, self._environ)
@@ -363,7 +371,7 @@ class Ledger:
         if holding is not None:
             self._move(self._total, self._gpu_total, holding.demand, holding.placement, -1)
             self._move(self._free, self._gpu_free, holding.demand, holding.placement, -1)
-        self._demands.clear()
+        self._demands.clear()  # what was feasible may not be so any more
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -387,7 +395,7 @@ class Ledger:
 
     def _look_for_gpus(self) -> None:
         find = self._find_gpus
-        self._find_gpus = None
+        self._find_gpus = None  # once: it may block, and a machine does not grow devices during a run
         if find is not None:
             self._gpu_total = dict.fromkeys(find(), UNIT)
             self._gpu_free = dict(self._gpu_total)
@@ -440,7 +448,7 @@ class Ledger:
         """Whether there is room for a request now. True for a request that can never fit, since it must not wait."""
         try:
             return self._place(self._demand(request)) is not None
-        except TuneError:
+        except TuneError:  # it gets this error at its next question, for which it must not wait
             return True
 
     def _leaves_room(self, demand: _Demand, placement: Placement, owed: Resources) -> bool:
@@ -552,6 +560,7 @@ def _env(cpus: float, gpu_ids: Sequence[str] | None, environ: Mapping[str, str])
         environ: The environment that the process inherits.
     """
     env = {}
+    # Without this, each of N workers starts as many threads as the machine has CPUs, and all become slower.
     if not environ.get("OMP_NUM_THREADS"):
         env["OMP_NUM_THREADS"] = str(max(1, math.floor(cpus)))
     if gpu_ids is not None and not any(_is_true(environ.get(name, "")) for name in NOSET_VARIABLES):

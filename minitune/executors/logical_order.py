@@ -131,6 +131,7 @@ class OrderedExecutor(Admission[_Actor, None]):
     def start(self, spec: ActorSpec) -> None:
         """See `TrialExecutor.start`."""
         actor_id = spec.actor_id
+        # Its own ledger decides, and it depends on the order of events only. The other executor's has at least as much.
         self._ledger.acquire(actor_id, spec.request)
         try:
             self._executor.start(spec)
@@ -217,6 +218,7 @@ class OrderedExecutor(Admission[_Actor, None]):
 
     def _take_due(self) -> Event | None:
         """The next event in logical order; None if it has not arrived yet."""
+        # A stop gives an actor another place, and a heap cannot move entries: the old one is skipped here.
         while self._queue and self._queue[0][2].due != self._queue[0][:2]:
             heapq.heappop(self._queue)
         if not self._queue or self._queue[0][2].answer is None:

@@ -183,7 +183,7 @@ class SimulatedExecutor(Admission[_Actor, _Actor]):
         actor = self._actors.pop(actor_id, None)
         if actor is None:
             return
-        if actor.is_busy:
+        if actor.is_busy:  # nothing but Exited follows a stop
             self._due = [due for due in self._due if due[3] is not actor]
             heapq.heapify(self._due)
         is_parked = keep and actor.spec.reuse_key is not None
@@ -244,6 +244,7 @@ class SimulatedExecutor(Admission[_Actor, _Actor]):
 
     def _train(self, actor: _Actor) -> None:
         """Make the next step. It is computed now; its event is due when its time has passed."""
+        # Now and not when it is due: a generator must not see what the scheduler decides in the meantime.
         try:
             if actor.steps is None:
                 actor.steps = self._open_curve(actor.info.config, actor.state, actor.position)
@@ -258,7 +259,7 @@ class SimulatedExecutor(Admission[_Actor, _Actor]):
         usage = self.usage
         usage.steps += 1
         if actor.rng is not None and actor.rng.random() < self.costs.failure_rate:
-            spent_s = seconds * actor.rng.random()
+            spent_s = seconds * actor.rng.random()  # it dies somewhere in the step, whose time is lost
             usage.training_s += spent_s
             usage.failures += 1
             self._enqueue(actor, Exited(actor.spec.actor_id, "died", "a simulated failure"), spent_s)
@@ -274,6 +275,7 @@ class SimulatedExecutor(Admission[_Actor, _Actor]):
         actor.next_checkpoint += 1
         self.usage.checkpoints += 1
         path = os.path.join(actor.info.directory, record.directory)
+        # A copy, because the curve may change its state in place in the next step.
         self._saved[path] = _Saved(actor.position, copy.deepcopy(actor.state))
         return record
 
@@ -282,8 +284,9 @@ class SimulatedExecutor(Admission[_Actor, _Actor]):
         if saved is None:
             missing = FileNotFoundError(f"the checkpoint {path} does not exist any more")
             return CallRaised(actor.spec.actor_id, RemoteError.of(missing))
-        actor.steps = None
+        actor.steps = None  # the curve is opened again, for another member of a population with its new configuration
         actor.position = saved.position
+        # A copy again: several trials may start from one checkpoint.
         actor.state = copy.deepcopy(saved.state)
         actor.iteration = metrics.get(TRAINING_ITERATION, 0)
         actor.total_s = metrics.get(TIME_TOTAL_S, 0.0)

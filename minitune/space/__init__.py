@@ -1,7 +1,26 @@
-"""Search spaces. `domains` has what users write, and its names are here too. The other modules say what it means.
+"""Search spaces: what users write as `param_space`, and what it means. The names of `domains` are here, too.
 
-`tree` walks nested spaces and configurations, `variants` makes configurations of a space, and `parameters` is a space
-as a searcher sees it: a list of parameters.
+Modules
+-------
+::
+
+    domains       uniform, choice, ...: the functions for users; the domains that they return, and their samplers
+    tree          a nested space or configuration: find its domains, set values, merge given values, make a tag
+    variants      VariantTable: the configurations of grid and random search, in a fixed order. `complete`: what a
+                  searcher has left open is drawn
+    parameters    the space as a searcher sees it: a list of parameters, whose values are numbers on an axis
+    difference    the texts about a space that has changed since the run began
+
+Each module imports only those above it.
+
+One configuration
+-----------------
+1. `BasicVariantGenerator` asks `VariantTable.next`, which has sorted the space's domains once into grids, functions and
+   others. A searcher instead chooses a value for each of `parameters`; `draw` puts them into the space, and `complete`
+   draws the rest.
+2. A grid's value is set by the variant's index, each other domain's by its sampler, with a generator of this position's
+   own. Then the functions of `sample_from` are called.
+3. `leaves` picks the values that were searched, and `format_tag` makes the trial's tag of them.
 """
 
 from minitune._alias import listing

@@ -99,6 +99,7 @@ def draw_global_seed() -> int:
 
     So after `numpy.random.seed(0)`, a program with numpy is repeatable.
     """
+    # Not imported for this: who has not loaded numpy cannot have seeded it.
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         return int(numpy.random.randint(0, 2**31 - 1))
@@ -303,6 +304,7 @@ class Domain:
         return "(unknown)"
 
     def _with_sampler(self: _Self, sampler: Sampler, allow_override: bool = False) -> _Self:
+        # A copy: the user may make several parameters of one range, as in r.uniform() and r.loguniform().
         new = copy(self)
         new.set_sampler(sampler, allow_override)
         return new
@@ -362,7 +364,7 @@ class Categorical(Domain):
 
     def is_valid(self, value: Any) -> bool:
         """Whether `value` is a category, or a category in which the domains have been replaced by values."""
-        if isinstance(self.categories, range):
+        if isinstance(self.categories, range):  # without a walk: it may be huge
             return value in self.categories
         return any(fits(category, value) for category in self.categories)
 
@@ -427,6 +429,8 @@ class Function(Domain):
             return self.func()
         if not isinstance(config, AttributeDict):
             config = AttributeDict(config or {})
+        # Both forms look alike until the function reads something. In the new form, `config.config` does not exist; in
+        # the old one, `spec.name` does not.
         try:
             return self.func(config)
         except (AttributeError, KeyError) as error:
@@ -596,6 +600,7 @@ class Float(Domain):
 
     def draw_uniform(self, rng: random.Random) -> float:
         """See `Domain.draw_uniform`."""
+        # Not lower + share * (upper - lower): that difference overflows for bounds such as -1e308 and 1e308.
         share = rng.random()
         value = self.lower * (1.0 - share) + self.upper * share
         if self.lower <= value < self.upper:
@@ -626,6 +631,7 @@ class Float(Domain):
 
     def _below_upper(self, value: float) -> float:
         """Move a value back into [lower, upper) if rounding has moved it out."""
+        # The upper bound is excluded. math.exp(math.log(x)) may exceed x, by one bit.
         if value >= self.upper > self.lower:
             value = math.nextafter(self.upper, -math.inf)
         return min(max(value, self.lower), self.upper)
@@ -706,6 +712,7 @@ class Integer(Domain):
         low = math.log(self.lower)
         high = math.log(self.upper)
         value = math.floor(math.exp(low + (high - low) * rng.random()))
+        # Rounding errors of log and exp may leave the range by one.
         return max(self.lower, min(value, self.upper - 1))
 
     def draw_quantized(self, sampler: Sampler, q: float, config: Any, rng: random.Random) -> int:

@@ -84,7 +84,7 @@ class ConfigView(AttributeDict):
 def copy_tree(value: Any) -> Any:
     """Copy dicts, lists and tuples, but not domains, grids and other leaves."""
     if isinstance(value, dict):
-        if len(value) == 1 and is_grid(value):
+        if len(value) == 1 and is_grid(value):  # a leaf: its values are copied when one of them is chosen
             return value
         if type(value) is dict or isinstance(value, AttributeDict):
             copied = {}
@@ -92,11 +92,12 @@ def copy_tree(value: Any) -> Any:
                 is_leaf = type(member) in PLAIN or isinstance(member, Domain)
                 copied[key] = member if is_leaf else copy_tree(member)
             return copied
-        mapping = copy(value)
+        mapping = copy(value)  # a subclass, such as a defaultdict, keeps its class and what else it holds
         for key, member in value.items():
             mapping[key] = copy_tree(member)
         return mapping
     if type(value) is list:
+        # A list of a million numbers is a usual constant, and every trial copies it.
         if is_plain(value):
             return value.copy()
         return [copy_tree(member) for member in value]
@@ -186,6 +187,7 @@ def path_key(path: Path) -> tuple[tuple[bool, int, str], ...]:
 
 def topmost(paths: list[Path]) -> list[Path]:
     """The paths that are not below another one, sorted and without duplicates."""
+    # A point may replace a whole part of the space, in which other domains were searched.
     known = set(paths)
     return sorted((p for p in known if not any(p[:n] in known for n in range(len(p)))), key=path_key)
 
@@ -255,6 +257,7 @@ def overlay(space: Any, values: Any, path: Path = (), unknown_keys: bool = True)
             merged = assign_value(merged, (index,), member)
             fixed.extend(below)
         return merged, fixed
+    # A value that equals the space's constant is not searched, so it does not belong into the tag.
     if has_unresolved_values(space) or not is_same(space, values):
         return copy_tree(values), [path]
     return copy_tree(values), []
@@ -333,6 +336,7 @@ def _tag_text(value: Any) -> str:
         text = _value_text(value)
     except Exception:  # too many digits, a list that contains itself, or an error of the object
         text = type(value).__name__
+    # A float keeps its point and the sign of its exponent, which file names allow.
     is_number = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
     if is_number:
         return text

@@ -209,7 +209,7 @@ class VariantTable:
         plan = self._round_plan
         if self._branches is None:
             self._branches = plan.expand(at.point, self._rng(at.round, at.point))
-            for _ in range(at.branch):
+            for _ in range(at.branch):  # after a resume between two variants of one point
                 next(self._branches, None)
             self._ahead = next(self._branches, None)
         variant = self._ahead
@@ -248,6 +248,7 @@ class VariantTable:
         stands_for_several = last.branch > 0 or self._branches is not None
         if not plan.is_drawn or stands_for_several or (self._constant_grid_search and plan.grid_size > 1):
             return None
+        # Another generator than at the first draw, and one that a resume finds again.
         found = list(itertools.islice(plan.expand(point, self._rng(last.round, last.point, f"again {attempt}")), 2))
         if len(found) > 1:
             return None
@@ -267,6 +268,7 @@ class VariantTable:
         if number < len(self._plans):
             plan = self._plans[number]
         if self._constant_grid_search:
+            # Seeded by the round alone: all points of its grid have the same random values.
             return plan.with_constants(self._rng(number))
         return plan
 
@@ -280,6 +282,7 @@ class _Plan:
     """
 
     def __init__(self, space: Any, searched: list[Path]):
+        # By path, so that the draws do not depend on the order in which the user has written the keys.
         found = sorted(find_unresolved(space), key=lambda item: path_key(item[0]))
         self.space = space
         self._searched = topmost(searched + [path for path, _ in found])
@@ -292,6 +295,7 @@ class _Plan:
     @classmethod
     def of_point(cls, space: dict[str, Any], point: Mapping[str, Any]) -> _Plan:
         """The plan of a point to evaluate. Values outside the space are used, with a warning."""
+        # An unknown key is an error: it is probably misspelt, and the point would be another than the user means.
         merged, fixed = overlay(space, point, unknown_keys=False)
         for path in fixed:
             allowed = get_value(space, path)
@@ -306,7 +310,7 @@ class _Plan:
 
     def expand(self, index: int, rng: random.Random) -> Iterator[Variant]:
         """The variants of grid point `index`. There are several only if one of its values contains another grid."""
-        config = copy_tree(self.space)
+        config = copy_tree(self.space)  # a trial may change its configuration
         todo = self._others
         if self._grids:
             config, found = _choose(config, self._grids, index)
@@ -375,6 +379,7 @@ def complete(config: dict[str, Any], rng: random.Random) -> dict[str, Any]:
 def _expand(config: Any, grids: _Grids, functions: _Unresolved, rng: random.Random) -> Iterator[Any]:
     """The configurations of grids that were drawn. `functions` wait for their values."""
     grids.sort(key=lambda item: path_key(item[0]))
+    # Every branch draws from the generator where the one before has left it, so they differ in what they draw, too.
     for index in range(_combinations(grids)):
         branch, found = _choose(copy_tree(config), grids, index)
         branch, inner, left = _resolve(branch, found + functions, rng)
@@ -395,6 +400,7 @@ def _resolve(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _
         if grids or not functions:
             return config, grids, functions
         config, left, found = _call(config, functions, rng)
+        # A value that a function has returned may contain domains, on which the functions in `left` may wait.
         if left and not found:
             names = ", ".join(repr(path_text(path)) for path, _ in left)
             raise RecursiveDependencyError(
@@ -429,6 +435,7 @@ def _draw(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Gri
             grids.append((path, domain))
             continue
         value = sampler.draw(domain, None, rng)
+        # A category may be a part of a space with its own domains. It must not be shared between trials either.
         if type(value) not in PLAIN:
             value = copy_tree(value)
             queue.extend(find_unresolved(value, path))
@@ -459,6 +466,7 @@ def _call(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any,
                     raise sample_error(error, text) from error
                 config = assign_value(config, path, value)
                 found.extend(find_unresolved(value, path))
+            # As long as one more has got its value in each pass, the others may succeed in the next one.
             is_stuck = len(waiting) == len(functions)
             functions = waiting
             if is_stuck or not waiting:
