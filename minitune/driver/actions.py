@@ -143,7 +143,7 @@ class TrialActions:
             self.remove(trial, ending)
             return
         trial.completes()
-        self._hooks.completed(trial)
+        self._hooks.completed(trial)  # before the step: for plug-ins, a trial that completes is still RUNNING
         self.let_go(running)
         self.move(trial, Step.STOP, ending)
         self.is_over(trial)
@@ -324,6 +324,7 @@ class TrialActions:
                 extra=about(trial),
             )
             return False
+        # Pinned first: the trial may release the same checkpoint, and then nothing else would keep it.
         self._recorder.pin(inherited.donor, inherited.record)
         self.release_inherited(trial)
         self._recorder.exploit(trial, inherited.donor, inherited.record, config, reason)

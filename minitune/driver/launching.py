@@ -225,7 +225,7 @@ class TrialLauncher:
             self._state.move(trial, Step.UNPAUSE, "chosen by the scheduler")
             self._recorder.status(trial, "chosen by the scheduler")
             self._hooks.unpaused(trial)
-        try:
+        try:  # before the record of the start, which names the directory
             directory = self._recorder.prepare_directory(trial, is_left=self._executor.makes_directories)
         except OSError as error:
             if self._lacks_descriptors(error):
@@ -237,7 +237,7 @@ class TrialLauncher:
         if trial.report_count:
             trial.reports_before = max(trial.reports_before, trial.report_count)
             self._roll_back(trial)
-        trial.begin_attempt()
+        trial.begin_attempt()  # with a new actor id, so that late events of the earlier actor find no trial
         self._recorder.attempt_starts(trial)
         self._state.move(trial, Step.START, f"attempt {trial.attempt}")
         self._start_worker(trial, directory)
@@ -270,6 +270,7 @@ class TrialLauncher:
         except TypeError as error:
             trial.num_failures += 1
             raise Refusal(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error))) from error
+        # Only now, so that a trial that cannot be sent owns no actor.
         self._state.running[trial.actor_id] = RunningTrial(trial, trial.actor_id)
         if self._state.deadlines.are_set and not self._executor.has_queue:
             self._state.deadlines.begin(trial.actor_id, TRIAL, self._executor.clock.monotonic())

@@ -220,6 +220,7 @@ class Driver:
         self.opened = opened
         self._directory = opened.run.path
         self._closing.callback(self._close_record)
+        # Once more, since the clean-up goes backwards: the workers end before the record is closed.
         self._closing.callback(executor.shutdown)
         self._closing.enter_context(clock.use(executor.clock))
         self._closing.enter_context(lending(tune.seed is not None))
@@ -237,6 +238,7 @@ class Driver:
         if tune.deterministic:
             warn_of_clocks(plan, components)
         total = components.search_alg.total_samples
+        # Not before the replay, which callbacks must not hear; not after the controller, which asks what they hear.
         self.hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
         self.controller = TuneController(executor, self.state, self.hooks, opened.recorder)
         if was_ended:

@@ -364,6 +364,7 @@ class RunState:
         return trial in self.queue or trial.trial_id in self.paused
 
     def _index(self, trial: Trial) -> None:
+        # A trial's next attempt must not start beside its last worker. `has_left` and `end_rests` come back to it.
         if trial.trial_id in self.leaving or trial.trial_id in self.resting:
             return
         if trial.phase is Phase.QUEUED:

@@ -182,6 +182,7 @@ class TuneController:
         events = self._executor.wait(timeout_s)
         self._has_news = bool(events) and not isinstance(events[0], Placed)  # in logical order there is one at a time
         count = 0
+        # Real time, even under a virtual clock: real workers wait for their answers.
         until_s = time.monotonic() + _TOGETHER_S
         for event in events:
             if count >= _TOGETHER or time.monotonic() >= until_s:
@@ -245,7 +246,7 @@ class TuneController:
         resumable = self._state.interrupted
         self._end_deadline_s = self._now_s() + self._state.settings.grace_s
         self.end_supply()
-        for trial in list(self._state.unfinished.values()):
+        for trial in list(self._state.unfinished.values()):  # a copy, because the ends change the index
             running = self._state.running.get(trial.actor_id)
             if running is None:
                 self._actions.remove(trial, ending)
@@ -385,6 +386,7 @@ class TuneController:
         place = ""
         if devices:
             place = f" on GPU {', '.join(devices)}"
+        # An inherited checkpoint is newer than the trial's own ones: the first own one after it releases it.
         inherited = self._state.inherited.get(trial.trial_id)
         if inherited is not None:
             self._actions.restore(running, inherited.path, inherited.metrics, place)
@@ -430,6 +432,7 @@ class TuneController:
         state = self._state
         trial = running.trial
         state.may_start = True
+        # First of all: what follows must find no actor that it would stop or call.
         state.running.pop(event.actor_id)
         state.deadlines.forget(event.actor_id)
         if event.kind == "refused":
