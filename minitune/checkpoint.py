@@ -295,6 +295,11 @@ def directory_name(number: int) -> str:
     return f"checkpoint_{number:06d}"
 
 
+def temporary_path(trial_directory: str | os.PathLike[str], number: int, attempt: int) -> str:
+    """The path of the directory in which an attempt prepares checkpoint `number`."""
+    return os.path.join(trial_directory, f"{TEMPORARY_PREFIX}{number:06d}-{attempt}")
+
+
 def temporary_directory(trial_directory: str | os.PathLike[str], number: int, attempt: int) -> str:
     """Create the empty directory in which checkpoint `number` is prepared, and return its path.
 
@@ -306,7 +311,7 @@ def temporary_directory(trial_directory: str | os.PathLike[str], number: int, at
     Raises:
         OSError: If the directory cannot be created.
     """
-    path = os.path.join(trial_directory, f"{TEMPORARY_PREFIX}{number:06d}-{attempt}")
+    path = temporary_path(trial_directory, number, attempt)
     try:
         os.mkdir(path)  # without its parents: if someone has removed the trial's directory, do not create it again
     except FileExistsError:
@@ -339,16 +344,25 @@ def commit_copy(
         raise FileNotFoundError(f"the reported checkpoint's directory {os.fspath(source)!r} does not exist")
     entries = walk(source, leave_out=_OF_CHECKPOINT if os.path.samefile(source, trial_directory) else None)
     with prepared(trial_directory, number, attempt) as temporary:
-        try:
+        with written_by_us(os.fspath(trial_directory)):
             _copy(source, entries, temporary)
-        except OSError as error:
-            if not refuses_writes(error):
-                raise
-            # The copy writes to no other disk. A look may come too late: a worker beside this one may have removed its
-            # own half copy.
-            directory = os.fspath(trial_directory)
-            raise disk_error(os.path.dirname(directory), directory, "written", error) from error
         return commit_prepared(temporary, trial_directory, number)
+
+
+@contextmanager
+def written_by_us(trial_directory: str) -> Iterator[None]:
+    """In the `with` block, only we write, and only to this directory. A full disk there ends the run.
+
+    Raises:
+        DiskError: If the disk of the run refuses what is written.
+    """
+    try:
+        yield
+    except OSError as error:
+        if not refuses_writes(error):
+            raise
+        # No look at the disk. It may come too late: a trial beside this one may have removed its own half copy.
+        raise disk_error(os.path.dirname(trial_directory), trial_directory, "written", error) from error
 
 
 @contextmanager

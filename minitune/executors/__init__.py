@@ -12,8 +12,8 @@ Modules
     local            LocalTrialExecutor: each actor in a process on this machine. It calls `minitune.actor`.
     inline           InlineTrialExecutor: all actors in this process, one thread at a time
     simulated        SimulatedExecutor: an actor is a position on a learning curve, and time is virtual
-    ray              RayTrialExecutor: each actor in a Ray actor. ray_actor is its side on the node, ray_cluster finds
-                     out about nodes, ray_files carries directories
+    ray              RayTrialExecutor: each actor in a Ray actor. ray_actor is its side on the node, ray_cluster asks
+                     about nodes and admits actors, ray_files carries checkpoints and output
     logical_order    OrderedExecutor: puts the events of another executor into an order that does not depend on time
     ledger           Ledger: which actors have which CPUs, memory and GPUs, and which requests wait
     devices          what this machine has

@@ -10,9 +10,7 @@ The outbox
 ----------
 A trial that prepares a checkpoint does not give it its final name, because Ray may have given up this attempt without
 its knowledge: if its node is cut off, it runs on beside the next attempt. It puts the number into the outbox, and the
-driver gives the name as soon as the next answer has arrived. On a node that does not see the run's directory, the
-checkpoint lies in a directory of the node, from where the driver gets it in pieces. There, output is in files of the
-node, too, and what is new in them goes with each answer.
+driver gives the name as soon as the next answer has arrived. See `ray_files`.
 """
 
 from __future__ import annotations
@@ -20,11 +18,9 @@ from __future__ import annotations
 import functools
 import logging
 import os
-import shutil
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from minitune import checkpoint
@@ -34,29 +30,13 @@ from minitune.actor.surroundings import Surroundings, dump_stacks
 from minitune.base import shared_values, user_thread
 from minitune.base.actor_thread import ActorThread
 from minitune.base.pickling import dump_value, load_value
-from minitune.error import RemoteError
-from minitune.executors.ray_files import PIECE_BYTES, Part, Scratch, read_pieces, write_piece
+from minitune.error import DiskError, RemoteError
+from minitune.executors.ray_files import Answer, Home, Proof, Scratch
 from minitune.resources import Allocation
 from minitune.result import NODE_IP_VARIABLE
 from minitune.settings import ORIG_WORKING_DIR
 
 logger = logging.getLogger("minitune")
-
-
-class Proof(NamedTuple):
-    """How an actor finds out whether it sees the driver's files.
-
-    Attributes:
-        path: A file of the driver in the run's directory.
-        content: What is in it.
-        answer: A file that the actor creates there. If the driver sees it, both see the same directory.
-        scratch: The name of the actor's scratch directory, if it needs one.
-    """
-
-    path: str
-    content: str
-    answer: str
-    scratch: str
 
 
 class Here(NamedTuple):
@@ -68,7 +48,6 @@ class Here(NamedTuple):
         ip: Its address.
         pid: The process.
         gpu_ids: The devices that Ray has given to the actor.
-        has_read: Whether the driver's proof was there.
     """
 
     node_id: str
@@ -76,41 +55,6 @@ class Here(NamedTuple):
     ip: str
     pid: int
     gpu_ids: tuple[str, ...]
-    has_read: bool
-
-
-class Home(NamedTuple):
-    """Where a trial works.
-
-    Attributes:
-        directory: The trial's directory, as the driver knows it.
-        outputs: The files of its stdout and stderr, as the driver knows them.
-        is_seen: Whether the node sees the run's directory.
-        changes_directory: Whether the trial works in its directory.
-    """
-
-    directory: str
-    outputs: tuple[str, str]
-    is_seen: bool
-    changes_directory: bool
-
-
-class Answer(NamedTuple):
-    """An answer that is more than a value.
-
-    Attributes:
-        payload: The pickled value.
-        error: The exception that was raised instead.
-        checkpoints: The numbers of the checkpoints in the outbox, in order.
-        output: New bytes of stdout and stderr, of a trial whose output files the driver does not see.
-        has_more: Whether there is more new output than that.
-    """
-
-    payload: bytes = b""
-    error: RemoteError | None = None
-    checkpoints: tuple[int, ...] = ()
-    output: tuple[bytes, bytes] = (b"", b"")
-    has_more: bool = False
 
 
 class RayActor:
@@ -133,72 +77,77 @@ class RayWorker:
 
     def __init__(self) -> None:
         checkpoint.rename = self._put_out
+        # Ray keeps the main thread for itself, so user code learns which thread is the trial's instead.
         self._thread = ActorThread("minitune-trial")
         self._thread.ask("declare", user_thread.declare)
         self._surroundings = Surroundings()
         self._object: Any = None
         self._number = 0
         self._answer: bytes | Answer = b""
-        self._home: Home | None = None
-        self._scratch: Scratch | None = None
-        self._scratch_name = ""
-        self._local: str | None = None  # the directory that stands for the trial's, if that is not seen
+        self._name = ""
+        self._scratch: Scratch | None = None  # once a trial needs it, because its own directory is not seen here
         self._outbox: list[int] = []
-        self._pieces: Iterator[list[Part]] = iter(())
-        self._own_checkpoints: list[str] = []  # on this node, the oldest first
-        self._outputs: list[_Output] = []
 
     # -- requests --------------------------------------------------------------------------------------------------
 
     def ask(self, number: int, verb: str, *args: Any) -> bytes | Answer:
-        """Carry out a request, and return its answer: the pickled value, or an `Answer`. Blocks as long as it takes.
+        """Carry out a request, and return its answer. Blocks as long as it takes.
 
         Args:
             number: The number of the request. The same number gets the same answer.
-            verb: The name of a public method.
+            verb: The name of a public method of this class or of `Scratch`.
             args: Its arguments.
+
+        Returns:
+            The pickled value alone if nothing comes with it, because Ray carries plain bytes at less cost; otherwise
+            an `Answer`.
         """
         if number < self._number:  # the driver waits for the answer to a later one
             return b""
         if number > self._number:
-            self._answer = self._answer_to(getattr(self, verb), args)
+            method = getattr(self, verb, None) or getattr(self._scratch, verb)
+            answer = self._answer_to(method, args)
+            self._answer = answer.payload if answer == Answer(answer.payload) else answer
             self._number = number
         return self._answer
 
-    def _answer_to(self, method: Callable[..., Any], args: tuple[Any, ...]) -> bytes | Answer:
+    def _answer_to(self, method: Callable[..., Any], args: tuple[Any, ...]) -> Answer:
         payload = b""
         error = None
+        # Whatever is raised is an answer. Ray would tell it in its own words, and not bring the outbox.
         try:
             value = method(*args)
             if value is not None:
                 payload = _pickled(value)
         except BaseException as raised:
-            error = RemoteError.of(raised)
+            error = RemoteError.of(self._of_this_node(raised))
+        # With this answer and no later one: a report and its checkpoint belong together.
         checkpoints = tuple(self._outbox)
         self._outbox.clear()
-        output = (b"", b"")
-        has_more = False
-        if self._outputs:
-            output = (self._outputs[0].read(), self._outputs[-1].read() if len(self._outputs) > 1 else b"")
-            has_more = any(len(new) == PIECE_BYTES for new in output)
-        if error is None and not checkpoints and not any(output):
-            return payload
-        return Answer(payload, error, checkpoints, output, has_more)
+        # After the call, so that what it has printed is there before its value counts.
+        if self._scratch is None:
+            return Answer(payload, error, checkpoints)
+        return Answer(payload, error, checkpoints, self._scratch.new_output())
 
-    def look(
-        self, version: str, proof: Proof, directory: str, path: tuple[str, ...], argv: list[str]
-    ) -> tuple[Any, ...]:
+    def _of_this_node(self, error: BaseException) -> BaseException:
+        """The error that the trial has met.
+
+        A `DiskError` ends the whole run, but the disk of this node is not the run's. So if it is full, that is a
+        failure of this trial, which may succeed on another node.
+        """
+        if self._scratch is None or not isinstance(error, DiskError) or error.__cause__ is None:
+            return error
+        return error.__cause__.with_traceback(error.__traceback__)
+
+    def look(self, version: str, proof: Proof, directory: str, path: tuple[str, ...], argv: list[str]) -> Here:
         """Look where this actor is. The first request.
 
         Args:
             version: The driver's version of this package.
             proof: See `Proof`.
-            directory: The driver's working directory. It is that of this process, too, if it is there.
-            path: The driver's `sys.path`. What a `runtime_env` or Ray has brought here has precedence over it.
+            directory: The driver's working directory.
+            path: The driver's `sys.path`.
             argv: The driver's `sys.argv`.
-
-        Returns:
-            Where it is.
 
         Raises:
             ImportError: If another version is installed on this node.
@@ -208,16 +157,10 @@ class RayWorker:
         if version != __version__:
             raise ImportError(f"minitune {__version__} is installed on this node, but the driver has {version}")
         context = ray.get_runtime_context()
-        self._scratch_name = proof.scratch
-        has_read = False
-        try:
-            with open(proof.path, encoding="utf-8") as file:
-                has_read = file.read() == proof.content
-            if has_read:
-                with open(proof.answer, "x", encoding="utf-8"):
-                    pass
-        except OSError:
-            has_read = False
+        self._name = proof.name
+        proof.give()
+        # Relative paths and modules beside the script are found as by the driver, if its directories are here. What a
+        # `runtime_env` or Ray has brought to this node has precedence over them.
         if not context.runtime_env.get("working_dir") and os.path.isdir(directory):
             os.chdir(directory)
         sys.path.extend(entry for entry in path if entry not in sys.path)
@@ -227,11 +170,17 @@ class RayWorker:
         os.environ[NODE_IP_VARIABLE] = address
         for name in ORIG_WORKING_DIR:
             os.environ[name] = os.getcwd()
+        # What a trial changes is undone to this state for the next one.
         self._surroundings = Surroundings()
-        gpu_ids = tuple(map(str, ray.get_gpu_ids()))
-        return Here(context.get_node_id(), socket.gethostname(), address, os.getpid(), gpu_ids, has_read)
+        return Here(
+            node_id=context.get_node_id(),
+            host=socket.gethostname(),
+            ip=address,
+            pid=os.getpid(),
+            gpu_ids=tuple(map(str, ray.get_gpu_ids())),
+        )
 
-    def begin(self, home: Home | None, values: list[tuple[str, Any]], factory: bytes, allocation: Allocation) -> None:
+    def begin(self, home: Home, values: list[tuple[str, Any]], factory: bytes, allocation: Allocation) -> None:
         """Make the trial's object.
 
         Args:
@@ -241,33 +190,34 @@ class RayWorker:
             allocation: Its resources.
         """
         self._learn(values)
-        self._settle(home)
-
-        def make() -> Any:
-            return load_value(factory)(self._thread, allocation=allocation, **self._place())
-
+        place = self._settle(home)
+        # On that thread, because loading it may run user code.
+        make = functools.partial(self._make, factory, allocation, place)
         self._object = self._thread.ask("make", make).result()
 
-    def reset(self, home: Home | None, values: list[tuple[str, Any]], args: bytes) -> bool:
+    def _make(self, factory: bytes, allocation: Allocation, place: dict[str, str]) -> Any:
+        return load_value(factory)(self._thread, allocation=allocation, **place)
+
+    def reset(self, home: Home, values: list[tuple[str, Any]], args: bytes) -> bool:
         """Reset the parked object for the next trial, and return whether it can be used. See `begin`."""
         self._learn(values)
-        self._settle(home)
+        place = self._settle(home)
         self._thread.is_stopped = False
-        return bool(self._ask("reset", lambda: (load_value(args), self._place())))
+        return bool(self._ask("reset", lambda: (load_value(args), place)))
 
     def call(self, method: str, args: bytes) -> Any:
         """Call a method of the object, and return its value."""
         return self._ask(method, lambda: (load_value(args) if args else (), {}))
 
     def restore(self, name: str, args: bytes) -> Any:
-        """Let the object load the directory that `receive` has written under this name.
+        """Let the object load the directory that `Scratch.receive` has written under this name.
 
         Args:
             name: The directory's name.
             args: The other arguments of the object's method.
         """
-        assert self._local is not None
-        directory = os.path.join(self._local, name)
+        assert self._scratch is not None
+        directory = os.path.join(self._scratch.trial, name)
         return self._ask("restore", lambda: ((directory, *load_value(args)), {}))
 
     def _ask(self, method: str, arguments: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]) -> Any:
@@ -284,23 +234,6 @@ class RayWorker:
 
         return self._thread.ask(method, call).result()
 
-    def receive(self, name: str, piece: list[Part], is_first: bool) -> None:
-        """Write a piece of a directory of the driver."""
-        assert self._local is not None
-        top = os.path.join(self._local, name)
-        if is_first:
-            shutil.rmtree(top, ignore_errors=True)
-            os.mkdir(top)
-        write_piece(piece, top)
-
-    def piece(self, number: int, is_first: bool) -> list[tuple[Any, ...]] | None:
-        """Return the next piece of checkpoint `number`; None after the last one."""
-        assert self._local is not None
-        if is_first:
-            self._pieces = read_pieces(os.path.join(self._local, checkpoint.directory_name(number)))
-        piece = next(self._pieces, None)
-        return None if piece is None else [tuple(part) for part in piece]
-
     def output(self) -> None:
         """Do nothing: the new output goes with the answer."""
 
@@ -314,7 +247,7 @@ class RayWorker:
         Returns:
             Whether it is parked.
         """
-        if dump:
+        if dump:  # before the stop, because they shall show where the trial hangs
             dump_stacks()
         self._thread.stop()
         try:
@@ -322,6 +255,7 @@ class RayWorker:
         except BaseException as error:
             logger.warning("the stop of a trial raised an exception", exc_info=error)
             keep = False
+        # A child that runs on would have the next trial's directory and devices.
         return keep and not _has_children()
 
     def _stop_object(self) -> None:
@@ -332,8 +266,11 @@ class RayWorker:
     def leave(self) -> None:
         """Remove what this process has written on its node; it is about to be killed."""
         if self._scratch is not None:
-            os.chdir("/")
+            os.chdir("/")  # some file systems keep a directory that a process is in
             self._scratch.remove()
+            self._scratch = None
+
+    # -- values and places -----------------------------------------------------------------------------------------
 
     @staticmethod
     def _learn(values: list[tuple[str, Any]]) -> None:
@@ -343,68 +280,25 @@ class RayWorker:
         for token, reference in values:
             shared_values.fetchers[token] = functools.partial(ray.get, reference)
 
-    # -- places ----------------------------------------------------------------------------------------------------
-
-    def _settle(self, home: Home | None) -> None:
-        """Take a place: directory, output files, and the way of checkpoints."""
-        self._home = home
-        self._local = None
-        self._outputs = []
-        self._own_checkpoints = []
-        if home is None:
-            return
+    def _settle(self, home: Home) -> dict[str, str]:
+        """Take a place. Returns the argument for the object's directory, if the one that it expects is not here."""
+        if not home.directory:
+            return {}
         if home.is_seen:
-            self._surroundings.apply(Place(home.directory if home.changes_directory else None, *home.outputs))
-            return
+            directory = home.directory if home.changes_directory else None
+            self._surroundings.apply(Place(directory, *home.outputs))
+            return {}
         if self._scratch is None:
-            self._scratch = Scratch(self._scratch_name)
-        self._local = os.path.join(self._scratch.path, "trial", os.path.basename(home.directory))
-        shutil.rmtree(os.path.dirname(self._local), ignore_errors=True)
-        os.makedirs(self._local)
-        files = self._scratch.outputs
-        for path in files:
-            with suppress(FileNotFoundError):
-                os.unlink(path)  # of the trial before
-        if home.outputs[0] == home.outputs[1]:
-            files[1] = files[0]
-        self._surroundings.apply(Place(self._local if home.changes_directory else None, files[0], files[1]))
-        self._outputs = [_Output(path) for path in dict.fromkeys(files)]
-
-    def _place(self) -> dict[str, str]:
-        """The argument for the object's directory, if the one that it expects is not seen here."""
-        return {} if self._local is None else {"directory": self._local}
+            self._scratch = Scratch(self._name)
+        self._surroundings.apply(self._scratch.settle(home))
+        return {"directory": self._scratch.trial}
 
     def _put_out(self, temporary: str, trial_directory: str, number: int) -> None:
         """Leave a prepared checkpoint to the driver. Instead of `checkpoint.rename_prepared`."""
-        if self._local is not None:
+        if self._scratch is not None:
+            # No other attempt has this directory, so here it gets its name at once: the trial may ask for it.
             checkpoint.rename_prepared(temporary, trial_directory, number)
-            for path in self._own_checkpoints:  # the driver has them
-                shutil.rmtree(path, ignore_errors=True)
-            self._own_checkpoints = [os.path.join(trial_directory, checkpoint.directory_name(number))]
         self._outbox.append(number)
-
-
-class _Output:
-    """A file of output on this node, of which the driver gets what is new.
-
-    Args:
-        path: The file.
-    """
-
-    def __init__(self, path: str):
-        self._path = path
-        self._read_bytes = 0
-
-    def read(self) -> bytes:
-        """The next bytes, at most `PIECE_BYTES`."""
-        size_bytes = os.stat(self._path).st_size
-        if size_bytes == self._read_bytes:
-            return b""
-        with open(self._path, "rb") as file:
-            file.seek(self._read_bytes)
-            new = file.read(PIECE_BYTES)
-        self._read_bytes += len(new)
-        return new
 
 
 def _pickled(value: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""What Ray says about a cluster: the connection to it, its nodes, and which requests they could ever meet."""
+"""What Ray says about a cluster: the connection to it, its nodes, and the room that they have for a run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
+from minitune.error import TuneError
 from minitune.executors.devices import Machine
-from minitune.resources import CPU, GPU, MEMORY, Resources
+from minitune.executors.ledger import Ledger
+from minitune.resources import CPU, GPU, MEMORY, Allocation, Resources
 
 logger = logging.getLogger("minitune")
 
@@ -22,8 +26,154 @@ _HIDDEN = ("node:", "object_store_memory")
 """Prefixes of the names of internal resources of nodes, which are not shown."""
 _WORDS = 400
 """How many characters of Ray's words about an error are shown."""
+_ARGUMENTS = {CPU: "num_cpus", GPU: "num_gpus", MEMORY: "_memory"}
+"""How `ray.init` calls the resources that have no names of their own."""
+_BEYOND = 1
+_BEYOND_AUTOSCALED = 16
+"""How many actors may wait in Ray's queue although the ledger has no room; the same if nodes may be added for them."""
+_REFRESH_S = 10.0
+"""How long the list of nodes is used before it is read again, if there is no room."""
 
 
+# -- admission ---------------------------------------------------------------------------------------------------------
+@dataclass
+class _Claim:
+    """What an actor asks for.
+
+    Times are those of the monotonic clock.
+
+    Attributes:
+        request: Its resources.
+        entered_s: When it has asked for them.
+        counted_s: Since when the ledger counts them; None for an actor beyond it.
+        is_placed: Whether Ray has found a place.
+    """
+
+    request: Resources
+    entered_s: float
+    counted_s: float | None = None
+    is_placed: bool = False
+
+
+class ClusterLedger(Ledger):
+    """Counts what the actors of a run hold, of the sum of all nodes; and admits a few more.
+
+    Others may use the cluster, too, and a request may fit into the sum and into no node. So an actor may have to wait
+    in Ray's queue for its place. If the sum has no room, one more actor may wait there on purpose: when Ray finds a
+    place for it, because a node was added or others have left, this is the news that there is more room. If an
+    autoscaler adds nodes, more of them may wait, since it adds nodes for those. Each actor is counted or *beyond*.
+
+    Args:
+        ray: Ray's module. This process is connected.
+    """
+
+    def __init__(self, ray: Any):
+        self._ray = ray
+        self._claims: dict[str, _Claim] = {}
+        self._beyond: dict[str, _Claim] = {}
+        self._admitted = ""  # the waiter that may start although there is no room
+        self._is_autoscaled: bool | None = None
+        self.refresh()
+
+    def nodes(self) -> list[Node]:
+        """The living nodes. Asks the cluster's head, so it blocks for a short time."""
+        return [node for node in self._ray.nodes() if node["Alive"]]
+
+    def may_grow(self) -> bool:
+        """Whether nodes may be added for actors that wait. Asks the cluster's head once."""
+        if self._is_autoscaled is None:
+            self._is_autoscaled = has_autoscaler(self._ray)
+        return self._is_autoscaled
+
+    def can_acquire(self, request: Resources, waiter: str | None = None, again: Allocation | None = None) -> bool:
+        """See `TrialExecutor.can_start`. If there is no room, it looks for new nodes, every `_REFRESH_S` at most."""
+        if self._fits(request, waiter):
+            return True
+        # Ray tells of no new nodes, and to ask its head for each trial that waits would be too much for a large run.
+        if time.monotonic() >= self._refresh_s:
+            self.refresh()
+            if self._fits(request, waiter):
+                return True
+        may_grow = self.may_grow()
+        # With an autoscaler nothing is impossible, as far as we know: only it knows the nodes that it could add.
+        problem = why_never(request, self._living)
+        if problem and not may_grow:
+            raise TuneError(problem)
+        most = _BEYOND_AUTOSCALED if may_grow else _BEYOND
+        waiting = sum(not claim.is_placed for claim in self._beyond.values())
+        if waiter is None or waiting >= most:
+            return False
+        self._admitted = waiter
+        return True
+
+    def acquire(self, holder: str, request: Resources, again: Allocation | None = None) -> Allocation:
+        """Admit an actor. Its devices are Ray's to choose.
+
+        Raises:
+            RuntimeError: If there is no room for it. `can_acquire` was to be asked first.
+        """
+        waiter = holder.rpartition("#")[0]
+        if waiter != self._admitted and not self._fits(request, waiter):
+            raise RuntimeError(f"there is no room for {request!r}, free: {self.free()}; ask can_start first")
+        self._admitted = ""
+        self._claims[holder] = claim = _Claim(request, time.monotonic())
+        return self._count_in(holder, claim)
+
+    def release(self, holder: str) -> None:
+        """An actor has ended. Another one that was beyond may be counted now."""
+        del self._claims[holder]
+        if self._beyond.pop(holder, None) is not None:  # it was not counted
+            return
+        super().release(holder)
+        for other, claim in list(self._beyond.items()):
+            self._count_in(other, claim)
+
+    def note_place(self, holder: str) -> None:
+        """Ray has found a place for an actor."""
+        self._claims[holder].is_placed = True
+        if holder in self._beyond:  # the news that there is more room
+            self.refresh()
+
+    def waits_since(self, holder: str) -> float:
+        """Since when an actor should have a place, on the monotonic clock. One that waits on purpose should not yet."""
+        claim = self._claims[holder]
+        if claim.counted_s is not None:
+            return claim.counted_s
+        if self.may_grow():  # it is there to get one more node
+            return claim.entered_s
+        return time.monotonic()
+
+    def refresh(self) -> None:
+        """Read the list of nodes, and count again what the actors hold."""
+        self._refresh_s = time.monotonic() + _REFRESH_S
+        self._living = self.nodes()
+        # A ledger cannot shrink while actors hold what is gone, so it begins anew, and counts what still fits.
+        super().__init__(*totals_of(self._living))
+        self._beyond.clear()
+        for holder, claim in self._claims.items():
+            self._count_in(holder, claim)
+
+    def _fits(self, request: Resources, waiter: str | None) -> bool:
+        with suppress(TuneError):  # the sum of the nodes has not so much
+            # Also no node may be large enough: for such a request, room in the sum is none.
+            return super().can_acquire(request, waiter) and not why_never(request, self._living)
+        return False
+
+    def _count_in(self, holder: str, claim: _Claim) -> Allocation:
+        """Count what an actor holds, if there is room."""
+        try:
+            allocation = super().acquire(holder, claim.request)
+        except (RuntimeError, TuneError):
+            claim.counted_s = None
+            self._beyond[holder] = claim
+            return Allocation()
+        self._beyond.pop(holder, None)
+        if claim.counted_s is None:
+            claim.counted_s = time.monotonic()
+        return allocation
+
+
+# -- nodes -------------------------------------------------------------------------------------------------------------
 def shown_resources(amounts: Mapping[str, float]) -> dict[str, float]:
     """The resources of a node that are not Ray's internal ones."""
     return {name: amount for name, amount in amounts.items() if not name.startswith(_HIDDEN)}
@@ -39,32 +189,44 @@ def totals_of(nodes: Sequence[Node]) -> tuple[dict[str, float], list[str]]:
     totals: dict[str, float] = {}
     devices = []
     for node in nodes:
+        # Such as the resource with a node's own name, which has little meaning in a sum.
         for name, amount in shown_resources(node["Resources"]).items():
             totals[name] = totals.get(name, 0.0) + amount
+        # Ray chooses the devices. These names only let the ledger see that two thirds do not fit on one.
         devices += [f"{node['NodeID']}/{number}" for number in range(int(node["Resources"].get(GPU, 0)))]
     return totals, devices
 
 
 def why_never(request: Resources, nodes: Sequence[Node]) -> str:
     """Why the nodes that exist can never meet a request, if that is certain; else empty."""
-    labels = request.labels or [{} for _ in request.bundles]
-    wanted = [(bundle, labels[number]) for number, bundle in enumerate(request.bundles) if bundle]
-    if request.strategy == "STRICT_PACK" and len(request.bundles) > 1:
-        wanted = [(request.required_resources, each) for each in labels]
-    able = [sum(_is_able(node, bundle, selector) for node in nodes) for bundle, selector in wanted]
-    total = {name: sum(node["Resources"].get(name, 0) for node in nodes) for name in request.required_resources}
-    fits = all(able) and all(total[name] >= amount for name, amount in request.required_resources.items())
-    if fits and not (request.strategy == "STRICT_SPREAD" and len(wanted) > len(nodes)):
+    if _could_hold(nodes, request):
         return ""
-    shown = request.bundles[0] if len(request.bundles) == 1 else request.bundles
-    with_labels = f" with the labels {request.labels}" if request.labels else ""
-    found = "; ".join(
-        amounts_text(node["Resources"]) + (f" {_own_labels(node)}" if request.labels else "") for node in nodes
-    )
+    wanted = f"{request.bundles if len(request.bundles) > 1 else request.bundles[0]} ({request.strategy})"
+    found = [amounts_text(node["Resources"]) for node in nodes]
+    if request.labels:
+        wanted += f" with the labels {request.labels}"
+        found = [f"{text} {node.get('Labels')}" for text, node in zip(found, nodes, strict=True)]
     return (
-        f"the request {shown} ({request.strategy}){with_labels} can never be met: no node, or no set of nodes, of the "
-        f"Ray cluster has as much. The nodes have {found or 'gone'}. Ask for less, or add nodes to the cluster"
+        f"the request {wanted} can never be met: no node, or no set of nodes, of the Ray cluster has as much. The "
+        f"nodes have {'; '.join(found) or 'gone'}. Ask for less, or add nodes to the cluster"
     )
+
+
+def _could_hold(nodes: Sequence[Node], request: Resources) -> bool:
+    """Whether nodes without any other work could hold a request. Not exact for bundles that compete for a node."""
+    labels = request.labels or [{} for _ in request.bundles]
+    wanted = [(bundle, selector) for bundle, selector in zip(request.bundles, labels, strict=True) if bundle]
+    if request.strategy == "STRICT_PACK" and len(request.bundles) > 1:  # all of them on one node
+        wanted = [(request.required_resources, selector) for selector in labels]
+    if request.strategy == "STRICT_SPREAD" and len(wanted) > len(nodes):
+        return False
+    # Ray itself decides which bundles fit together. Here, only what is certain counts.
+    if not all(any(_is_able(node, *each) for node in nodes) for each in wanted):
+        return False
+    for name, amount in request.required_resources.items():
+        if sum(node["Resources"].get(name, 0) for node in nodes) < amount:
+            return False
+    return True
 
 
 def _is_able(node: Node, bundle: Mapping[str, float], selector: Mapping[str, str]) -> bool:
@@ -84,15 +246,10 @@ def _has_label(value: str | None, wanted: str) -> bool:
     return (value in values) is not is_negated
 
 
-def _own_labels(node: Node) -> dict[str, str]:
-    return {name: value for name, value in node.get("Labels", {}).items() if name != "ray.io/node-id"}
-
-
 def has_autoscaler(ray: Any) -> bool:
-    """Whether an autoscaler may add nodes. It lists types of nodes; without one, each node is a type of its own.
-
-    Ray has no public function for this. If this part of Ray changes, the answer is no.
-    """
+    """Whether an autoscaler may add nodes."""
+    # Ray has no public function for this. If this part of Ray changes, the answer is no, and a request that no node can
+    # meet is an error. The status lists types of nodes; without an autoscaler, each node is a type of its own.
     try:
         status = ray.experimental.internal_kv._internal_kv_get(ray._private.ray_constants.DEBUG_AUTOSCALING_STATUS)
         types = json.loads(status)["autoscaler_report"]["node_type_mapping"].values()
@@ -102,12 +259,14 @@ def has_autoscaler(ray: Any) -> bool:
 
 
 def in_words(error: BaseException) -> str:
-    """Ray's error in one line. Of a death, Ray tells the cause in the last line, after facts about the actor."""
+    """Ray's error in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # Of a death, Ray tells the cause in the last line, after facts about the actor.
     told = lines[-1:] if type(error).__name__ == "ActorDiedError" else lines
     return " ".join(told)[:_WORDS]
 
 
+# -- the connection ----------------------------------------------------------------------------------------------------
 @contextmanager
 def signals_kept() -> Iterator[None]:
     """Restore the handler of SIGTERM, which Ray replaces."""
@@ -122,29 +281,26 @@ def signals_kept() -> Iterator[None]:
 def connect(ray: Any, address: str | None, machine: Machine | None) -> None:
     """Connect to a cluster. If no address is given and none runs here, start one on this machine."""
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
-    # Without this, Ray prints a paragraph to stdout for each process that dies. The trial's error says that, too.
+    # Without this, Ray prints a paragraph to stdout for each process that dies. The trial's error says that, too. And
+    # what trials print is in their files.
     ray._private.worker._worker_logs_enabled = False
     with signals_kept():
         try:
             ray.init(address=address or "auto", **quiet)
             return
         except ConnectionError as error:
+            # A cluster that was asked for by name must not be replaced by a small one on this machine.
             if address is not None or os.environ.get("RAY_ADDRESS"):
                 raise ConnectionError(
                     f"{error}. Check that the cluster runs and that this is its address. If `ray start` has said that "
                     "token authentication is enabled, set RAY_AUTH_MODE=token"
                 ) from error
-        totals = dict(machine.totals) if machine is not None else {}
-        memory = totals.pop(MEMORY, None)
-        cpus = totals.pop(CPU, None)
-        gpus = totals.pop(GPU, None)
+        amounts: dict[str, Any] = {}
+        if machine is not None:
+            own = dict(machine.totals)
+            for name, argument in _ARGUMENTS.items():
+                if name in own:
+                    amounts[argument] = int(own.pop(name))
+            amounts["resources"] = own
         logger.info("there is no Ray cluster to connect to: one is started on this machine for this run")
-        ray.init(
-            address="local",
-            num_cpus=None if cpus is None else int(cpus),
-            num_gpus=None if gpus is None else int(gpus),
-            resources=totals or None,
-            _memory=None if memory is None else int(memory),
-            include_dashboard=False,
-            **quiet,
-        )
+        ray.init(address="local", include_dashboard=False, **amounts, **quiet)

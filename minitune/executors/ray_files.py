@@ -1,27 +1,46 @@
-"""Directories that travel between the driver's machine and a node of a cluster in pieces, and where they lie there.
+"""Files between the driver's machine and a node of a cluster: how they travel, and where they lie on the node.
+
+A node may see the run's directory or not; a file of the driver there, the *landmark*, shows which. If it does, a trial
+writes there, and the driver only gives its checkpoints their names. If not, checkpoints and output travel in pieces:
+
+    on the node: `Scratch`                                   on the driver's machine: `Transfer`
+      | <-- piece(number, is_first)                            until there is no more
+      | piece of the checkpoint -->                            write it; at the end, give the checkpoint its name
+      | <-- output()                                           while there is more than came with the answer
+      | <-- receive(name, piece, is_first) ... restore(name)   a checkpoint goes back
 
 A piece has a few megabytes: many small files, or a part of a large one. So neither side holds more than a piece of a
 directory in memory. Links travel as links.
-
-A node that does not see the run's directory has a *scratch* directory for each process with trials. A process that is
-killed leaves it behind. So each one has a lock file, which the system unlocks when the process ends, and a new process
-removes those of its user that are not locked.
 """
 
 from __future__ import annotations
 
 import fcntl
+import glob
+import itertools
 import os
+import pickle
 import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from minitune.actor.messages import Place
 from minitune.base import files
-from minitune.checkpoint import ManifestEntry, walk
+from minitune.checkpoint import (
+    ManifestEntry,
+    directory_name,
+    prepared,
+    rename_prepared,
+    require_directory,
+    temporary_path,
+    walk,
+    written_by_us,
+)
+from minitune.error import RemoteError
 
 PIECE_BYTES = 4 * 1024 * 1024
 """The size of a piece. A larger one takes more memory on both sides, a smaller one more messages."""
@@ -34,14 +53,63 @@ _NEW_S = 60.0
 _OUTPUTS = ("stdout", "stderr")
 
 
+# -- what travels ------------------------------------------------------------------------------------------------------
+class Home(NamedTuple):
+    """Where a trial works.
+
+    Attributes:
+        directory: The trial's directory, as the driver knows it. Without one, there is nothing to bring.
+        outputs: The files of its stdout and stderr, as the driver knows them.
+        is_seen: Whether the node sees the run's directory.
+        changes_directory: Whether the trial works in its directory.
+    """
+
+    directory: str
+    outputs: tuple[str, str]
+    is_seen: bool
+    changes_directory: bool
+
+
+class Answer(NamedTuple):
+    """An answer of an actor, with what has come with it.
+
+    Attributes:
+        payload: The pickled value; empty for None.
+        error: The exception that was raised instead.
+        checkpoints: The numbers of new checkpoints, which have no names yet, in order.
+        output: New bytes of stdout and stderr, of a trial whose output files the driver does not see.
+    """
+
+    payload: bytes = b""
+    error: RemoteError | None = None
+    checkpoints: tuple[int, ...] = ()
+    output: tuple[bytes, bytes] = (b"", b"")
+
+    def opened(self) -> Outcome:
+        """The value and the error. Loading the value may run user code, whose error is the answer's then."""
+        if self.error is not None or not self.payload:
+            return None, self.error
+        try:
+            return pickle.loads(self.payload), None
+        except (Exception, SystemExit) as error:
+            broken = TypeError(f"the value that an actor returned cannot be loaded here: {error!r}")
+            broken.__cause__ = error
+            return None, RemoteError.of(broken)
+
+
+Outcome = tuple[Any, RemoteError | None]
+"""A value, or the error that there is instead."""
+Steps = Generator[tuple[Any, ...], Any, Outcome]
+"""Yields requests to an actor, each a verb and its arguments, and gets the answers. It returns the outcome."""
+
+
 class Part(NamedTuple):
     """A directory, a link, or a part of a file, on its way.
 
     Attributes:
         name: Its path below the top. That of a directory ends in a slash.
-        mode: The permissions of a file.
+        mode: The permissions of a file, in its last part, which has no content.
         link: The target of a link; None for a file.
-        size_bytes: The size of the whole file.
         offset: The part's offset in the file.
         content: The part's bytes.
     """
@@ -49,7 +117,6 @@ class Part(NamedTuple):
     name: str
     mode: int = 0
     link: str | None = None
-    size_bytes: int = 0
     offset: int = 0
     content: bytes = b""
 
@@ -63,6 +130,7 @@ def read_pieces(top: str) -> Iterator[list[Part]]:
     """
     piece: list[Part] = []
     left_bytes = PIECE_BYTES
+    # `walk` sorts the names, so a directory comes before what is in it.
     for entry in walk(top):
         for part in _parts(top, entry):
             piece.append(part)
@@ -84,13 +152,11 @@ def _parts(top: str, entry: ManifestEntry) -> Iterator[Part]:
         yield Part(name, link=os.readlink(path))
         return
     with open(files.open_regular(path), "rb", buffering=0) as file:
-        found = os.fstat(file.fileno())
-        mode = stat.S_IMODE(found.st_mode)
-        yield Part(name, mode, size_bytes=found.st_size)
         offset = 0
         while content := file.read(PIECE_BYTES):
-            yield Part(name, mode, None, found.st_size, offset, content)
+            yield Part(name, offset=offset, content=content)
             offset += len(content)
+        yield Part(name, stat.S_IMODE(os.fstat(file.fileno()).st_mode))
 
 
 def write_piece(piece: list[Part], top: str) -> None:
@@ -105,6 +171,7 @@ def write_piece(piece: list[Part], top: str) -> None:
         OSError: If it cannot be written.
     """
     for part in piece:
+        # A node is less trusted than the driver's machine: user code runs there.
         if os.path.isabs(part.name) or ".." in part.name.split("/"):
             raise ValueError(f"{part.name!r} is not the name of an entry of a directory")
         path = os.path.join(top, part.name)
@@ -113,48 +180,255 @@ def write_piece(piece: list[Part], top: str) -> None:
         elif part.link is not None:
             os.symlink(part.link, path)
         else:
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666), "wb", buffering=0) as file:
-                if part.content:
-                    _write_at(file.fileno(), part.content, part.offset)
-                else:  # the first part of the file
-                    os.ftruncate(file.fileno(), part.size_bytes)
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666), "wb") as file:
+                file.seek(part.offset)
+                file.write(part.content)
+                if not part.content:
+                    # The mode comes last: it may not allow us to open the file once more.
                     os.fchmod(file.fileno(), part.mode)
 
 
-def _write_at(descriptor: int, content: bytes, offset: int) -> None:
-    left = memoryview(content)
-    while left:
-        written = os.pwrite(descriptor, left, offset)
-        offset += written
-        left = left[written:]
+# -- the landmark ------------------------------------------------------------------------------------------------------
+class Proof(NamedTuple):
+    """How an actor and the driver find out whether they see the same directory.
+
+    Attributes:
+        landmark: A file of the driver in the run's directory.
+        name: A name that no other actor has.
+    """
+
+    landmark: str
+    name: str
+
+    @property
+    def answer(self) -> str:
+        """The file that the actor creates beside the landmark."""
+        return f"{self.landmark}-{self.name}"
+
+    def give(self) -> None:
+        """On the node: create the answer if the landmark is there."""
+        if os.path.exists(self.landmark):
+            with suppress(OSError), open(self.answer, "x", encoding="utf-8"):
+                pass
+
+    def take(self) -> bool:
+        """On the driver's machine: whether the actor has given its answer. It is removed."""
+        try:
+            os.unlink(self.answer)
+        except FileNotFoundError:
+            return False
+        return True
 
 
+class Landmark:
+    """A file in the run's directory with a random name.
+
+    Args:
+        directory: The run's directory.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._name = os.urandom(16).hex()
+        self._path = os.path.join(directory, f".node-{self._name}")
+        self._numbers = itertools.count(1)
+        with open(self._path, "x", encoding="utf-8"):
+            pass
+
+    def proof(self) -> Proof:
+        """What the next actor has to show.
+
+        That it finds the landmark would prove nothing: its directory may be a copy of this one. So it creates a file
+        beside the landmark, and only if the driver finds that one, both see the same directory.
+        """
+        return Proof(self._path, f"{self._name}-{next(self._numbers)}")
+
+    def remove(self) -> None:
+        """Remove the file."""
+        # Also answers of actors that were killed before the driver has looked for them.
+        for path in glob.glob(f"{glob.escape(self._path)}*"):
+            with suppress(OSError):
+                os.unlink(path)
+
+
+# -- the driver's side -------------------------------------------------------------------------------------------------
+class Transfer:
+    """Brings the checkpoints and the output of one attempt into the trial's directory.
+
+    What takes several requests to the actor is a generator of steps. If the attempt is stopped, its steps are dropped:
+    the rest of a checkpoint is not requested any more, and what has come of it is removed.
+
+    Args:
+        home: Where the trial works.
+        actor_id: The attempt, whose number follows the last `#`.
+
+    Attributes:
+        output_bytes: How much of its stdout and stderr has come.
+    """
+
+    def __init__(self, home: Home, actor_id: str):
+        self.home = home
+        self.output_bytes = [0, 0]
+        self._actor_id = actor_id
+
+    def take_in(self, answer: Answer) -> Steps:
+        """Take what came with an answer, before anything else sees its value.
+
+        Raises:
+            OSError: If it cannot be written.
+            DiskError: If the reason is the disk of the run.
+        """
+        yield from self._take_output(answer)
+        # Before the value is opened: once a report is known, the driver may record its checkpoint.
+        for number in answer.checkpoints:
+            yield from self._commit(number)
+        return answer.opened()
+
+    def drain(self) -> Steps:
+        """Get the output that no answer has brought. Checkpoints are left: the attempt has been stopped."""
+        if not self.home.is_seen:
+            yield from self._take_output((yield ("output",)))
+        return None, None
+
+    def _take_output(self, answer: Answer) -> Generator[tuple[Any, ...], Any, None]:
+        self.write_output(answer.output)
+        while any(len(new) == PIECE_BYTES for new in answer.output):  # there may be more
+            answer = yield ("output",)
+            self.write_output(answer.output)
+
+    def write_output(self, output: tuple[bytes, bytes]) -> None:
+        """Append new output to the trial's files."""
+        for number, new in enumerate(output):
+            if not new:
+                continue
+            self.output_bytes[number] += len(new)
+            with written_by_us(self.home.directory), open(self.home.outputs[number], "ab") as file:
+                file.write(new)
+
+    def _commit(self, number: int) -> Generator[tuple[Any, ...], Any, None]:
+        """Give a checkpoint its final name. Until then, no other attempt can take it for one."""
+        directory = self.home.directory
+        attempt = int(self._actor_id.rpartition("#")[2])
+        if self.home.is_seen:
+            # The name of the attempt is in the path, so an attempt that Ray has given up cannot take this one's place.
+            with written_by_us(directory):
+                rename_prepared(temporary_path(directory, number, attempt), directory, number)
+            return
+        with prepared(directory, number, attempt) as temporary:
+            is_first = True
+            while True:
+                piece, error = (yield ("piece", number, is_first)).opened()
+                if error is not None:
+                    raise OSError(f"checkpoint {number} could not be read on its node: {error.last_line()}")
+                with written_by_us(directory):
+                    if piece is None:
+                        rename_prepared(temporary, directory, number)
+                        return
+                    write_piece(piece, temporary)
+                is_first = False
+
+    def restore(self, path: str, args: bytes) -> Steps:
+        """Send a directory to the node, and let the actor restore it.
+
+        Args:
+            path: The directory.
+            args: The other arguments of the actor's method. Pickled.
+
+        Raises:
+            OSError: If it cannot be read.
+        """
+        # Before anything is sent, so that the error names the driver's directory and not one of the node.
+        require_directory(path)
+        name = os.path.basename(path)
+        is_first = True
+        for piece in read_pieces(path):
+            error = (yield ("receive", name, piece, is_first)).error
+            if error is not None:
+                return None, error
+            is_first = False
+        return (yield from self.take_in((yield ("restore", name, args))))
+
+
+# -- the node's side ---------------------------------------------------------------------------------------------------
 class Scratch:
-    """A directory for the trials of this process, on a machine that does not see that of the run.
+    """The directory of a process with trials, on a machine that does not see that of the run.
+
+    A process that is killed leaves it behind. So each one has a lock file, which the system unlocks when the process
+    ends, and a new process removes those of its user that are not locked.
 
     Args:
         name: Its name, which no other process on the machine uses.
 
     Attributes:
-        path: The directory. It exists until `remove` is called.
+        trial: The directory that stands for the trial's.
     """
 
     def __init__(self, name: str) -> None:
         _sweep()
-        self.path = _path_of(name)
-        os.mkdir(self.path, mode=0o700)
-        self._lock = open(os.path.join(self.path, _LOCK), "wb")  # noqa: SIM115 - it stays open
+        self._path = _path_of(name)
+        os.mkdir(self._path, mode=0o700)
+        # It stays open: the system releases the lock with the process, however that ends.
+        self._lock = open(os.path.join(self._path, _LOCK), "wb")  # noqa: SIM115
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self.trial = ""
+        self._outputs: list[str] = []
+        self._read_bytes = [0, 0]
+        self._pieces: Iterator[list[Part]] = iter(())
+        self._fetched = ""  # the checkpoint that the driver has got last
 
-    @property
-    def outputs(self) -> list[str]:
-        """The files for stdout and stderr in it."""
-        return [os.path.join(self.path, name) for name in _OUTPUTS]
+    def settle(self, home: Home) -> Place:
+        """Make an empty place for the next trial, and return it."""
+        parent = os.path.join(self._path, "trial")
+        shutil.rmtree(parent, ignore_errors=True)
+        self.trial = os.path.join(parent, os.path.basename(home.directory))
+        os.makedirs(self.trial)
+        # One file on the driver's machine is one file here, so that the order of the lines stays.
+        names = dict.fromkeys(home.outputs)
+        self._outputs = [os.path.join(self._path, output) for output, _ in zip(_OUTPUTS, names, strict=False)]
+        self._read_bytes = [0, 0]
+        self._pieces = iter(())  # if the attempt before was stopped, a file of it may still be open
+        self._fetched = ""
+        for path in self._outputs:
+            with open(path, "wb"):  # empty, also after a trial before
+                pass
+        directory = self.trial if home.changes_directory else None
+        return Place(directory, self._outputs[0], self._outputs[-1])
+
+    def new_output(self) -> tuple[bytes, bytes]:
+        """What was printed since the last call, at most `PIECE_BYTES` of each file."""
+        found = [b"", b""]
+        for number, path in enumerate(self._outputs):
+            # Most answers bring none, and a look at the size is cheaper than opening the file.
+            if os.stat(path).st_size > self._read_bytes[number]:
+                with open(path, "rb") as file:
+                    file.seek(self._read_bytes[number])
+                    found[number] = file.read(PIECE_BYTES)
+                self._read_bytes[number] += len(found[number])
+        return found[0], found[1]
+
+    def receive(self, name: str, piece: list[Part], is_first: bool) -> None:
+        """Write a piece of a directory of the driver."""
+        top = os.path.join(self.trial, name)
+        if is_first:
+            shutil.rmtree(top, ignore_errors=True)
+            os.mkdir(top)
+        write_piece(piece, top)
+
+    def piece(self, number: int, is_first: bool) -> list[Part] | None:
+        """Return the next piece of checkpoint `number`; None after the last one. Then the one before is not needed."""
+        path = os.path.join(self.trial, directory_name(number))
+        if is_first:
+            self._pieces = read_pieces(path)
+        piece = next(self._pieces, None)
+        if piece is None:
+            # The latest one stays, because the trial may ask for it.
+            shutil.rmtree(self._fetched, ignore_errors=True)
+            self._fetched = path
+        return piece
 
     def remove(self) -> None:
         """Remove the directory with all that is in it."""
         self._lock.close()
-        shutil.rmtree(self.path, ignore_errors=True)
+        shutil.rmtree(self._path, ignore_errors=True)
 
 
 def _path_of(name: str) -> str:
@@ -176,6 +450,7 @@ def collect(name: str, read_bytes: tuple[int, int]) -> tuple[bytes, bytes]:
     for output, known_bytes in zip(_OUTPUTS, read_bytes, strict=True):
         try:
             with open(os.path.join(path, output), "rb") as file:
+                # All of it might be gigabytes, and it has to pass through Ray's memory at once.
                 size_bytes = file.seek(0, os.SEEK_END)
                 file.seek(max(known_bytes, size_bytes - PIECE_BYTES))
                 found.append(file.read())
@@ -186,14 +461,15 @@ def collect(name: str, read_bytes: tuple[int, int]) -> tuple[bytes, bytes]:
 
 
 def _sweep() -> None:
-    """Remove the directories of processes that have ended. A new one may not be locked yet, so it is left alone."""
+    """Remove the directories of processes that have ended."""
     directory = tempfile.gettempdir()
     for name in os.listdir(directory):
         if not name.startswith(_PREFIX):
             continue
         path = os.path.join(directory, name)
         with suppress(OSError), open(os.path.join(path, _LOCK), "rb") as lock:
+            # Between the making of a file and its lock, another process may come by. So a new one is left alone.
             if time.time() - os.fstat(lock.fileno()).st_mtime < _NEW_S:
                 continue
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if the process lives
             shutil.rmtree(path, ignore_errors=True)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from executor_contract import TrialExecutorContract
 
 from minitune.executors import ray
 from minitune.executors.ray import RayTrialExecutor
+from minitune.executors.ray_cluster import ClusterLedger
 from minitune.executors.trial_executor import TrialExecutor
 
 
@@ -23,17 +22,12 @@ class TestRay(TrialExecutorContract):
     def patience(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A parked process must not end while a slow machine starts others."""
         monkeypatch.setattr(ray, "_PARKED_S", self.bound_s)
+        self.patched = monkeypatch
 
     def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
-        return _OfOneNode(totals, directory=lambda: str(directory))
-
-
-class _OfOneNode(RayTrialExecutor):
-    """Uses so much of the cluster."""
-
-    def __init__(self, totals: dict[str, float], directory: Callable[[], str]):
-        self._totals = totals
-        super().__init__(directory=directory)
-
-    def nodes(self) -> list[Mapping[str, Any]]:
-        return [{**node, "Resources": self._totals} for node in super().nodes()]
+        """It uses so much of the cluster."""
+        nodes = ClusterLedger.nodes
+        self.patched.setattr(
+            ClusterLedger, "nodes", lambda ledger: [{**node, "Resources": totals} for node in nodes(ledger)]
+        )
+        return RayTrialExecutor(directory=lambda: str(directory))

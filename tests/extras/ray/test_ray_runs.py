@@ -19,7 +19,10 @@ import ray
 import minitune as tune
 from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, RunConfig, TuneConfig, Tuner, cli
 from minitune.error import TuneError
+from minitune.executors import ray as ray_executor
+from minitune.executors.ray import RayTrialExecutor
 from minitune.executors.ray_cluster import connect
+from minitune.executors.trial_executor import ActorSpec, Started
 
 pytestmark = pytest.mark.usefixtures("connection")
 
@@ -264,6 +267,46 @@ def test_a_cluster_that_refuses_the_connection_is_named_with_the_way_out():
         connect(SimpleNamespace(init=refuse, _private=private), "10.0.0.1:6379", None)
 
 
+class Nothing:
+    def __init__(self, host, *, allocation):
+        pass
+
+
+@pytest.fixture
+def new_executor(tmp_path):
+    """Makes executors, one after the other."""
+    made = []
+
+    def new():
+        for before in made:
+            before.shutdown()
+        made.append(RayTrialExecutor(directory=lambda: str(tmp_path)))
+        return made[-1]
+
+    yield new
+    made[-1].shutdown()
+
+
+def test_only_a_trial_that_others_keep_waiting_is_told(new_executor, monkeypatch, caplog):
+    """One more trial than there is room for waits on purpose, for a node that may be added."""
+    whole = Resources([{"CPU": 8}])
+    executor = new_executor()
+    executor.start(ActorSpec("a#1", Nothing, whole))
+    wait_until(lambda: any(isinstance(event, Started) for event in executor.wait(1)))
+    monkeypatch.setattr(ray_executor, "_SLOW_S", 0.05)
+    assert executor.can_start(whole, "b")
+    executor.start(ActorSpec("b#1", Nothing, whole))
+    assert not executor.wait(1)
+    assert not caplog.records
+
+    executor = new_executor()
+    other = ray.remote(num_cpus=8)(object).remote()
+    ray.get(other.__ray_ready__.remote())
+    executor.start(ActorSpec("c#1", Nothing, whole))
+    wait_until(lambda: executor.wait(0.1) or "perhaps others use the cluster" in caplog.text)
+    ray.kill(other)
+
+
 def test_bound_values_arrive(tmp_path):
     def measuring(config, data):
         tune.report({"size": len(data)})
@@ -354,3 +397,55 @@ def test_nothing_is_left_on_the_cluster_when_the_driver_ends_and_it_can_be_resum
     assert result.error is None
     assert (result.metrics["n"], result.metrics["begin"]) == (4, 2)
     assert not list(tmp_path.glob("results/run/shared/*"))
+
+
+def test_a_run_of_a_cluster_that_is_gone_goes_on_in_another_one(tmp_path):
+    """From its last checkpoint: its first reports are kept, and the next one is the third."""
+    script = tmp_path / "script.py"
+    own = 'import ray\nray.init(address="local", num_cpus=1, include_dashboard=False)\n'
+    script.write_text(own + textwrap.dedent(SCRIPT))
+    driver = subprocess.Popen([sys.executable, script, tmp_path / "results"], stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: list(tmp_path.glob("results/run/*/reported")))
+    finally:
+        for process in [*psutil.Process(driver.pid).children(recursive=True), driver]:
+            process.kill()
+        driver.wait()
+
+    (result,) = Tuner.restore(str(tmp_path / "results" / "run"), counting).fit()
+
+    rows = [(row["training_iteration"], row["n"], row.get("begin")) for row in result.get_rows()]
+    assert rows == [(1, 2, None), (2, 3, 2), (3, 4, 2)]
+
+
+def test_a_package_from_elsewhere_comes_by_py_modules(tmp_path):
+    package = tmp_path / "elsewhere" / "far_away"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("from far_away.part import value")
+    (package / "part.py").write_text("value = 17")
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(PY_MODULES))
+    done = subprocess.run([sys.executable, script, tmp_path / "results", package], capture_output=True, text=True)
+
+    assert done.stdout.split() == ["17"], done.stderr
+
+
+PY_MODULES = """
+    import sys
+    import ray
+    import minitune as tune
+
+    ray.init(runtime_env={"py_modules": [sys.argv[2]]}, log_to_driver=False, logging_level="ERROR")
+
+    def train(config):
+        import far_away
+
+        return {"value": far_away.value}
+
+    (result,) = tune.Tuner(
+        train,
+        tune_config=tune.TuneConfig(executor="ray"),
+        run_config=tune.RunConfig(storage_path=sys.argv[1], verbose=0),
+    ).fit()
+    print(result.metrics["value"])
+"""

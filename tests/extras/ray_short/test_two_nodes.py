@@ -5,6 +5,7 @@ This is the short form of the tests in `tests/extras/ray`, which take ten minute
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -18,8 +19,7 @@ from ray.cluster_utils import Cluster
 import minitune as tune
 from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, RunConfig, TuneConfig, Tuner
 from minitune.error import TuneError
-from minitune.executors.ray import RayTrialExecutor
-from minitune.executors.ray_files import PIECE_BYTES
+from minitune.executors.ray_files import PIECE_BYTES, Landmark
 
 pytestmark = pytest.mark.usefixtures("two_nodes", "own_disks")
 LARGE_BYTES = 2 * PIECE_BYTES + 1
@@ -27,9 +27,9 @@ LARGE_BYTES = 2 * PIECE_BYTES + 1
 
 @pytest.fixture
 def own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No node finds the driver's proof. They are processes of one machine, so the directory itself is there."""
-    new_proof = RayTrialExecutor._new_proof
-    monkeypatch.setattr(RayTrialExecutor, "_new_proof", lambda self: new_proof(self)._replace(content="elsewhere"))
+    """No node finds the driver's landmark. They are processes of one machine, so the directory itself is there."""
+    proof = Landmark.proof
+    monkeypatch.setattr(Landmark, "proof", lambda self: proof(self)._replace(landmark="/elsewhere"))
 
 
 def fit(trainable, tmp_path, space=None, *, run=None, **tune_settings):
@@ -183,3 +183,26 @@ def test_a_trial_goes_on_elsewhere_when_its_node_dies(tmp_path: Path, two_nodes:
     assert added.has_added
     assert [(result.error, result.metrics["n"]) for result in grid] == [(None, 4), (None, 4)]
     assert grid[0].metrics["begin"] == 2
+
+
+def test_a_full_disk_of_a_node_is_a_failure_of_its_trial(tmp_path: Path) -> None:
+    """The run goes on: its own disk has room."""
+
+    def saving(config):
+        from minitune import checkpoint
+
+        def refuse(*args):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        if config["full"]:
+            checkpoint._copy_file = refuse
+        Path("saved").mkdir()
+        Path("saved/n").write_text("1")
+        tune.report({"n": 1}, checkpoint=Checkpoint("saved"))
+
+    grid = fit(saving, tmp_path, {"full": tune.grid_search([True, False])})
+
+    assert isinstance(grid[0].error, OSError)
+    assert grid[0].error.errno == errno.ENOSPC
+    assert "The run has ended" not in str(grid[0].error)
+    assert Path(grid[1].checkpoint.path, "n").read_text() == "1"

@@ -1,0 +1,196 @@
+"""Files between a node of a cluster and the driver's machine. Both sides are in this process, without Ray."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from minitune.checkpoint import directory_name, temporary_directory
+from minitune.error import DiskError, RemoteError
+from minitune.executors import ray_files
+from minitune.executors.ray_files import Answer, Home, Landmark, Scratch, Transfer, write_piece
+
+
+class Node:
+    """A trial on a node that does not see the run's directory, and the way of requests to it."""
+
+    def __init__(self, scratch: Scratch, home: Home):
+        self.scratch = scratch
+        scratch.settle(home)
+        self.transfer = Transfer(home, "trial#1")
+        self.restored: list[str] = []
+        self.requests: list[str] = []
+
+    def save(self, number: int, **contents: bytes) -> None:
+        saved = Path(self.scratch.trial, directory_name(number))
+        saved.mkdir()
+        for name, content in contents.items():
+            (saved / name).write_bytes(content)
+
+    def answer(self, verb, *args):
+        import pickle
+
+        self.requests.append(verb)
+        try:
+            if verb == "restore":
+                self.restored.append(args[0])
+                value = "restored"
+            else:
+                value = None if verb == "output" else getattr(self.scratch, verb)(*args)
+        except Exception as error:
+            return Answer(error=RemoteError.of(error))
+        return Answer(pickle.dumps(value), output=self.scratch.new_output())
+
+    def follow(self, steps, most=1000):
+        """Carry out so many steps, and return their outcome."""
+        answer = None
+        try:
+            for _ in range(most):
+                answer = self.answer(*steps.send(answer))
+        except StopIteration as end:
+            return end.value
+        return None
+
+
+@pytest.fixture
+def home(tmp_path):
+    directory = tmp_path / "run" / "trial"
+    directory.mkdir(parents=True)
+    return Home(str(directory), (str(directory / "stdout"), str(directory / "stderr")), False, True)
+
+
+@pytest.fixture
+def node(tmp_path, home, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(ray_files, "PIECE_BYTES", 1000)
+    scratch = Scratch("test")
+    yield Node(scratch, home)
+    scratch.settle(home)  # for the next trial
+    scratch.remove()
+
+
+def saved(home, number, name="a"):
+    return Path(home.directory, directory_name(number), name).read_bytes()
+
+
+def left(home):
+    return sorted(path.name for path in Path(home.directory).iterdir())
+
+
+def test_checkpoints_of_one_answer_come_in_their_order(node, home):
+    """The trial keeps the latest one on its node, in case it asks for it."""
+    node.save(0, a=b"0" * 3500, b=b"")
+    node.save(1, a=b"1")
+
+    assert node.follow(node.transfer.take_in(Answer(checkpoints=(0, 1)))) == (None, None)
+    assert (saved(home, 0), saved(home, 0, "b"), saved(home, 1)) == (b"0" * 3500, b"", b"1")
+    assert os.listdir(node.scratch.trial) == [directory_name(1)]
+
+
+def test_a_stop_in_the_middle_leaves_nothing(node, home):
+    node.save(0, a=b"0" * 3500)
+    steps = node.transfer.take_in(Answer(checkpoints=(0,)))
+    node.follow(steps, most=2)
+    assert left(home)
+    steps.close()
+
+    assert not left(home)
+
+
+def test_on_a_shared_disk_only_the_name_is_given(node, home):
+    Path(temporary_directory(home.directory, 3, 1), "a").write_bytes(b"3")
+    transfer = Transfer(home._replace(is_seen=True), "trial#1")
+
+    assert node.follow(transfer.take_in(Answer(checkpoints=(3,)))) == (None, None)
+    assert saved(home, 3) == b"3"
+    assert not node.requests
+
+
+def test_a_checkpoint_that_the_node_cannot_read_is_named(node, home):
+    with pytest.raises(OSError, match="checkpoint 7 could not be read on its node: FileNotFoundError"):
+        node.follow(node.transfer.take_in(Answer(checkpoints=(7,))))
+    assert not left(home)
+
+
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_a_full_disk_of_the_run_ends_the_run(node, home, monkeypatch, is_seen):
+    """No look at the disk: it may have room again when a trial beside this one has removed its own half copy."""
+
+    def refuse(*args):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    node.save(0, a=b"0")
+    monkeypatch.setattr(ray_files, "rename_prepared" if is_seen else "write_piece", refuse)
+    with pytest.raises(DiskError, match="No space left") as caught:
+        node.follow(Transfer(home._replace(is_seen=is_seen), "trial#1").take_in(Answer(checkpoints=(0,))))
+
+    assert caught.value.run_path == os.path.dirname(home.directory)
+    assert not left(home)
+
+
+def test_output_that_cannot_be_written_ends_the_run(node, home):
+    full = home._replace(outputs=("/dev/full", "/dev/full"))
+
+    with pytest.raises(DiskError, match="No space left"):
+        Transfer(full, "trial#1").write_output((b"x", b""))
+
+
+def test_long_output_comes_whole(node, home):
+    Path(node.scratch.settle(home).stdout).write_bytes(b"o" * 2500)
+    node.follow(node.transfer.drain())
+
+    assert Path(home.outputs[0]).read_bytes() == b"o" * 2500
+    assert node.transfer.output_bytes == [2500, 0]
+
+
+def test_one_file_for_both_streams_stays_one(node, home):
+    place = node.scratch.settle(home._replace(outputs=(home.outputs[0], home.outputs[0])))
+
+    assert place.stdout == place.stderr
+
+
+def test_a_restore_sends_the_directory_first(node, tmp_path):
+    donor = tmp_path / "donor"
+    donor.mkdir()
+    (donor / "a").write_bytes(b"d" * 2500)
+
+    assert node.follow(node.transfer.restore(str(donor), b"")) == ("restored", None)
+    assert Path(node.scratch.trial, "donor", "a").read_bytes() == b"d" * 2500
+    assert node.restored == ["donor"]
+    with pytest.raises(FileNotFoundError, match="does not exist any more"):
+        node.follow(node.transfer.restore(str(tmp_path / "gone"), b""))
+
+
+@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x"])
+def test_a_node_cannot_write_elsewhere(tmp_path, name):
+    with pytest.raises(ValueError, match="not the name of an entry"):
+        write_piece([ray_files.Part(name)], str(tmp_path))
+
+
+def test_a_node_sees_the_run_if_the_driver_sees_its_answer(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    landmark = Landmark(str(tmp_path))
+    here, elsewhere, silent = (landmark.proof() for _ in range(3))
+    here.give()
+    elsewhere._replace(landmark=str(tmp_path / "elsewhere" / os.path.basename(elsewhere.landmark))).give()
+
+    assert [proof.take() for proof in (here, elsewhere, silent)] == [True, False, False]
+    silent.give()
+    landmark.remove()
+    assert [path.name for path in tmp_path.rglob("*")] == ["elsewhere"]
+
+
+def test_what_a_dead_process_has_left_is_removed(tmp_path, home, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(ray_files, "_NEW_S", 0)
+    dead = Scratch("dead")
+    alive = Scratch("alive")
+    dead._lock.close()  # as the system does when a process ends
+    Scratch("new").remove()
+
+    assert [path.name for path in tmp_path.glob("minitune-ray-*")] == ["minitune-ray-alive"]
+    alive.remove()
