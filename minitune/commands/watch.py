@@ -12,18 +12,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from minitune.base import files
+from minitune.base.files import local_path
 from minitune.base.text import echo
 from minitune.commands import Commands
 from minitune.commands.selecting import (
     RUN_HELP,
     TRIAL_HELP,
-    add_run,
+    count_from,
     existing_run,
     exit_status,
     find_trial,
     run_and_trial,
 )
+from minitune.config import default_storage_path
 from minitune.experiment.trial import Trial
+from minitune.record.layout import LAST
 from minitune.record.standing import RUNNING, Standing, put_back, state_of
 from minitune.record.story import RunFollower
 
@@ -64,11 +67,14 @@ def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
         "watch",
         description="Watch a run until it ends. A terminal shows the live view; a pipe or a file gets a line now and "
-        "then.",
-        epilog="The exit status is 0 if all trials have finished, 3 if some have failed, 4 if the run was "
-        "interrupted or killed, or if a stopper or the time budget ended it before all trials had started.",
+        "then. With --web, a browser shows the page of the run, until Ctrl-C.",
+        epilog="Without --web, the exit status is 0 if all trials have finished, 3 if some have failed, 4 if the run "
+        "was interrupted or killed, or if a stopper or the time budget ended it before all trials had started.",
     )
-    add_run(parser)
+    parser.add_argument("run", nargs="?", help=f"{RUN_HELP} (default: {LAST}; with --web: the list of all runs)")
+    parser.add_argument("--web", action="store_true", help="serve the page of the run at 127.0.0.1, for this user only")
+    parser.add_argument("--port", type=count_from(0), default=0, help="the port of --web (default: any free one)")
+    parser.add_argument("--no-browser", action="store_true", help="with --web, only print the address")
     parser.set_defaults(command=watch)
     parser = commands.add_parser(
         "logs",
@@ -86,7 +92,10 @@ def add_parser(commands: Commands) -> None:
 
 
 def watch(options: argparse.Namespace) -> int:
-    """Run `minitune watch`. Blocks until the run ends."""
+    """Run `minitune watch`. Blocks until the run ends, and with `--web` until Ctrl-C."""
+    if options.web:
+        return _serve(options)
+    options.run = options.run or LAST
     try:
         watched = _WatchedRun(existing_run(options.run))
         state = _show_until_end(watched)
@@ -95,6 +104,27 @@ def watch(options: argparse.Namespace) -> int:
         raise
     echo(f"{watched.follower.run.path}: {state.text}")
     return exit_status(watched.follower.run, state)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    """Serve the page of a run, or the list of runs. Blocks until Ctrl-C, which ends the server and not the run."""
+    from minitune.visualization.server import PageServer
+
+    path = existing_run(options.run) if options.run else local_path(default_storage_path())
+    server = PageServer(path, is_list=not options.run, port=options.port)
+    try:
+        echo(f"{server.address}\nopen this address in a browser; Ctrl-C ends the server, and no run")
+        sys.stdout.flush()
+        if not options.no_browser and sys.stdout.isatty():
+            import webbrowser
+
+            webbrowser.open(server.address)
+        server.serve()
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        server.release()
+    return 0
 
 
 def _show_until_end(watched: _WatchedRun) -> Standing:

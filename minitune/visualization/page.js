@@ -1112,7 +1112,7 @@ function sideBySide(runs, host, only) {
 
 // -- the list of runs -------------------------------------------------------------------------------------------------
 function showList(host, rows) {
-  host.replaceChildren(el("div", { className: "scroll card" }, el("table", { className: "side" },
+  host.replaceChildren(el("div", { className: "scroll card" }, el("table", { className: "side list" },
     el("thead", {}, el("tr", {}, ...["run", "state", "trials", "failed", "begun", "last updated"].map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, ...rows.map((row) => el("tr", {}, el("td", {}, row.href ? el("a", { href: row.href }, row.name) : row.name),
       el("td", {}, el("span", { className: row.state === "running" ? "live" : row.state === "damaged" || row.state === "killed" ? "failed" : "" }, row.state)),

@@ -1,0 +1,355 @@
+"""A tiny server for the page of a run while the run goes on: read only, for the user of this machine, on 127.0.0.1.
+
+The page asks for `events`, a stream of server-sent events. Each event has the trials that have changed since the
+version that the page knows, so it is drawn anew without a reload. A browser whose connection breaks sends the last
+version again by itself. The server only reads files, as `minitune ls` does, so the run notices nothing.
+
+Who may read it: whoever has the address, which holds a random token. A web page of another site that guesses the port
+gets nothing: requests with another host (a name that was rebound to 127.0.0.1), from another origin, or with a method
+other than GET are refused. The page itself may load nothing and connect only to its own server.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from minitune.base import json_text
+from minitune.error import TuneError
+from minitune.experiment.lifecycle import ERROR
+from minitune.record.layout import find_runs
+from minitune.record.standing import state_of
+from minitune.record.story import read_overview
+from minitune.visualization.history import RunHistory
+from minitune.visualization.page import RunData, describe_importances, fill_page, trial_details
+
+_LOOK_S = 0.2
+"""The interval between two looks at a run's journal."""
+_LIST_LOOK_S = 1.0
+"""The interval between two looks at all runs."""
+_ALIVE_S = 10.0
+"""A connection without news gets a comment so often, so that a page that was closed is noticed."""
+_MORE = 1.25
+"""Importances are computed again when so many times as many trials have ended."""
+_HOSTS = ("127.0.0.1", "localhost")
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""Headers of each answer."""
+
+
+class LiveRun:
+    """A run that is read on, for any number of pages. Its methods may be called from any thread.
+
+    Args:
+        path: The run's directory. The constructor blocks while it reads the run.
+        metric: The objective; None means the run's.
+        mode: Its mode; None means the run's.
+    """
+
+    def __init__(self, path: str, metric: str | None = None, mode: str | None = None):
+        self._lock = threading.Lock()
+        self._history = RunHistory(path, metric, mode, needs_metric=metric is not None)
+        self._data = RunData(self._history)
+        self._learned_from = 0
+        self._is_learning = False
+
+    def _read_on(self) -> None:
+        if self._history.read_new():
+            self._data.update()
+        scored = len(self._history.scored())
+        if not self._is_learning and scored > self._learned_from * _MORE:
+            self._is_learning = True
+            self._learned_from = scored
+            threading.Thread(target=self._learn, daemon=True).start()
+
+    def _learn(self) -> None:
+        """Compute the importances. This may take seconds, in which the page goes on, so it reads the run once more."""
+        try:
+            found = describe_importances(RunHistory(self._history.path, self._history.metric, self._history.mode))
+        except (OSError, TuneError, ValueError):  # the run was removed, or it has no metric yet
+            found = None
+        with self._lock:
+            self._is_learning = False
+            if found is not None:
+                self._data.importances = found
+                self._data.update()
+
+    def page(self, up: str | None) -> bytes:
+        """The page as of now; `up` is the address of the list of runs, if there is one."""
+        with self._lock:
+            self._read_on()
+            data = {"version": self._data.version, "isServed": True, "only": None, "up": up}
+            text = f'{{"runs":[{self._data.text()}],{json_text.dumps(data)[1:]}'
+            return fill_page(f"minitune: {self._history.name}", text, is_live=True)
+
+    def events(self, since: int) -> Iterator[str | None]:
+        """The events after a version, without an end: each with what has changed, or None if nothing has. Blocks."""
+        while True:
+            with self._lock:
+                self._read_on()
+                version = self._data.version
+                text = self._data.text(since) if version != since else None
+            yield None if text is None else f"id: {version}\ndata: {text}\n\n"
+            since = version
+            time.sleep(_LOOK_S)
+
+    def details(self, number: int) -> dict[str, Any] | None:
+        """What the page shows of one trial alone; None if there is no such trial. Blocks."""
+        with self._lock:
+            self._read_on()
+            for each in self._history.trials:
+                if each.number == number:
+                    return trial_details(self._history, each)
+        return None
+
+
+class RunList:
+    """The runs below a directory. Its methods may be called from any thread; they block while runs are read.
+
+    Args:
+        directory: Where the runs are.
+    """
+
+    def __init__(self, directory: str):
+        self._directory = directory
+        self._known: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}  # by path: the journal's state, and the row
+
+    def paths(self) -> dict[str, str]:
+        """The runs' directories by name."""
+        return {os.path.relpath(path, self._directory): path for path in find_runs(self._directory)}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each run, the newest first."""
+        rows = [self._row(name, path) for name, path in self.paths().items()]
+        return sorted(rows, key=lambda row: -row["begun"])
+
+    def _row(self, name: str, path: str) -> dict[str, Any]:
+        row: dict[str, Any] = {"name": name, "href": f"run/{quote(name, safe='')}/", "begun": 0.0}
+        try:
+            found = os.stat(os.path.join(path, "journal"))
+            key = found.st_size, found.st_mtime_ns
+            if path in self._known and self._known[path][0] == key and self._known[path][1]["state"] != "running":
+                return self._known[path][1]
+            story = read_overview(path)
+            if story.damage is not None:
+                raise story.damage
+        except (TuneError, OSError):
+            return {**row, "state": "damaged", "href": None}
+        row |= {"state": state_of(story).name, "trials": len(story.trials), "begun": story.begun_s}
+        row |= {"updated": story.updated_s, "failed": sum(trial.status == ERROR for trial in story.trials)}
+        self._known[path] = key, row
+        return row
+
+    def page(self) -> bytes:
+        """The page that lists the runs."""
+        text = json_text.dumps({"list": self.rows()})
+        return fill_page(f"minitune: runs in {self._directory}", text, is_live=True)
+
+    def events(self) -> Iterator[str | None]:
+        """Events without an end: the rows when they have changed, or None. Blocks."""
+        last = None
+        while True:
+            text = json_text.dumps(self.rows())
+            yield None if text == last else f"data: {text}\n\n"
+            last = text
+            time.sleep(_LIST_LOOK_S)
+
+
+class PageServer:
+    """Serves the page of one run, or the list of runs with the page of each.
+
+    Args:
+        path: The run's directory, or the directory of the runs.
+        is_list: Whether `path` is a directory of runs.
+        port: The port; 0 means any free one.
+        metric: The objective; None means each run's own.
+        mode: Its mode; None means each run's own.
+
+    Attributes:
+        address: The address of the page, with the token.
+        is_closed: Whether it answers no more.
+
+    Raises:
+        OSError: If the port is taken.
+        FileNotFoundError, ValueError, TuneError: See `RunHistory`.
+    """
+
+    def __init__(
+        self, path: str, *, is_list: bool = False, port: int = 0, metric: str | None = None, mode: str | None = None
+    ):
+        self._goal = metric, mode
+        self._list = RunList(path) if is_list else None
+        self._runs: dict[str, LiveRun] = {}
+        self._lock = threading.Lock()
+        self.is_closed = False
+        if not is_list:
+            self._runs[""] = LiveRun(path, *self._goal)
+        token = secrets.token_urlsafe(18)
+        self._server = ThreadingHTTPServer((_HOSTS[0], port), _handler_of(token, self))
+        self._server.daemon_threads = True
+        self.address = f"http://{_HOSTS[0]}:{self._server.server_address[1]}/{token}/"
+
+    def serve(self) -> None:
+        """Answer requests until `close`, or until an exception such as KeyboardInterrupt is raised. Blocks."""
+        self._server.serve_forever()
+
+    def close(self) -> None:
+        """End it. Blocks for a moment if `serve` runs in another thread."""
+        self._server.shutdown()
+        self.release()
+
+    def release(self) -> None:
+        """Give the port back and end all streams, after `serve` has ended."""
+        self.is_closed = True
+        self._server.server_close()
+
+    def run(self, name: str) -> LiveRun | None:
+        """The run with this name, which is read on the first call; None if there is none. Blocks."""
+        with self._lock:
+            if name not in self._runs and self._list is not None:
+                path = self._list.paths().get(name)  # no name leads out of the directory
+                if path is not None:
+                    self._runs[name] = LiveRun(path, *self._goal)
+            return self._runs.get(name)
+
+    def answer(self, path: list[str], since: int) -> bytes | Iterator[str | None] | None:
+        """The answer to a request for this path below the token: a body, a stream of events, or None for nothing.
+
+        Raises:
+            OSError, ValueError, TuneError: If a run cannot be read.
+        """
+        up = None
+        name = ""
+        if self._list is not None:
+            if path == [""]:
+                return self._list.page()
+            if path == ["events"]:
+                return self._list.events()
+            if len(path) < 3 or path[0] != "run":
+                return None
+            name = unquote(path[1])
+            path = path[2:]
+            up = "../../"
+        run = self.run(name)
+        if run is None:
+            return None
+        if path == [""]:
+            return run.page(up)
+        if path == ["events"]:
+            return run.events(since)
+        if len(path) == 2 and path[0] == "trial" and path[1].isdecimal():
+            details = run.details(int(path[1]))
+            return None if details is None else json_text.dumps(details).encode()
+        return None
+
+
+def _handler_of(token: str, server: PageServer) -> Callable[..., BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        """Refuses what is not the page's own request, and answers the others."""
+
+        server_version = "minitune"
+        sys_version = ""
+        timeout = 60.0
+
+        def do_GET(self) -> None:
+            """Answer a request."""
+            refusal = self._refusal()
+            if refusal is not None:
+                self._refuse(*refusal)
+                return
+            url = urlsplit(self.path)
+            since = self.headers.get("Last-Event-ID") or parse_qs(url.query).get("since", ["0"])[0]
+            path = url.path.split("/")[2:]
+            try:
+                found = server.answer(path, int(since) if since.isdecimal() else 0)
+            except (OSError, ValueError, TuneError) as error:  # such as a run that was removed
+                self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+                return
+            if found is None:
+                self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
+            elif isinstance(found, bytes):
+                self._send(HTTPStatus.OK, "text/html" if path[-1] == "" else "application/json", found)
+            else:
+                self._stream(found)
+
+        def _refusal(self) -> tuple[HTTPStatus, str] | None:
+            """Why this request is refused; None if it is not. What the other side says is not repeated."""
+            host = self.headers.get("Host", "")
+            if host.rpartition(":")[0] not in _HOSTS:
+                return HTTPStatus.FORBIDDEN, "this host is not served"
+            if self.headers.get("Origin", f"http://{host}") != f"http://{host}":
+                return HTTPStatus.FORBIDDEN, "other origins are not served"
+            if self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+                return HTTPStatus.FORBIDDEN, "other sites are not served"
+            given = urlsplit(self.path).path.split("/")[1]
+            if not hmac.compare_digest(given.encode(), token.encode()):
+                return HTTPStatus.FORBIDDEN, "the address lacks the token"
+            return None
+
+        def _refuse(self, status: HTTPStatus, text: str) -> None:
+            self._send(status, "text/plain", f"{text}\n".encode(errors="replace"))
+
+        def _head(self, status: HTTPStatus, kind: str) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", f"{kind}; charset=utf-8")
+            for name, value in _HEADERS.items():
+                self.send_header(name, value)
+            # The page names its policy itself, but a page cannot say that no other one may frame it.
+            policy = "frame-ancestors 'none'"
+            if kind != "text/html":
+                policy += "; default-src 'none'"
+            self.send_header("Content-Security-Policy", policy)
+
+        def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+            self._head(status, kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def _stream(self, events: Iterator[str | None]) -> None:
+            """Send events until the page is closed."""
+            self._head(HTTPStatus.OK, "text/event-stream")
+            self.end_headers()
+            sent_s = time.monotonic()
+            try:
+                for event in events:
+                    if server.is_closed:
+                        return
+                    now_s = time.monotonic()
+                    if event is None and now_s - sent_s < _ALIVE_S:
+                        continue
+                    sent_s = now_s
+                    self.wfile.write((event or ":\n\n").encode())
+            except (OSError, TuneError) as error:
+                if isinstance(error, (BrokenPipeError, ConnectionError, TimeoutError)):
+                    return  # the page was closed
+                text = json_text.dumps(f"The run cannot be read: {error}")
+                self.wfile.write(f"event: problem\ndata: {text}\n\n".encode())
+
+        def handle(self) -> None:
+            """A page that is closed in the middle of an answer is no error."""
+            try:
+                super().handle()
+            except ConnectionError:
+                self.close_connection = True
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Says nothing: requests are no news to the user."""
+
+        def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+            """The answer to other methods and to what is not HTTP."""
+            self._refuse(HTTPStatus(code), "only GET is served")
+
+    return Handler

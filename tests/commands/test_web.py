@@ -1,0 +1,173 @@
+"""The server of `minitune watch --web`: whom it answers, what it sends, and that it only reads."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from kit import Script, fit, report_n, run_path
+
+from minitune import grid_search
+from minitune.visualization.server import PageServer
+
+OBJECTIVE = {"metric": "score", "mode": "max"}
+
+
+class Client:
+    """Asks a server that runs in a thread."""
+
+    def __init__(self, path: Path, **choices: Any):
+        self.server = PageServer(str(path), **choices)
+        self.thread = threading.Thread(target=self.server.serve)
+        self.thread.start()
+        url = urlsplit(self.server.address)
+        self.port = url.port
+        self.root = url.path
+
+    def ask(self, path: str = "", *, method: str = "GET", **headers: str) -> tuple[int, str, dict[str, str]]:
+        """The status, the body and the headers of the answer to a request below the token."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            target = path if path.startswith("/") else self.root + path
+            connection.request(method, target, headers={k.replace("_", "-"): v for k, v in headers.items()})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode(), dict(answer.getheaders())
+        finally:
+            connection.close()
+
+    def event(self, since: int = 0, **headers: str) -> dict[str, Any]:
+        """The first event after a version."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request("GET", f"{self.root}events?since={since}", headers=headers)
+            answer = connection.getresponse()
+            while True:
+                line = answer.readline().decode()
+                if line.startswith("data: "):
+                    found: dict[str, Any] = json.loads(line[len("data: ") :])
+                    return found
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        self.server.close()
+        self.thread.join()
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    """A server of a run with two trials."""
+    fit(report_n(2, score=1), {"i": grid_search([0, 1])}, **OBJECTIVE)
+    client = Client(run_path())
+    yield client
+    client.close()
+
+
+def test_the_page_its_events_and_one_trial_are_served(client: Client) -> None:
+    status, page, headers = client.ask()
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert "connect-src 'self'" in page
+    assert headers["Cache-Control"] == "no-store"
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+    assert [trial["n"] for trial in client.event()["trials"]] == [0, 1]
+    assert "details" not in client.event()["trials"][0]
+    status, body, _ = client.ask("trial/1")
+    assert (status, json.loads(body)["config"]) == (200, {"i": 1})
+
+
+@pytest.mark.parametrize("path", ["nothing", "trial/2", "trial/x", "run/a/", "trial/", "../", "%2e%2e/"])
+def test_other_paths_are_not_there(client: Client, path: str) -> None:
+    assert client.ask(path)[0] == 404
+
+
+@pytest.mark.parametrize("path", ["/", "/wrong/", "/%C3%A9/", "/wrong/events"])
+def test_without_the_token_nothing_is_served(client: Client, path: str) -> None:
+    status, body, _ = client.ask(path)
+    assert (status, "score" in body) == (403, False)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example:80"},
+        {"Host": "127.0.0.1.evil.example:80"},
+        {"Host": ""},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+    ],
+    ids=str,
+)
+def test_other_hosts_and_origins_are_refused(client: Client, headers: dict[str, str]) -> None:
+    status, body, _ = client.ask(**headers)
+    assert (status, "score" in body) == (403, False)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE"])
+def test_other_methods_are_refused(client: Client, method: str) -> None:
+    assert client.ask(method=method)[0] == 501
+
+
+def test_an_event_has_only_what_has_changed(client: Client) -> None:
+    page = client.ask()[1]
+    version = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["version"]
+    journal = run_path() / "journal"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    assert [trial["n"] for trial in client.event(version - 1)["trials"]] == [0, 1]
+    assert len(lines) > 4
+    assert client.event(0, **{"Last-Event-ID": "0"})["count"] == 2
+
+
+def test_nothing_in_the_directory_is_unpickled_or_changed(client: Client, tmp_path: Path) -> None:
+    class Bomb:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(tmp_path / "exploded"),)
+
+    for file in run_path().rglob("*.pkl"):
+        file.write_bytes(pickle.dumps(Bomb()))
+    before = {str(file): file.stat().st_mtime_ns for file in run_path().rglob("*")}
+
+    client.ask()
+    client.event()
+    client.ask("trial/0")
+
+    assert not (tmp_path / "exploded").exists()
+    assert {str(file): file.stat().st_mtime_ns for file in run_path().rglob("*")} == before
+
+
+def test_the_list_names_all_runs_and_leads_nowhere_else(tmp_path: Path) -> None:
+    fit(report_n(1, score=1), name="project/one", **OBJECTIVE)
+    fit(report_n(1, score=1), name="two", **OBJECTIVE)
+    client = Client(run_path().parent, is_list=True)
+    try:
+        page = client.ask()[1]
+        rows = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["list"]
+        assert [(row["name"], row["state"], row["href"]) for row in rows] == [
+            ("two", "finished", "run/two/"),
+            ("project/one", "finished", "run/project%2Fone/"),
+        ]
+        assert client.ask("run/project%2Fone/")[0] == 200
+        assert client.ask("run/project%2Fone/trial/0")[0] == 200
+        for outside in ("run/..%2F..%2Fetc/", "run/none/", "run/two", "run/%2Fetc/"):
+            assert client.ask(outside)[0] == 404
+    finally:
+        client.close()
+
+
+def test_ctrl_c_ends_the_server_and_leaves_the_run(script: Script) -> None:
+    fit(report_n(1, score=1), name="mine", **OBJECTIVE)
+    process = script.start_minitune("watch", str(run_path("mine")), "--web")
+    line = process.stdout.readline()
+    assert line.startswith("http://127.0.0.1:")
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 0
