@@ -246,6 +246,7 @@ def _how_it_ended(trial: Trial) -> str:
         return NOT_STARTED
     if trial.status != TERMINATED:
         return UNFINISHED
+    # It has returned without a word. In CI that is a mistake, though not a failure.
     if not trial.report_count:
         return SILENT
     return way_of(trial)

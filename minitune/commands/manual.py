@@ -68,6 +68,7 @@ def show_manual(options: argparse.Namespace) -> int:
 def _page_named(words: str, names: list[str]) -> str | None:
     """The page with this name, or the only one whose name begins like this; the index for an empty name."""
     name = words.lower().replace(" ", "-") or INDEX
+    # `minitune help check` is enough for "checkpoints", but `s` could mean many pages.
     beginning = [page for page in names if page.startswith(name)]
     if name in names:
         return name
@@ -80,6 +81,7 @@ def _places(words: str, pages: dict[str, str]) -> list[tuple[str, str]]:
     A word matches only the beginning of a word: "ci" must not find "scikit-learn". A name such as `get_dataframe` has
     several words.
     """
+    # Letters and digits before a word rule it out; an underscore does not, because names in code have parts.
     wanted = [re.compile(rf"(?<![^\W_]){re.escape(word)}", re.IGNORECASE) for word in words.split()]
     found = []
     for page in sorted(pages):
@@ -95,6 +97,7 @@ def _sections(text: str) -> list[tuple[str, str]]:
     sections: list[tuple[str, list[str]]] = []
     in_code = False
     for line in text.splitlines():
+        # Opening and closing fences look alike.
         in_code ^= line.startswith("```")
         if line.startswith("#") and not in_code:
             sections.append((line.lstrip("# "), []))
@@ -116,6 +119,7 @@ def laid_out(text: str, columns: int) -> str:
 
 def _prose(text: str, columns: int) -> Iterator[str]:
     """The lines of a part without code. A table, a paragraph and an item of a list are each laid out as a whole."""
+    # The files have lines of up to 120 characters, which a narrower terminal would break in the middle.
     joined = re.sub(r"(?<=\S)\n(?![|#*\n]|$)\s*", " ", _without_links(text))  # the lines of one paragraph or item
     for is_table, group in groupby(joined.splitlines(), lambda line: line.startswith("|")):
         if is_table:
@@ -136,6 +140,7 @@ def _table(rows: list[str], columns: int) -> Iterator[str]:
         shown = [head, *body]
     widths = [max(len(row[column]) for row in shown) for column in range(len(head) - 1)]
     last = columns - sum(widths) - 2 * len(widths)
+    # A last column of a few letters in each line could not be read.
     if last >= max(columns // 3, *(len(word) for row in shown for word in row[-1].split())):
         for row in shown:
             left = "".join(cell.ljust(width + 2) for cell, width in zip(row, widths, strict=False))

@@ -146,6 +146,7 @@ def _goal(options: argparse.Namespace, sweep: SweepFile) -> tuple[str | None, Li
     mode: Literal["min", "max"] | None = options.mode
     if mode is None and metric == sweep.metric:
         mode = sweep.mode
+    # Without a mode, a searcher would not know whether a small loss is good.
     if (metric is None) != (mode is None):
         raise argparse.ArgumentError(None, f"--metric and --mode go together, but got {metric} and {mode}")
     return metric, mode
@@ -165,6 +166,7 @@ def _check_pattern(pattern: str | None) -> None:
 
 def _check_program(command: CommandLine) -> None:
     """Refuse a program that does not exist, before the run begins."""
+    # A word with a parameter in it is known only when a trial starts.
     first = command.words[0]
     if command.is_for_shell or len(first) != 1 or not isinstance(first[0], str) or shutil.which(first[0]):
         return
@@ -204,6 +206,7 @@ def _scheduler(options: argparse.Namespace, sweep: SweepFile, space: dict[str, A
     else:
         name = options.scheduler or "fifo"
         arguments = {}
+    # An option without an effect would let the user believe in a limit that is not there.
     known = _SCHEDULERS[name]
     for option, argument, value in (("--max-t", _MAX_T, options.max_t), ("--grace", _GRACE, options.grace)):
         if value is not None and argument not in known:

@@ -171,6 +171,7 @@ def _command(content: Mapping[str, Any], constants: Mapping[str, Any], names: li
 
     program = content.get("program")
     given = content.get("command", list(_DEFAULT_COMMAND))
+    # W&B takes a list; a text is split at spaces, without quotes.
     words = given
     if isinstance(given, str):
         words = given.split()
@@ -234,10 +235,12 @@ def _kind(given: Mapping[str, Any], key: str) -> str:
     elif "values" in given:
         kind = "categorical"
     else:
+        # As there: two whole numbers make an int_uniform.
         kind = "uniform"
         if all(is_whole(given.get(name)) for name in _RANGE):
             kind = "int_uniform"
     needed = _KEYS_OF[kind]
+    # A key of another distribution was meant to do something. If it were ignored, another space would be searched.
     for name in given:
         if name not in (*needed, "distribution"):
             raise ValueError(f"{key}: distribution {kind} takes {', '.join(needed)}, but got {name}")
@@ -291,6 +294,7 @@ def _domain(given: Mapping[str, Any], key: str, is_grid: bool) -> Any:
 def _number(value: Any, key: str) -> float:
     """A number. YAML takes `1e-4`, without a point, for a text."""
     try:
+        # `float(True)` would be 1.0.
         if isinstance(value, bool):
             raise TypeError
         if is_whole(value):

@@ -318,6 +318,7 @@ class TuneReporterBase(ProgressReporter):
         """True at the start, when the interval is over, and at the end."""
         # Not `self.seconds_left()`: that of a subclass may be the time until its own redraw.
         left_s = TuneReporterBase.seconds_left(self)  # for a block, whatever a subclass waits for
+        # The last block is shown in any case, whenever the one before it was.
         is_due = left_s is not None and (done or left_s <= 0)
         if is_due:
             self._last_report_s = clock.current.monotonic()
@@ -382,6 +383,7 @@ class TuneReporterBase(ProgressReporter):
             names = table.infer_metrics(trials, columns, self.infer_limit)
             missing = [name for name in self._goal.metrics if name not in {*columns, *names}]
             if missing:
+                # The objective is shown even if the first trials have not reported it yet.
                 names = [*missing, *names[: max(0, self.infer_limit - len(missing))]]
             columns.update(zip(names, names, strict=True))
         return columns
@@ -525,6 +527,7 @@ class CLIReporter(ScreenReporter):
             self._console.write(f"{text}\n")
             return
         width, height = self._screen.size()
+        # The terminal would break long lines itself, and the cursor would not find the first line of the block again.
         lines = [part for line in text.splitlines() for part in broken(line, width)]
         if len(lines) > height:
             lines = [*lines[: height - 1], "..."]
@@ -580,6 +583,7 @@ class LiveReporter(ScreenReporter):
 
     def seconds_left(self) -> float | None:
         """Seconds until the next redraw or line is due."""
+        # In a simulation, hours pass in a moment, and redraws would be all that it does.
         if not self._verbose or self._console.is_off or clock.current is not clock.REAL:
             return None
         return self._seconds_left()
@@ -609,6 +613,7 @@ class LiveReporter(ScreenReporter):
             # Not earlier: the cell of a notebook belongs to the code that runs now, and the reporter may have been made
             # in another one.
             self._notebook = NotebookCell() if in_notebook() else None
+            # A notebook shows one cell that is replaced, so a first line would stay above it for ever.
             if self._notebook is None and not done:
                 self._tell_start()
         if done:
@@ -885,6 +890,7 @@ class JupyterNotebookReporter(TuneReporterBase):
             self._blocks.show_end(parts)
         else:
             self._blocks.show(as_html(parts), as_text(parts))
+        # Each block is sent to the browser as a whole, which is slow with many trials.
         self._interval_s = max(self.max_report_frequency, (time.monotonic() - begin_s) / _NOTEBOOK_SHARE)
 
     def display(self, string: str) -> None:

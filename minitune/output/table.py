@@ -291,6 +291,7 @@ def rank_by(goal: Goal) -> Callable[[Trial], float]:
         if goal.metric is None or goal.mode is None:
             return 0.0
         value = trial.analysis.get(goal.metric, "last")
+        # A metric that is no number, such as an array with one element, has no statistics.
         if value is None:
             value = number_of(look_up(trial.last_metrics, goal.metric))
         if value is None or not math.isfinite(value):
@@ -406,6 +407,7 @@ def trial_table(
     """
     parameters = parameters or {name: name for name in sorted({p for t in trials for p in t.evaluated_params})}
     values = {name: [look_up(trial.last_metrics, name) for trial in trials] for name in metrics}
+    # The usual names of metrics are tried for each run, and most runs have few of them.
     metrics = {name: shown for name, shown in metrics.items() if any(value is not None for value in values[name])}
     number = Column("trial", [trial.number for trial in trials])
     columns = [Column("Trial name", [trial.name for trial in trials], 10_000, brief=number)]
@@ -414,6 +416,7 @@ def trial_table(
         columns.append(status_column([ending(trial) for trial in trials], brief))
     else:
         columns.append(Column("status", [trial.shown_status for trial in trials], 10_000))
+        # A trial that has ended has no process any more; its last report names it.
         pids = [trial.last_metrics.get(PID) or trial.pid for trial in trials]
         hosts = [trial.last_metrics.get(NODE_IP, "127.0.0.1") for trial in trials]
         locations = [f"{host}:{pid}" if pid else "" for host, pid in zip(hosts, pids, strict=True)]

@@ -516,6 +516,7 @@ class ProcessSnapshot:
         lasting: tuple[str, ...] = ()
         if _has_pool():
             lasting = _POOL_THREADS
+        # By name, since importing these libraries to compare classes would take seconds.
         new = [one for one in new if type(one).__name__ not in _LASTING_THREADS and one.name not in lasting]
         for thread in new:
             if not isinstance(thread, threading._DummyThread):  # a thread from C code cannot be joined
@@ -537,6 +538,7 @@ class ProcessSnapshot:
     def _changed_environment(self, _: float) -> list[str]:
         before = self._environment
         now = dict(os.environ)
+        # Sorted, so that the text of a failure is the same each time.
         names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
         found = []
         for name in names:
