@@ -1,4 +1,31 @@
-"""Schedulers decide which trial runs next, and which trials continue."""
+"""Schedulers decide which trial runs next, and which trials continue.
+
+All of it runs on the driver's thread. A scheduler returns decisions and makes requests; the driver carries them out.
+
+Modules
+-------
+::
+
+    trial_scheduler       TrialScheduler, the contract with the driver; FIFOScheduler; MetricScheduler, the base of all
+                          others but the last one
+    async_hyperband       ASHA: `Entry` is one trial's value in a ranking, also for the next two
+    hyperband             HyperBand, and BOHB's form of it
+    population            the ranks of a population and the explore step, without a run
+    pbt, pb2              population based training with them; pb2 explores with a model
+    median_stopping_rule  the median rule
+    resource_changing_scheduler
+                          around another scheduler: changes the resources of running trials
+
+One result
+----------
+The driver calls `on_trial_result`. The scheduler reads metric and time with the methods of `MetricScheduler`, and
+returns a `Decision`: continue, pause or stop, with its reason and the facts behind it, which the journal keeps. The
+driver records it and then acts.
+
+One free place
+--------------
+The driver calls `choose_trial_to_run`. The scheduler returns a trial that waits or is paused, or None.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +91,9 @@ def check_scheduler_name(scheduler: Any) -> str:
     Raises:
         ValueError: If there is no scheduler of that name. The message names a similar one.
     """
-    name = scheduler.lower() if isinstance(scheduler, str) else ""
+    name = ""
+    if isinstance(scheduler, str):
+        name = scheduler.lower()
     if name not in _BY_NAME:
         raise ValueError(
             f"scheduler must be one of {', '.join(_BY_NAME)}, but got {shown(scheduler)}"

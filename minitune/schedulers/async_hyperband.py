@@ -66,7 +66,9 @@ def exact(factor: float) -> int | Fraction:
         An int if the factor is whole, else a Fraction.
     """
     fraction = Fraction(factor) if isinstance(factor, int) else Fraction(repr(float(factor)))
-    return int(fraction) if fraction.denominator == 1 else fraction
+    if fraction.denominator == 1:
+        return int(fraction)
+    return fraction
 
 
 def bracket_size(brackets: int, place: int, factor: int | Fraction) -> int:
@@ -256,7 +258,9 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         if at is None:
             return CONTINUE
         if at >= self._max_t:
-            return self._end(at) if self._stop_last_trials else CONTINUE
+            if self._stop_last_trials:
+                return self._end(at)
+            return CONTINUE
         standing = self._standing_of(trial)
         recorded = self._record(trial, standing, at, result)
         if recorded is not None:
@@ -374,7 +378,9 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         standing = self._standings.get(trial.trial_id)
         if standing is None:
             count = len(self._brackets)
-            bracket = self._rng.choices(range(count), self._shares)[0] if count > 1 else 0
+            bracket = 0
+            if count > 1:
+                bracket = self._rng.choices(range(count), self._shares)[0]
             standing = self._standings[trial.trial_id] = _Standing(bracket)
         return standing
 
@@ -426,7 +432,9 @@ class AsyncHyperBandScheduler(HalvingScheduler):
 
     def _kept(self, level: Level) -> int:
         """How many of the trials recorded at the level continue."""
-        return len(level) // self._eta if self._promotes else -(-len(level) // self._eta)
+        if self._promotes:
+            return len(level) // self._eta
+        return -(-len(level) // self._eta)
 
     def _best_to_promote(self, context: SchedulerContext, at_least: int) -> Trial | None:
         """The best trial that waits and is among the top floor(n / eta), from the highest level down.

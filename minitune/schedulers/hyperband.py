@@ -70,12 +70,16 @@ class Closing(NamedTuple):
     @property
     def cutoff(self) -> float | None:
         """The worst loss among those that continue."""
-        return self.kept[-1].loss if self.kept else None
+        if self.kept:
+            return self.kept[-1].loss
+        return None
 
     def rank(self, entry: Entry) -> int:
         """The rank of one of the entries, 1 for the best. O(log n)."""
         place = bisect_left(self.kept, entry)
-        return place + 1 if place < len(self.kept) else place + bisect_left(self.dropped, entry) + 1
+        if place < len(self.kept):
+            return place + 1
+        return place + bisect_left(self.dropped, entry) + 1
 
 
 @dataclass
@@ -140,7 +144,9 @@ class Bracket:
     @property
     def size(self) -> int:
         """How many trials it takes while it is open; then, how many trials the present level compares."""
-        return self.capacity if self.is_open else self.entered
+        if self.is_open:
+            return self.capacity
+        return self.entered
 
     def add(self, trial_id: str) -> None:
         """Take in a new trial; the last one fills the bracket."""

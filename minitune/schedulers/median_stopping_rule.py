@@ -61,7 +61,9 @@ class _Curve:
         if not self.times or self.times[-1] < time:
             return None
         place = bisect_right(self.times, time) - 1
-        return self.sums[place] / self.counts[place] if place >= 0 and self.counts[place] else None
+        if place >= 0 and self.counts[place]:
+            return self.sums[place] / self.counts[place]
+        return None
 
 
 @explains_calls()
@@ -165,7 +167,9 @@ class MedianStoppingRule(MetricScheduler):
         if pending is not None or paused is None or supply_of(tune_controller) == "OPEN":
             return pending
         live = tune_controller.get_live_trials()
-        return None if any(trial.status in (PENDING, RUNNING) for trial in live) else paused
+        if any(trial.status in (PENDING, RUNNING) for trial in live):
+            return None
+        return paused
 
     def debug_string(self) -> str:
         """How many trials the rule has stopped, or paused."""
@@ -205,7 +209,9 @@ class MedianStoppingRule(MetricScheduler):
         curve = self._curves.get(trial_id)
         if curve is None:
             curve = self._curves[trial_id] = _Curve()
-        before = curve.times[-1] if curve.times else -math.inf
+        before = -math.inf
+        if curve.times:
+            before = curve.times[-1]
         if at <= before:
             return curve
         value = self._score_of(result)

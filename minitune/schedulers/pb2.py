@@ -157,7 +157,9 @@ class _Axis:
             return 0.5
         low, high = self._ends()
         bounded = min(max(float(value), float(self.domain.lower)), float(self.domain.upper))
-        return (self._seen(bounded) - low) / (high - low) if high > low else 0.5
+        if high > low:
+            return (self._seen(bounded) - low) / (high - low)
+        return 0.5
 
     def value(self, share: float, like: Any) -> Any:
         """The value at a place between the bounds; an int if `like` is one."""
@@ -172,7 +174,9 @@ class _Axis:
         return self._seen(float(self.domain.lower)), self._seen(float(self.domain.upper))
 
     def _seen(self, value: float) -> float:
-        return math.log(value) if self.is_log else value
+        if self.is_log:
+            return math.log(value)
+        return value
 
 
 @dataclass(frozen=True)
@@ -295,7 +299,9 @@ class PB2(PopulationBasedTraining):
     ) -> tuple[dict[str, Any], Changes]:
         """A configuration with the most promising hyperparameters for the donor's state, and the changes."""
         place = self._best_place(donor)
-        how = "drawn uniformly" if place is None else "best prospects"
+        how = "best prospects"
+        if place is None:
+            how = "drawn uniformly"
         shares = place if place is not None else [self._rng.random() for _ in self._axes]
         config = copy_tree(donor_config)
         changes = Changes()
@@ -316,7 +322,9 @@ class PB2(PopulationBasedTraining):
     def _best_place(self, donor: Member) -> Sequence[float] | None:
         """The place with the largest upper confidence bound of the gain; None if nothing can be learned yet."""
         rates = [gain.rate for gain in self._gains]
-        spread = statistics.pstdev(rates) if len(rates) > 1 else 0.0
+        spread = 0.0
+        if len(rates) > 1:
+            spread = statistics.pstdev(rates)
         if not spread or not math.isfinite(donor.turn_score):
             return None
         middle = statistics.fmean(rates)

@@ -356,7 +356,9 @@ class PopulationBasedTraining(MetricScheduler):
     @property
     def required_attrs(self) -> tuple[str, ...]:
         """See `TrialScheduler.required_attrs`."""
-        return (self._metric or "", self._time_attr) if self._require_attrs else ()
+        if self._require_attrs:
+            return (self._metric or "", self._time_attr)
+        return ()
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
         """See `TrialScheduler.set_search_properties`.
@@ -553,7 +555,9 @@ class PopulationBasedTraining(MetricScheduler):
         none, it is the member itself.
         """
         count = self._population.count_better(member)
-        donor = self._population.at(self._rng.randint(1, count)) if count else member
+        donor = member
+        if count:
+            donor = self._population.at(self._rng.randint(1, count))
         if self._can_give(context, donor):
             return donor
         donors = [other for other in self._population.best(count) if self._can_give(context, other)]
@@ -564,7 +568,9 @@ class PopulationBasedTraining(MetricScheduler):
             has_saved = any(self._can_give(context, other) for other in members.values())
             if not has_saved and self._num_checkpoints >= _TURNS_IN_VAIN * len(members):
                 self._tell_in_vain()
-        return self._rng.choice(donors) if donors else None
+        if donors:
+            return self._rng.choice(donors)
+        return None
 
     def _can_give(self, context: SchedulerContext, member: Member) -> bool:
         """Whether a member has a state to be copied: its own checkpoint, or the one that it was given."""
@@ -616,7 +622,9 @@ class PopulationBasedTraining(MetricScheduler):
         changes = {path: (old, look_up(config, path), how) for path, (old, _, how) in changes.items()}
         path = trial.local_experiment_path
         if self._log_config and path and not getattr(context, "is_replaying", False):  # a trial of no run has no path
-            newest = giver.checkpoints[-1].metrics if giver.checkpoints else {}
+            newest = {}
+            if giver.checkpoints:
+                newest = giver.checkpoints[-1].metrics
             donor_iteration = newest.get(TRAINING_ITERATION, donor.iteration)
             step = ExploitStep(member.tag, donor.tag, member.iteration, donor_iteration, giver.raw_config, config)
             try:
@@ -655,8 +663,12 @@ class PopulationBasedTraining(MetricScheduler):
         at = as_number(result.get(self._time_attr))
         if at is not None and self._metric in result:
             return at
-        missing = self._metric if at is not None else self._time_attr
-        what = repr(missing) if missing != DEFAULT_METRIC else "the metric, which must be named,"
+        missing: str | None = self._time_attr
+        if at is not None:
+            missing = self._metric
+        what = "the metric, which must be named,"
+        if missing != DEFAULT_METRIC:
+            what = repr(missing)
         names = shown(sorted(str(key) for key in result if key not in AUTO_RESULT_KEYS))
         text = f"{type(self).__name__} needs {what} in every result, but got {names}"
         if self._require_attrs:
@@ -708,4 +720,6 @@ def _turns(time: float, interval: float) -> int:
 
 def _fact_value(value: Any) -> Any:
     """A value for a decision's facts: numbers, texts, bools and None as they are, others as text."""
-    return value if value is None or isinstance(value, (str, int, float, bool)) else shown(value)
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    return shown(value)

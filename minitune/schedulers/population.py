@@ -82,7 +82,9 @@ class Member:
     @property
     def score(self) -> float:
         """The score by which it is ranked: larger is better."""
-        return -self.entry.loss if self.entry is not None else -math.inf
+        if self.entry is not None:
+            return -self.entry.loss
+        return -math.inf
 
     @property
     def is_worst(self) -> bool:
@@ -190,7 +192,9 @@ class Population:
 
     def time_of_rank(self, member: Member) -> float:
         """The time of the result by which a member is ranked."""
-        return member.history[0][0] if self._at_same_time and member.history else member.time
+        if self._at_same_time and member.history:
+            return member.history[0][0]
+        return member.time
 
     def is_low(self, member: Member) -> bool:
         """Whether a member belongs to the lower end, or had no number at its last turn."""
@@ -424,7 +428,9 @@ def perturb(mutation: Any, value: Any, factors: Sequence[float], rng: random.Ran
         if all(map(is_real, categories)):  # the next smaller or larger one
             return _neighbour(sorted(categories), value, rng)
         others = [category for index, category in enumerate(categories) if index != place]
-        return (_resolved(rng.choice(others), rng), "another one") if others else (value, "the only one")
+        if others:
+            return (_resolved(rng.choice(others), rng), "another one")
+        return (value, "the only one")
     if is_real(value) and math.isfinite(value):
         factor = rng.choice(factors)
         if isinstance(mutation, (Float, Integer)):
@@ -450,7 +456,9 @@ def describe(changes: Changes) -> str:
 
 
 def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else shown(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return shown(value)
 
 
 def _resolved(value: Any, rng: random.Random) -> Any:
@@ -484,7 +492,9 @@ def _within(domain: Float | Integer, value: Any, factor: float) -> float | int:
         extent = float(domain.upper) - float(domain.lower)
         if not math.isfinite(extent):
             sampler, _ = sampler_and_step(domain)
-            extent = sampler.sd if isinstance(sampler, Normal) else 1.0
+            extent = 1.0
+            if isinstance(sampler, Normal):
+                extent = sampler.sd
         target += (factor - 1) * extent / 2
     if step and factor != 1 and round(target / step) == round(float(value) / step):
         target = value + (step if (factor > 1) == (value >= 0) else -step)

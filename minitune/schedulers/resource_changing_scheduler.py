@@ -123,7 +123,9 @@ class DistributeResources:
         limit = self._limit(trial, result, scheduler, units, max(0, _count(unit, beyond_bases)))
         grown = min(max(mine, limit), mine + free) if free >= 0 else max(0, mine + free)
         if self.add_bundles:
-            labels = [*base.labels, *([base.labels[-1]] * grown)] if base.labels else None
+            labels = None
+            if base.labels:
+                labels = [*base.labels, *([base.labels[-1]] * grown)]
             bundles = [*base.bundles, *([dict(unit)] * grown)]
             return Resources(bundles, base.strategy, bundle_label_selector=labels)
         bundle = dict(base.bundles[0])
@@ -155,7 +157,9 @@ class DistributeResources:
     def _cap(self) -> int:
         """The most units of one trial."""
         bounded = self.increase_by and self.increase_by_times >= 1
-        return self.increase_by_times if bounded else 2**31
+        if bounded:
+            return self.increase_by_times
+        return 2**31
 
     def _units(self, request: Resources, base: Resources, unit: Mapping[str, float]) -> int:
         """The number of units in a request beyond the base."""
@@ -230,7 +234,9 @@ class DistributeResourcesToTopJob(DistributeResources):
 
         cap = self._cap()
         growing = [other for other, count in units.items() if count < cap]
-        return cap if max(growing, key=standing, default=None) is trial else 0
+        if max(growing, key=standing, default=None) is trial:
+            return cap
+        return 0
 
 
 @explains_calls()

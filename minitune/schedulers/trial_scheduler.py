@@ -128,7 +128,9 @@ class TrialScheduler:
     @property
     def required_attrs(self) -> tuple[str, ...]:
         """The flattened names that every result must hold. A trial whose result lacks one fails."""
-        return (self._metric,) if self._metric else ()
+        if self._metric:
+            return (self._metric,)
+        return ()
 
     @property
     def supports_buffered_results(self) -> bool:
@@ -361,12 +363,16 @@ class MetricScheduler(FIFOScheduler):
         """A score as the user's metric; None for `WORST`."""
         if scored == WORST:
             return None
-        return scored if self._mode == "max" else -scored
+        if self._mode == "max":
+            return scored
+        return -scored
 
     def _shown(self, scored: float) -> str:
         """A score as the user's metric, as text."""
         value = self._value(scored)
-        return "no number" if value is None else number_text(value)
+        if value is None:
+            return "no number"
+        return number_text(value)
 
     def _facts(self, scored: float, at: float, **more: Any) -> dict[str, Any]:
         """The facts of a decision about a trial that had a score at a time."""
@@ -408,7 +414,9 @@ def score(value: Any, mode: str) -> float:
     number = as_number(value)
     if number is None:
         return WORST
-    return number if mode == "max" else -number
+    if mode == "max":
+        return number
+    return -number
 
 
 def number_above(name: str, value: Any, least: float, *, or_equal: bool = False) -> float:
@@ -419,9 +427,13 @@ def number_above(name: str, value: Any, least: float, *, or_equal: bool = False)
     """
     good = is_real(value) and math.isfinite(value) and (value >= least if or_equal else value > least)
     if not good:
-        sign = "<=" if or_equal else "<"
+        sign = "<"
+        if or_equal:
+            sign = "<="
         raise ValueError(f"expected {least:g} {sign} {name} < infinity, but got {shown(value)}")
-    return int(value) if is_whole(value) else float(value)
+    if is_whole(value):
+        return int(value)
+    return float(value)
 
 
 def number_text(number: float) -> str:
@@ -429,4 +441,6 @@ def number_text(number: float) -> str:
     try:
         return f"{number:.6g}"
     except OverflowError:
-        return "a number above 1e308" if number > 0 else "a number below -1e308"
+        if number > 0:
+            return "a number above 1e308"
+        return "a number below -1e308"

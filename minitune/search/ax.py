@@ -377,7 +377,9 @@ def _as_domain(parameter: Mapping[str, Any]) -> Any:
     good = kind == "range" and isinstance(bounds, Sequence) and len(bounds) == 2
     require(good, f"{name!r} in space: a dict with bounds, values or a value, as its type says", parameter)
     low, high = bounds
-    usual = "int" if isinstance(low, int) and isinstance(high, int) else "float"
+    usual = "float"
+    if isinstance(low, int) and isinstance(high, int):
+        usual = "int"
     if parameter.get("value_type", usual) == "int":
         return (lograndint if parameter.get("log_scale") else randint)(low, high + 1)
     return (loguniform if parameter.get("log_scale") else uniform)(low, high)
@@ -391,7 +393,11 @@ def _node(parameter: Parameter) -> Any:
     domain = parameter.domain
     bounds = bounds_of(parameter)
     if bounds is None:
-        values = list(range(len(domain))) if isinstance(domain, Categorical) else []
+        values = []
+        if isinstance(domain, Categorical):
+            values = list(range(len(domain)))
         return ChoiceParameterConfig(name, values, "int", is_ordered=False)
-    scaling = "log" if isinstance(sampler_and_step(domain)[0], LogUniform) else "linear"
+    scaling = "linear"
+    if isinstance(sampler_and_step(domain)[0], LogUniform):
+        scaling = "log"
     return RangeParameterConfig(name, bounds, "float" if isinstance(domain, Float) else "int", scaling=scaling)

@@ -85,7 +85,9 @@ class BasicVariantGenerator(SearchAlgorithm):
     def total_samples(self) -> int:
         """See `SearchAlgorithm.total_samples`. It leaves out grids that only a drawn value brings in."""
         total = sum(table.total for table, _ in self._tables)
-        return sys.maxsize if math.isinf(total) else int(total) - self._left_out
+        if math.isinf(total):
+            return sys.maxsize
+        return int(total) - self._left_out
 
     @property
     def end_reason(self) -> str:
@@ -174,7 +176,9 @@ class BasicVariantGenerator(SearchAlgorithm):
     ) -> Variant | None:
         """The variant, or one that is drawn in its place, if the filter admits it; else None."""
         keys: set[str] = set()
-        tries = one.max_tries if table.round_size == 1 else _TRIES_AT_GRID_POINT
+        tries = _TRIES_AT_GRID_POINT
+        if table.round_size == 1:
+            tries = one.max_tries
         drawn: Variant | None = variant
         for attempt in range(tries):
             if drawn is None:

@@ -229,7 +229,9 @@ class BayesOptSearch(LibrarySearcher):
         """The utility as version 1 of the package takes it: with each question for a suggestion."""
         import bayes_opt
 
-        return [bayes_opt.UtilityFunction(**self._utility)] if _is_version_1() else []
+        if _is_version_1():
+            return [bayes_opt.UtilityFunction(**self._utility)]
+        return []
 
     def _utility_of_2(self, random_state: Any) -> dict[str, Any]:
         """The utility as version 2 and later versions of the package take it: once, for the optimizer.
@@ -290,4 +292,6 @@ def _is_version_1() -> bool:
 
 
 def _scaled(parameter: Parameter, value: float) -> float:
-    return math.log(value) if isinstance(sampler_and_step(parameter.domain)[0], LogUniform) else float(value)
+    if isinstance(sampler_and_step(parameter.domain)[0], LogUniform):
+        return math.log(value)
+    return float(value)

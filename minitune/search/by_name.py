@@ -38,7 +38,9 @@ def check_searcher_name(search_alg: Any) -> str:
     Raises:
         ValueError: If there is no searcher of that name. The message names a similar one.
     """
-    name = search_alg.lower() if isinstance(search_alg, str) else ""
+    name = ""
+    if isinstance(search_alg, str):
+        name = search_alg.lower()
     if name in _OUT:
         raise ValueError(
             f"search_alg {search_alg!r} is not supported; there are {', '.join(_BY_NAME)}; instead, {_OUT[name]}"
@@ -63,8 +65,12 @@ def chosen_searcher(argument: str, choice: Any) -> Searcher | SearchAlgorithm:
         ValueError: If it is no searcher, or there is no searcher of that name.
         ImportError: If the searcher of that name needs a library that is not installed.
     """
-    name = "random" if choice is None else choice
-    found = create_searcher(name) if isinstance(name, str) else name
+    name = choice
+    if choice is None:
+        name = "random"
+    found = name
+    if isinstance(name, str):
+        found = create_searcher(name)
     if not isinstance(found, (Searcher, SearchAlgorithm)):
         raise ValueError(
             f"{argument} must be None, a Searcher, a SearchAlgorithm or the name of one, but got {shown(found)}"

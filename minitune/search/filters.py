@@ -88,7 +88,9 @@ class Rules(NamedTuple):
         """
         known = isinstance(on_duplicate, str) and on_duplicate in ON_DUPLICATE
         require(known, f"on_duplicate: one of {', '.join(map(repr, ON_DUPLICATE))}", on_duplicate)
-        given = () if constraints is None else constraints
+        given = constraints
+        if constraints is None:
+            given = ()
         listed = isinstance(given, Iterable) and not isinstance(given, (str, dict))
         functions = tuple(given) if listed else (None,)
         require(
@@ -143,7 +145,9 @@ class Filter:
     @property
     def max_tries(self) -> int:
         """The search ends after so many refused proposals in a row."""
-        return MAX_TRIES if self._has_admitted else FIRST_TRIES
+        if self._has_admitted:
+            return MAX_TRIES
+        return FIRST_TRIES
 
     def judge(self, config: dict[str, Any]) -> Verdict:
         """Judge a complete configuration. If it is admitted, it counts as tried.
@@ -221,7 +225,9 @@ class Filter:
         """
         tried = sum(self._is_admitted.values())
         left_out = len(self._is_admitted) - tried
-        also = f"; {left_out} more violate a constraint ({self.violated()})" if left_out else ""
+        also = ""
+        if left_out:
+            also = f"; {left_out} more violate a constraint ({self.violated()})"
         if self.is_exhausted and tried:
             self.end_reason = f"all {tried} configurations of the search space have been tried{also}"
         elif refused[Verdict.DUPLICATE]:
@@ -332,7 +338,9 @@ class FilteredSearcher(SearcherWrapper):
             self._filter.end(refused)
             return self.FINISHED
         while refused.total() < (_ASKS if self._can_draw else _ASKS_ALONE):
-            name = f"{trial_id}_{refused.total() + 1}" if refused else trial_id
+            name = trial_id
+            if refused:
+                name = f"{trial_id}_{refused.total() + 1}"
             suggestion = self.searcher.suggest(name)
             if not isinstance(suggestion, dict):
                 if suggestion == self.FINISHED and self._filter.is_exhausted:
@@ -384,7 +392,9 @@ class FilteredSearcher(SearcherWrapper):
         if trial_id in self._drawn:
             config = self._drawn.pop(trial_id)
             metric = self.metric
-            value = result.get(metric) if result and isinstance(metric, str) else None
+            value = None
+            if result and isinstance(metric, str):
+                value = result.get(metric)
             if not error and is_real(value):
                 with contextlib.suppress(NotImplementedError):
                     self.searcher.add_evaluated_point(TriedConfig(config), float(value))

@@ -81,7 +81,9 @@ class SpaceSearcher(Searcher):
     @property
     def own_space(self) -> dict[str, Any] | None:
         """See `Searcher.own_space`."""
-        return self._space if self._has_own_space else None
+        if self._has_own_space:
+            return self._space
+        return None
 
     def first_points(self) -> Sequence[Mapping[str, Any]]:
         """See `Searcher.first_points`."""
@@ -148,7 +150,9 @@ class SpaceSearcher(Searcher):
 
     def _loss(self, value: float) -> float:
         """A metric's value with the sign that makes less better."""
-        return float(value) if self._mode == "min" else -float(value)
+        if self._mode == "min":
+            return float(value)
+        return -float(value)
 
 
 class LibrarySearcher(SpaceSearcher):
@@ -239,19 +243,25 @@ def quantized(domain: Float | Integer, value: float) -> Any:
     q = sampler_and_step(domain)[1]
     if isinstance(domain, Integer):
         return int(value) * int(q or 1)
-    return domain.snap(value, q) if q else min(max(float(value), domain.lower), domain.upper)
+    if q:
+        return domain.snap(value, q)
+    return min(max(float(value), domain.lower), domain.upper)
 
 
 def counted(parameter: Parameter, value: Any) -> Any:
     """The inverse of `quantized`: the number of steps of a quantised int. Other values stay."""
     q = sampler_and_step(parameter.domain)[1]
-    return round(value / q) if isinstance(parameter.domain, Integer) and q else value
+    if isinstance(parameter.domain, Integer) and q:
+        return round(value / q)
+    return value
 
 
 def bounds_of(parameter: Parameter) -> tuple[float, float] | None:
     """The bounds of a parameter that is a number for a library; None for a choice."""
     domain = parameter.domain
-    return (domain.lower, domain.upper) if isinstance(domain, Float) else indices_of(parameter)
+    if isinstance(domain, Float):
+        return (domain.lower, domain.upper)
+    return indices_of(parameter)
 
 
 def varying(space: Any) -> list[Parameter]:
@@ -260,7 +270,9 @@ def varying(space: Any) -> list[Parameter]:
     def varies(parameter: Parameter) -> bool:
         bounds = bounds_of(parameter)
         domain = parameter.domain
-        return bounds[0] < bounds[1] if bounds is not None else isinstance(domain, Categorical) and len(domain) > 1
+        if bounds is not None:
+            return bounds[0] < bounds[1]
+        return isinstance(domain, Categorical) and len(domain) > 1
 
     return [each for each in parameters(space) if varies(each)]
 
@@ -280,14 +292,18 @@ def value_of(parameter: Parameter, value: Any) -> Any:
     domain = parameter.domain
     indices = indices_of(parameter)
     number = value if indices is None else min(max(round(value), indices[0]), indices[1])
-    return int(number) if isinstance(domain, Categorical) else quantized(domain, number)
+    if isinstance(domain, Categorical):
+        return int(number)
+    return quantized(domain, number)
 
 
 def indices_of(parameter: Parameter) -> tuple[int, int] | None:
     """The first and the last number of a parameter that is an int for a library: an int, or a long list's index."""
     domain = parameter.domain
     if isinstance(domain, Categorical):
-        return (0, len(domain) - 1) if len(domain) > LISTED else None
+        if len(domain) > LISTED:
+            return (0, len(domain) - 1)
+        return None
     if isinstance(domain, Float):
         return None
     first, stop = domain.index_range(int(sampler_and_step(domain)[1] or 1))
@@ -304,7 +320,9 @@ def checked_rewards(rewards: Any, count: int) -> list[Any]:
         ValueError: If their number is not `count`, that of the points.
     """
     is_list = isinstance(rewards, Iterable) and not isinstance(rewards, (Mapping, str))
-    found = list(rewards) if is_list else []
+    found = []
+    if is_list:
+        found = list(rewards)
     require(
         is_list and len(found) == count, "evaluated_rewards: None or one value for each of points_to_evaluate", rewards
     )

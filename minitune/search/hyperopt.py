@@ -178,7 +178,9 @@ class HyperOptSearch(LibrarySearcher):
             ValueError: If the point is not in the space.
         """
         expression = self._domain.expr
-        known = dict(_named_args(expression)) if expression.name == "dict" else {}
+        known = {}
+        if expression.name == "dict":
+            known = dict(_named_args(expression))
         by_label = {
             key: value
             for key, value in point.items()
@@ -345,12 +347,18 @@ def _number_node(name: str, sampler: Sampler, low: float, high: float, q: float 
     from hyperopt import hp
 
     if isinstance(sampler, Normal):
-        return hp.qnormal(name, sampler.mean, sampler.sd, q) if q else hp.normal(name, sampler.mean, sampler.sd)
+        if q:
+            return hp.qnormal(name, sampler.mean, sampler.sd, q)
+        return hp.normal(name, sampler.mean, sampler.sd)
     if isinstance(sampler, LogUniform):
         low = math.log(low)
         high = math.log(high)
-        return hp.qloguniform(name, low, high, q) if q else hp.loguniform(name, low, high)
-    return hp.quniform(name, low, high, q) if q else hp.uniform(name, low, high)
+        if q:
+            return hp.qloguniform(name, low, high, q)
+        return hp.loguniform(name, low, high)
+    if q:
+        return hp.quniform(name, low, high, q)
+    return hp.uniform(name, low, high)
 
 
 def _converted(space: Any, label: str) -> Any:
@@ -371,7 +379,8 @@ def _converted(space: Any, label: str) -> Any:
         elif isinstance(domain, Integer):
             first, stop = domain.index_range(int(q or 1))
             node = scope.int(_number_node(name, sampler, first - 0.5, stop - 0.5, 1))
-            node = node * int(q) if q else node
+            if q:
+                node = node * int(q)
         else:
             is_single = domain.lower == domain.upper  # which HyperOpt cannot draw
             node = domain.lower if is_single else _number_node(name, sampler, domain.lower, domain.upper, q)

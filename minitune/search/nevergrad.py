@@ -69,8 +69,12 @@ class NevergradSearch(LibrarySearcher):
         )
         self._factory = None if is_object else optimizer or ng.optimizers.OnePlusOne
         self._kwargs = dict(optimizer_kwargs or {})
-        self._optimizer = optimizer if is_object else None
-        self._names = list(space) if is_object and space is not None else None
+        self._optimizer = None
+        if is_object:
+            self._optimizer = optimizer
+        self._names = None
+        if is_object and space is not None:
+            self._names = list(space)
         self._live: dict[str, Any] = {}
         self._parametrization: Any = None
         if not is_object and isinstance(space, Mapping) and has_unresolved_values(dict(space)):
@@ -143,7 +147,11 @@ def _node(parameter: Parameter) -> Any:
     domain = parameter.domain
     bounds = bounds_of(parameter)
     if bounds is None:
-        return p.Choice(list(range(len(domain)))) if isinstance(domain, Categorical) else None
+        if isinstance(domain, Categorical):
+            return p.Choice(list(range(len(domain))))
+        return None
     is_log = isinstance(sampler_and_step(domain)[0], LogUniform)
     number = (p.Log if is_log else p.Scalar)(lower=bounds[0], upper=bounds[1])
-    return number if isinstance(domain, Float) else number.set_integer_casting()
+    if isinstance(domain, Float):
+        return number
+    return number.set_integer_casting()

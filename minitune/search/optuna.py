@@ -67,7 +67,9 @@ class DomainSpace:
             distribution = _distribution(parameter)
             value = _ask(trial, parameter.name, distribution)
             if isinstance(domain, Categorical):
-                return distribution.choices.index(value) if hasattr(distribution, "choices") else value
+                if hasattr(distribution, "choices"):
+                    return distribution.choices.index(value)
+                return value
             return quantized(domain, value if isinstance(domain, Float) else counted(parameter, value))
 
         config: dict[str, Any] = draw(self._space, choose)
@@ -205,7 +207,9 @@ def _ask(trial: Any, name: str, distribution: Any) -> Any:
     """Ask a trial of Optuna for a value."""
     if hasattr(distribution, "choices"):
         return trial.suggest_categorical(name, distribution.choices)
-    ask = trial.suggest_int if type(distribution).__name__.startswith("Int") else trial.suggest_float
+    ask = trial.suggest_float
+    if type(distribution).__name__.startswith("Int"):
+        ask = trial.suggest_int
     step = {} if distribution.log or distribution.step is None else {"step": distribution.step}
     return ask(name, distribution.low, distribution.high, log=distribution.log, **step)
 
@@ -438,5 +442,7 @@ class OptunaSearch(LibrarySearcher):
     def _objectives(self) -> list[tuple[str, str]]:
         """The names and modes of the objectives that Optuna optimises."""
         modes = [self._mode] if isinstance(self._mode, str) else list(self._mode or [])
-        names = [self._metric or DEFAULT_METRIC] if not isinstance(self._metric, (list, tuple)) else self._metric
+        names = self._metric or DEFAULT_METRIC
+        if isinstance(names, str):
+            names = [names]
         return [(str(name), mode) for name, mode in zip(names, modes, strict=False) if mode != "obs"]

@@ -244,7 +244,9 @@ def experiment_list(experiments: Experiments) -> list[ExperimentSpec]:
     """The experiments as a list."""
     if isinstance(experiments, Mapping):
         return [PlainExperiment.of(name, spec) for name, spec in experiments.items()]
-    return list(experiments) if isinstance(experiments, Iterable) else [experiments]
+    if isinstance(experiments, Iterable):
+        return list(experiments)
+    return [experiments]
 
 
 class SearchGenerator(SearchAlgorithm):
@@ -280,14 +282,18 @@ class SearchGenerator(SearchAlgorithm):
     @property
     def max_running(self) -> int | None:
         """See `SearchAlgorithm.max_running`."""
-        return self.searcher.max_concurrent if isinstance(self.searcher, ConcurrencyLimiter) else None
+        if isinstance(self.searcher, ConcurrencyLimiter):
+            return self.searcher.max_concurrent
+        return None
 
     @property
     def total_samples(self) -> int:
         """See `SearchAlgorithm.total_samples`."""
         if self._experiment is None:
             return 0
-        return sys.maxsize if self._experiment.num_samples == -1 else self._experiment.num_samples
+        if self._experiment.num_samples == -1:
+            return sys.maxsize
+        return self._experiment.num_samples
 
     @property
     def end_reason(self) -> str:

@@ -98,8 +98,10 @@ class Searcher:
             True if the searcher now searches `config`; False if it has a space of its own, and then `config` may hold
             no domains. By default the searcher takes metric and mode if it has none, and returns False.
         """
-        self._metric = metric if self._metric is None else self._metric
-        self._mode = mode if self._mode is None else self._mode
+        if self._metric is None:
+            self._metric = metric
+        if self._mode is None:
+            self._mode = mode
         return False
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
@@ -383,7 +385,9 @@ def checked_points(points: Any) -> list[Mapping[str, Any]]:
     Raises:
         TypeError: If they are no list of dicts.
     """
-    given = [] if points is None else points
+    given = points
+    if points is None:
+        given = []
     is_list = isinstance(given, Iterable) and not isinstance(given, (Mapping, str))
     given = list(given) if is_list else []
     if not is_list or not all(isinstance(point, Mapping) for point in given):

@@ -71,7 +71,9 @@ class Transfer:
     ):
         self._space = space
         self._options = dict(options)
-        self._sign = 1.0 if mode == "min" else -1.0
+        self._sign = -1.0
+        if mode == "min":
+            self._sign = 1.0
         self._sources = [_Source(space, metric, self._sign, run) for run in runs]
 
     def propose(
@@ -147,7 +149,9 @@ class _Source:
             )
         if not any(metric in (metrics or {}) for _, metrics in run.tried):
             names = sorted({name for _, metrics in run.tried for name in metrics or {}} - set(AUTO_RESULT_KEYS))
-            hint = "; name the metric that both runs report" if metric == DEFAULT_METRIC else ""
+            hint = ""
+            if metric == DEFAULT_METRIC:
+                hint = "; name the metric that both runs report"
             raise ValueError(
                 f"warm_start: no trial of the run in {run.path} has reported {metric!r} as a number; reported were: "
                 f"{', '.join(names) or 'none'}{hint}"
@@ -167,7 +171,8 @@ class _Source:
         self.observations: list[Observation] = []
         better = 0
         for rank, (value, _, values) in enumerate(scored):
-            better = better if rank and value == scored[rank - 1][0] else rank
+            if not (rank and value == scored[rank - 1][0]):
+                better = rank
             share = better / len(scored)
             has_failed = value == math.inf
             # negative numbers: these trials are older than all trials of the new run

@@ -220,7 +220,9 @@ class Repeater(SearcherWrapper):
         if len(group.outcomes) == self.repeat:
             self._open = None
         config: dict[str, Any] = copy_tree(group.config)
-        return {**config, TRIAL_INDEX: index} if self._set_index else config
+        if self._set_index:
+            return {**config, TRIAL_INDEX: index}
+        return config
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Not passed on: the searcher is told of a suggestion once."""
@@ -244,7 +246,9 @@ class Repeater(SearcherWrapper):
             mean = {}
             for name in names:
                 known = [outcome[name] for outcome in outcomes if name in outcome]
-                mean[name] = math.fsum(known) / len(known) if known else math.nan
+                mean[name] = math.nan
+                if known:
+                    mean[name] = math.fsum(known) / len(known)
             self.searcher.on_trial_complete(group.primary, result=mean, error=group.error_count == self.repeat)
         else:
             self._tell_pauses(group)

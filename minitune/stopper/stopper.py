@@ -52,7 +52,9 @@ class Stopper:
 
         By default it is one second for a class that defines `stop_all`, and None for the others.
         """
-        return None if type(self).stop_all is Stopper.stop_all else ASKED_EVERY_S
+        if type(self).stop_all is Stopper.stop_all:
+            return None
+        return ASKED_EVERY_S
 
     def describe(self) -> str:
         """Why the stopper has just stopped a trial or the run, as text for users. Called after it returned True."""
@@ -147,9 +149,13 @@ def make_stopper(stop: Any) -> Stopper:
     if isinstance(stop, Stopper):
         return stop
     if isinstance(stop, Mapping):
-        return DictStopper(stop) if stop else NoopStopper()
+        if stop:
+            return DictStopper(stop)
+        return NoopStopper()
     if isinstance(stop, (list, tuple)):
-        return CombinedStopper(*[make_stopper(one) for one in stop]) if stop else NoopStopper()
+        if stop:
+            return CombinedStopper(*[make_stopper(one) for one in stop])
+        return NoopStopper()
     if isinstance(stop, type) and issubclass(stop, Stopper):
         raise ValueError(f"stop must be a stopper, but got the class {stop.__name__}; pass an instance of it")
     if hasattr(stop, "stop_all"):
@@ -383,9 +389,15 @@ class TrialPlateauStopper(Stopper):
         del last[: -self._num_results]
         if count < self._grace_period or len(last) < self._num_results:
             return False
-        limit = value if self._threshold is None else self._threshold
-        is_past = value <= limit if self._mode == "min" else value >= limit
-        return (is_past or self._threshold is None) and _spread(last) < self._std
+        return self._is_past(value) and _spread(last) < self._std
+
+    def _is_past(self, value: float) -> bool:
+        """Whether a value is beyond the threshold, if there is one."""
+        if self._threshold is None:
+            return True
+        if self._mode == "min":
+            return value <= self._threshold
+        return value >= self._threshold
 
     def get_state(self) -> dict[str, Any]:
         """The counts and the last values of each trial."""
@@ -497,7 +509,9 @@ class TimeoutStopper(Stopper):
     def seconds_left(self) -> float | None:
         """The remaining seconds; None without a limit."""
         self._settle()
-        return max(0.0, self._remaining_s) if math.isfinite(self._remaining_s) else None
+        if math.isfinite(self._remaining_s):
+            return max(0.0, self._remaining_s)
+        return None
 
     def get_state(self) -> dict[str, Any]:
         """The remaining time, in seconds."""
