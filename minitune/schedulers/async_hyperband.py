@@ -65,7 +65,10 @@ def exact(factor: float) -> int | Fraction:
     Returns:
         An int if the factor is whole, else a Fraction.
     """
-    fraction = Fraction(factor) if isinstance(factor, int) else Fraction(repr(float(factor)))
+    if isinstance(factor, int):
+        fraction = Fraction(factor)
+    else:
+        fraction = Fraction(repr(float(factor)))
     if fraction.denominator == 1:
         return int(fraction)
     return fraction

@@ -489,7 +489,9 @@ class HyperBandScheduler(HalvingScheduler):
         last = next((closing for closing in closings if entry in closing.dropped), closings[-1])
         reason = self._why(last, entry)
         facts |= {"rung": last.milestone, "rank": last.rank(entry), "of": last.entered}
-        facts["cutoff"] = None if last.cutoff is None else self._value(-last.cutoff)
+        facts["cutoff"] = None
+        if last.cutoff is not None:
+            facts["cutoff"] = self._value(-last.cutoff)
         if entry in last.dropped:
             return Decision(decision.STOP, reason, facts=facts)
         goes_on = bracket.is_at_end or member.entry is None

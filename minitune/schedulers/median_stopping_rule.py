@@ -290,7 +290,10 @@ def _median_without(ordered: list[float], own: float | None) -> float:
         ordered: The numbers; at least one other than `own`.
         own: The number that is left out, if any.
     """
-    hole = len(ordered) if own is None else bisect_left(ordered, own)
+    if own is None:
+        hole = len(ordered)
+    else:
+        hole = bisect_left(ordered, own)
     count = len(ordered) - (own is not None)
     low = (count - 1) // 2
     high = count // 2

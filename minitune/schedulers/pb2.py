@@ -302,7 +302,10 @@ class PB2(PopulationBasedTraining):
         how = "best prospects"
         if place is None:
             how = "drawn uniformly"
-        shares = place if place is not None else [self._rng.random() for _ in self._axes]
+        if place is not None:
+            shares = place
+        else:
+            shares = [self._rng.random() for _ in self._axes]
         config = copy_tree(donor_config)
         changes = Changes()
         for axis, share in zip(self._axes, shares, strict=True):
@@ -384,7 +387,10 @@ def _domains(bounds: Any, where: str) -> dict[str, Any]:
             continue
         good = isinstance(bound, (list, tuple)) and len(bound) == 2
         if not good or not all(is_real(end) and math.isfinite(end) for end in bound):
-            kind = "a domain without bounds, or not of numbers" if isinstance(bound, Domain) else shown(bound)
+            if isinstance(bound, Domain):
+                kind = "a domain without bounds, or not of numbers"
+            else:
+                kind = shown(bound)
             raise ValueError(
                 f"{which} must be two numbers [low, high], or a domain such as tune.loguniform(1e-4, 1e-1), but got "
                 f"{kind}"

@@ -643,11 +643,10 @@ class PopulationBasedTraining(MetricScheduler):
             "/".join(path): [_fact_value(old), _fact_value(new)] for path, (old, new, _) in changes.items()
         }
         standing = self._standing(facts)
-        which = (
-            "its own checkpoint"
-            if donor is member
-            else f"the checkpoint of {donor.trial_id} ({self._metric}={self._shown(donor.score)})"
-        )
+        if donor is member:
+            which = "its own checkpoint"
+        else:
+            which = f"the checkpoint of {donor.trial_id} ({self._metric}={self._shown(donor.score)})"
         return (giver, config), f"{standing}: continues from {which}, with {describe(changes)}"
 
     def _new_config(
@@ -686,7 +685,10 @@ class PopulationBasedTraining(MetricScheduler):
     def _standing(self, facts: Mapping[str, Any]) -> str:
         if "rank" not in facts:
             return "tried again without a checkpoint"
-        value = "no number" if facts["value"] is None else number_text(facts["value"])
+        if facts["value"] is None:
+            value = "no number"
+        else:
+            value = number_text(facts["value"])
         where = f"{self._time_attr} {number_text(facts['time'])}"
         return f"rank {facts['rank']} of {facts['of']} at {where} ({facts['metric']}={value})"
 

@@ -183,7 +183,10 @@ class Population:
         """The result of a member at a time, or its first one after that; earlier results are forgotten."""
         place = max(1, bisect_right(member.history, (time, math.inf)))
         del member.history[: place - 1]
-        score = -math.inf if member.is_worst else member.history[0][1]
+        if member.is_worst:
+            score = -math.inf
+        else:
+            score = member.history[0][1]
         return Entry(-score, arrival, member.trial_id)
 
     def rank(self, member: Member) -> int:

@@ -121,7 +121,10 @@ class DistributeResources:
         free = _count(unit, free_amounts)
         mine = units[trial]
         limit = self._limit(trial, result, scheduler, units, max(0, _count(unit, beyond_bases)))
-        grown = min(max(mine, limit), mine + free) if free >= 0 else max(0, mine + free)
+        if free >= 0:
+            grown = min(max(mine, limit), mine + free)
+        else:
+            grown = max(0, mine + free)
         if self.add_bundles:
             labels = None
             if base.labels:
@@ -229,7 +232,10 @@ class DistributeResourcesToTopJob(DistributeResources):
         metric, mode = self.objective(scheduler)
 
         def standing(other: Trial) -> float:
-            last = result if other is trial else flatten(other.last_result)
+            if other is trial:
+                last = result
+            else:
+                last = flatten(other.last_result)
             return score(last.get(metric), mode)
 
         cap = self._cap()
@@ -404,13 +410,17 @@ class ResourceChangingScheduler(TrialScheduler):
     def get_state(self) -> dict[str, Any]:
         """See `TrialScheduler.get_state`."""
         planned = {trial_id: request.bundles for trial_id, request in self._planned.items()}
-        base = None if self._base_trial_resources is None else self._base_trial_resources.bundles
+        base = None
+        if self._base_trial_resources is not None:
+            base = self._base_trial_resources.bundles
         return {"base": self._base.get_state(), "base_resources": base, "planned": planned}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """See `TrialScheduler.set_state`."""
         self._base.set_state(state["base"])
-        self._base_trial_resources = None if state["base_resources"] is None else Resources(state["base_resources"])
+        self._base_trial_resources = None
+        if state["base_resources"] is not None:
+            self._base_trial_resources = Resources(state["base_resources"])
         self._planned = {trial_id: Resources(bundles) for trial_id, bundles in state["planned"].items()}
 
     def _forget(self, trial: Trial) -> None:

@@ -1,4 +1,35 @@
-"""Search algorithms choose the configurations of trials."""
+"""Search: which configurations a run tries.
+
+All of it runs on the driver's thread. A searcher proposes configurations and knows nothing of trials. A search
+algorithm makes trials of them.
+
+Modules
+-------
+::
+
+    search_algorithm      SearchAlgorithm, the contract with the driver; SearchGenerator, which asks a searcher
+    basic_variant         random and grid search: the search algorithm without a searcher
+    searcher              Searcher, the contract of all searchers, and what they share
+    wrappers, filters     around a searcher: limits, repetitions; constraints and duplicates
+    by_name               the searchers by their names
+    foreign               SpaceSearcher and LibrarySearcher, the bases of the searchers below
+    tpe                   TPESearch: `parzen` is its model, `transfer` learns from earlier runs; `bohb` is TPE for rungs
+    auto                  AutoSearch: TPE takes turns with `gaussian_process`, or leaves many numbers to `evolution`
+    ax, bayesopt, hyperopt, nevergrad, optuna
+                          other libraries, each imported with its own searcher only
+
+One suggestion
+--------------
+The driver asks `SearchGenerator.next_trial`. It asks the outermost wrapper, which asks the next one, down to the
+searcher. `FilteredSearcher`, the innermost wrapper, may refuse a suggestion and ask again. `TPESearch.suggest` calls
+`_propose`, where `Model.propose` draws candidates and compares them. The values replace those of the search space, and
+functions get theirs.
+
+One result
+----------
+The same way down: `on_trial_result` while the trial runs, `on_trial_complete` once. `TPESearch` keeps an `Observation`
+of each trial, sorts it into its `Ranking`, and adds its point to the `Kernels` of the model.
+"""
 
 from __future__ import annotations
 

@@ -232,9 +232,15 @@ class AxSearch(LibrarySearcher):
         from ax.api.client import Client
         from ax.exceptions.core import AxError
 
-        seed = self._rng.getrandbits(31) if self._seed is None else self._seed % 2**31
+        if self._seed is None:
+            seed = self._rng.getrandbits(31)
+        else:
+            seed = self._seed % 2**31
         client = Client(random_seed=seed)
-        objective = _OBJECTIVE if self._mode == "max" else f"-{_OBJECTIVE}"
+        if self._mode == "max":
+            objective = _OBJECTIVE
+        else:
+            objective = f"-{_OBJECTIVE}"
         try:
             with self._quiet():
                 client.configure_experiment(nodes, parameter_constraints=self._constraints["parameter_constraints"])
@@ -249,7 +255,9 @@ class AxSearch(LibrarySearcher):
     @contextmanager
     def _quiet(self) -> Iterator[None]:
         """Keep Ax's own handler from showing each trial. The user's handlers and levels are not changed."""
-        handlers = () if self._is_verbose else logging.getLogger("ax").handlers
+        handlers: Sequence[logging.Handler] = ()
+        if not self._is_verbose:
+            handlers = logging.getLogger("ax").handlers
         ours = [each for each in handlers if type(each) is logging.StreamHandler and each.level == logging.INFO]
         for handler in ours:
             handler.setLevel(logging.WARNING)
@@ -281,7 +289,10 @@ def _check_options(options: Mapping[str, Any]) -> None:
             continue
         known += ["random_seed", "verbose_logging"]
         is_old = name == "enforce_sequential_optimization"
-        instead = "; False is allow_exceeding_initialization_budget=True" if is_old else did_you_mean(name, known)
+        if is_old:
+            instead = "; False is allow_exceeding_initialization_budget=True"
+        else:
+            instead = did_you_mean(name, known)
         raise TypeError(f"AxSearch takes no argument {name!r}{instead}; Ax takes {', '.join(known)}")
 
 

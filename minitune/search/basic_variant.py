@@ -133,7 +133,10 @@ class BasicVariantGenerator(SearchAlgorithm):
             return None
         table, maker = self._tables[self._current]
         one = self._filters[self._current]
-        variant = table.next() if one is None else self._next_admitted(table, one)
+        if one is None:
+            variant = table.next()
+        else:
+            variant = self._next_admitted(table, one)
         if variant is None:
             return None
         tag = format_tag(maker.ids.count, variant.resolved_vars)
@@ -153,7 +156,9 @@ class BasicVariantGenerator(SearchAlgorithm):
         places = 0
         while places < table.round_size and not one.is_exhausted:
             variant = table.next()
-            admitted = None if variant is None else self._admit_at_place(table, variant, one, refused)
+            admitted = None
+            if variant is not None:
+                admitted = self._admit_at_place(table, variant, one, refused)
             if variant is None or admitted is not None:
                 if self._left_out and table.is_exhausted():
                     why = one.violated() or "they had been tried before"

@@ -190,7 +190,9 @@ class BayesOptSearch(LibrarySearcher):
 
     def get_state(self) -> dict[str, Any]:
         """See `Searcher.get_state`. A new optimizer learns from the known points, and gets the old one's generator."""
-        random_state = None if self._optimizer is None else self._optimizer._random_state
+        random_state = None
+        if self._optimizer is not None:
+            random_state = self._optimizer._random_state
         return {**super().get_state(), "random_state": random_state}
 
     def set_state(self, state: dict[str, Any]) -> None:

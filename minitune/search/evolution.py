@@ -41,12 +41,12 @@ class Evolution:
     """
 
     def __init__(self, kernel_space: KernelSpace):
-        self._grounds = kernel_space
+        self._kernel_space = kernel_space
         self._begin(_POPULATION)
 
     def _begin(self, population: int) -> None:
         """Start in the middle of the space, with so many trials in a generation."""
-        count = len(self._grounds.axes)
+        count = len(self._kernel_space.axes)
         self._population = population
         self._generation: list[tuple[float, Point]] = []
         self._mean = [0.5] * count
@@ -59,13 +59,13 @@ class Evolution:
         """Draw a point to try."""
         places = []
         for number, (axis, mean, variance) in enumerate(
-            zip(self._grounds.axes, self._mean, self._variances, strict=True)
+            zip(self._kernel_space.axes, self._mean, self._variances, strict=True)
         ):
             deviation = max(self._step * math.sqrt(variance), _LEAST_CELLS * axis.width)
             place = rng.gauss(mean, deviation)
             while not axis.low <= place <= axis.high:
                 place = rng.gauss(mean, deviation)
-            places.append(self._grounds.snap(place, number))
+            places.append(self._kernel_space.snap(place, number))
         return Point(tuple(places), 0)
 
     def tell(self, point: Point, value: float) -> None:
@@ -108,13 +108,16 @@ class Evolution:
         ]
         self._mean = [
             min(axis.high, max(axis.low, m + d * z))
-            for axis, m, d, z in zip(self._grounds.axes, self._mean, deviations, mean_step, strict=True)
+            for axis, m, d, z in zip(self._kernel_space.axes, self._mean, deviations, mean_step, strict=True)
         ]
         scale = math.sqrt(c_sigma * (2 - c_sigma) * mu_eff)
         self._step_path = [(1 - c_sigma) * p + scale * z for p, z in zip(self._step_path, mean_step, strict=True)]
         length = math.hypot(*self._step_path) / (math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n * n)))
         is_long = length > 1.4 + 2 / (n + 1)
-        scale = 0.0 if is_long else math.sqrt(c_c * (2 - c_c) * mu_eff)
+        if is_long:
+            scale = 0.0
+        else:
+            scale = math.sqrt(c_c * (2 - c_c) * mu_eff)
         self._path = [
             (1 - c_c) * p + scale * math.sqrt(v) * z
             for p, v, z in zip(self._path, self._variances, mean_step, strict=True)

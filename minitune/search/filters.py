@@ -92,7 +92,10 @@ class Rules(NamedTuple):
         if constraints is None:
             given = ()
         listed = isinstance(given, Iterable) and not isinstance(given, (str, dict))
-        functions = tuple(given) if listed else (None,)
+        if listed:
+            functions = tuple(given)
+        else:
+            functions = (None,)
         require(
             all(map(callable, functions)), "constraints: None or a list of functions of the configuration", constraints
         )
@@ -124,7 +127,10 @@ class Filter:
         self._refuses_duplicates = rules.on_duplicate == RESAMPLE
         self._notes = rules.concern_duplicates(num_samples)
         self._space = space
-        self._size = math.inf if space is None else space_size(space)
+        if space is None:
+            self._size = math.inf
+        else:
+            self._size = space_size(space)
         self._num_samples = num_samples
         self._is_admitted: dict[str, bool] = {}  # by key; those that violate a constraint only if all can be counted
         self._violations: Counter[str] = Counter()
@@ -210,7 +216,10 @@ class Filter:
             ValueError: Naming the constraint and the point.
         """
         for point in points:
-            broken = None if has_unresolved_values(point) else self.broken_constraint(point)
+            if has_unresolved_values(point):
+                broken = None
+            else:
+                broken = self.broken_constraint(point)
             if broken is not None:
                 raise ValueError(f"every point to evaluate must fulfil the constraint {broken}, but got {shown(point)}")
 

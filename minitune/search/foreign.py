@@ -291,7 +291,10 @@ def value_of(parameter: Parameter, value: Any) -> Any:
     """The parameter's value of a library's value; for a choice the index of the category."""
     domain = parameter.domain
     indices = indices_of(parameter)
-    number = value if indices is None else min(max(round(value), indices[0]), indices[1])
+    if indices is None:
+        number = value
+    else:
+        number = min(max(round(value), indices[0]), indices[1])
     if isinstance(domain, Categorical):
         return int(number)
     return quantized(domain, number)

@@ -151,7 +151,7 @@ class GaussianProcess:
         scales: Scales,
         rng: random.Random,
     ):
-        self._grounds = kernel_space
+        self._kernel_space = kernel_space
         self._rng = rng
         self._parameters = len(kernel_space.axes) + len(kernel_space.sizes)
         self._best = points[:4]
@@ -178,7 +178,7 @@ class GaussianProcess:
         """A point's positions, and a coordinate for each category, so that two categories have the distance 1."""
         bits = point.bits
         flags = []
-        for mask in self._grounds.masks:
+        for mask in self._kernel_space.masks:
             first = (mask & -mask).bit_length() - 1
             flags += [_SQRT_HALF * (bits >> i & 1) for i in range(first, mask.bit_length())]
         return (*point.places, *flags)
@@ -186,8 +186,8 @@ class GaussianProcess:
     def _weights_of(self, logs: Sequence[float]) -> Vector:
         """The inverse length scale of each coordinate, times √5; the coordinates of a choice share one."""
         inverse = [_SQRT_5 * math.exp(0.5 * each) for each in logs[:-1]]
-        weights = inverse[: len(self._grounds.axes)]
-        for size, weight in zip(self._grounds.sizes, inverse[len(self._grounds.axes) :], strict=True):
+        weights = inverse[: len(self._kernel_space.axes)]
+        for size, weight in zip(self._kernel_space.sizes, inverse[len(self._kernel_space.axes) :], strict=True):
             weights += [weight] * size
         return tuple(weights)
 
@@ -244,10 +244,10 @@ class GaussianProcess:
         """
         centre = self._best[0]
         # The next cells of an axis must be in the region.
-        sizes = [min(1.0, max(size, 2 * axis.width)) for axis in self._grounds.axes]
+        sizes = [min(1.0, max(size, 2 * axis.width)) for axis in self._kernel_space.axes]
         bounds = [
             (place + share * (axis.low - place), place + share * (axis.high - place))
-            for axis, place, share in zip(self._grounds.axes, centre.places, sizes, strict=True)
+            for axis, place, share in zip(self._kernel_space.axes, centre.places, sizes, strict=True)
         ]
         candidates = [self._from_region(size, sizes) for _ in range(_RANDOM)]
         candidates += [
@@ -258,7 +258,9 @@ class GaussianProcess:
             for number, (gain, start) in enumerate(starts):
                 better = self._best_of([self._near(start, scale, bounds) for _ in range(_STEPS)], 1, gain)
                 starts[number : number + 1] = better or [(gain, start)]
-        return max(starts, key=lambda each: each[0])[1] if starts else candidates[0]
+        if starts:
+            return max(starts, key=lambda each: each[0])[1]
+        return candidates[0]
 
     def best_of(self, points: Sequence[Point]) -> Point:
         """Of these points, the one with the largest expected improvement."""
@@ -307,7 +309,7 @@ class GaussianProcess:
 
     def _from_region(self, size: float, sizes: Sequence[float]) -> Point:
         """A draw from the space, contracted towards the best point."""
-        kernel_space = self._grounds
+        kernel_space = self._kernel_space
         rng = self._rng
         centre = self._best[0]
         drawn = kernel_space.draw_prior(rng)
@@ -320,9 +322,12 @@ class GaussianProcess:
 
     def _near(self, point: Point, scale: float, bounds: Sequence[tuple[float, float]]) -> Point:
         """A point nearby: some of its coordinates are moved, to places within the bounds."""
-        kernel_space = self._grounds
+        kernel_space = self._kernel_space
         rng = self._rng
-        share = 0.5 if self._parameters < 8 else 4 / self._parameters
+        if self._parameters < 8:
+            share = 0.5
+        else:
+            share = 4 / self._parameters
         places = [
             kernel_space.snap(min(high, max(low, place + rng.gauss(0, scale))), number)
             if rng.random() < share

@@ -125,7 +125,10 @@ class HyperOptSearch(LibrarySearcher):
             (document,) = self._suggest([tid], self._domain, self._trials, self._rng.getrandbits(31))
             self._trials.insert_trial_doc(document)
             values = hyperopt.base.spec_from_misc(document["misc"])
-            config = self._config(values)[0] if self._space is not None else self._evaluated(values)
+            if self._space is not None:
+                config = self._config(values)[0]
+            else:
+                config = self._evaluated(values)
             self._trials.refresh()
         self._live[trial_id] = tid
         return config
@@ -158,7 +161,10 @@ class HyperOptSearch(LibrarySearcher):
 
         def choose(parameter: Parameter) -> Any:
             drawn = parameter.name not in values
-            value = counted(parameter, self._draw(parameter)) if drawn else values[parameter.name]
+            if drawn:
+                value = counted(parameter, self._draw(parameter))
+            else:
+                value = values[parameter.name]
             whole[parameter.name] = value
             return value_of(parameter, value)
 
@@ -383,6 +389,9 @@ def _converted(space: Any, label: str) -> Any:
                 node = node * int(q)
         else:
             is_single = domain.lower == domain.upper  # which HyperOpt cannot draw
-            node = domain.lower if is_single else _number_node(name, sampler, domain.lower, domain.upper, q)
+            if is_single:
+                node = domain.lower
+            else:
+                node = _number_node(name, sampler, domain.lower, domain.upper, q)
         space = assign_value(space, path, node)
     return space

@@ -67,7 +67,10 @@ class NevergradSearch(LibrarySearcher):
         require(
             not (is_object and optimizer_kwargs), "optimizer_kwargs: None for an optimizer object", optimizer_kwargs
         )
-        self._factory = None if is_object else optimizer or ng.optimizers.OnePlusOne
+        if is_object:
+            self._factory = None
+        else:
+            self._factory = optimizer or ng.optimizers.OnePlusOne
         self._kwargs = dict(optimizer_kwargs or {})
         self._optimizer = None
         if is_object:
@@ -107,7 +110,9 @@ class NevergradSearch(LibrarySearcher):
             candidate = optimizer.parametrization.spawn_child(new_value=to_library(self._space, values))
         else:
             candidate = optimizer.ask()
-            values = None if self._space is None else from_library(self._space, candidate.value)
+            values = None
+            if self._space is not None:
+                values = from_library(self._space, candidate.value)
         self._live[trial_id] = candidate
         if values is not None:
             return self._configured(values)

@@ -210,7 +210,10 @@ def _ask(trial: Any, name: str, distribution: Any) -> Any:
     ask = trial.suggest_float
     if type(distribution).__name__.startswith("Int"):
         ask = trial.suggest_int
-    step = {} if distribution.log or distribution.step is None else {"step": distribution.step}
+    if distribution.log or distribution.step is None:
+        step = {}
+    else:
+        step = {"step": distribution.step}
     return ask(name, distribution.low, distribution.high, log=distribution.log, **step)
 
 
@@ -272,7 +275,9 @@ class OptunaSearch(LibrarySearcher):
         require(seed is None or is_whole(seed), "seed: None or an int", seed)
         if sampler is not None and seed is not None:
             logger.warning("OptunaSearch: seed=%r has no effect on the given sampler; pass it to the sampler", seed)
-        self._rewards = None if evaluated_rewards is None else checked_rewards(evaluated_rewards, len(self._points))
+        self._rewards = None
+        if evaluated_rewards is not None:
+            self._rewards = checked_rewards(evaluated_rewards, len(self._points))
         self._sampler = sampler
         self._study_name = study_name
         self._storage = storage
@@ -379,7 +384,10 @@ class OptunaSearch(LibrarySearcher):
         value = result.get(self._objectives[0][0])
         last = self._steps.get(trial_id, -1)
         given = result.get(TRAINING_ITERATION)
-        step = int(given) if is_whole(given) and given is not None else last + 1
+        if is_whole(given) and given is not None:
+            step = int(given)
+        else:
+            step = last + 1
         if usable(value) and step > last:
             self._steps[trial_id] = step
             trial.report(float(value), step)
@@ -423,7 +431,10 @@ class OptunaSearch(LibrarySearcher):
         from optuna.trial import TrialState, create_trial
 
         study = self.study
-        values = list(value) if isinstance(value, (list, tuple)) else [value]
+        if isinstance(value, (list, tuple)):
+            values = list(value)
+        else:
+            values = [value]
         has_failed = error or (not pruned and not all(map(usable, values)))
         params, distributions = self._optuna_space.known(parameters)
         study.add_trial(
@@ -441,7 +452,10 @@ class OptunaSearch(LibrarySearcher):
     @property
     def _objectives(self) -> list[tuple[str, str]]:
         """The names and modes of the objectives that Optuna optimises."""
-        modes = [self._mode] if isinstance(self._mode, str) else list(self._mode or [])
+        if isinstance(self._mode, str):
+            modes = [self._mode]
+        else:
+            modes = list(self._mode or [])
         names = self._metric or DEFAULT_METRIC
         if isinstance(names, str):
             names = [names]

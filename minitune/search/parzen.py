@@ -182,7 +182,9 @@ class KernelSpace:
     def snap(self, place: float, number: int) -> float:
         """Move a position on axis `number` to the middle of its cell, if the axis has cells."""
         axis = self.axes[number]
-        return axis.encode(axis.decode(place)) if axis.width else place
+        if axis.width:
+            return axis.encode(axis.decode(place))
+        return place
 
 
 class GoodSide:
@@ -200,7 +202,10 @@ class GoodSide:
         self._points = points
         count = len(points) + 1
         by_axis = [_gaps(places) for places in zip(*(point.places for point in points), strict=True)]
-        self._bandwidths = list(zip(*by_axis, strict=True)) if by_axis else [()] * len(points)
+        if by_axis:
+            self._bandwidths = list(zip(*by_axis, strict=True))
+        else:
+            self._bandwidths = [()] * len(points)
         # weights decrease with the logarithm of the rank, and their mean is 1
         weights = [math.log((len(points) + 1) / rank) for rank in range(1, len(points) + 1)]
         weights = [weight * len(points) / sum(weights) for weight in weights]
@@ -327,7 +332,10 @@ class BadSide:
         kernel_space = kernels.kernel_space
         end = len(kernels.numbers)
         self._kernels = kernels
-        self._first = 0 if max_count is None else max(0, end - max_count)
+        if max_count is None:
+            self._first = 0
+        else:
+            self._first = max(0, end - max_count)
         self._spans: list[range] = []
         size = _FIRST_PART
         while end > self._first:
@@ -365,7 +373,9 @@ class BadSide:
 
     def log_density(self, log_prior: float, added: float) -> float:
         """The logarithm of the density (the prior's plus `added`), up to a constant."""
-        return _log_sum([log_prior, self._log_norm + math.log(added)]) if added else log_prior
+        if added:
+            return _log_sum([log_prior, self._log_norm + math.log(added)])
+        return log_prior
 
     def _heights_of(self, span: range) -> list[float]:
         """The heights of the kernels: from 1 / count for the oldest to full weight for the newest."""
@@ -374,7 +384,9 @@ class BadSide:
         step = span.step
         count = len(kernels.numbers) - first
         ramp = max(0, count - _NEWEST)
-        rise = (1 - 1 / count) / max(ramp - 1, 1) if count else 0.0
+        rise = 0.0
+        if count:
+            rise = (1 - 1 / count) / max(ramp - 1, 1)
         weights = [step / count + step * rise * (place - first) for place in span if place < first + ramp]
         weights += [float(step)] * (len(span) - len(weights))
         heights = list(map(mul, kernels.shares[span.start : span.stop : step], weights))
@@ -544,7 +556,9 @@ class Ranking:
         self._early_stop = early_stop
         self._order: list[Rank] = []
         self._ranks: dict[int, Rank] = {}
-        self._rungs = _Rungs() if early_stop == "rung" else None
+        self._rungs = None
+        if early_stop == "rung":
+            self._rungs = _Rungs()
         for observation in observations:
             self.update(observation)
 
@@ -587,7 +601,9 @@ class Ranking:
     def value(self, number: int) -> float:
         """The loss of a ranked observation with one objective. Smaller is better; NaN is the worst."""
         key = self._ranks[number][0]
-        return math.nan if key == WORST else key[0]
+        if key == WORST:
+            return math.nan
+        return key[0]
 
     def _place(self, observation: Observation) -> None:
         old = self._ranks.get(observation.number)
@@ -613,7 +629,9 @@ class Ranking:
             key = WORST
         elif callable(self._early_stop):
             rows = [(step, value) for step, value in observation.rows.items() if is_real(value) and value == value]
-            key = self._value_key(self._early_stop(rows)) if rows else WORST
+            key = WORST
+            if rows:
+                key = self._value_key(self._early_stop(rows))
         else:
             key = self._value_key(observation.value)
             if self._early_stop == "depth" and key != WORST:
@@ -621,11 +639,16 @@ class Ranking:
         return key, math.inf if observation.arrival is None else observation.arrival, observation.number
 
     def _value_key(self, value: Any) -> Key:
-        values = value if isinstance(value, tuple) else (value,)
+        if isinstance(value, tuple):
+            values = value
+        else:
+            values = (value,)
         key = []
         for each, sign in zip(values, self._signs, strict=False):
             if sign:
-                number = sign * float(each) if is_real(each) else math.inf
+                number = math.inf
+                if is_real(each):
+                    number = sign * float(each)
                 if not number < math.inf:
                     return WORST
                 key.append(number)
@@ -690,7 +713,9 @@ def _pareto_best(ranks: Sequence[Rank], count: int) -> list[int]:
 def _share_of(value: float, span: tuple[float, float]) -> float:
     """A value scaled to the span of all values. 0 is the best; also 0 if the span is not finite."""
     low, high = span
-    return (value - low) / (high - low) if 0 < high - low < math.inf else 0.0
+    if 0 < high - low < math.inf:
+        return (value - low) / (high - low)
+    return 0.0
 
 
 def _by_volume(places: Sequence[Key], count: int) -> list[int]:
@@ -776,12 +801,16 @@ class Model:
     def only_group(self) -> Group | None:
         """The group of all parameters, if all of them always exist and there is something to choose; else None."""
         group = self._groups.get(None)
-        return group if group is not None and len(self._groups) == 1 and group.is_free else None
+        if group is not None and len(self._groups) == 1 and group.is_free:
+            return group
+        return None
 
     @property
     def left(self) -> float:
         """How many configurations were not tried; infinite if there is no end of them."""
-        return math.inf if self.count is None else self.count - len(self._tried)
+        if self.count is None:
+            return math.inf
+        return self.count - len(self._tried)
 
     def configuration(self, drawn: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """The configuration with these values; None if the space is finite and it was tried."""
@@ -795,8 +824,9 @@ class Model:
         if self.count is None or self.count > _MOST_LISTED:
             return []
         # A configuration that was tried is never untried again, so the list only becomes shorter.
-        known = self._every(None) if self._untried is None else self._untried
-        self._untried = [values for values in known if frozenset(values.items()) not in self._tried]
+        if self._untried is None:
+            self._untried = list(self._every(None))
+        self._untried = [values for values in self._untried if frozenset(values.items()) not in self._tried]
         return self._untried
 
     def draw_prior(self, rng: random.Random, fixed: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -895,7 +925,10 @@ class Model:
         for name, domain in self._groups[parent].domains.items() if parent in self._groups else ():
             if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
                 below = [self._count_configurations((name, index)) for index in range(len(domain))]
-                count = None if None in below else sum(each or 0 for each in below)
+                if None in below:
+                    count = None
+                else:
+                    count = sum(each or 0 for each in below)
             else:
                 count = Axis(numbers_of(domain)).count
             if count is None:
@@ -1020,4 +1053,6 @@ class Group:
 
 def numbers_of(domain: Searchable) -> Float | Integer:
     """A domain of numbers, unchanged. For a choice from a `range` that is too long to expand: its indices."""
-    return Integer(0, len(domain)).uniform() if isinstance(domain, Categorical) else domain
+    if isinstance(domain, Categorical):
+        return Integer(0, len(domain)).uniform()
+    return domain

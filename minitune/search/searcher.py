@@ -429,7 +429,10 @@ def call_set_search_properties(
     """Call `set_search_properties`, which in older subclasses has no `**spec`."""
     parameters = inspect.signature(hook).parameters.values()
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-    known = spec if takes_all else {name: value for name, value in spec.items() if name in {p.name for p in parameters}}
+    if takes_all:
+        known = spec
+    else:
+        known = {name: value for name, value in spec.items() if name in {p.name for p in parameters}}
     return bool(hook(metric, mode, config, **known))
 
 

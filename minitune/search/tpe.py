@@ -97,7 +97,10 @@ class TPESearch(SpaceSearcher):
         self.n_initial_points = n_initial_points
         self.early_stop = early_stop
         self._model_options: dict[str, Any] = {"gamma": gamma, "n_candidates": n_candidates, "max_bad": max_bad}
-        self._seed = int(seed) if seed is not None else random.SystemRandom().getrandbits(63)
+        if seed is not None:
+            self._seed = int(seed)
+        else:
+            self._seed = random.SystemRandom().getrandbits(63)
         self._has_own_space = bool(space)
         self._model: Model | None = None
         self._ranking: Ranking | None = None
@@ -222,7 +225,9 @@ class TPESearch(SpaceSearcher):
             observation.value = each
             observation.rows[step] = each
         if not (pruned and value is None):
-            observation.value = tuple(value) if isinstance(value, (list, tuple)) else value
+            observation.value = value
+            if isinstance(value, (list, tuple)):
+                observation.value = tuple(value)
             observation.step = observation.step or 1
             observation.rows[observation.step] = observation.value
         self._take_up(observation)
@@ -313,7 +318,10 @@ class TPESearch(SpaceSearcher):
             raise no_space(self)
         require_mode(self)
         if self._ranking is None:
-            modes = list(self._mode) if isinstance(self._mode, (list, tuple)) else [self._mode or "min"]
+            if isinstance(self._mode, (list, tuple)):
+                modes = list(self._mode)
+            else:
+                modes = [self._mode or "min"]
             self._ranking = Ranking(modes, self._policy, [*self._ended, *self._live.values()])
         return self._model, self._ranking
 
@@ -330,17 +338,26 @@ class TPESearch(SpaceSearcher):
     def _read(self, observation: Observation, result: Mapping[str, Any]) -> None:
         """Store a result. If the scheduler gives its rungs, only their steps are compared."""
         if "hyperband_info" in result or _BUDGET in result:
-            self._ranking = self._ranking if self._has_budgets else None
+            if not self._has_budgets:
+                self._ranking = None
             self._has_budgets = True
         step = _number(result.get(TRAINING_ITERATION))
         observation.step = observation.step + 1 if step is None or math.isnan(step) else step
         metric = self._metric or DEFAULT_METRIC
-        names = metric if isinstance(metric, (list, tuple)) else [metric]
+        if isinstance(metric, (list, tuple)):
+            names = metric
+        else:
+            names = [metric]
         if not any(name in result for name in names):
             return
         values = tuple(_number(result.get(name)) for name in names)
-        observation.value = values if isinstance(metric, (list, tuple)) else values[0]
-        row = result.get(_BUDGET) if self._has_budgets and self._policy == "rung" else observation.step
+        if isinstance(metric, (list, tuple)):
+            observation.value = values
+        else:
+            observation.value = values[0]
+        row: float | None = observation.step
+        if self._has_budgets and self._policy == "rung":
+            row = result.get(_BUDGET)
         if row is not None and (callable(self._policy) or self._policy == "rung"):
             observation.rows[float(row)] = observation.value
 
@@ -376,6 +393,8 @@ class TPESearch(SpaceSearcher):
 def _number(value: Any) -> float | None:
     """A result's value as a float; None if it is not a number."""
     try:
-        return float(value) if is_real(value) else None
+        if is_real(value):
+            return float(value)
+        return None
     except OverflowError:
         return None

@@ -130,7 +130,10 @@ class _Source:
         for parameter in parameters(space):
             domain = parameter.domain
             is_category = isinstance(domain, Categorical) and not isinstance(domain.categories, range)
-            self._axes[parameter.name] = None if is_category else Axis(numbers_of(domain))
+            if is_category:
+                self._axes[parameter.name] = None
+            else:
+                self._axes[parameter.name] = Axis(numbers_of(domain))
         scored: list[tuple[float, int, dict[str, Any]]] = []
         is_known = False
         all_outside = Counter[str]()

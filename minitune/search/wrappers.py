@@ -235,7 +235,10 @@ class Repeater(SearcherWrapper):
         group = self._group_of.pop(trial_id, None)
         if group is None:
             return
-        found = {} if error else result or {}
+        if error:
+            found = {}
+        else:
+            found = result or {}
         values = {name: found[name] for name in self._names or found if isinstance(found.get(name), numbers.Real)}
         group.outcomes[trial_id] = {name: float(value) for name, value in values.items() if not math.isnan(value)}
         group.error_count += error
