@@ -14,7 +14,8 @@ Modules
 -------
 ::
 
-    process               ActorProcess, in the driver: one worker from its start to its end, and the actor in it
+    remote_actor          RemoteActor, in the driver: an actor's calls, its stop, its events
+    process               WorkerProcess, in the driver: the process of a worker, from its start to its death
     worker                Worker, in its own process: the loops of its two threads, and reports
     surroundings          what a worker sets for user code (directory, streams, environment), and restores after it
     messages, channel     what driver and worker say, with the limits of both; how it is carried
@@ -27,8 +28,8 @@ Modules
 
 One start
 ---------
-The executor calls `ActorProcess.start`. That calls `Launcher.launch`, which returns the driver's ends of two channels
-at once, and sends Boot into the first one. The process comes later:
+The executor makes a `RemoteActor` and calls its `start`. That calls `WorkerProcess.start`, and that `Launcher.launch`,
+which returns the driver's ends of two channels at once. Boot is sent into the first one. The process comes later:
 
 - The ZygoteLauncher sends the worker's ends to a zygote. `Zygote._fork` forks, and the child leaves the zygote's loop
   with its `Seat`.
@@ -39,35 +40,40 @@ answer becomes the event Started.
 
 One call
 --------
-`ActorProcess.call` sends Call on the work pipe. The worker's main thread waits there; it calls the method, and its
+`RemoteActor.call` sends Call on the work pipe. The worker's main thread waits there; it calls the method, and its
 answer becomes CallReturned or CallRaised. A method may also answer by a report, and wait in it: Reported is the answer
 to one call, and GoOn is the next call.
 
 One stop
 --------
-`ActorProcess.stop` sends Stop on the control pipe, which the worker's control thread always reads. From then on, a
-report raises `TrialStopped`. Quit, on the work pipe, is the driver's answer to whatever the main thread sends next; it
-comes at once if the main thread already waits for a message.
+`RemoteActor.stop` sends Stop on the control pipe, which the worker's control thread always reads. From then on, a
+report raises `TrialStopped`. Quit, on the work pipe, is the driver's answer to whatever the main thread sends next. It
+comes at once if the main thread already waits for a message; if no user code runs, it comes alone.
+
+If the actor does not stop in time, the steps of `RemoteActor._expect_stop` follow: the grace period, a dump of the
+stacks, SIGTERM, SIGKILL for the whole tree.
+
+One hand-over
+-------------
+A parked process keeps its last actor's object. `RemoteActor.take_over` sends Move: the worker cleans up, and the object
+is reset for the next actor. If that fails, the executor gets NotReset, and starts another process.
 
 One death
 ---------
-A death is what the kernel reports, never silence, and never the end of a channel: a child that the worker has forked
-may hold the channel open, and a living worker may have closed it. The worker's process descriptor (pidfd) becomes
-ready. Then the launcher calls, in this order:
+A death is what the kernel reports to the parent, never silence, and never the end of a channel: a child that the worker
+has forked may hold the channel open, and a living worker may have closed it. The parent, which is the zygote or the
+InterpreterLauncher, reaps the worker, kills what is left of its tree, and reports one `End` when all of it is dead.
+Then `WorkerProcess` reads what the worker had sent, so no message is lost, and `RemoteActor` makes the event Exited of
+it. The actor's resources are free.
 
-- `on_dead`: `ActorProcess` reads what the worker had sent, so no message is lost.
-- `on_exited`: the parent has the exit status. Some of the worker's descendants still live and are being killed.
-- `on_gone`: all of them are dead, so the event Exited follows, and the actor's resources are free.
-
-Each wait for the next of these has a time limit; see `ActorProcess`. After a stop, the time limits form a ladder: the
-grace period, a dump of the stacks, SIGTERM, SIGKILL for the whole tree.
+A process has one time limit at a time (`TimeLimit`). After a kill it is longer than the time after which the parent
+reports survivors; so if it is exceeded, the parent does not work, and the driver kills the tree itself.
 
 Who may kill
 ------------
 The number of a process may belong to another process as soon as the parent has reaped it. So only the parent of a
 worker sends signals by its number: the zygote, or the InterpreterLauncher in the driver. The driver asks the zygote. If
-the zygote does not answer in time, the driver kills the worker by its process descriptor, and searches all processes
-for the worker's marker.
+the zygote does not answer in time, the driver searches all processes for the worker's marker, and kills those.
 
 The descendants of a worker can leave its process group and its session. Three things lead to them. An orphan becomes a
 child of the zygote. Its session may still be the worker's. Its environment holds the worker's marker, which consists of

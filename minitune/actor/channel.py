@@ -60,7 +60,11 @@ OnBroken = Callable[[ChannelClosedError | ProtocolError], object]
 """Called once, with the reason why no further message can arrive."""
 
 
-def worker_sockets() -> tuple[list[socket.socket], list[socket.socket]]:
+Ends = tuple[socket.socket, socket.socket]
+"""One end of a worker's work pipe, and one of its control pipe."""
+
+
+def worker_sockets() -> tuple[Ends, Ends]:
     """Make a worker's work pipe and control pipe; return the driver's ends and the worker's ends.
 
     A new program inherits them only if they are passed to it.
@@ -75,47 +79,41 @@ def worker_sockets() -> tuple[list[socket.socket], list[socket.socket]]:
         ours.close()
         theirs.close()
         raise
-    return [ours, our_control], [theirs, their_control]
+    return (ours, our_control), (theirs, their_control)
 
 
 class Channel:
-    """The driver's end of a channel: a non-blocking socket. No method blocks.
+    """The driver's end of a channel: a non-blocking socket, which the loop watches. No method blocks.
 
     Args:
         end: A connected socket; this object closes it.
+        loop: The driver's loop.
+        handle: See `Handle`.
+        on_broken: See `OnBroken`: called at end-of-file, or if the bytes are not a message.
+
+    Attributes:
+        handle: Gets the messages that arrive. It may be replaced.
     """
 
-    def __init__(self, end: socket.socket):
+    def __init__(self, end: socket.socket, loop: Loop, handle: Handle, on_broken: OnBroken):
+        end.setblocking(False)
+        self.handle = handle
         self._socket = end
+        self._loop = loop
+        self._on_broken = on_broken
         self._feed: Callable[[bytes, Handle], object] = FrameReader().feed
         self._unsent: deque[memoryview] = deque()
-        self._loop: Loop | None = None
-        self._handle: Handle  # given by `watch`, like the next one
-        self._on_broken: OnBroken
-        self._is_broken = False
-        end.setblocking(False)
+        self._events = READ  # those that the loop waits for
+        loop.watch(end.fileno(), self.read)
 
-    def watch(self, loop: Loop, handle: Handle, on_broken: OnBroken) -> None:
-        """Start to handle messages on the loop, and send the messages that are queued.
-
-        Args:
-            loop: The driver's loop.
-            handle: See `Handle`.
-            on_broken: See `OnBroken`: called at end-of-file, or if the bytes are not a message.
-        """
-        self._loop = loop
-        self._handle = handle
-        self._on_broken = on_broken
-        self._watch()
-
-    def _watch(self) -> None:
-        if self._loop is not None:
-            self._loop.watch(self._socket.fileno(), self.read, READ | WRITE if self._unsent else READ)
-
-    def _unwatch(self) -> None:
-        if self._loop is not None and self._socket.fileno() >= 0:
+    def _wait_for(self, events: int) -> None:
+        if events == self._events:
+            return
+        self._events = events
+        if events:
+            self._loop.watch(self._socket.fileno(), self.read, events)
+        else:
             self._loop.unwatch(self._socket.fileno())
-        self._loop = None
 
     def send(self, *frames: bytes | memoryview) -> None:
         """Send as much as possible now; the loop sends the rest when the socket accepts more.
@@ -137,7 +135,7 @@ class Channel:
         except OSError:
             unsent.clear()
         if unsent:
-            self._watch()
+            self._wait_for(self._events | WRITE)
 
     def read(self, mask: int = READ) -> bool:
         """Handle the messages that one read completes.
@@ -151,10 +149,10 @@ class Channel:
         if mask & WRITE:
             self.send()
             if not self._unsent:
-                self._watch()
+                self._wait_for(self._events & READ)
             if not mask & READ:
                 return True
-        if self._is_broken:
+        if not self._events & READ:
             return False
         broken: ChannelClosedError | ProtocolError
         try:
@@ -166,19 +164,22 @@ class Channel:
         else:
             try:
                 if data:
-                    self._feed(data, self._handle)
+                    self._feed(data, self.handle)
                     return True
                 broken = ChannelClosedError("end of file")
             except ProtocolError as error:
                 broken = error
-        self._is_broken = True
-        self._unwatch()
+        self.stop_reading()
         self._on_broken(broken)
         return False
 
+    def stop_reading(self) -> None:
+        """Handle no more messages, and do not report the end of the channel. What is queued is still sent."""
+        self._wait_for(WRITE if self._unsent else 0)
+
     def close(self) -> None:
         """Release all resources. May be called any number of times."""
-        self._unwatch()
+        self._wait_for(0)
         self._unsent = deque()  # when the interpreter exits, a daemon thread may still be inside `send`
         self._socket.close()
 
@@ -186,24 +187,18 @@ class Channel:
 class WorkerEnd:
     """A worker's end of a pipe. All methods but `check` block.
 
+    It is a plain descriptor, not an object of `socket`: that would cost each worker a dozen pages.
+
     Args:
-        end: A connected socket.
+        descriptor: A connected socket that blocks.
     """
 
-    def __init__(self, end: socket.socket):
-        end.setblocking(True)
-        self._socket = end
+    def __init__(self, descriptor: int):
+        self._descriptor = descriptor
         self._feed = FrameReader().feed
         self._arrived: deque[Message] = deque()
         self._poll: select.poll | None = None
-        if sys.platform == "linux":  # `recv` would wake up whenever the driver reads bytes that we have sent
-            self._poll = select.poll()
-            self._poll.register(end.fileno(), select.POLLIN)
-        self._inode = self._read_inode()
-
-    def _read_inode(self) -> int:
-        """Return the number that distinguishes this connection from another file that gets its descriptor later."""
-        return os.fstat(self._socket.fileno()).st_ino
+        self._inode = os.fstat(descriptor).st_ino
 
     def check(self) -> None:
         """Check that user code has not closed the descriptor; otherwise its number may belong to another file now.
@@ -212,7 +207,7 @@ class WorkerEnd:
             ChannelClosedError: If user code has closed it.
         """
         try:
-            found = self._read_inode()
+            found = os.fstat(self._descriptor).st_ino
         except OSError as error:
             raise ChannelClosedError.of(error) from error
         if found != self._inode:
@@ -224,8 +219,11 @@ class WorkerEnd:
         Raises:
             ChannelClosedError: If the descriptor was closed.
         """
-        if self._poll is None or self._arrived:
+        if self._arrived or sys.platform != "linux":
             return
+        if self._poll is None:  # a read would wake up whenever the driver reads bytes that we have sent
+            self._poll = select.poll()
+            self._poll.register(self._descriptor, select.POLLIN)
         try:
             self._poll.poll()
         except OSError as error:
@@ -240,7 +238,7 @@ class WorkerEnd:
         """
         while not self._arrived:
             try:
-                data = self._socket.recv(CHUNK_BYTES)
+                data = os.read(self._descriptor, CHUNK_BYTES)
             except OSError as error:
                 raise ChannelClosedError.of(error) from error
             if not data:
@@ -256,6 +254,8 @@ class WorkerEnd:
         """
         try:
             for part in frames:
-                self._socket.sendall(part, _NO_SIGNAL)
+                sent = os.write(self._descriptor, part)
+                while sent < len(part):  # a signal has interrupted it
+                    sent += os.write(self._descriptor, memoryview(part)[sent:])
         except OSError as error:
             raise ChannelClosedError.of(error) from error

@@ -20,18 +20,18 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from minitune.actor import process_tree
-from minitune.actor.channel import Channel, worker_sockets
+from minitune.actor.channel import worker_sockets
 from minitune.actor.launcher import (
+    End,
     Launcher,
-    Listener,
+    OnEnd,
     interpreter_command,
-    marker_of,
     starting_directory,
     worker_environment,
 )
 from minitune.actor.loop import Loop
 from minitune.actor.messages import CLOSE_S, INTERPRETER_HELLO_S
-from minitune.actor.process_tree import Sweep
+from minitune.actor.process_tree import Sweep, marker_of
 
 
 @dataclass
@@ -41,20 +41,22 @@ class _Worker:
     Attributes:
         token: Its name.
         marker: The text in the environment of all its descendants.
-        listener: Hears of its life.
+        on_end: Gets its end.
         popen: The process; its `returncode` is set once it is reaped.
         pidfd: Its process descriptor; -1 if there is none.
         peak_bytes: Its peak resident memory, 0 while it is unknown.
+        ended_s: When it died, 0 while it lives.
         is_sweeping: Whether its tree is being killed.
         hunt: The processes of its tree that were killed.
     """
 
-    token: str
+    token: int
     marker: str
-    listener: Listener
+    on_end: OnEnd
     popen: subprocess.Popen[bytes]
     pidfd: int = -1
     peak_bytes: int = 0
+    ended_s: float = 0.0
     is_sweeping: bool = False
     hunt: process_tree.Hunt = field(default_factory=process_tree.Hunt)
 
@@ -81,37 +83,37 @@ class InterpreterLauncher(Launcher):
         loop: Loop,
         run_id: str,
         keep_descendants: bool,
-        tokens: Iterator[str] | None = None,
+        tokens: Iterator[int] | None = None,
     ):
         self._loop = loop
         self._run_id = run_id
         self._keep_descendants = keep_descendants
-        self._workers: dict[str, _Worker] = {}
-        self._tokens = tokens or map(str, itertools.count(1))
+        self._workers: dict[int, _Worker] = {}
+        self._tokens = tokens or itertools.count(1)
         self._survivors: list[_Worker] = []
         self._guard: subprocess.Popen[bytes] | None = None
         self._threads: list[threading.Thread] = []
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
-    def launch(self, listener: Listener, preload: bool) -> tuple[str, Channel, Channel]:
+    def launch(self, on_end: OnEnd, preload: bool) -> tuple[int, socket.socket, socket.socket]:
         """See `Launcher.launch`."""
         token = next(self._tokens)
         ours, worker_ends = worker_sockets()
-        self._loop.call_later(0.0, partial(self._start, token, listener, worker_ends))
-        return token, Channel(ours[0]), Channel(ours[1])
+        self._loop.call_later(0.0, partial(self._start, token, on_end, worker_ends))
+        return token, *ours
 
-    def adopt(self, token: str, listener: Listener, ends: Sequence[socket.socket]) -> None:
+    def adopt(self, token: int, on_end: OnEnd, ends: Sequence[socket.socket]) -> None:
         """Start a worker to which another launcher of the group has given a name, but which it could not start.
 
         Args:
             token: Its name.
-            listener: See `Launcher.launch`.
+            on_end: See `Launcher.launch`.
             ends: Its ends of the work pipe and the control pipe; closed here.
         """
-        self._loop.call_later(0.0, partial(self._start, token, listener, ends))
+        self._loop.call_later(0.0, partial(self._start, token, on_end, ends))
 
-    def signal(self, token: str, number: int, whole_group: bool) -> None:
+    def signal(self, token: int, number: int, whole_group: bool) -> None:
         """See `Launcher.signal`."""
         worker = self._workers.get(token)
         if worker is None or worker.popen.returncode is not None:
@@ -119,13 +121,13 @@ class InterpreterLauncher(Launcher):
         if not (whole_group and process_tree.kill_group(worker.popen.pid, number)):
             process_tree.send_signal(worker.popen.pid, number)
 
-    def kill(self, token: str) -> None:
+    def kill(self, token: int) -> None:
         """See `Launcher.kill`."""
         worker = self._workers.get(token)
         if worker is not None:
             self._sweep(worker)
 
-    def force(self, token: str) -> None:
+    def force(self, token: int, has_lived: bool) -> None:
         """See `Launcher.force`. There is no other way here; the sweep continues until it gives up."""
         self.kill(token)
 
@@ -152,7 +154,7 @@ class InterpreterLauncher(Launcher):
 
     # -- start -------------------------------------------------------------------------------------------------
 
-    def _start(self, token: str, listener: Listener, ends: Sequence[socket.socket]) -> None:
+    def _start(self, token: int, on_end: OnEnd, ends: Sequence[socket.socket]) -> None:
         """Start a worker; `ends` are its ends of the work pipe and the control pipe, which are closed here."""
         marker = marker_of(self._run_id, token)
         with ends[0], ends[1]:
@@ -160,13 +162,12 @@ class InterpreterLauncher(Launcher):
                 self._ensure_guard()
                 popen = self._open_process(token, [end.fileno() for end in ends])
             except OSError as error:
-                listener.on_refused(f"could not start a process: {error}")
+                on_end(End("refused", f"could not start a process: {error}"))
                 return
-        worker = self._workers[token] = _Worker(token, marker, listener, popen)
-        listener.on_started(popen.pid)
+        worker = self._workers[token] = _Worker(token, marker, on_end, popen)
         self._watch(worker)
 
-    def _open_process(self, token: str, descriptors: list[int]) -> subprocess.Popen[bytes]:
+    def _open_process(self, token: int, descriptors: list[int]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             interpreter_command("minitune.actor.worker", *descriptors),
             stdin=subprocess.DEVNULL,
@@ -207,7 +208,7 @@ class InterpreterLauncher(Launcher):
         if worker.token not in self._workers:
             return
         self._unwatch(worker)
-        worker.listener.on_dead()
+        worker.ended_s = time.time()
         if not self._keep_descendants:
             # Until the worker is reaped, its number, and so its session, belongs to it.
             with contextlib.suppress(OSError):  # without a free descriptor, only processes with its marker are found
@@ -215,11 +216,9 @@ class InterpreterLauncher(Launcher):
                     pid for pid in process_tree.all_pids() if process_tree.session(pid) == worker.popen.pid
                 )
         self._reap(worker, 0)
-        code = worker.popen.returncode
-        if self._keep_descendants and code == 0 and not worker.is_sweeping:
+        if self._keep_descendants and worker.popen.returncode == 0 and not worker.is_sweeping:
             self._finish(worker, survivors=False)
         else:
-            worker.listener.on_exited(code, worker.peak_bytes)
             self._sweep(worker)
 
     def _reap(self, worker: _Worker, options: int) -> None:
@@ -255,7 +254,8 @@ class InterpreterLauncher(Launcher):
             self._forget(worker)
             if survivors:
                 self._survivors.append(worker)
-            worker.listener.on_gone(worker.popen.returncode, worker.peak_bytes, survivors)
+            popen = worker.popen
+            worker.on_end(End("died", "", popen.pid, popen.returncode, worker.peak_bytes, worker.ended_s, survivors))
 
     def _forget(self, worker: _Worker) -> None:
         self._workers.pop(worker.token, None)

@@ -10,61 +10,62 @@ A driver loads this module and `zygote_process` before the rest of this package,
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
-from minitune.actor import process_tree
-from minitune.actor.process_tree import RUN_VARIABLE, TRIAL_VARIABLE, WITHIN_VARIABLE
-
-if TYPE_CHECKING:
-    from minitune.actor.channel import Channel
+from minitune.actor.process_tree import RUN_VARIABLE, TRIAL_VARIABLE, WITHIN_VARIABLE, marker_of
 
 START_METHOD_VARIABLE = "MINITUNE_START_METHOD"
 """Environment variable that overrides the choice of how workers start: `zygote` or `interpreter`."""
 
 
-class Listener:
-    """Hears of the life of a process. `on_gone` or `on_refused` is always called last; the other calls may be missing.
+class End(NamedTuple):
+    """The end of a worker: it is dead with all its descendants, or some of them cannot be killed.
 
-    Each method does nothing unless a subclass overrides it.
+    Attributes:
+        kind: `"died"`; `"lost"` if its parent process has failed; `"refused"` if it could not be started.
+        reason: Why it was lost or refused; otherwise empty.
+        pid: The process; 0 if there was none, or it is unknown.
+        exit_code: As in `subprocess`: negative for a signal; None if unknown.
+        peak_bytes: Its peak resident memory, 0 if unknown.
+        ended_s: When the process died, in seconds since the epoch; 0 if unknown.
+        survivors: Whether some process of its tree could not be killed.
     """
 
-    def on_started(self, pid: int) -> None:
-        """The process was started."""
+    kind: str = "died"
+    reason: str = ""
+    pid: int = 0
+    exit_code: int | None = None
+    peak_bytes: int = 0
+    ended_s: float = 0.0
+    survivors: bool = False
 
-    def on_refused(self, reason: str) -> None:
-        """The process could not be started; this does not count as a failure of the trial."""
 
-    def on_lost(self, reason: str) -> None:
-        """The parent process has failed, so this process will die."""
-
-    def on_dead(self) -> None:
-        """The process is dead."""
-
-    def on_exited(self, exit_code: int | None, peak_bytes: int) -> None:
-        """The process is dead; some of its descendants still live."""
-
-    def on_gone(self, exit_code: int | None, peak_bytes: int, survivors: bool) -> None:
-        """The process and its descendants are dead. With `survivors`, some of them could not be killed."""
+OnEnd = Callable[[End], object]
+"""Called once, with the end of a worker."""
 
 
 class Launcher(Protocol):
     """Starts workers, watches them and kills their trees. Only `close` blocks."""
 
-    importing: str = ""
-    """The package that a preload is importing at the moment, if that takes long; otherwise empty."""
+    @property
+    def importing(self) -> str:
+        """The package that a preload is importing at the moment, if that takes long; otherwise empty."""
+        return ""
 
     @property
     def hello_s(self) -> float:
         """Seconds that a worker may take until its first message."""
         ...
 
-    def launch(self, listener: Listener, preload: bool) -> tuple[str, Channel, Channel]:
+    def launch(self, on_end: OnEnd, preload: bool) -> tuple[int, socket.socket, socket.socket]:
         """Start a worker.
 
         Args:
-            listener: Gets the events. Never called from within this method.
+            on_end: Gets the worker's end. Never called from within this method.
             preload: Whether the worker may use the preloaded modules and values.
 
         Returns:
@@ -75,21 +76,22 @@ class Launcher(Protocol):
         """
         ...
 
-    def signal(self, token: str, number: int, whole_group: bool) -> None:
+    def signal(self, token: int, number: int, whole_group: bool) -> None:
         """Send a signal to a worker, or to its whole process group. Does nothing if the worker is dead."""
         ...
 
-    def kill(self, token: str) -> None:
+    def kill(self, token: int) -> None:
         """Kill a worker and all its descendants."""
         ...
 
-    def force(self, token: str) -> None:
-        """Kill a worker in another way, because `kill` was not answered in time."""
-        ...
+    def force(self, token: int, has_lived: bool) -> None:
+        """Kill a worker in another way, because `kill` has had no effect in time.
 
-    def is_ending(self, pid: int) -> bool:
-        """Whether a worker whose channel has ended is dead or dying; if so, the listener will hear of it."""
-        return process_tree.is_ending(pid)
+        Args:
+            token: The worker.
+            has_lived: Whether it has ever sent a message.
+        """
+        ...
 
     def preload(self, action: bytes) -> None:
         """Call a pickled function once for all workers that are launched with `preload`, if the launcher can."""
@@ -104,12 +106,7 @@ def new_run_id() -> str:
     return os.urandom(8).hex()
 
 
-def marker_of(run_id: str, token: str) -> str:
-    """Return the marker of a worker. All markers have the same length."""
-    return f"{run_id}.{int(token):010d}"
-
-
-def worker_environment(run_id: str, token: str = "0") -> dict[str, str]:
+def worker_environment(run_id: str, token: int = 0) -> dict[str, str]:
     """Return the environment for a new process, with its marker.
 
     Args:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import selectors
 import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
@@ -21,18 +22,79 @@ WRITE = selectors.EVENT_WRITE
 class Timer:
     """A call at a later time, unless it is cancelled."""
 
-    __slots__ = ("callback",)
-
-    def __init__(self, callback: Callable[[], object]):
-        self.callback: Callable[[], object] | None = callback
+    callback: Callable[[], object] | None
 
     def cancel(self) -> None:
         """Cancel the call. May be called any number of times, also after the call."""
         self.callback = None
 
 
+class TimeLimit:
+    """At most one time limit at a time, with the steps to take if it is exceeded.
+
+    The steps are a generator: each value that it yields is the number of seconds until it continues. A limit is set far
+    more often than it is exceeded. So its timer in the loop stays where it is when the limit is removed or replaced by
+    a later one, and looks at the present limit when it is due.
+
+    Args:
+        loop: The loop of the timer.
+    """
+
+    def __init__(self, loop: Loop):
+        self._loop = loop
+        self._steps: Iterator[float] = iter(())
+        self._due_s = math.inf
+        self._timer: Timer | None = None
+        self._timer_s = math.inf
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is a limit now."""
+        return self._due_s < math.inf
+
+    def set(self, steps: Iterator[float]) -> None:
+        """Set a limit, which replaces the previous one; the first value of `steps` is taken at once."""
+        self._steps = steps
+        self._due_s = time.monotonic() + next(steps)
+        if self._due_s < self._timer_s:
+            self._move_timer()
+
+    def clear(self) -> None:
+        """Remove the limit."""
+        self._due_s = math.inf
+
+    def close(self) -> None:
+        """Remove the limit for good, and its timer."""
+        self._due_s = math.inf
+        if self._timer is not None:
+            self._timer.callback = None
+
+    def _move_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.callback = None
+        self._timer_s = self._due_s
+        self._timer = self._loop.call_later(self._due_s - time.monotonic(), self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._timer_s = math.inf
+        if self._due_s <= time.monotonic():
+            steps = self._steps
+            self._due_s = math.inf
+            pause_s = next(steps, None)
+            if pause_s is not None and self._steps is steps:  # otherwise the step has set another limit
+                self._due_s = time.monotonic() + pause_s
+        if self._due_s < self._timer_s:
+            self._move_timer()
+
+
 class Loop:
-    """Waits for descriptors and timers, and calls back. For one thread; others may call `wake`, `post` and `halt`."""
+    """Waits for descriptors and timers, and calls back. For one thread; others may call `wake`, `post` and `halt`.
+
+    `time()` is the clock of the timers, in seconds.
+    """
+
+    time = staticmethod(time.monotonic)
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -49,9 +111,9 @@ class Loop:
     def watch(self, descriptor: int, callback: Callable[[int], object], events: int = READ) -> None:
         """Call `callback(events)` whenever a descriptor is ready; replaces an earlier callback."""
         try:
-            self._selector.modify(descriptor, events, callback)
-        except KeyError:
             self._selector.register(descriptor, events, callback)
+        except KeyError:
+            self._selector.modify(descriptor, events, callback)
 
     def unwatch(self, descriptor: int) -> None:
         """Stop watching a descriptor; call this before the descriptor is closed."""
@@ -62,14 +124,10 @@ class Loop:
 
     def call_later(self, delay_s: float, callback: Callable[[], object]) -> Timer:
         """Call `callback` in `delay_s` seconds."""
-        timer = Timer(callback)
+        timer = Timer()
+        timer.callback = callback
         heapq.heappush(self._timers, (time.monotonic() + delay_s, next(self._order), timer))
         return timer
-
-    @staticmethod
-    def time() -> float:
-        """Return the time of the clock of the timers, in seconds."""
-        return time.monotonic()
 
     def post(self, callback: Callable[[], object]) -> None:
         """Call `callback` in the next turn. From any thread."""

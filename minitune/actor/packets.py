@@ -1,12 +1,14 @@
 """Packets: the messages between driver and zygote, some with file descriptors. Linux only.
 
-A packet is a list of texts. `zygote` has a table of them. The socket keeps packets apart (`SOCK_SEQPACKET`).
+A packet is a tuple of a kind and its fields, packed by `marshal`: both ends run the same Python. `zygote` has a table
+of them. The socket keeps packets apart (`SOCK_SEQPACKET`).
 """
 
 from __future__ import annotations
 
 import array
 import errno
+import marshal
 import socket
 import sys
 
@@ -14,15 +16,17 @@ if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
 from collections.abc import Sequence
+from typing import Any
 
-from minitune.actor.messages import as_text, join_fields, split_fields
-
+Packet = tuple[Any, ...]
 PACKET_BYTES = 128 * 1024
 """The longest packet."""
 _MOST_DESCRIPTORS = 2
+_FLAGS = socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT
+_RIGHTS_BYTES = socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS)
 
 
-def send_packet(end: socket.socket, fields: list[str], descriptors: Sequence[int] = ()) -> None:
+def send_packet(end: socket.socket, packet: Packet, descriptors: Sequence[int] = ()) -> None:
     """Send one packet, with up to two descriptors. Never blocks.
 
     If too many descriptors are in the socket already, the packet is sent without its own. The receiver then finds fewer
@@ -32,29 +36,33 @@ def send_packet(end: socket.socket, fields: list[str], descriptors: Sequence[int
         BlockingIOError: If the receiver has to read first.
         OSError: If the receiver has ended, or the packet cannot be sent.
     """
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
-    data = [join_fields(fields)]
-    try:
-        end.sendmsg(data, rights, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
-    except OSError as error:
-        if error.errno != errno.ETOOMANYREFS:
-            raise
-        end.sendmsg(data, (), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+    data = marshal.dumps(packet)
+    if descriptors:
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+        try:
+            end.sendmsg([data], rights, _FLAGS)
+            return
+        except OSError as error:
+            if error.errno != errno.ETOOMANYREFS:
+                raise
+    end.sendmsg([data], (), _FLAGS)
 
 
-def receive_packet(end: socket.socket) -> tuple[list[str], list[int]] | None:
+def receive_packet(end: socket.socket) -> tuple[Packet, list[int]] | None:
     """Receive one packet.
 
     Returns:
-        Its fields and the descriptors that came with it (fewer if no more are free), or None at the end.
+        The packet and the descriptors that came with it (fewer if no more are free), or None at the end.
 
     Raises:
         OSError: If no packet can be received now.
     """
-    data, rights, _, _ = end.recvmsg(PACKET_BYTES, socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC)
-    descriptors = array.array("i")
+    data, rights, _, _ = end.recvmsg(PACKET_BYTES, _RIGHTS_BYTES, socket.MSG_CMSG_CLOEXEC)
+    descriptors: list[int] = []
     for _, _, packed in rights:
-        descriptors.frombytes(packed[: len(packed) - len(packed) % 4])
+        found = array.array("i")
+        found.frombytes(packed[: len(packed) - len(packed) % 4])
+        descriptors += found
     if not data:
         return None
-    return [as_text(value) for value in split_fields(data)], list(descriptors)
+    return marshal.loads(data), descriptors

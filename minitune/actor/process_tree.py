@@ -32,8 +32,19 @@ _EVERY_KIND = 0x40000000
 """Linux's `__WALL`: includes children that send no signal at their end, as `clone` can make them."""
 _COUNTER = "oom_kill"
 _BLOCK_BYTES = 1 << 12
+_LOOK_S = 0.5
 PR_SET_PDEATHSIG = 1
 """Linux's number of the `prctl` that sets the parent-death signal."""
+
+
+def marker_of(run_id: str, token: int) -> str:
+    """Return the marker of a worker. All markers have the same length.
+
+    Args:
+        run_id: Identifies the group.
+        token: Names the worker in it.
+    """
+    return f"{run_id}.{token:010d}"
 
 
 # -- trees -------------------------------------------------------------------------------------------------------------
@@ -320,10 +331,17 @@ class MemoryKills:
         paths = [*_group_counters(proc, cgroups), os.path.join(proc, "vmstat")]
         self._paths = [path for path in paths if _read_counter(path) is not None]
         self._seen = self._read()
+        self._looked_s = -_LOOK_S
 
     def look(self) -> None:
-        """Call this when a worker is started: kills before this moment explain no later death."""
-        self._seen = self._read()
+        """Call this when a worker is started: kills before that explain no later death.
+
+        It looks at most once in `_LOOK_S` seconds. So a kill of such a short time before counts as one after it.
+        """
+        now_s = time.monotonic()
+        if now_s - self._looked_s >= _LOOK_S:
+            self._looked_s = now_s
+            self._seen = self._read()
 
     def claim(self) -> str:
         """Call this when a worker has died of a SIGKILL that we have not sent.

@@ -127,12 +127,11 @@ class Surroundings:
             self._variables = dict(place.env)
             self._environment = _with(self._first_environment, place.env)
         _restore_environment(self._environment)
-        if place.stdout is not None:
-            self._redirect(1, place.stdout)
-        if place.stderr is not None:
-            self._redirect(2, place.stderr)
-        if place.directory is not None:
-            os.chdir(place.directory)
+        for descriptor, path in ((1, place.stdout), (2, place.stderr)):
+            if path is not None and descriptor not in self._outputs:
+                _flush(descriptor)
+                self._outputs[descriptor] = _keep(descriptor)
+        _take_files(place)
 
     def restore(self, next_place: Place) -> None:
         """Restore everything that user code may have changed, except what the next place sets anyway.
@@ -170,27 +169,53 @@ class Surroundings:
         _signal.pthread_sigmask(_signal.SIG_SETMASK, self._mask)
         arm_stack_dump()
 
-    def _redirect(self, descriptor: int, path: str) -> None:
-        """Redirect a standard stream to the end of a file. It appends, so that several writers do not overwrite each
-        other.
-        """
-        _flush(descriptor)
-        target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-        try:
-            if descriptor not in self._outputs:
-                self._outputs[descriptor] = _keep(descriptor, target)
-            os.dup2(target, descriptor)
-        finally:
-            if target != descriptor:
-                os.close(target)
-        _renew_stream(descriptor)
+
+def take(place: Place) -> None:
+    """Do what `Surroundings.apply` does, in a process that has only one place in its life.
+
+    Raises:
+        OSError: If its directory or one of its files cannot be used.
+    """
+    for name, value in place.env.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    _take_files(place)
 
 
-def _keep(descriptor: int, substitute: int) -> int:
+def _take_files(place: Place) -> None:
+    if place.stdout is not None:
+        _redirect(1, place.stdout)
+    if place.stderr is not None:
+        _redirect(2, place.stderr)
+    if place.directory is not None:
+        os.chdir(place.directory)
+
+
+def _redirect(descriptor: int, path: str) -> None:
+    """Redirect a standard stream to the end of a file. It appends, so that several writers do not overwrite each
+    other.
+    """
+    _flush(descriptor)
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        os.dup2(target, descriptor)
+    finally:
+        if target != descriptor:
+            os.close(target)
+    _renew_stream(descriptor)
+
+
+def _keep(descriptor: int) -> int:
+    """Duplicate a standard stream, to restore it later; if the driver had none, return one that goes nowhere."""
     try:
         return move_high(descriptor)
-    except OSError:  # the driver had no such stream
-        return move_high(substitute)
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        kept = move_high(nowhere)
+        os.close(nowhere)
+        return kept
 
 
 def _flush(descriptor: int) -> None:

@@ -26,9 +26,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # the C module of `signal`, without its slow enums
 import _thread
-import contextlib
 import os
-import socket
 import sys
 import threading
 import time
@@ -69,6 +67,7 @@ from minitune.actor.surroundings import (
     line_buffer_c_output,
     move_high,
     stop_timers,
+    take,
 )
 from minitune.base.pickling import dump_value, load_value
 from minitune.error import RemoteError, TrialStopped
@@ -106,7 +105,7 @@ def main(work: int, control: int) -> NoReturn:
 def _open(inherited: int) -> WorkerEnd:
     descriptor = move_high(inherited)
     os.close(inherited)
-    return WorkerEnd(socket.socket(fileno=descriptor))
+    return WorkerEnd(descriptor)
 
 
 def serve(seat: Seat) -> NoReturn:
@@ -192,7 +191,7 @@ class Worker:
         if sys.version_info >= (3, 12):
             _ignore_warnings_about_our_thread()
         _raise_oom_score()
-        self._send(encode(Hello(self._pid)))
+        self._send(encode(Hello(0, self._pid)))
         boot = self._next()
         if not isinstance(boot, Boot):
             raise ProtocolError(f"the first message must be Boot, but got {type(boot).__name__}")
@@ -218,12 +217,17 @@ class Worker:
         sys.path[:] = boot.sys_path
         sys.argv[:] = boot.argv
         arm_stack_dump()
-        self._surroundings = Surroundings()
         if boot.place.stdout is not None:
-            with contextlib.suppress(FileExistsError):  # of an earlier attempt
+            try:
                 os.mkdir(os.path.dirname(boot.place.stdout))
-        self._surroundings.apply(boot.place)
-        factory = load_value(boot.factory)
+            except FileExistsError:  # of an earlier attempt
+                pass
+        if boot.is_reusable:
+            self._surroundings = Surroundings()
+            self._surroundings.apply(boot.place)
+        else:  # there is nothing to restore
+            take(boot.place)
+        factory = load_value(boot.payload)
         self._object = factory(self)
 
     def _call(self, call: Call) -> None:
@@ -261,7 +265,7 @@ class Worker:
                 return encode(kind(self._number, payload))
             except BaseException as raised:
                 error = raised
-        return encode(Raised(self._number, RemoteError.of(error)))
+        return encode(Raised.of(self._number, RemoteError.of(error)))
 
     def _move(self, move: Move) -> None:
         """Clean up after one actor and become the next; if that fails, this process is not clean, and ends."""
@@ -281,8 +285,9 @@ class Worker:
             _leave()
 
     def _park_or_leave(self, message: Quit) -> None:
-        self._quit = None
+        self._quit = message  # so that SIGTERM, after the grace period, ends user code by an exception
         if message.keep and not self._leftovers.exist():
+            self._quit = None
             kind = Finished if self._resets_at_once() else Returned
             self._send(encode(kind(message.number)))
             return

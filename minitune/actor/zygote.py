@@ -22,11 +22,13 @@ sweep begins when the driver asks for it, or when the worker has died.
     setup  keep_descendants, modules, sys_path
     preload  (+ file with a pickled function)     importing  name of a package, while that takes long
                                                   preloaded  error, why it must not be used
-    fork  token, marker  (+ ends of channels)     forked  token, pid  (+ pidfd)  |  refused  token, reason
-                                                  |  forbidden  token, reason  (+ ends of channels)
+    fork  token  (+ ends of channels)             refused  token, reason
+                                                  forbidden  token, reason  (+ ends of channels)
     signal  token, number, whole group
-    kill  token                                   exited  token, exit code, peak bytes    (some of its tree lives)
-                                                  gone  token, exit code, peak bytes, survivors
+    kill  token
+                                                  ended  token, pid, exit code, peak bytes, time, survivors
+
+A worker says itself that it lives (Hello). Its end is one packet, sent when its whole tree is dead.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ from minitune.actor.messages import (
     THREAD_CAPS,
     UNKNOWN_PASSES,
 )
-from minitune.actor.packets import PACKET_BYTES, receive_packet, send_packet
+from minitune.actor.packets import PACKET_BYTES, Packet, receive_packet, send_packet
 from minitune.actor.surroundings import fork_by_default, line_buffer_c_output, move_high
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -76,12 +78,13 @@ GPU_PATHS = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
 class _Worker:
     """A worker, from its fork until its tree is dead."""
 
-    def __init__(self, token: str, marker: str, pid: int):
+    def __init__(self, token: int, marker: str, pid: int):
         self.token = token
         self.marker = marker
         self.pid = pid
         self.exit_code: int | None = None
         self.peak_bytes = 0
+        self.ended_s = 0.0
         self.sweep_until = 0.0
         self.unknown_passes = 0
         self.hunt = process_tree.Hunt()
@@ -99,10 +102,11 @@ class Zygote:
         self._end = end
         self._pid = os.getpid()
         self._keep_descendants = False
-        self._workers: dict[str, _Worker] = {}
+        self._run_id = os.environ[process_tree.RUN_VARIABLE]
+        self._workers: dict[int, _Worker] = {}
         self._by_pid: dict[int, _Worker] = {}
-        self._sweeping: dict[str, _Worker] = {}
-        self._unsent: deque[tuple[list[str], Sequence[int]]] = deque()
+        self._sweeping: dict[int, _Worker] = {}
+        self._unsent: deque[tuple[Packet, Sequence[int]]] = deque()
         process_tree.wake_at_end_of_parent()
         self._driver = os.pidfd_open(driver_pid)
         if os.getppid() != driver_pid:  # the driver died before that: the descriptor may be of another process
@@ -158,44 +162,43 @@ class Zygote:
             self._end_all()
         (kind, *fields), descriptors = packet
         if kind == "fork" and len(descriptors) == 2:
-            token, marker = fields
-            return self._fork(token, marker, descriptors)
+            return self._fork(fields[0], descriptors)
         if kind == "fork":
             for descriptor in descriptors:
                 os.close(descriptor)
-            self._tell(["refused", fields[0], NO_DESCRIPTOR])
+            self._tell(("refused", *fields, NO_DESCRIPTOR))
         elif kind == "kill":
             self._kill(*fields)
         elif kind == "signal":
             self._signal(*fields)
         elif kind == "preload" and descriptors:
-            self._tell(["preloaded", *self._preload(descriptors[0])])
+            self._tell(("preloaded", *self._preload(descriptors[0])))
         elif kind == "preload":
-            self._tell(["preloaded", NO_DESCRIPTOR, ""])
+            self._tell(("preloaded", NO_DESCRIPTOR, ""))
         elif kind == "setup":
             self._set_up(*fields)
         return None
 
-    def _set_up(self, keep_descendants: str, needed: str, *path: str) -> None:
+    def _set_up(self, keep_descendants: bool, needed: Sequence[str], path: Sequence[str]) -> None:
         """Take over the driver's path, which may be the only one with cloudpickle, and import what all workers need."""
-        self._keep_descendants = keep_descendants == "keep"
+        self._keep_descendants = keep_descendants
         sys.path[:] = path
         gc.disable()
-        for module in ("cloudpickle", *needed.split()):
+        for module in ("cloudpickle", *needed):
             importlib.import_module(module)
         gc.freeze()
         gc.enable()
 
-    def _tell(self, fields: list[str], descriptors: Sequence[int] = ()) -> None:
+    def _tell(self, packet: Packet, descriptors: Sequence[int] = ()) -> None:
         """Send a packet to the driver, now or later. Waiting for the driver would hide its death."""
-        self._unsent.append((fields, descriptors))
+        self._unsent.append((packet, descriptors))
         self._flush()
 
     def _flush(self) -> None:
         while self._unsent:
-            fields, descriptors = self._unsent[0]
+            packet, descriptors = self._unsent[0]
             try:
-                send_packet(self._end, fields, descriptors)
+                send_packet(self._end, packet, descriptors)
             except BlockingIOError:
                 return
             except OSError:  # the driver has ended or closed the socket; `serve` notices both
@@ -206,45 +209,36 @@ class Zygote:
 
     # -- workers -----------------------------------------------------------------------------------------------
 
-    def _fork(self, token: str, marker: str, channels: Sequence[int]) -> worker.Seat | None:
+    def _fork(self, token: int, channels: Sequence[int]) -> worker.Seat | None:
         """Fork a worker.
 
         Args:
             token: Its name.
-            marker: The text in the environment of all its descendants.
             channels: Its ends of the work pipe and of the control pipe; closed here.
 
         Returns:
             In the child its seat, in the parent None.
         """
+        marker = process_tree.marker_of(self._run_id, token)
         try:
             pid = os.fork()
         except OSError as error:
             reason = f"could not start a process: {error.strerror} (errno {error.errno})"
             if error.errno in FORBIDDEN:
-                self._tell(["forbidden", token, reason], channels)
-            else:
-                for channel in channels:
-                    os.close(channel)
-                self._tell(["refused", token, reason])
-            return None
-        if pid == 0:
-            return self._become_worker(marker, channels)
+                self._tell(("forbidden", token, reason), channels)
+                return None
+            self._tell(("refused", token, reason))
+        else:
+            if pid == 0:
+                return self._become_worker(marker, channels)
+            self._workers[token] = self._by_pid[pid] = _Worker(token, marker, pid)
         for channel in channels:
             os.close(channel)
-        tracked = self._workers[token] = self._by_pid[pid] = _Worker(token, marker, pid)
-        try:
-            pidfd = os.pidfd_open(pid)  # before it can be reaped, so it refers to this process
-        except OSError as error:  # no file descriptor is free
-            self._tell(["refused", token, f"no file descriptor was free to watch the process: {error.strerror}"])
-            self._kill(tracked.token)
-            return None
-        self._tell(["forked", token, str(pid)], [pidfd])
         return None
 
     def _become_worker(self, marker: str, channels: Sequence[int]) -> worker.Seat:
         """Make a forked child a worker. The order matters: first make sure that it cannot outlive the zygote."""
-        self._prctl(process_tree.PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        self._prctl(process_tree.PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
         if os.getppid() != self._pid:  # the zygote died before the call above
             os._exit(1)
         os.setsid()
@@ -252,7 +246,8 @@ class Zygote:
         for number in (_signal.SIGHUP, _signal.SIGTERM, _signal.SIGCHLD):
             _signal.signal(number, _signal.SIG_DFL)
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
-        work, control = (WorkerEnd(socket.socket(fileno=move_high(channel))) for channel in channels)
+        work = WorkerEnd(move_high(channels[0]))
+        control = WorkerEnd(move_high(channels[1]))
         # Close only files that the zygote opened itself: a file that a preloaded import has opened must stay open.
         unsent = [descriptor for _, descriptors in self._unsent for descriptor in descriptors]
         for descriptor in (*channels, self._driver, self._wakeup, self._wakeup_in, *unsent):
@@ -262,15 +257,15 @@ class Zygote:
         _reseed()
         return worker.Seat(work, control, marker, reaper_pid=self._pid)
 
-    def _signal(self, token: str, number: str, whole_group: str) -> None:
+    def _signal(self, token: int, number: int, whole_group: bool) -> None:
         """Send a signal to a worker, unless it is reaped: then its number may belong to another process."""
         tracked = self._workers.get(token)
         if tracked is None or tracked.exit_code is not None:
             return
-        if not (whole_group and process_tree.kill_group(tracked.pid, int(number))):
-            process_tree.send_signal(tracked.pid, int(number))
+        if not (whole_group and process_tree.kill_group(tracked.pid, number)):
+            process_tree.send_signal(tracked.pid, number)
 
-    def _kill(self, token: str) -> None:
+    def _kill(self, token: int) -> None:
         tracked = self._workers.get(token)
         if tracked is not None and token not in self._sweeping:
             self._begin_sweep(tracked)
@@ -294,14 +289,13 @@ class Zygote:
                 continue  # an orphan whose parent we have become
             tracked.exit_code = os.waitstatus_to_exitcode(status)
             tracked.peak_bytes = usage.ru_maxrss * 1024
+            tracked.ended_s = time.time()
             if tracked.token in self._sweeping:
-                self._tell_exit("exited", tracked)
-            elif self._keep_descendants and tracked.exit_code == 0:
-                self._forget(tracked, survivors=0)
+                continue  # `serve` runs the next pass
+            if self._keep_descendants and tracked.exit_code == 0:
+                self._forget(tracked, survivors=False)
             else:
                 self._begin_sweep(tracked)
-                if tracked.token in self._sweeping:
-                    self._tell_exit("exited", tracked)
 
     def _sweep(self, tracked: _Worker) -> None:
         """Run one pass over the rest of a worker's tree. The tree is dead when a pass finds nothing."""
@@ -313,10 +307,10 @@ class Zygote:
         elif left == 0 and unknown and tracked.unknown_passes < UNKNOWN_PASSES:
             tracked.unknown_passes += 1
         elif left == 0:
-            self._forget(tracked, survivors=0)
+            self._forget(tracked, survivors=False)
             return
         if time.monotonic() > tracked.sweep_until:
-            self._forget(tracked, survivors=left + is_alive)
+            self._forget(tracked, survivors=left + is_alive > 0)
 
     def _orphans(self, tracked: _Worker) -> tuple[list[int], bool]:
         """Find those of our children that are orphans of this worker.
@@ -337,15 +331,12 @@ class Zygote:
                 unknown = True
         return orphans, unknown
 
-    def _forget(self, tracked: _Worker, survivors: int) -> None:
+    def _forget(self, tracked: _Worker, survivors: bool) -> None:
         """Tell the driver that a worker's tree is dead, or that it cannot be killed."""
         self._sweeping.pop(tracked.token, None)
         self._workers.pop(tracked.token, None)
-        self._tell_exit("gone", tracked, str(survivors))
-
-    def _tell_exit(self, kind: str, tracked: _Worker, *more: str) -> None:
-        code = "" if tracked.exit_code is None else str(tracked.exit_code)
-        self._tell([kind, tracked.token, code, str(tracked.peak_bytes), *more])
+        facts = tracked.pid, tracked.exit_code, tracked.peak_bytes, tracked.ended_s, survivors
+        self._tell(("ended", tracked.token, *facts))
 
     def _end_all(self) -> NoReturn:
         """Kill everything that was ever started here, except for descendants that should be kept, and exit."""
@@ -406,7 +397,7 @@ class Zygote:
             name = _package_in_import(frame)
             if name not in ("", told):
                 told = name
-                self._tell(["importing", name])
+                self._tell(("importing", name))
 
         signal.signal(signal.SIGALRM, look)
         signal.setitimer(signal.ITIMER_REAL, DRIVER_CHECK_S, DRIVER_CHECK_S)

@@ -13,6 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from operator import methodcaller
 from typing import IO
 
 if sys.platform != "linux":
@@ -20,8 +21,10 @@ if sys.platform != "linux":
 
 from minitune.actor.launcher import interpreter_command, starting_directory, worker_environment
 from minitune.actor.messages import CLOSE_S
-from minitune.actor.packets import send_packet
+from minitune.actor.packets import Packet, send_packet
 from minitune.base.files import search_path
+
+_fileno = methodcaller("fileno")
 
 
 class ZygoteProcess:
@@ -37,6 +40,7 @@ class ZygoteProcess:
         end: Our end of the socket.
         popen: The process.
         pidfd: Its process descriptor, which is ready once it is dead.
+        unsent: Packets that wait to be sent by `flush` when the socket accepts them.
 
     Raises:
         OSError: If the process cannot be started.
@@ -45,7 +49,7 @@ class ZygoteProcess:
     def __init__(self, run_id: str, keep_descendants: bool, needed: Sequence[str] = ()):
         self.run_id = run_id
         self.end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._unsent: deque[tuple[list[str], Sequence[socket.socket | IO[bytes]]]] = deque()
+        self.unsent: deque[tuple[Packet, Sequence[socket.socket | IO[bytes]]]] = deque()
         try:
             with theirs:
                 self.popen = subprocess.Popen(
@@ -62,29 +66,24 @@ class ZygoteProcess:
             raise
         self._driver_pid = os.getpid()
         self.end.setblocking(False)
-        self.send(["setup", "keep" if keep_descendants else "", " ".join(needed), *search_path()])
+        self.send(("setup", keep_descendants, tuple(needed), tuple(map(str, search_path()))))
 
-    @property
-    def has_unsent(self) -> bool:
-        """Whether packets wait to be sent by `flush` when the socket accepts them."""
-        return bool(self._unsent)
-
-    def send(self, fields: list[str], attached: Sequence[socket.socket | IO[bytes]] = ()) -> None:
+    def send(self, packet: Packet, attached: Sequence[socket.socket | IO[bytes]] = ()) -> None:
         """Send a packet now, or when the socket accepts it; then close the descriptors that are attached."""
-        self._unsent.append((fields, attached))
+        self.unsent.append((packet, attached))
         self.flush()
 
     def flush(self) -> None:
         """Send as much as possible now. A dead zygote is no error here."""
-        while self._unsent:
-            fields, attached = self._unsent[0]
+        while self.unsent:
+            packet, attached = self.unsent[0]
             try:
-                send_packet(self.end, fields, [each.fileno() for each in attached])
+                send_packet(self.end, packet, list(map(_fileno, attached)))
             except BlockingIOError:
                 return
             except OSError:
                 pass
-            self._unsent.popleft()
+            self.unsent.popleft()
             for each in attached:
                 each.close()
 
@@ -96,10 +95,10 @@ class ZygoteProcess:
 
     def close(self) -> None:
         """Tell it to kill everything and exit. Blocks for at most `CLOSE_S` seconds. May be called repeatedly."""
-        for _, attached in self._unsent:
+        for _, attached in self.unsent:
             for each in attached:
                 each.close()
-        self._unsent.clear()
+        self.unsent.clear()
         if self.end.fileno() < 0 or os.getpid() != self._driver_pid:
             return
         with suppress(OSError):  # it is dead

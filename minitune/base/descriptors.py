@@ -1,9 +1,9 @@
 """Descriptors: how many files a driver may have open, and how the limit is divided.
 
-Each worker needs three descriptors in the driver. If workers used all descriptors (`ulimit -n`: 256 on macOS, 1024 on
-most Linux systems), the driver could not open the file for a trial's next result. So a part of the limit is reserved:
-for files that stay open (with a low limit, loggers keep fewer files open), and for files that are open for a short
-time. If there are not enough descriptors for all workers, fewer run at the same time.
+Each worker needs up to three descriptors in the driver. If workers used all descriptors (`ulimit -n`: 256 on macOS,
+1024 on most Linux systems), the driver could not open the file for a trial's next result. So a part of the limit is
+reserved: for files that stay open (with a low limit, loggers keep fewer files open), and for files that are open for a
+short time. If there are not enough descriptors for all workers, fewer run at the same time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import time
 from typing import NamedTuple
 
-# The descriptors of a worker: the work pipe, the control pipe, and the descriptor that reports its death.
+# The descriptors of a worker: the work pipe, the control pipe, and that of its process if it is a new interpreter.
 _PER_WORKER = 3
 # Reserved for short uses: start a process, write a file, save a state, sync, read the machine's state.
 _FOR_A_MOMENT = 12

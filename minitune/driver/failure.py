@@ -36,7 +36,6 @@ from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, TRAINING_ITERATION
 
 logger = logging.getLogger("minitune")
 
-_KILLED = "SIGKILL (9)"
 _MEMORY_HINT = "possibly out of memory"
 _NO_ACCIDENT = 2
 """If so many trials lack a metric and no trial has it, its name is wrong."""
@@ -263,7 +262,7 @@ def died_error(trial: Trial, event: Exited) -> TrialError:
         kind = WorkerStartError
         when = " while the trainable was loaded or set up"
     what = f"the worker of trial {trial.name} (pid {event.pid or trial.pid}) died{when}: {event.cause}"
-    if event.cause == _KILLED:  # without a word on memory: the kernel's counters gave no evidence
+    if event.signal == signal.SIGKILL:  # without a word on memory: the kernel's counters gave no evidence
         what += f", {_MEMORY_HINT}"
     if event.peak_bytes:
         what += f", peak memory {event.peak_bytes / 2**20:.0f} MiB"

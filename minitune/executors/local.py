@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from minitune.actor.launcher import nesting_depth, new_run_id
 from minitune.actor.loop import Loop
 from minitune.actor.messages import TERM_TO_KILL_S, THREAD_CAPS, Boot, NotReset, Place
-from minitune.actor.process import ActorProcess, Phase, make_launcher
+from minitune.actor.process import WorkerProcess, make_launcher
 from minitune.actor.process_tree import MemoryKills
+from minitune.actor.remote_actor import Phase, RemoteActor
 from minitune.base import descriptors
 from minitune.base.files import search_path
 from minitune.base.pickling import dumps, dumps_small
@@ -55,13 +56,13 @@ class Actor:
         spec: What was asked for. A parked actor's factory is used only if the reset fails.
         factory_file: The file that holds the factory, if it is large. It is removed when the actor ends.
         allocation: The resources that the ledger has given it.
-        process: The process. A parked process is used by several actors, one after the other.
+        remote: The actor in its process. A parked process is used by several actors, one after the other.
     """
 
     spec: ActorSpec
     factory_file: ValueFile | None = None
     allocation: Allocation = _NOTHING
-    process: ActorProcess = field(init=False)
+    remote: RemoteActor = field(init=False)
 
     def remove_file(self) -> None:
         """Remove the factory's file, if there is one. No worker needs it any more."""
@@ -111,7 +112,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
             self.run_id = ahead.run_id
         loop = Loop()
         self._launcher = make_launcher(loop, self.run_id, keep_descendants, needed, ahead)
-        self._processes: set[ActorProcess] = set()  # those that have not ended; none refers to this object
+        self._processes: set[WorkerProcess] = set()  # those that have not ended; none refers to this object
         super().__init__(ledger_of(machine), loop, functools.partial(_end_all, self._processes, self._launcher.close))
         self._memory_kills = MemoryKills()
         self._preloads = preload
@@ -158,7 +159,6 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         try:
             again = None if parked is None else parked.allocation
             actor.allocation = self._ledger.acquire(spec.actor_id, spec.request, again)
-            actor.process = self._new_process() if parked is None else parked.process
             if parked is None or not self._take_over(actor, parked):
                 self._start_process(actor)
         except BaseException:  # the actor could not be sent to its process: undo everything
@@ -176,7 +176,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         if actor is None:
             self._require_just_ended(actor_id)
             return
-        actor.process.call(method, dumps(args, f"an argument of {method}()") if args else b"")
+        actor.remote.call(method, dumps(args, f"an argument of {method}()") if args else b"")
 
     def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> Exited | None:
         """See `TrialExecutor.stop`."""
@@ -184,7 +184,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         if actor is None:
             return None
         parks = keep and actor.spec.reuse_key is not None and self._has_place_for_parked()
-        exited = actor.process.stop(grace_s, parks, dump)
+        exited = actor.remote.stop(grace_s, parks, dump)
         if exited is None:
             return None
         self._leave_parked(actor_id)
@@ -198,7 +198,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         if self._finalizer.alive and os.getpid() == self._driver_pid:
             try:
                 for process in list(self._processes):
-                    process.stop(grace_s)
+                    process.actor.stop(grace_s)
                 until_s = self._loop.time() + grace_s + TERM_TO_KILL_S + 1.0
                 while self._processes and self._loop.time() < until_s:
                     self._loop.turn(until_s - self._loop.time())
@@ -236,15 +236,11 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
             self._is_short = True
             logger.warning(
                 "at most %d trial(s) run at a time for now: this process may have %s files open (ulimit -n), each "
-                "worker takes three of them, the driver needs some. Raise the limit, or lower max_concurrent_trials",
+                "worker takes up to three, the driver needs some. Raise the limit, or lower max_concurrent_trials",
                 len(self._actors),
                 descriptors.limit(),
             )
         return False
-
-    def _new_process(self) -> ActorProcess:
-        """A new process. It is not started yet."""
-        return ActorProcess(self._loop, self._launcher, self._told.append, self._processes, self._memory_kills)
 
     def _start_process(self, actor: Actor, instead: NotReset | None = None) -> None:
         """Start the process of an actor. It may replace a parked process that could not be reset."""
@@ -253,26 +249,32 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         place = self._place(actor)
         preload = actor.spec.request.required_resources.get(GPU, 0) == 0 and _has_one_thread(place.env)
         is_reusable = actor.spec.reuse_key is not None
-        boot = Boot(place, self._pack(actor), tuple(search_path()), tuple(sys.argv), is_reusable)
-        actor.process.start(self._started(actor), boot, preload, instead)
+        boot = Boot(0, place, tuple(search_path()), tuple(map(str, sys.argv)), is_reusable, self._pack(actor))
+        self._put_into(self._new_process(), actor, place)
+        actor.remote.start(boot, preload, instead)
 
-    def _started(self, actor: Actor) -> Started:
-        return Started(actor.spec.actor_id, 0, self._host, actor.allocation)
+    def _new_process(self) -> WorkerProcess:
+        """A new process. It is not started yet."""
+        return WorkerProcess(self._loop, self._launcher, self._processes, self._memory_kills)
+
+    def _put_into(self, process: WorkerProcess, actor: Actor, place: Place) -> None:
+        started = Started(actor.spec.actor_id, 0, self._host, actor.allocation)
+        actor.remote = RemoteActor(process, started, place, self._told.append)
 
     def _take_over(self, actor: Actor, parked: Actor) -> bool:
-        """Let the process of a parked actor run another one; or give it a fresh process, and return False."""
+        """Let the process of a parked actor run another one. False if it cannot, and the actor needs a fresh one."""
         allocation = None if actor.allocation is parked.allocation else actor.allocation
         args = dumps_small((*actor.spec.reset_args, allocation), "an argument of reset()", LARGE_FACTORY_BYTES)
         if args is None:
-            actor.process.stop(0.0)
-        elif actor.process.phase is Phase.PARKED:  # otherwise it has died
+            parked.remote.stop(0.0)
+        elif parked.remote.phase is not Phase.ENDED:  # otherwise it has died
             if actor.spec.directory is not None:
                 # Started is told at once, and then the directory must exist. If it cannot be made, its process says so.
                 with suppress(OSError):
                     os.mkdir(actor.spec.directory)
-            actor.process.take_over(self._started(actor), self._place(actor), args, self._reset_timeout_s)
+            self._put_into(parked.remote.process, actor, self._place(actor))
+            actor.remote.take_over(args, self._reset_timeout_s)
             return True
-        actor.process = self._new_process()
         return False
 
     def _place(self, actor: Actor) -> Place:
@@ -292,7 +294,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
             waiter = spec.actor_id.rpartition("#")[0]
             if not actor.allocation.gpu_ids or self._ledger.can_acquire(spec.request, waiter, actor.allocation):
                 return actor
-            actor.process.stop(0.0)
+            actor.remote.stop(0.0)
         return None
 
     def _drop_parked(self) -> bool:
@@ -300,7 +302,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         parked = next((parked for parked in self._parked.values() if parked), None)
         if parked is None:
             return False
-        parked.pop(0).process.stop(0.0)
+        parked.pop(0).remote.stop(0.0)
         return True
 
     # -- events --------------------------------------------------------------------------------------------------
@@ -314,11 +316,10 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         actor = self._actors.get(event.actor_id)
         if actor is None:  # a process without an actor has ended
             for parked in self._parked.values():
-                parked[:] = [each for each in parked if each.process.phase is Phase.PARKED]
+                parked[:] = [each for each in parked if each.remote.phase is not Phase.ENDED]
             return None
         if isinstance(event, NotReset):
             logger.debug("the worker of %s is not used again: %s", actor.spec.actor_id, event.reason)
-            actor.process = self._new_process()
             self._start_process(actor, event)
             return None
         if isinstance(event, CallRaised):
@@ -345,7 +346,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
             self._ledger.release(event.actor_id)
 
 
-def _end_all(processes: set[ActorProcess], close_launcher: Callable[[], object]) -> None:
+def _end_all(processes: set[WorkerProcess], close_launcher: Callable[[], object]) -> None:
     """Kill all processes, and end what makes them."""
     for process in list(processes):
         process.close()

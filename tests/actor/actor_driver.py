@@ -53,11 +53,12 @@ class Group(LocalTrialExecutor):
         """Start `factory(host)`."""
         actor = self._actors[actor_id] = local.Actor(ActorSpec(actor_id, counter, _ONE, reuse_key="key"))
         actor.allocation = self._ledger.acquire(actor_id, _ONE)
-        actor.process = process = self._new_process()
+        place = place or Place()
+        self._put_into(self._new_process(), actor, place)
         data = factory if isinstance(factory, bytes) else dumps(factory, "the factory")
-        boot = Boot(place or Place(), data, tuple(search_path()), tuple(sys.argv), is_reusable=True)
+        boot = Boot(0, place, tuple(search_path()), tuple(sys.argv), True, data)
         try:
-            process.start(self._started(actor), boot, preload)
+            actor.remote.start(boot, preload)
         except ValueError:
             del self._actors[actor_id]
             raise
@@ -69,17 +70,19 @@ class Group(LocalTrialExecutor):
         self._ledger.acquire(actor_id, _ONE)
         parked.spec = parked.spec._replace(actor_id=actor_id)
         self._actors[actor_id] = parked
-        parked.process.take_over(self._started(parked), place, dumps((None,), "an argument"), timeout_s)
+        self._put_into(parked.remote.process, parked, place)
+        parked.remote.take_over(dumps((None,), "an argument"), timeout_s)
 
     def kill(self, actor_id: str) -> None:
-        self._actors[actor_id].process.kill()
+        self._actors[actor_id].remote.process.kill()
 
     def preload(self, action: Callable[[], object]) -> None:
         self._launcher.preload(dumps(action, "the action"))
 
     def pids(self) -> dict[str, int]:
         """The process of each actor that has one."""
-        return {actor_id: actor.process.pid for actor_id, actor in self._actors.items() if actor.process.pid}
+        pids = {actor_id: actor.remote.process.pid for actor_id, actor in self._actors.items()}
+        return {actor_id: pid for actor_id, pid in pids.items() if pid}
 
 
 class Driver:

@@ -17,13 +17,13 @@ START_METHODS = {
 @pytest.fixture(autouse=True)
 def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kill comes sooner, so that a worker that ignores a stop does not cost a second."""
-    monkeypatch.setattr("minitune.actor.process.TERM_TO_KILL_S", scaled_s(0.2))
+    monkeypatch.setattr("minitune.actor.remote_actor.TERM_TO_KILL_S", scaled_s(0.2))
 
 
 @pytest.fixture
 def time_to_clean_up(short_limits: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kill comes late, for workers that end by themselves before that, however slow the machine is."""
-    monkeypatch.setattr("minitune.actor.process.TERM_TO_KILL_S", scaled_s(10))
+    monkeypatch.setattr("minitune.actor.remote_actor.TERM_TO_KILL_S", scaled_s(10))
 
 
 @pytest.fixture(params=list(START_METHODS))

@@ -139,7 +139,8 @@ def test_ctrl_c_before_there_is_any_user_code_ends_a_worker_by_that_signal() -> 
         "from minitune.actor.channel import WorkerEnd\n"
         "ours, theirs = socket.socketpair()\n"
         "print('here', flush=True)\n"
-        "worker.serve(worker.Seat(WorkerEnd(theirs), WorkerEnd(socket.socketpair()[1]), 'marker'))\n"
+        "control = socket.socketpair()\n"
+        "worker.serve(worker.Seat(WorkerEnd(theirs.fileno()), WorkerEnd(control[1].fileno()), 'marker'))\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -370,8 +371,7 @@ def test_a_process_that_cannot_be_started_is_not_the_trials_fault(
 def test_a_process_that_cannot_be_killed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The driver cannot kill here. The actor ends all the same, and its event names the process."""
     monkeypatch.setenv("MINITUNE_START_METHOD", "interpreter")
-    for module in ("process", "process_tree"):
-        monkeypatch.setattr(f"minitune.actor.{module}.KILL_CONFIRM_S", 0.2)
+    monkeypatch.setattr("minitune.actor.process_tree.KILL_CONFIRM_S", 0.2)
     with Group() as group:
         driver = Driver(group)
         pid = driver.start("a", partial(Sleeper, str(tmp_path / "pids")))

@@ -18,6 +18,7 @@ from actor_samples import FOREVER_S, Clean, Counter, Family, Hosted, Nester, Sle
 from kit import BOUND_S, is_gone, read_pids, wait_until
 
 from minitune.actor.messages import CallRaised, CallReturned, Exited, Place, Show, Started, Stop, encode
+from minitune.actor.remote_actor import RemoteActor
 
 
 def place_in(directory: Path, **env: str | None) -> Place:
@@ -256,8 +257,8 @@ def test_a_stop_that_comes_late_does_not_hit_the_next_actor(driver: Driver, tmp_
     assert driver.next("a").kind == "parked"
     driver.group.move("b", place_in(tmp_path / "b"))
     assert driver.next("b").reused
-    control = driver.group._actors["b"].process._control
-    control.send(*encode(Stop(0)), *encode(Show()))
+    process = driver.group._actors["b"].remote.process
+    process.tell([*encode(Stop(0)), *encode(Show())])
     wait_until(lambda: "Current thread" in (tmp_path / "b" / "err").read_text(), "the worker has heard both")
     assert driver.call("b", "work", 1) == (1,)
     assert driver.call("b", "work", 1) == "done"
@@ -266,8 +267,9 @@ def test_a_stop_that_comes_late_does_not_hit_the_next_actor(driver: Driver, tmp_
 @however_it_started
 def test_only_a_parked_process_is_handed_on(driver: Driver) -> None:
     driver.start("a")
+    process = driver.group._actors["a"].remote.process
     with pytest.raises(RuntimeError, match="not parked"):
-        driver.group._actors["a"].process.take_over(Started("b", 0, "", None), Place(), b"", BOUND_S)
+        RemoteActor(process, Started("b", 0, "", None), Place(), print).take_over(b"", BOUND_S)
 
 
 @however_it_started

@@ -40,22 +40,23 @@ PLACES = st.builds(
     stderr=st.none() | TEXTS,
     env=st.dictionaries(TEXTS, st.none() | TEXTS, max_size=3),
 )
-ERRORS = st.builds(RemoteError, TEXTS, TEXTS, TEXTS, st.none() | st.binary(max_size=20))
+ERRORS = st.builds(RemoteError, TEXTS, TEXTS, TEXTS, st.none() | st.binary(min_size=1, max_size=20))
 MESSAGES = st.one_of(
     st.builds(
         Boot,
+        NUMBERS,
         PLACES,
-        st.binary(max_size=50),
         st.lists(TEXTS, max_size=3).map(tuple),
         st.lists(TEXTS, max_size=3).map(tuple),
         st.booleans(),
+        st.binary(max_size=50),
     ),
     st.builds(Call, NUMBERS, TEXTS, st.binary(max_size=50)),
     st.builds(Quit, NUMBERS, st.booleans()),
     st.builds(Move, NUMBERS, PLACES, st.binary(max_size=50)),
-    st.builds(Hello, st.integers(1, 2**22)),
+    st.builds(Hello, NUMBERS, st.integers(1, 2**22)),
     *(st.builds(kind, NUMBERS, st.binary(max_size=200)) for kind in (Returned, Reported, Finished)),
-    st.builds(Raised, NUMBERS, ERRORS),
+    st.builds(Raised.of, NUMBERS, ERRORS),
     st.builds(GoOn, NUMBERS),
     st.builds(Stop, NUMBERS),
     st.just(Show()),

@@ -245,9 +245,8 @@ def test_unkillable_worker_is_named_and_keeps_its_resources(script):
     process = script.start(
         PRELUDE
         + """
-    from minitune.actor import process, process_tree as sweep, process_tree as tree
-    process.KILL_CONFIRM_S = sweep.KILL_CONFIRM_S = process.TERM_TO_KILL_S = 0.2
-    process.EXIT_STATUS_S = 0.1
+    from minitune.actor import process_tree as tree, remote_actor
+    tree.KILL_CONFIRM_S = remote_actor.TERM_TO_KILL_S = 0.2
     tree.send_signal = lambda pid, number: True
     tree.kill_group = lambda pid, number=9: True
 

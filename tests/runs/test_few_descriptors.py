@@ -328,5 +328,5 @@ def test_a_packet_goes_without_a_descriptor_where_too_many_are_on_their_way() ->
 
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
-        send_packet(Full(ours), ["fork", "1"], [theirs.fileno()])  # type: ignore[arg-type]  # all that is used of one
-        assert receive_packet(theirs) == (["fork", "1"], [])
+        send_packet(Full(ours), ("fork", 1), [theirs.fileno()])  # type: ignore[arg-type]  # all that is used of one
+        assert receive_packet(theirs) == (("fork", 1), [])

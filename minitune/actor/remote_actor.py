@@ -1,0 +1,433 @@
+"""RemoteActor: an actor as the driver sees it: its calls, its stop, and its events.
+
+A process runs one actor at a time. When an actor has ended, its process may be parked and handed over to another actor.
+Each phase that waits for the worker has a time limit, except while user code runs.
+"""
+
+from __future__ import annotations
+
+import pickle
+import signal
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Any
+
+from minitune.actor.launcher import End
+from minitune.actor.messages import (
+    CHANNEL_LOST_EXIT,
+    DUMP_LINES,
+    DUMP_TO_TERM_S,
+    INTERRUPTED_EXIT,
+    LAST_LINES,
+    NO_THREAD_EXIT,
+    SHOW_S,
+    STOP_SWALLOWED_EXIT,
+    TERM_TO_KILL_S,
+    Answer,
+    Boot,
+    Call,
+    CallRaised,
+    CallReturned,
+    Event,
+    Exited,
+    Finished,
+    Move,
+    NotReset,
+    Place,
+    ProtocolError,
+    Quit,
+    Raised,
+    Reported,
+    Show,
+    Started,
+    Stop,
+    encode,
+    go_on,
+)
+from minitune.actor.process import CHANNEL_CLOSED, WorkerProcess, describe_exit, last_lines
+from minitune.actor.process import Phase as ProcessPhase
+from minitune.error import STOP_SWALLOWED, RemoteError
+
+INTERRUPTED = (
+    "an exception came up in minitune's own code of the worker: a signal handler of the trial has raised it there, or "
+    "the trial has replaced a function that minitune needs; its traceback is in the trial's stderr"
+)
+
+
+class Phase(Enum):
+    """The phases of an actor.
+
+    ::
+
+        MAKING ----------------------> IDLE | CLEAN <-> BUSY
+        TAKEN [-> MOVING] -> MOVING -> IDLE | BUSY
+        every phase -> [STOPPING ->] QUITTING -> ENDED
+        IDLE | BUSY -> [STOPPING ->] PARKING -> PARKED | PARKED_CLEAN -> QUITTING | ENDED
+        TAKEN | CLEAN -> PARKED_CLEAN
+    """
+
+    MAKING = "starting"  # its object is being made
+    TAKEN = "taken"  # it has got a parked process; the move is sent with its first call
+    MOVING = "moving"  # the worker cleans up for it and resets the object
+    IDLE = "idle"  # no call is running; or the making of the object has failed
+    CLEAN = "clean"  # no call is running, and the process can be parked without a message: a reset will succeed
+    BUSY = "busy"
+    STOPPING = "stopping"  # Stop was sent; Quit is the answer to the worker's next message
+    QUITTING = "quitting"  # Quit was sent; the process exits
+    PARKING = "parking"  # Quit was sent, but the process shall stay
+    PARKED = "parked"  # the actor has ended, and its process waits for another one
+    PARKED_CLEAN = "parked clean"  # the same, and it was CLEAN
+    ENDED = "ended"  # its process has ended, or runs another actor
+
+
+_READS = frozenset({Phase.IDLE, Phase.CLEAN, Phase.TAKEN, Phase.PARKED, Phase.PARKED_CLEAN})
+"""The phases in which the worker's main thread waits for a message, and runs no user code unless that has reported."""
+_STOPPED = frozenset({Phase.STOPPING, Phase.QUITTING, Phase.PARKING, Phase.PARKED, Phase.PARKED_CLEAN})
+
+
+class RemoteActor:
+    """One actor.
+
+    Args:
+        process: Its process: a new one for `start`, a parked one for `take_over`.
+        started: The event to report once its object is there; the process is filled in.
+        place: Its surroundings.
+        tell: Receives the events. The end of a parked process is told as an Exited of its last actor.
+
+    Attributes:
+        actor_id: The actor.
+        process: Its process.
+        phase: Its phase.
+    """
+
+    def __init__(
+        self, process: WorkerProcess, started: Started, place: Place, tell: Callable[[Event | NotReset], object]
+    ):
+        self.actor_id = started.actor_id
+        self.process = process
+        self.phase = Phase.MAKING
+        self._started: Started | None = started  # until it is told
+        self._place = place
+        self._tell = tell
+        self._attempt = 0  # the number of the message that has begun this actor
+        self._move: Move  # given by `take_over`, like the next one
+        self._reset_s: float
+        self._method = ""  # the method that was called last
+        self._open_method = ""  # the method that has reported and waits for an answer
+        self._first: tuple[str, bytes] | None = None  # the call that was made before the object exists
+        self._keeps = False  # it is stopped so that its process can be parked
+        self._shows_stacks = False
+
+    # -- methods for the executor --------------------------------------------------------------------------------
+
+    def start(self, boot: Boot, preload: bool = True, instead: NotReset | None = None) -> None:
+        """Start the process. Started, CallRaised or Exited follows.
+
+        Args:
+            boot: The surroundings and the factory.
+            preload: Whether the worker may use the preloaded modules. False if the process must choose its devices or
+                thread limits before anything is imported.
+            instead: The NotReset of another process that could not be handed over.
+
+        Raises:
+            ValueError: If the factory is too large.
+        """
+        if instead is not None:
+            self._first = instead.call
+            if instead.is_told:
+                self._started = None
+        try:
+            self.process.start(self, encode(boot), preload)
+        except OSError as error:  # no file descriptor is free
+            self.on_end(End("refused", f"could not make a channel: {error}"))
+
+    def take_over(self, payload: bytes, timeout_s: float) -> None:
+        """Use a parked process. Started follows; or NotReset, and the process is killed.
+
+        The worker restores everything that user code may have changed, takes the new place, and calls `reset` of its
+        object. If the worker is clean, so that a failure is unlikely, Started is reported at once, and everything is
+        sent with the first call. If this fails, NotReset comes after Started.
+
+        Args:
+            payload: The arguments of `reset`, as in `call`.
+            timeout_s: Limit for all of this.
+
+        Raises:
+            RuntimeError: If the process is not parked.
+            ValueError: If the arguments are too large.
+        """
+        process = self.process
+        last = process.actor
+        if not isinstance(last, RemoteActor) or last.phase not in (Phase.PARKED, Phase.PARKED_CLEAN):
+            raise RuntimeError(f"the process that actor {self.actor_id!r} should take over is not parked")
+        is_clean = last.phase is Phase.PARKED_CLEAN
+        last.phase = Phase.ENDED
+        process.hand_over(self)
+        self._attempt = process.number + 1
+        self._move = Move(self._attempt, self._place, payload)
+        self._reset_s = timeout_s
+        if is_clean:
+            self.phase = Phase.TAKEN
+            self._tell_started()
+        else:
+            self._send_move()
+
+    def call(self, method: str, payload: bytes = b"") -> None:
+        """Send a call. CallReturned, CallRaised or Exited follows.
+
+        The method runs on the worker's main thread. If it has reported and waits, and is called again, it continues;
+        another method is called within it.
+
+        Args:
+            method: Its name.
+            payload: The tuple of arguments, pickled with cloudpickle; empty if there are none.
+
+        Raises:
+            RuntimeError: If another call is running, or the actor has ended.
+            ValueError: If the arguments are too large.
+        """
+        phase = self.phase
+        process = self.process
+        if phase is Phase.IDLE or phase is Phase.CLEAN:
+            number = process.number + 1
+            if method == self._open_method:  # the method that waits for an answer continues
+                self._open_method = ""
+                process.send(go_on(number))
+            else:
+                process.send(*encode(Call(number, method, payload)))
+            process.number = number
+            self._method = method
+            self.phase = Phase.BUSY
+        elif self._started is None and self._first is None and phase in (Phase.TAKEN, Phase.MAKING):
+            self._first = method, payload
+            if phase is Phase.TAKEN:
+                self._send_move()
+        elif phase in _STOPPED or process.phase in (ProcessPhase.STARTING, ProcessPhase.RUNNING):
+            raise RuntimeError(f"actor {self.actor_id!r} cannot be called while it is {phase.value}")
+        # otherwise the process is dead, and the caller has seen only the last reply so far
+
+    def stop(self, grace_s: float, keep: bool = False, dump: bool = False) -> Exited | None:
+        """Stop the actor: only Exited follows. A second stop may shorten the grace period.
+
+        When the running call has ended, the object's `stop()` is called, if it has one and is not parked. After the
+        grace period, the worker's stacks are dumped, and it gets SIGTERM, which raises `TrialStopped` in its main
+        thread. One second later its whole process tree is killed.
+
+        Args:
+            grace_s: Seconds that the actor has to end.
+            keep: Park the process for another actor (see `take_over`), if the running call ends in time, and no thread
+                or process that it has started is left. Otherwise it exits.
+            dump: Write the stacks of its threads at once: they are in the last lines that Exited holds.
+
+        Returns:
+            Exited if the process could be parked at once, because it is clean. Then no event follows.
+        """
+        phase = self.phase
+        if self.process.phase in (ProcessPhase.KILLED, ProcessPhase.ENDED):
+            return None
+        if keep and phase in (Phase.CLEAN, Phase.TAKEN):
+            self.phase = Phase.PARKED_CLEAN
+            return Exited(self.actor_id, "parked")
+        if dump:
+            self._show()
+        if phase in (Phase.STOPPING, Phase.PARKING):
+            self._keeps = self._keeps and keep
+        elif phase is not Phase.QUITTING:
+            self._keeps = keep and phase in (Phase.IDLE, Phase.BUSY)
+            if phase not in _READS or self._open_method:  # user code may run
+                self.process.tell(encode(Stop(self._attempt)))
+            if phase in _READS:
+                self._quit()
+            else:
+                self.phase = Phase.STOPPING
+        self.process.limit.set(self._expect_stop(grace_s))
+        return None
+
+    def _quit(self) -> None:
+        process = self.process
+        process.number += 1
+        frames = encode(Quit(process.number, self._keeps))
+        if self._keeps:
+            self.phase = Phase.PARKING
+            process.send(*frames)
+        else:
+            self.phase = Phase.QUITTING
+            process.send_last(frames)
+
+    def _expect_stop(self, grace_s: float) -> Iterator[float]:
+        """What follows if the actor does not stop in time."""
+        yield grace_s
+        if grace_s > 0:
+            if not self._shows_stacks:
+                self._show()
+                yield SHOW_S
+            # A worker that holds the interpreter's lock has not read the message. One that has read it ignores this.
+            self.process.signal(signal.SIGUSR2, whole_group=False)
+            yield DUMP_TO_TERM_S
+        self.process.signal(signal.SIGTERM, whole_group=True)  # raises an exception in the worker's main thread
+        yield TERM_TO_KILL_S
+        self.process.kill(f"did not end within the grace period of {grace_s:g} s and was killed")
+
+    def _show(self) -> None:
+        """Tell the worker to write the stacks of its threads to its standard error."""
+        self.process.tell(encode(Show()))
+        self._shows_stacks = True
+
+    # -- a hand-over -----------------------------------------------------------------------------------------------
+
+    def _send_move(self) -> None:
+        """Send the move to this actor, and its first call if there is one, in one piece."""
+        process = self.process
+        process.number = self._attempt
+        frames = encode(self._move)
+        if self._first is not None:
+            process.number += 1
+            self._method = self._first[0]
+            frames += encode(Call(process.number, *self._first))
+        process.send(b"".join(frames))
+        self.phase = Phase.MOVING
+        process.limit.set(self._expect_reset())
+
+    def _expect_reset(self) -> Iterator[float]:
+        yield self._reset_s
+        self._reject("it took too long")
+
+    def _on_reset(self, reply: Any) -> None:
+        if isinstance(reply, Raised):
+            self._reject(reply.error.last_line())
+        elif not (reply.payload and pickle.loads(reply.payload)):
+            self._reject("reset returned False")
+        else:
+            self.process.limit.clear()
+            if self._first is not None:
+                self.phase = Phase.BUSY
+            else:
+                self.phase = Phase.IDLE
+                self._tell_started()
+
+    def _reject(self, reason: str) -> None:
+        """The process cannot run this actor: report that, and kill it."""
+        self.phase = Phase.ENDED
+        self._tell(NotReset(self.actor_id, reason, self._started is None, self._first))
+        self.process.kill()
+
+    def _tell_started(self) -> None:
+        if self._started is not None:
+            self._tell(self._started._replace(pid=self.process.pid, reused=self._attempt > 0))
+            self._started = None
+
+    # -- for the process -------------------------------------------------------------------------------------------
+
+    def on_message(self, message: Any) -> None:
+        """See `Occupant.on_message`."""
+        phase = self.phase
+        if not isinstance(message, Answer):
+            raise ProtocolError(f"a driver does not expect {type(message).__name__}")
+        if message.number != self.process.number and not (phase is Phase.MOVING and message.number == self._attempt):
+            if phase in _STOPPED and message.number == self._attempt:
+                return  # a stop has come between the answer to the move and that to the first call
+            raise ProtocolError(f"call {message.number} was answered, but the last one was {self.process.number}")
+        if phase is Phase.BUSY:
+            self.phase = Phase.CLEAN if type(message) is Finished else Phase.IDLE
+            if type(message) is Reported:
+                self._open_method = self._method
+            self._tell(self._outcome(message))
+        elif phase is Phase.STOPPING:
+            self._quit()
+        elif phase is Phase.PARKING:
+            self._on_parked(message)
+        elif isinstance(message, Reported):
+            raise ProtocolError(f"call {message.number} has reported, but it is not running")
+        elif phase is Phase.MAKING:
+            self._on_made(message)
+        elif phase is Phase.MOVING:
+            self._on_reset(message)
+
+    def _outcome(self, reply: Any) -> Event:
+        if isinstance(reply, Raised):
+            return CallRaised(self.actor_id, reply.error)
+        if not reply.payload:
+            return CallReturned(self.actor_id, None)
+        try:
+            return CallReturned(self.actor_id, pickle.loads(reply.payload))
+        except (Exception, SystemExit) as error:
+            broken = TypeError(f"the value that actor {self.actor_id!r} returned cannot be loaded here: {error!r}")
+            broken.__cause__ = error
+            return CallRaised(self.actor_id, RemoteError.of(broken))
+
+    def _on_made(self, reply: Any) -> None:
+        self.phase = Phase.IDLE
+        if isinstance(reply, Raised):
+            self._tell(CallRaised(self.actor_id, reply.error))
+        elif self._first is not None:
+            self.call(*self._first)
+        else:
+            self._tell_started()
+
+    def _on_parked(self, reply: Any) -> None:
+        """The worker is parked by Quit, unless it was stopped again meanwhile, without `keep`."""
+        if not self._keeps:
+            self._quit()
+            return
+        self.process.limit.clear()
+        self.phase = Phase.PARKED_CLEAN if type(reply) is Finished else Phase.PARKED
+        self._tell(Exited(self.actor_id, "parked"))
+
+    def on_end(self, end: End) -> None:
+        """See `Occupant.on_end`."""
+        phase = self.phase
+        self.phase = Phase.ENDED
+        if phase is Phase.ENDED:  # another process runs this actor
+            return
+        if phase in (Phase.TAKEN, Phase.MOVING):
+            self._tell(NotReset(self.actor_id, "it has died", self._started is None, self._first))
+            return
+        pid = end.pid or self.process.pid
+        if end.kind == "lost" and not pid:  # it has never run
+            end = end._replace(kind="refused")
+        if end.exit_code == NO_THREAD_EXIT and phase is Phase.MAKING:
+            end = end._replace(kind="refused", reason="its process could not start a thread")
+        is_stopped = phase in _STOPPED
+        went_well = is_stopped and end.exit_code == 0 and not self._shows_stacks
+        lines = ""
+        if not went_well:
+            lines = last_lines(self._place, DUMP_LINES if self._shows_stacks else LAST_LINES)
+        cause, number = self._explain(end, is_stopped)
+        self._tell(
+            Exited(
+                actor_id=self.actor_id,
+                kind="stopped" if is_stopped else end.kind,
+                cause=f"could not be killed, pid {pid}" if end.survivors else cause,
+                exit_code=end.exit_code,
+                signal=number,
+                peak_bytes=end.peak_bytes,
+                ended_s=end.ended_s,
+                last_lines=lines,
+                counts=end.kind == "died",
+                pid=pid,
+                survivors=end.survivors,
+            )
+        )
+
+    def _explain(self, end: End, is_stopped: bool) -> tuple[str, int]:
+        """Return the cause of the end in words, and the signal if it is a signal that nothing explains."""
+        killed_for = self.process.cause
+        code = end.exit_code
+        if killed_for == CHANNEL_CLOSED and code is not None and code > 0:
+            killed_for = ""  # it was about to exit when it was killed
+        if end.reason or killed_for:
+            return end.reason or killed_for, 0
+        if is_stopped and code == 0:
+            return "stopped", 0
+        if code == CHANNEL_LOST_EXIT:
+            return CHANNEL_CLOSED, 0
+        if code == INTERRUPTED_EXIT:
+            return INTERRUPTED, 0
+        if code == STOP_SWALLOWED_EXIT and is_stopped:
+            return f"it was told to stop, but {STOP_SWALLOWED}", 0
+        words = describe_exit(code)
+        if code == -signal.SIGKILL and not is_stopped:
+            evidence = self.process.memory_kills.claim()
+            if evidence:
+                return f"{words}, out of memory: {evidence}", 0
+        return words, max(0, -(code or 0))
