@@ -103,16 +103,6 @@ class InterpreterLauncher(Launcher):
         self._loop.call_later(0.0, partial(self._start, token, on_end, worker_ends))
         return token, *ours
 
-    def adopt(self, token: int, on_end: OnEnd, ends: Sequence[socket.socket]) -> None:
-        """Start a worker to which another launcher of the group has given a name, but which it could not start.
-
-        Args:
-            token: Its name.
-            on_end: See `Launcher.launch`.
-            ends: Its ends of the work pipe and the control pipe; closed here.
-        """
-        self._loop.call_later(0.0, partial(self._start, token, on_end, ends))
-
     def signal(self, token: int, number: int, whole_group: bool) -> None:
         """See `Launcher.signal`."""
         worker = self._workers.get(token)

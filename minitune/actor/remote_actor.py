@@ -331,7 +331,15 @@ class RemoteActor:
             self.phase = Phase.CLEAN if type(message) is Finished else Phase.IDLE
             if type(message) is Reported:
                 self._open_method = self._method
-            self._tell(self._outcome(message))
+            event: Event = CallReturned(self.actor_id, None)
+            if type(message) is Raised:
+                event = CallRaised(self.actor_id, message.error)
+            elif message.payload:
+                try:
+                    event = CallReturned(self.actor_id, pickle.loads(message.payload))
+                except (Exception, SystemExit) as error:
+                    event = CallRaised(self.actor_id, self._unloadable(error))
+            self._tell(event)
         elif phase is Phase.STOPPING:
             self._quit()
         elif phase is Phase.PARKING:
@@ -343,17 +351,10 @@ class RemoteActor:
         elif phase is Phase.MOVING:
             self._on_reset(message)
 
-    def _outcome(self, reply: Any) -> Event:
-        if isinstance(reply, Raised):
-            return CallRaised(self.actor_id, reply.error)
-        if not reply.payload:
-            return CallReturned(self.actor_id, None)
-        try:
-            return CallReturned(self.actor_id, pickle.loads(reply.payload))
-        except (Exception, SystemExit) as error:
-            broken = TypeError(f"the value that actor {self.actor_id!r} returned cannot be loaded here: {error!r}")
-            broken.__cause__ = error
-            return CallRaised(self.actor_id, RemoteError.of(broken))
+    def _unloadable(self, error: BaseException) -> RemoteError:
+        broken = TypeError(f"the value that actor {self.actor_id!r} returned cannot be loaded here: {error!r}")
+        broken.__cause__ = error
+        return RemoteError.of(broken)
 
     def _on_made(self, reply: Any) -> None:
         self.phase = Phase.IDLE

@@ -20,10 +20,9 @@ sweep begins when the driver asks for it, or when the worker has died.
 
     driver -> zygote                              zygote -> driver
     setup  keep_descendants, modules, sys_path
-    preload  (+ file with a pickled function)     importing  name of a package, while that takes long
+    preload  a pickled function                   importing  name of a package, while that takes long
                                                   preloaded  error, why it must not be used
     fork  token  (+ ends of channels)             refused  token, reason
-                                                  forbidden  token, reason  (+ ends of channels)
     signal  token, number, whole group
     kill  token
                                                   ended  token, pid, exit code, peak bytes, time, survivors
@@ -106,7 +105,7 @@ class Zygote:
         self._workers: dict[int, _Worker] = {}
         self._by_pid: dict[int, _Worker] = {}
         self._sweeping: dict[int, _Worker] = {}
-        self._unsent: deque[tuple[Packet, Sequence[int]]] = deque()
+        self._unsent: deque[Packet] = deque()
         process_tree.wake_at_end_of_parent()
         self._driver = os.pidfd_open(driver_pid)
         if os.getppid() != driver_pid:  # the driver died before that: the descriptor may be of another process
@@ -171,10 +170,8 @@ class Zygote:
             self._kill(*fields)
         elif kind == "signal":
             self._signal(*fields)
-        elif kind == "preload" and descriptors:
-            self._tell(("preloaded", *self._preload(descriptors[0])))
         elif kind == "preload":
-            self._tell(("preloaded", NO_DESCRIPTOR, ""))
+            self._tell(("preloaded", *self._preload(*fields)))
         elif kind == "setup":
             self._set_up(*fields)
         return None
@@ -189,23 +186,20 @@ class Zygote:
         gc.freeze()
         gc.enable()
 
-    def _tell(self, packet: Packet, descriptors: Sequence[int] = ()) -> None:
+    def _tell(self, packet: Packet) -> None:
         """Send a packet to the driver, now or later. Waiting for the driver would hide its death."""
-        self._unsent.append((packet, descriptors))
+        self._unsent.append(packet)
         self._flush()
 
     def _flush(self) -> None:
         while self._unsent:
-            packet, descriptors = self._unsent[0]
             try:
-                send_packet(self._end, packet, descriptors)
+                send_packet(self._end, self._unsent[0])
             except BlockingIOError:
                 return
             except OSError:  # the driver has ended or closed the socket; `serve` notices both
                 pass
             self._unsent.popleft()
-            for descriptor in descriptors:
-                os.close(descriptor)
 
     # -- workers -----------------------------------------------------------------------------------------------
 
@@ -223,11 +217,9 @@ class Zygote:
         try:
             pid = os.fork()
         except OSError as error:
-            reason = f"could not start a process: {error.strerror} (errno {error.errno})"
-            if error.errno in FORBIDDEN:
-                self._tell(("forbidden", token, reason), channels)
-                return None
-            self._tell(("refused", token, reason))
+            if error.errno in FORBIDDEN and not self._by_pid:
+                os._exit(FORBIDDEN_EXIT)
+            self._tell(("refused", token, f"could not start a process: {error.strerror} (errno {error.errno})"))
         else:
             if pid == 0:
                 return self._become_worker(marker, channels)
@@ -249,8 +241,7 @@ class Zygote:
         work = WorkerEnd(move_high(channels[0]))
         control = WorkerEnd(move_high(channels[1]))
         # Close only files that the zygote opened itself: a file that a preloaded import has opened must stay open.
-        unsent = [descriptor for _, descriptors in self._unsent for descriptor in descriptors]
-        for descriptor in (*channels, self._driver, self._wakeup, self._wakeup_in, *unsent):
+        for descriptor in (*channels, self._driver, self._wakeup, self._wakeup_in):
             os.close(descriptor)
         self._end.close()
         _show_marker(self._marker_address, marker)
@@ -358,11 +349,11 @@ class Zygote:
 
     # -- preload -----------------------------------------------------------------------------------------------
 
-    def _preload(self, descriptor: int) -> tuple[str, str]:
+    def _preload(self, action: bytes) -> tuple[str, str]:
         """Call a function whose effects all workers will share.
 
         Args:
-            descriptor: A file with the pickled function; closed here.
+            action: The pickled function.
 
         Returns:
             The traceback of its failure, or an empty text; and the reason why this process must not fork any more, or
@@ -373,9 +364,7 @@ class Zygote:
         failure = ""
         with self._watching_driver(), _without_threads():
             try:
-                with open(descriptor, "rb") as file:
-                    action = load_value(file.read())
-                action()
+                load_value(action)()
             except BaseException:
                 failure = traceback.format_exc()
         for stream in (sys.stdout, sys.stderr):

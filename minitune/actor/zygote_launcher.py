@@ -13,29 +13,29 @@ While workers come and go quickly, one is always forked in advance, the *spare*,
 If the system does not let a zygote fork, all later workers are new interpreters.
 
 The zygote kills its workers and reports their ends. If it dies, they die with it by the parent-death signal, and the
-launcher kills their descendants, which it finds by their markers.
+launcher kills their descendants, which it finds by their markers. A zygote that must not fork ends itself: what was
+asked of it is lost, and is started again.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-import os
 import select
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
 from minitune.actor.channel import Ends, worker_sockets
 from minitune.actor.launcher import End, Launcher, OnEnd
-from minitune.actor.loop import READ, WRITE, Loop, Timer
+from minitune.actor.loop import READ, WRITE, Loop, TimeLimit
 from minitune.actor.messages import FORBIDDEN_EXIT, PRELOAD_S, SHORT_LIFE_S, ZYGOTE_HELLO_S
 from minitune.actor.packets import Packet, receive_packet
 from minitune.actor.process_tree import Sweep, marker_of
@@ -216,10 +216,11 @@ class ZygoteLauncher(Launcher):
         if zygote is self._bare:
             self._bare = None
         self._preload.on_zygote_dead(zygote)
-        if zygote.popen.returncode in (FORBIDDEN_EXIT, -signal.SIGSYS):
-            self._use_interpreters(reason)
         lost = [worker for worker in self._workers.values() if worker.zygote is zygote]
-        if lost:
+        if zygote.popen.returncode in (FORBIDDEN_EXIT, -signal.SIGSYS):
+            reason = "the system does not allow to fork workers"
+            self._use_interpreters(reason)
+        elif lost:
             _log.warning("%s; %d worker(s) are lost with it", reason, len(lost))
         for worker in lost:
             worker.zygote = None
@@ -314,25 +315,12 @@ class ZygoteLauncher(Launcher):
             self._bare = self.start_zygote()
         return self._bare
 
-    def _on_forbidden(self, worker: _Worker, reason: str, descriptors: Sequence[int]) -> None:
-        """The zygote may not fork: it returns the worker's ends of the pipes."""
-        self._use_interpreters(reason)
-        ends = [socket.socket(fileno=descriptor) for descriptor in descriptors]
-        if len(ends) == 2 and worker is not self._spare and self._interpreters is not None:
-            del self._workers[worker.token]
-            self._interpreters.adopt(worker.token, worker.on_end, ends)
-            return
-        _close_ends(ends)
-        self._finish(worker, End("refused", reason))  # this drops a spare worker
-
     def _use_interpreters(self, reason: str) -> None:
         """Start new interpreters from now on, because this system never allows the fork."""
         if self._interpreters is None:
             from minitune.actor.interpreter_launcher import InterpreterLauncher
 
-            _log.warning(
-                "workers cannot be forked here (%s); each starts a new interpreter, which takes longer", reason
-            )
+            _log.warning("%s, so each starts a new interpreter, which takes longer", reason)
             self._interpreters = InterpreterLauncher(self._loop, self._run_id, self._keep_descendants, self._tokens)
 
     def _finish(self, worker: _Worker, end: End) -> None:
@@ -343,8 +331,8 @@ class ZygoteLauncher(Launcher):
 
     # -- the socket --------------------------------------------------------------------------------------------
 
-    def send(self, zygote: ZygoteProcess, packet: Packet, attached: Sequence[socket.socket | IO[bytes]] = ()) -> None:
-        """Send a packet to a zygote, now or when its socket accepts it; then close what is attached."""
+    def send(self, zygote: ZygoteProcess, packet: Packet, attached: Sequence[socket.socket] = ()) -> None:
+        """Send a packet to a zygote, now or when its socket accepts it; then close the attached sockets."""
         zygote.send(packet, attached)
         if zygote.unsent and zygote.end.fileno() >= 0:
             self._loop.watch(zygote.end.fileno(), partial(self._on_socket, zygote), READ | WRITE)
@@ -369,7 +357,7 @@ class ZygoteLauncher(Launcher):
             return isinstance(error, BlockingIOError) and zygote.popen.poll() is None
         if packet is None:
             return False
-        (kind, *fields), descriptors = packet
+        (kind, *fields), _ = packet
         if kind == "importing":
             (self._preload.importing,) = fields
             return True
@@ -379,15 +367,12 @@ class ZygoteLauncher(Launcher):
         token, *facts = fields
         worker = self._workers.get(token)
         if worker is None:
-            for descriptor in descriptors:
-                os.close(descriptor)
+            pass  # the driver has done the zygote's work
         elif kind == "ended":
             self._lives_are_short = self._loop.time() - worker.began_s < SHORT_LIFE_S
             self._finish(worker, End("died", "", *facts))
         elif kind == "refused":
             self._finish(worker, End("refused", *facts))
-        elif kind == "forbidden":
-            self._on_forbidden(worker, facts[0], descriptors)
         return True
 
 
@@ -410,11 +395,10 @@ class _Preload:
         self.importing = ""
         self.held: list[_Worker] = []
         self._launcher = launcher
-        self._loop = loop
         self._zygote: ZygoteProcess | None = None
         self.actions: list[bytes] = []
         self._num_open = 0  # so many of the actions, the last ones, are not answered yet
-        self._timer: Timer | None = None
+        self._limit = TimeLimit(loop)  # for the first open action
 
     @property
     def is_loading(self) -> bool:
@@ -458,8 +442,10 @@ class _Preload:
             self._leave_out(unsafe or "it failed")
             return
         self._num_open -= 1
-        self._set_timer()
-        self._release()
+        if self._num_open:
+            self._limit.set(self._expect_answer())
+        else:
+            self._release()
 
     def on_zygote_dead(self, zygote: ZygoteProcess) -> None:
         """A zygote has died."""
@@ -482,24 +468,13 @@ class _Preload:
             self._send(zygote, action)
 
     def _send(self, zygote: ZygoteProcess, action: bytes) -> None:
-        try:
-            file = open(os.memfd_create("preload"), "w+b")  # noqa: SIM115 - closed when it is sent
-            file.write(action)
-            file.seek(0)
-        except OSError as error:
-            self._give_up(f"could not send it: {error}")
-            return
-        self._launcher.send(zygote, ("preload",), [file])
+        self._launcher.send(zygote, ("preload", action))
         self._num_open += 1
-        self._set_timer()
+        self._limit.set(self._expect_answer())
 
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None
-        if self._num_open:
-            reason = f"it takes longer than {PRELOAD_S:g} s"
-            self._timer = self._loop.call_later(PRELOAD_S, lambda: self._leave_out(reason))
+    def _expect_answer(self) -> Iterator[float]:
+        yield PRELOAD_S
+        self._leave_out(f"it takes longer than {PRELOAD_S:g} s")
 
     def _leave_out(self, reason: str) -> None:
         """Drop the action in progress, and repeat the others in a new zygote."""
@@ -524,17 +499,17 @@ class _Preload:
         self._zygote = None
         self.actions = []
         self._num_open = 0
-        self._set_timer()
+        self._limit.clear()
         if zygote is not None:
             self._launcher.drop_zygote(zygote)
 
     def _release(self) -> None:
         """Start the workers that have waited."""
-        if self._num_open == 0:
-            held = self.held
-            self.held = []
-            for worker in held:
-                self._launcher.place(worker, preload=True)
+        self._limit.clear()
+        held = self.held
+        self.held = []
+        for worker in held:
+            self._launcher.place(worker, preload=True)
 
 
 def _close_ends(ends: Sequence[socket.socket] | None) -> None:

@@ -13,8 +13,6 @@ import sys
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from operator import methodcaller
-from typing import IO
 
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
@@ -23,8 +21,6 @@ from minitune.actor.launcher import interpreter_command, starting_directory, wor
 from minitune.actor.messages import CLOSE_S
 from minitune.actor.packets import Packet, send_packet
 from minitune.base.files import search_path
-
-_fileno = methodcaller("fileno")
 
 
 class ZygoteProcess:
@@ -49,7 +45,7 @@ class ZygoteProcess:
     def __init__(self, run_id: str, keep_descendants: bool, needed: Sequence[str] = ()):
         self.run_id = run_id
         self.end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.unsent: deque[tuple[Packet, Sequence[socket.socket | IO[bytes]]]] = deque()
+        self.unsent: deque[tuple[Packet, Sequence[socket.socket]]] = deque()
         try:
             with theirs:
                 self.popen = subprocess.Popen(
@@ -68,8 +64,8 @@ class ZygoteProcess:
         self.end.setblocking(False)
         self.send(("setup", keep_descendants, tuple(needed), tuple(map(str, search_path()))))
 
-    def send(self, packet: Packet, attached: Sequence[socket.socket | IO[bytes]] = ()) -> None:
-        """Send a packet now, or when the socket accepts it; then close the descriptors that are attached."""
+    def send(self, packet: Packet, attached: Sequence[socket.socket] = ()) -> None:
+        """Send a packet now, or when the socket accepts it; then close the attached sockets."""
         self.unsent.append((packet, attached))
         self.flush()
 
@@ -78,7 +74,7 @@ class ZygoteProcess:
         while self.unsent:
             packet, attached = self.unsent[0]
             try:
-                send_packet(self.end, packet, list(map(_fileno, attached)))
+                send_packet(self.end, packet, list(map(socket.socket.fileno, attached)))
             except BlockingIOError:
                 return
             except OSError:
