@@ -120,6 +120,7 @@ class Channel:
 
         A dead worker is no error here: the launcher reports its end.
         """
+        # Behind what is queued already, or frames would be mixed.
         unsent = self._unsent
         unsent.extend(map(memoryview, frames))
         try:
@@ -132,7 +133,7 @@ class Channel:
                     unsent[0] = part[sent:]
         except (BlockingIOError, InterruptedError):
             pass
-        except OSError:
+        except OSError:  # nobody will read it
             unsent.clear()
         if unsent:
             self._wait_for(self._events | WRITE)
@@ -169,6 +170,7 @@ class Channel:
                 broken = ChannelClosedError("end of file")
             except ProtocolError as error:
                 broken = error
+        # A socket at its end is always ready, so the loop would spin until the end of the process is reported.
         self.stop_reading()
         self._on_broken(broken)
         return False

@@ -147,6 +147,7 @@ class InterpreterLauncher(Launcher):
     def _start(self, token: int, on_end: OnEnd, ends: Sequence[socket.socket]) -> None:
         """Start a worker; `ends` are its ends of the work pipe and the control pipe, which are closed here."""
         marker = marker_of(self._run_id, token)
+        # The driver must not keep the worker's ends: then it would never see the end of a pipe.
         with ends[0], ends[1]:
             try:
                 self._ensure_guard()
@@ -216,6 +217,7 @@ class InterpreterLauncher(Launcher):
         popen = worker.popen
         if popen.returncode is not None:
             return
+        # Not `popen.wait`: it does not tell the peak memory.
         try:
             pid, status, usage = os.wait4(popen.pid, options)
         except ChildProcessError:  # other code in the driver has waited for any child
@@ -230,6 +232,7 @@ class InterpreterLauncher(Launcher):
         if worker.is_sweeping:
             return
         worker.is_sweeping = True
+        # The hunt goes on from kill to death: a killed process may take long to die, and shows no marker meanwhile.
 
         def on_done(survivors: bool) -> None:
             worker.is_sweeping = False

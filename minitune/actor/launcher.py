@@ -113,6 +113,7 @@ def worker_environment(run_id: str, token: int = 0) -> dict[str, str]:
         run_id: Identifies the group.
         token: The worker; 0 for a process that is not a worker.
     """
+    # Runs nest: a trial may run minitune itself. Then an outer run must still find the processes of the inner one.
     outer = [os.environ.get(WITHIN_VARIABLE, ""), os.environ.get(TRIAL_VARIABLE, "")]
     env = dict(os.environ)
     env[RUN_VARIABLE] = run_id

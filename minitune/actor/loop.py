@@ -78,6 +78,7 @@ class TimeLimit:
     def _ring(self) -> None:
         self._timer = None
         self._timer_s = math.inf
+        # The limit may have moved since the timer was set, or may be gone. Then only the timer is renewed.
         if self._due_s <= time.monotonic():
             steps = self._steps
             self._due_s = math.inf
@@ -110,6 +111,7 @@ class Loop:
 
     def watch(self, descriptor: int, callback: Callable[[int], object], events: int = READ) -> None:
         """Call `callback(events)` whenever a descriptor is ready; replaces an earlier callback."""
+        # Nearly every descriptor is new: two calls fewer than to look first.
         try:
             self._selector.register(descriptor, events, callback)
         except KeyError:
@@ -172,7 +174,7 @@ class Loop:
             raise
         if self._halted_by:
             self.stand_still_if_halted()
-        for key, mask in ready:
+        for key, mask in ready:  # a callback may unwatch a descriptor of this list; then it must bear one call more
             key.data(mask)
         while self._posted:
             self._posted.popleft()()

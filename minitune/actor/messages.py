@@ -32,7 +32,7 @@
 Single arrows stand for the work pipe, double arrows for the control pipe (see `worker`). Calls go in strict turns: one
 call, one answer, and `n` grows by one. A stop is a Stop on the control pipe, and a Quit on the work pipe as soon as the
 worker reads there: at once if no call is running, otherwise as the answer to the running call's next message. So no
-read of the worker waits for ever.
+read of the worker waits for ever. Where no user code can run, because the last call has ended, Quit comes alone.
 
 A message is a tuple: first its number, last its payload. It travels as a frame: magic, version, kind, number, length of
 the head (32 bit), length of head and payload (64 bit), CRC32 of all that, then the head and the payload. The head holds
@@ -405,6 +405,7 @@ def encode(message: Message) -> list[bytes]:
             "write large data to a file, such as a checkpoint, and send its path"
         )
     front = _FRONT.pack(_MAGIC, _VERSION, kind, number, len(head), length)
+    # The front is in the checksum, too: a wrong number would answer another call.
     crc = zlib.crc32(payload, zlib.crc32(head, zlib.crc32(front)))
     first = front + _CRC.pack(crc) + head
     if not payload or HEADER_BYTES + length <= ATOMIC_BYTES:
@@ -453,6 +454,7 @@ class FrameReader:
             if magic != _MAGIC or version != _VERSION:
                 begins = bytes(whole[start : start + 3])
                 raise ProtocolError(f"a frame begins with {begins!r} instead of {_MAGIC + b'%c' % _VERSION!r}")
+            # Before the body arrives: a broken length would make this process wait for gigabytes.
             if length > MESSAGE_BYTES:
                 raise ProtocolError(f"a body of {length} bytes is announced; the limit is {MESSAGE_BYTES}")
             needed = HEADER_BYTES + length

@@ -165,7 +165,7 @@ class WorkerProcess:
         self.pid = message.pid
         self.phase = Phase.RUNNING
         self.limit.clear()
-        self._work.handle = self.actor.on_message
+        self._work.handle = self.actor.on_message  # one call less for each message
 
     def hand_over(self, actor: Occupant) -> None:
         """Let another actor use the process, which is parked."""
@@ -193,6 +193,7 @@ class WorkerProcess:
         if self.phase in (Phase.KILLED, Phase.ENDED):
             return
         self.cause = cause
+        # The first cause stands: a process that is being killed also closes its pipe, or may garble it.
         self.phase = Phase.KILLED
         self._work.stop_reading()
         self._launcher.kill(self._token)
@@ -207,12 +208,14 @@ class WorkerProcess:
         """The process and all its descendants are dead, or cannot be killed."""
         if self.phase is Phase.ENDED:
             return
+        # A report counts once its frame is in the pipe. So all frames are read before the end is told, except after a
+        # kill from here: then what the worker had sent was not wanted any more.
         if self.phase is not Phase.KILLED:
             # Until it would block: end-of-file may never come, if a process that cannot be killed holds the pipe.
             while self._work.read():
                 pass
         self.close()
-        self.phase = Phase.ENDED
+        self.phase = Phase.ENDED  # before the actor hears of it: it may be asked for its process
         self._processes.discard(self)
         self.actor.on_end(end)
 
@@ -229,6 +232,7 @@ class WorkerProcess:
         A dying process closes its files first. On a busy machine the rest of its death may take long.
         """
         yield EOF_S
+        # A process that has exited but is not reaped counts as well: its parent will report it.
         if process_tree.is_ending(self.pid):
             yield KILL_CONFIRM_S
         self.kill(CHANNEL_CLOSED)

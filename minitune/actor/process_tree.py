@@ -28,11 +28,14 @@ WITHIN_VARIABLE = "MINITUNE_WITHIN"
 _READ_BYTES = 16 * 1024
 _EXITING = 0x4
 """Linux's `PF_EXITING`, one of the flags that `/proc/<pid>/stat` shows."""
+_DEAD = (b"Z", b"X")
+"""The states of a process that is dead but not reaped."""
 _EVERY_KIND = 0x40000000
 """Linux's `__WALL`: includes children that send no signal at their end, as `clone` can make them."""
 _COUNTER = "oom_kill"
 _BLOCK_BYTES = 1 << 12
 _LOOK_S = 0.5
+_LONGEST_PAUSE_S = 0.2
 PR_SET_PDEATHSIG = 1
 """Linux's number of the `prctl` that sets the parent-death signal."""
 
@@ -101,7 +104,9 @@ def children(pid: int, has_one_thread: bool = False) -> list[int]:
     if not sys.platform.startswith("linux"):
         return _children_by_psutil(pid)
     try:
-        threads = [str(pid)] if has_one_thread else os.listdir(f"/proc/{pid}/task")
+        threads = [str(pid)]
+        if not has_one_thread:
+            threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return []
     found: list[int] = []
@@ -221,11 +226,10 @@ def life(pid: int) -> str:
     """Return the start time of a process, which distinguishes it from a later one of the same number; empty if dead."""
     if not sys.platform.startswith("linux"):
         return _life_by_psutil(pid)
-    try:
-        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    except OSError:
+    fields = _stat(pid)
+    if fields is None or fields[0] in _DEAD:
         return ""
-    return "" if fields[0] in (b"Z", b"X") else fields[19].decode()
+    return fields[19].decode()
 
 
 def is_ending(pid: int) -> bool:
@@ -235,11 +239,17 @@ def is_ending(pid: int) -> bool:
     """
     if not sys.platform.startswith("linux"):
         return not _life_by_psutil(pid)
+    fields = _stat(pid)
+    return fields is None or fields[0] in _DEAD or bool(int(fields[6]) & _EXITING)
+
+
+def _stat(pid: int) -> list[bytes] | None:
+    """Return the fields that `proc(5)` lists for `/proc/<pid>/stat` from the third on; None if there is no process."""
     try:
-        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        # The second field is the program's name in brackets, which may hold spaces and brackets of its own.
+        return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     except OSError:
-        return True
-    return fields[0] in (b"Z", b"X") or bool(int(fields[6]) & _EXITING)
+        return None
 
 
 def _life_by_psutil(pid: int) -> str:
@@ -247,7 +257,9 @@ def _life_by_psutil(pid: int) -> str:
 
     try:
         process = psutil.Process(pid)
-        return "" if process.status() == psutil.STATUS_ZOMBIE else str(process.create_time())
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return ""
+        return str(process.create_time())
     except psutil.Error:
         return ""
 
@@ -308,7 +320,9 @@ def marked(markers: Collection[str]) -> list[int]:
     wanted = [marker.encode() for marker in markers]
     found = []
     for pid in all_pids():
-        shown = environment(pid) if pid != own else b""
+        if pid == own:
+            continue
+        shown = environment(pid)
         if shown and any(marker in shown for marker in wanted) and life(pid):
             found.append(pid)
     return found
@@ -363,20 +377,13 @@ class MemoryKills:
 
 
 def _group_counters(proc: str, cgroups: str) -> list[str]:
-    """Return the files that count the kills in our control group, for version 2 or version 1."""
+    """Return the file that counts the kills in our control group, if it is of version 2; with version 1, none does."""
     try:
         with open(os.path.join(proc, "self", "cgroup")) as file:
-            lines = [line.rstrip("\n").split(":", 2) for line in file]
+            lines = file.read().splitlines()
     except OSError:
         return []
-    found = []
-    for _, controllers, group in (parts for parts in lines if len(parts) == 3):
-        inside = group.lstrip("/")
-        if not controllers:
-            found.append(os.path.join(cgroups, inside, "memory.events"))
-        elif "memory" in controllers.split(","):
-            found.append(os.path.join(cgroups, "memory", inside, "memory.oom_control"))
-    return found
+    return [os.path.join(cgroups, line[3:].lstrip("/"), "memory.events") for line in lines if line.startswith("0::")]
 
 
 def _read_counter(path: str) -> int | None:
@@ -410,7 +417,9 @@ def sweep(markers: Collection[str], limit_s: float, roots: Callable[[], Collecti
     hunt = Hunt()
     quiet_passes = 0
     while quiet_passes < QUIET_PASSES and time.monotonic() < until:
-        quiet_passes = 0 if hunt.strike_marked(markers, roots()) else quiet_passes + 1
+        quiet_passes += 1
+        if hunt.strike_marked(markers, roots()):
+            quiet_passes = 0
         time.sleep(SWEEP_TICK_S)
 
 
@@ -447,9 +456,11 @@ class Sweep:
 
     def _turn(self) -> None:
         left = self._hunt.strike_marked(self._markers, self._roots())
-        self._quiet_passes = 0 if left else self._quiet_passes + 1
+        self._quiet_passes += 1
+        if left:
+            self._quiet_passes = 0
         if self._quiet_passes < QUIET_PASSES and time.monotonic() < self._until:
             self._loop.call_later(self._pause_s, self._turn)
-            self._pause_s = min(0.2, self._pause_s * 2) if left else SWEEP_TICK_S
+            self._pause_s = min(_LONGEST_PAUSE_S, self._pause_s * 2)
         else:
             self._on_done(left > 0)

@@ -189,6 +189,7 @@ class RemoteActor:
         phase = self.phase
         process = self.process
         if phase is Phase.IDLE or phase is Phase.CLEAN:
+            # The number is kept only once the message was made: one that is too long changes nothing.
             number = process.number + 1
             if method == self._open_method:  # the method that waits for an answer continues
                 self._open_method = ""
@@ -199,6 +200,8 @@ class RemoteActor:
             self._method = method
             self.phase = Phase.BUSY
         elif self._started is None and self._first is None and phase in (Phase.TAKEN, Phase.MAKING):
+            # Started was told before the object exists, so the caller may call. One write carries move and call: the
+            # worker wakes up once.
             self._first = method, payload
             if phase is Phase.TAKEN:
                 self._send_move()
@@ -225,12 +228,13 @@ class RemoteActor:
         phase = self.phase
         if self.process.phase in (ProcessPhase.KILLED, ProcessPhase.ENDED):
             return None
-        if keep and phase in (Phase.CLEAN, Phase.TAKEN):
+        if keep and phase in (Phase.CLEAN, Phase.TAKEN):  # nothing needs to be sent
             self.phase = Phase.PARKED_CLEAN
             return Exited(self.actor_id, "parked")
         if dump:
             self._show()
         if phase in (Phase.STOPPING, Phase.PARKING):
+            # A second stop. What was sent stands; only the grace period changes, and whether the process stays.
             self._keeps = self._keeps and keep
         elif phase is not Phase.QUITTING:
             self._keeps = keep and phase in (Phase.IDLE, Phase.BUSY)
@@ -307,7 +311,7 @@ class RemoteActor:
 
     def _reject(self, reason: str) -> None:
         """The process cannot run this actor: report that, and kill it."""
-        self.phase = Phase.ENDED
+        self.phase = Phase.ENDED  # first: the end of the process must not be told as the end of this actor
         self._tell(NotReset(self.actor_id, reason, self._started is None, self._first))
         self.process.kill()
 
@@ -325,11 +329,14 @@ class RemoteActor:
             raise ProtocolError(f"a driver does not expect {type(message).__name__}")
         if message.number != self.process.number and not (phase is Phase.MOVING and message.number == self._attempt):
             if phase in _STOPPED and message.number == self._attempt:
+                # Quit answers the later one, so that it is not taken for the answer to a call that still runs.
                 return  # a stop has come between the answer to the move and that to the first call
             raise ProtocolError(f"call {message.number} was answered, but the last one was {self.process.number}")
         if phase is Phase.BUSY:
-            self.phase = Phase.CLEAN if type(message) is Finished else Phase.IDLE
-            if type(message) is Reported:
+            self.phase = Phase.IDLE
+            if type(message) is Finished:
+                self.phase = Phase.CLEAN
+            elif type(message) is Reported:
                 self._open_method = self._method
             event: Event = CallReturned(self.actor_id, None)
             if type(message) is Raised:
@@ -371,7 +378,9 @@ class RemoteActor:
             self._quit()
             return
         self.process.limit.clear()
-        self.phase = Phase.PARKED_CLEAN if type(reply) is Finished else Phase.PARKED
+        self.phase = Phase.PARKED
+        if type(reply) is Finished:
+            self.phase = Phase.PARKED_CLEAN
         self._tell(Exited(self.actor_id, "parked"))
 
     def on_end(self, end: End) -> None:
@@ -384,21 +393,25 @@ class RemoteActor:
             self._tell(NotReset(self.actor_id, "it has died", self._started is None, self._first))
             return
         pid = end.pid or self.process.pid
-        if end.kind == "lost" and not pid:  # it has never run
+        # Nobody knows whether a worker that has not said Hello was ever forked.
+        if end.kind == "lost" and not pid:
             end = end._replace(kind="refused")
         if end.exit_code == NO_THREAD_EXIT and phase is Phase.MAKING:
             end = end._replace(kind="refused", reason="its process could not start a thread")
         is_stopped = phase in _STOPPED
-        went_well = is_stopped and end.exit_code == 0 and not self._shows_stacks
         lines = ""
-        if not went_well:
-            lines = last_lines(self._place, DUMP_LINES if self._shows_stacks else LAST_LINES)
+        if self._shows_stacks:
+            lines = last_lines(self._place, DUMP_LINES)
+        elif not (is_stopped and end.exit_code == 0):
+            lines = last_lines(self._place, LAST_LINES)
         cause, number = self._explain(end, is_stopped)
+        if end.survivors:
+            cause = f"could not be killed, pid {pid}"
         self._tell(
             Exited(
                 actor_id=self.actor_id,
                 kind="stopped" if is_stopped else end.kind,
-                cause=f"could not be killed, pid {pid}" if end.survivors else cause,
+                cause=cause,
                 exit_code=end.exit_code,
                 signal=number,
                 peak_bytes=end.peak_bytes,

@@ -23,6 +23,7 @@ from typing import Any
 from minitune.actor.messages import HIGH_DESCRIPTOR, Place
 
 _LIMITS = tuple({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
+_STREAMS = {1: "stdout", 2: "stderr"}
 _SIGNALS = range(1, signal.NSIG)
 
 
@@ -123,6 +124,7 @@ class Surroundings:
         Raises:
             OSError: If its directory or one of its files cannot be used.
         """
+        # Trials of one run mostly have the same variables, so the environment of the last place is used again.
         if place.env != self._variables:
             self._variables = dict(place.env)
             self._environment = _with(self._first_environment, place.env)
@@ -142,10 +144,11 @@ class Surroundings:
         """
         self._restore_signals()
         os.umask(self._umask)
-        for descriptor, saved in self._outputs.items():
-            if (next_place.stdout if descriptor == 1 else next_place.stderr) is None:
+        for descriptor, path in ((1, next_place.stdout), (2, next_place.stderr)):
+            if path is None and descriptor in self._outputs:
                 _flush(descriptor)
-                os.dup2(saved, descriptor)
+                os.dup2(self._outputs[descriptor], descriptor)
+        # User code may have replaced them by objects that keep its output, such as a capture of a test tool.
         sys.stdout = sys.__stdout__
         sys.stderr = sys.__stderr__
         sys.stdin = sys.__stdin__
@@ -158,9 +161,10 @@ class Surroundings:
             os.chdir(self._directory)
 
     def _restore_signals(self) -> None:
-        stop_timers()
+        stop_timers()  # first: a timer could ring while its handler is being removed
         if threading.current_thread() is threading.main_thread():
             signal.set_wakeup_fd(-1)
+        # Compared in C code: to set all of them would take 64 calls for each trial.
         present = list(map(_signal.getsignal, _SIGNALS))
         if not all(map(is_, present, self._signals)):
             for number, handler, found in zip(_SIGNALS, self._signals, present, strict=True):
@@ -200,7 +204,7 @@ def _redirect(descriptor: int, path: str) -> None:
     _flush(descriptor)
     target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     try:
-        os.dup2(target, descriptor)
+        os.dup2(target, descriptor)  # children of this process inherit it, unlike the descriptor that `open` returns
     finally:
         if target != descriptor:
             os.close(target)
@@ -219,7 +223,7 @@ def _keep(descriptor: int) -> int:
 
 
 def _flush(descriptor: int) -> None:
-    stream = sys.__stdout__ if descriptor == 1 else sys.__stderr__
+    stream = getattr(sys, f"__{_STREAMS[descriptor]}__")
     with contextlib.suppress(Exception):  # closed, or replaced by an object that cannot be flushed
         if stream is not None:
             stream.flush()
@@ -229,7 +233,7 @@ def _renew_stream(descriptor: int) -> None:
     """Make the Python stream of a descriptor usable, with line buffering, so that the output of a killed trial is not
     lost.
     """
-    name = "stdout" if descriptor == 1 else "stderr"
+    name = _STREAMS[descriptor]
     stream = getattr(sys, f"__{name}__")
     try:
         stream.reconfigure(line_buffering=True)

@@ -234,7 +234,9 @@ class Worker:
         self._answer(call.number, lambda: self._invoke(call.method, call.payload))
 
     def _invoke(self, method: str, payload: bytes) -> Any:
-        args = load_value(payload) if payload else ()
+        args = ()
+        if payload:
+            args = load_value(payload)
         return getattr(self._object, method)(*args)
 
     def _answer(self, number: int, run: Callable[[], Any]) -> None:
@@ -260,9 +262,12 @@ class Worker:
         """Return the frame of a value or an error; if the value cannot be sent, of the reason."""
         if error is None:
             try:
-                payload = b"" if value is None else _pickled_answer(value)
-                kind = Finished if self._may_be_kept_at_once() else Returned
-                return encode(kind(self._number, payload))
+                payload = b""
+                if value is not None:
+                    payload = _pickled_answer(value)
+                if self._may_be_kept_at_once():
+                    return encode(Finished(self._number, payload))
+                return encode(Returned(self._number, payload))
             except BaseException as raised:
                 error = raised
         return encode(Raised.of(self._number, RemoteError.of(error)))
@@ -568,7 +573,9 @@ class _Leftovers:
             return True
         if not process_tree.is_childless() and any(map(process_tree.life, process_tree.children(self._pid))):
             return True
-        return self._has_orphans() if self._reaper_pid else self._has_marked()
+        if self._reaper_pid:
+            return self._has_orphans()
+        return self._has_marked()
 
     def _has_marked(self) -> bool:
         stop_timers()  # the search takes so long that a handler which raises would probably end it

@@ -107,10 +107,12 @@ class Zygote:
         self._sweeping: dict[int, _Worker] = {}
         self._unsent: deque[Packet] = deque()
         process_tree.wake_at_end_of_parent()
+        # End-of-file on the socket would not do: a process that the user has forked from the driver may hold it, too.
         self._driver = os.pidfd_open(driver_pid)
         if os.getppid() != driver_pid:  # the driver died before that: the descriptor may be of another process
             os._exit(0)
         self._wakeup, self._wakeup_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        # These two are looked up here and not in each child: what a child does not touch costs no page.
         self._marker_address = _marker_address()
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
         self._prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -134,12 +136,13 @@ class Zygote:
         Returns:
             In each forked child, and only there: the seat of the new worker.
         """
-        gc.freeze()
+        gc.freeze()  # a collection in a worker would write to every object, and so copy every page
         while True:
             pause_ms = SWEEP_TICK_S * 1000 if self._sweeping or self._unsent else None
             ready = {descriptor for descriptor, _ in self._poll.poll(pause_ms)}
             if self._driver in ready:
                 self._end_all()
+            # Ends come before requests: a trial's next attempt must find the resources of the last one free.
             if self._wakeup in ready:
                 _drain(self._wakeup)
             self._reap()
@@ -217,7 +220,7 @@ class Zygote:
         try:
             pid = os.fork()
         except OSError as error:
-            if error.errno in FORBIDDEN and not self._by_pid:
+            if error.errno in FORBIDDEN and not self._by_pid:  # with workers, it would end them, too
                 os._exit(FORBIDDEN_EXIT)
             self._tell(("refused", token, f"could not start a process: {error.strerror} (errno {error.errno})"))
         else:
@@ -233,10 +236,11 @@ class Zygote:
         self._prctl(process_tree.PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
         if os.getppid() != self._pid:  # the zygote died before the call above
             os._exit(1)
-        os.setsid()
+        os.setsid()  # so that neither Ctrl-C nor a signal to another worker's group reaches it
         signal.set_wakeup_fd(-1)
         for number in (_signal.SIGHUP, _signal.SIGTERM, _signal.SIGCHLD):
             _signal.signal(number, _signal.SIG_DFL)
+        # Not ignored: a program that the trial starts would inherit that.
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
         work = WorkerEnd(move_high(channels[0]))
         control = WorkerEnd(move_high(channels[1]))
@@ -275,6 +279,7 @@ class Zygote:
                 return
             if pid == 0:
                 return
+            # From now on, its number may belong to another process, so nothing is sent to it any more.
             tracked = self._by_pid.pop(pid, None)
             if tracked is None:
                 continue  # an orphan whose parent we have become
@@ -292,9 +297,12 @@ class Zygote:
         """Run one pass over the rest of a worker's tree. The tree is dead when a pass finds nothing."""
         is_alive = tracked.exit_code is None
         orphans, unknown = self._orphans(tracked)
-        left = tracked.hunt.strike([tracked.pid, *orphans] if is_alive else orphans)
         if is_alive:
+            orphans.append(tracked.pid)
+        left = tracked.hunt.strike(orphans)
+        if is_alive:  # a process of its group that was just forked is in no list yet
             process_tree.kill_group(tracked.pid, signal.SIGKILL)
+        # The unknown process may be a daemon of this worker that is about to show its marker.
         elif left == 0 and unknown and tracked.unknown_passes < UNKNOWN_PASSES:
             tracked.unknown_passes += 1
         elif left == 0:
@@ -476,7 +484,9 @@ def _marker_address() -> int:
         shown = b"\0" + file.read()
     position = shown.find(f"\0{process_tree.TRIAL_VARIABLE}=".encode())
     env_start = int(fields[47])  # field 50 of proc(5), counted from 1; the first two are cut off
-    return env_start + position + len(process_tree.TRIAL_VARIABLE) + 1 if position >= 0 and env_start else 0
+    if position < 0 or not env_start:
+        return 0
+    return env_start + position + len(process_tree.TRIAL_VARIABLE) + 1
 
 
 def _show_marker(address: int, marker: str) -> None:

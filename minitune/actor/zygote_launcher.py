@@ -128,6 +128,7 @@ class ZygoteLauncher(Launcher):
         else:
             worker.on_end = on_end
             worker.began_s = self._loop.time()
+        # The next spare is asked for after this worker, so it does not delay it.
         if self._lives_are_short and self._spare is None and zygote is not None and has_room_for_worker():
             self._fork_ahead(zygote)
         return worker.token, *worker.ours
@@ -159,6 +160,7 @@ class ZygoteLauncher(Launcher):
                 self._interpreters.force(token, has_lived)
             return
         if worker.zygote is not None and not has_lived:
+            # It is stopped, or hangs in foreign code, and would keep every later worker waiting as well.
             worker.zygote.popen.kill()
         self._sweep([worker], End())
 
@@ -171,7 +173,7 @@ class ZygoteLauncher(Launcher):
         """See `Launcher.close`."""
         for zygote in list(self._zygotes):
             self._retire(zygote)
-        self._drop_spare()
+        self._drop_spare(self._spare)
         for worker in self._workers.values():
             _close_ends(worker.theirs)
         self._workers.clear()
@@ -196,7 +198,7 @@ class ZygoteLauncher(Launcher):
     def drop_zygote(self, zygote: ZygoteProcess) -> None:
         """Fork no more workers from a zygote. Those that it has forked live on."""
         if self._spare is not None and self._spare.zygote is zygote:
-            self._drop_spare()
+            self._drop_spare(self._spare)
         if not any(worker.zygote is zygote for worker in self._workers.values()):
             zygote.popen.kill()  # it may be busy with foreign code; its death will be reported
 
@@ -209,6 +211,7 @@ class ZygoteLauncher(Launcher):
 
     def _on_zygote_dead(self, zygote: ZygoteProcess) -> None:
         """Kill the descendants of its workers. The workers themselves die with it by the parent-death signal."""
+        # First its last words: a worker whose end it has reported is not lost.
         while self._receive(zygote):
             pass
         self._retire(zygote)
@@ -223,7 +226,8 @@ class ZygoteLauncher(Launcher):
         elif lost:
             _log.warning("%s; %d worker(s) are lost with it", reason, len(lost))
         for worker in lost:
-            worker.zygote = None
+            worker.zygote = None  # so that nothing is sent to it any more
+        # One search finds the descendants of all of them: it reads every process of the machine.
         self._sweep(lost, End("lost", reason))
 
     def _sweep(self, workers: list[_Worker], end: End) -> None:
@@ -241,10 +245,13 @@ class ZygoteLauncher(Launcher):
     def _fork_ahead(self, zygote: ZygoteProcess) -> None:
         """Fork a worker for the next actor."""
         try:
-            self._spare = self._new(lambda end: self._drop_spare())
+            spare = self._new(_ignore)
         except OSError:  # no file descriptor is free; the next launch will report that
             return
-        self._ask(zygote, self._spare)
+        # It may end after it was dropped, when there is another spare already.
+        spare.on_end = lambda end: self._drop_spare(spare)
+        self._spare = spare
+        self._ask(zygote, spare)
 
     def _take_spare(self, zygote: ZygoteProcess | None) -> _Worker | None:
         """Return the spare worker, if it is alive and from this zygote."""
@@ -252,7 +259,7 @@ class ZygoteLauncher(Launcher):
         if spare is None or spare.zygote is not zygote:
             return None
         if _has_hung_up(spare.ours[0]):
-            self._drop_spare()
+            self._drop_spare(spare)
             return None
         self._spare = None
         return spare
@@ -263,11 +270,11 @@ class ZygoteLauncher(Launcher):
             return self._preload.ready_zygote
         return self._bare
 
-    def _drop_spare(self) -> None:
-        """Forget the spare worker, because it has died or is not needed. Without its channels it ends."""
-        if self._spare is not None:
-            _close_ends(self._spare.ours)
-        self._spare = None
+    def _drop_spare(self, spare: _Worker | None) -> None:
+        """Forget a spare worker, because it has died or is not needed. Without its channels it ends."""
+        if spare is not None and spare is self._spare:
+            _close_ends(spare.ours)
+            self._spare = None
 
     # -- workers -----------------------------------------------------------------------------------------------
 
@@ -289,6 +296,7 @@ class ZygoteLauncher(Launcher):
         try:
             zygote = self._choose(preload)
         except OSError as error:
+            # Not at once: the caller of `launch` does not know the token yet.
             end = End("refused", f"the zygote could not be started: {error}")
             self._loop.call_later(0.0, lambda: self._finish(worker, end))
             return
@@ -432,7 +440,7 @@ class _Preload:
             unsafe: Why it must not be forked, or an empty text.
         """
         self.importing = ""
-        if zygote is not self._zygote:
+        if zygote is not self._zygote:  # it was dropped before this answer came
             return
         if failure:
             _log.debug(
@@ -479,7 +487,9 @@ class _Preload:
     def _leave_out(self, reason: str) -> None:
         """Drop the action in progress, and repeat the others in a new zygote."""
         _log.info("each worker loads the trainable itself, because loading it once for all failed: %s", reason)
-        culprit = len(self.actions) - self._num_open  # answers come in order
+        # Answers come in order, so the first open action is the one that has failed or hangs. What it has done to the
+        # zygote cannot be undone.
+        culprit = len(self.actions) - self._num_open
         others = self.actions[:culprit] + self.actions[culprit + 1 :]
         self._drop()
         self.actions = others
@@ -510,6 +520,10 @@ class _Preload:
         self.held = []
         for worker in held:
             self._launcher.place(worker, preload=True)
+
+
+def _ignore(end: End) -> None:
+    """For a worker that has no owner yet."""
 
 
 def _close_ends(ends: Sequence[socket.socket] | None) -> None:

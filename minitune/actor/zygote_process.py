@@ -105,6 +105,6 @@ class ZygoteProcess:
         poll = select.poll()
         poll.register(self.pidfd, select.POLLIN)
         if not poll.poll((CLOSE_S + 1.0) * 1000):
-            self.popen.kill()
+            self.popen.kill()  # its workers die with it; a sweep finds their descendants at the next open
         self.popen.wait()
         os.close(self.pidfd)
