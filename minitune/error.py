@@ -66,10 +66,12 @@ class TrialError(TuneError):
     Attributes:
         remote: The worker's description of the exception; None if the worker could not send one.
         cause: What happened, in one line, if the last line of the text does not say it.
+        died_s: When the trial's process died, in seconds since the epoch, if that was the failure; otherwise 0.
     """
 
     remote: RemoteError | None = None
     cause: str = ""
+    died_s: float = 0.0
 
     def summary(self) -> str:
         """The error in one line. For an exception: its class and the first line of its message."""

@@ -12,7 +12,7 @@ import os
 import re
 import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -105,7 +105,7 @@ class WorkerProcess:
         limit: The time limit of the process or of its actor.
         cause: Why it was killed from here; otherwise empty.
         memory_kills: As given.
-        send: Sends frames on the work pipe.
+        work: The work pipe. Its `handle` is the actor's.
     """
 
     def __init__(self, loop: Loop, launcher: Launcher, processes: set[WorkerProcess], memory_kills: MemoryEvidence):
@@ -120,9 +120,8 @@ class WorkerProcess:
         self._launcher = launcher
         self._processes = processes
         self._token = 0
-        self._work: Channel  # made by `start`, like the next one
+        self.work: Channel  # made by `start`, like the next one
         self._control: socket.socket
-        self.send: Callable[..., None]
 
     def start(self, actor: Occupant, frames: Sequence[bytes], preload: bool) -> None:
         """Start the process and send it the first message.
@@ -143,9 +142,8 @@ class WorkerProcess:
             self.phase = Phase.ENDED
             raise
         self._processes.add(self)
-        self._work = Channel(work, self._loop, self._on_hello, self._on_broken)
-        self.send = self._work.send
-        self.send(*frames)
+        self.work = Channel(work, self._loop, self._on_hello, self._on_broken)
+        self.work.send(*frames)
         # Nothing comes on the control pipe. If user code closes it, the worker notices that at its next report.
         self._control.setblocking(False)
         self.limit.set(self._expect_hello())
@@ -165,17 +163,7 @@ class WorkerProcess:
         self.pid = message.pid
         self.phase = Phase.RUNNING
         self.limit.clear()
-        self._work.handle = self.actor.on_message  # one call less for each message
-
-    def hand_over(self, actor: Occupant) -> None:
-        """Let another actor use the process, which is parked."""
-        self.actor = actor
-        self._work.handle = actor.on_message
-
-    def send_last(self, frames: list[bytes]) -> None:
-        """Send frames on the work pipe after which the worker only exits; then it is no news that its pipe ends."""
-        self._work.send(*frames)
-        self._work.stop_reading()
+        self.work.handle = self.actor.on_message  # one call less for each message
 
     def tell(self, frames: list[bytes]) -> None:
         """Send a small frame on the control pipe. It always has room: a worker gets a few frames in its life."""
@@ -195,7 +183,7 @@ class WorkerProcess:
         self.cause = cause
         # The first cause stands: a process that is being killed also closes its pipe, or may garble it.
         self.phase = Phase.KILLED
-        self._work.stop_reading()
+        self.work.stop_reading()
         self._launcher.kill(self._token)
         self.limit.set(self._expect_end())
 
@@ -212,7 +200,7 @@ class WorkerProcess:
         # kill from here: then what the worker had sent was not wanted any more.
         if self.phase is not Phase.KILLED:
             # Until it would block: end-of-file may never come, if a process that cannot be killed holds the pipe.
-            while self._work.read():
+            while self.work.read():
                 pass
         self.close()
         self.phase = Phase.ENDED  # before the actor hears of it: it may be asked for its process
@@ -240,7 +228,7 @@ class WorkerProcess:
     def close(self) -> None:
         """Release all resources. May be called any number of times."""
         self.limit.close()
-        self._work.close()
+        self.work.close()
         self._control.close()
 
 

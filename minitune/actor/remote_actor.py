@@ -162,7 +162,8 @@ class RemoteActor:
             raise RuntimeError(f"the process that actor {self.actor_id!r} should take over is not parked")
         is_clean = last.phase is Phase.PARKED_CLEAN
         last.phase = Phase.ENDED
-        process.hand_over(self)
+        process.actor = self
+        process.work.handle = self.on_message
         self._attempt = process.number + 1
         self._move = Move(self._attempt, self._place, payload)
         self._reset_s = timeout_s
@@ -193,9 +194,9 @@ class RemoteActor:
             number = process.number + 1
             if method == self._open_method:  # the method that waits for an answer continues
                 self._open_method = ""
-                process.send(go_on(number))
+                process.work.send(go_on(number))
             else:
-                process.send(*encode(Call(number, method, payload)))
+                process.work.send(*encode(Call(number, method, payload)))
             process.number = number
             self._method = method
             self.phase = Phase.BUSY
@@ -253,10 +254,11 @@ class RemoteActor:
         frames = encode(Quit(process.number, self._keeps))
         if self._keeps:
             self.phase = Phase.PARKING
-            process.send(*frames)
+            process.work.send(*frames)
         else:
             self.phase = Phase.QUITTING
-            process.send_last(frames)
+            process.work.send(*frames)
+            process.work.stop_reading()  # the worker only exits, so the end of its pipe is no news
 
     def _expect_stop(self, grace_s: float) -> Iterator[float]:
         """What follows if the actor does not stop in time."""
@@ -288,7 +290,7 @@ class RemoteActor:
             process.number += 1
             self._method = self._first[0]
             frames += encode(Call(process.number, *self._first))
-        process.send(b"".join(frames))
+        process.work.send(b"".join(frames))
         self.phase = Phase.MOVING
         process.limit.set(self._expect_reset())
 

@@ -122,7 +122,7 @@ class Failures:
         if not gone:
             self._actions.let_go(running, keep=False)
         cause = error.summary()
-        self._retry_lost(trial, Ending.of(EndKind.LOST, cause), cause)
+        self._retry_lost(trial, Ending.of(EndKind.LOST, cause, **facts_of(error)), cause)
         if self._state.ending is None:
             self._let_rest(trial, cause, by_signal=by_signal)
 
@@ -189,7 +189,7 @@ class Failures:
             trial.checkpoints[-1].record.directory if trial.checkpoints else "the beginning",
             extra=about(trial),
         )
-        self._actions.move(trial, Step.RETRY, Ending(EndKind.FAILED, cause, {}))
+        self._actions.move(trial, Step.RETRY, Ending(EndKind.FAILED, cause, facts_of(error)))
         self._hooks.recovers(trial)
         if trial.max_failures < 0 and self._state.ending is None:
             if isinstance(error, WorkerStartError):
@@ -208,7 +208,7 @@ class Failures:
         """A trial has failed for good. With `fail_fast` the run ends."""
         trial.error = error  # before the hooks: it shows schedulers that the trial will not be retried
         self._hooks.failed(trial)
-        self._actions.move(trial, Step.FAIL, Ending(EndKind.FAILED, cause, {}))
+        self._actions.move(trial, Step.FAIL, Ending(EndKind.FAILED, cause, facts_of(trial.error)))
         self._actions.is_over(trial)
         self._hooks.errored(trial)
         if self._state.settings.failure.fail_fast:
@@ -268,6 +268,7 @@ def died_error(trial: Trial, event: Exited) -> TrialError:
         what += f", peak memory {event.peak_bytes / 2**20:.0f} MiB"
     error = kind("\n".join([what, f"last report: {_last_report(trial)}", *_where_and_last_lines(trial, event)]))
     error.cause = f"the worker died{when}: {event.cause}"
+    error.died_s = event.ended_s
     return error
 
 
@@ -287,7 +288,15 @@ def lost_error(trial: Trial, event: Exited, num_losses: int) -> TrialError:
         "\n".join([what, f"last report: {_last_report(trial)}", *_where_and_last_lines(trial, event)])
     )
     error.cause = event.cause
+    error.died_s = event.ended_s
     return error
+
+
+def facts_of(error: TrialError | None) -> dict[str, Any]:
+    """The facts of the ending of an attempt: `died_at`, the time of death of its process, if it has died."""
+    if error is None or not error.died_s:
+        return {}
+    return {"died_at": error.died_s}
 
 
 def timeout_error(trial: Trial, overdue: Overdue, event: Exited) -> TrialError:

@@ -87,8 +87,9 @@ class Ending(NamedTuple):
         kind: The kind.
         text: The reason as a text for people. No code may read it.
         facts: The facts of this kind, as plain data. `CRITERION` has `criterion` (what was reached), `SCHEDULER` has
-            `scheduler` (its name) and the facts of its decision, `INTERRUPTED` has `signal`, and `FAIL_FAST` has
-            `trial` (the id of the failed one).
+            `scheduler` (its name) and the facts of its decision, `INTERRUPTED` has `signal`, `FAIL_FAST` has `trial`
+            (the id of the failed one), and `FAILED` and `LOST` have `died_at` if the trial's process has died: its time
+            of death in seconds since the epoch.
     """
 
     kind: EndKind

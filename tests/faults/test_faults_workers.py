@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +240,22 @@ def test_trials_that_die_at_once_and_for_ever_end_the_run_by_the_cause_they_shar
     with pytest.raises(CrashLoopError, match=r"^30 attempts in a row have brought no new report") as caught:
         fit(lambda config: os._exit(7), num_samples=50, executor="local", max_failures=-1)
     assert "the worker died: exit code 7" in str(caught.value)
+
+
+@pytest.mark.parametrize("max_failures", [0, 1])
+def test_the_record_of_a_death_has_its_time(max_failures: int, tmp_path: Path) -> None:
+    witness = tmp_path / "killed"
+
+    def trainable(config):
+        report({"y": 1})
+        if not witness.exists():
+            witness.write_text(str(time.time()))
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    fit(trainable, executor="local", max_failures=max_failures)
+    [record] = [record for record in journal_of() if record.get("facts")]
+    assert record["status"] == ("PENDING" if max_failures else "ERROR")
+    assert float(witness.read_text()) <= record["facts"]["died_at"] <= record["at"]
 
 
 def test_unkillable_worker_is_named_and_keeps_its_resources(script):
