@@ -23,10 +23,9 @@ from minitune.actor.messages import (
 )
 
 CHUNK_BYTES = 64 * 1024  # larger buffers are mapped and unmapped by each read: ten times the cost (measured)
+# Makes a write to a dead worker raise an error instead of SIGPIPE, which would kill a driver whose user has restored
+# SIGPIPE's default.
 _NO_SIGNAL: int = getattr(socket, "MSG_NOSIGNAL", 0)
-"""Makes a write to a dead worker raise an error instead of SIGPIPE, which would kill a driver whose user has restored
-SIGPIPE's default.
-"""
 
 
 class ChannelClosedError(Exception):
@@ -54,14 +53,14 @@ class ChannelClosedError(Exception):
         return cls(str(error), is_ours=error.errno in (errno.EBADF, errno.ENOTSOCK))
 
 
+# Called with each message that has arrived.
 Handle = Callable[[Message], object]
-"""Called with each message that has arrived."""
+# Called once, with the reason why no further message can arrive.
 OnBroken = Callable[[ChannelClosedError | ProtocolError], object]
-"""Called once, with the reason why no further message can arrive."""
 
 
+# One end of a worker's work pipe, and one of its control pipe.
 Ends = tuple[socket.socket, socket.socket]
-"""One end of a worker's work pipe, and one of its control pipe."""
 
 
 def worker_sockets() -> tuple[Ends, Ends]:

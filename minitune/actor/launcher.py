@@ -18,8 +18,8 @@ from typing import NamedTuple, Protocol
 
 from minitune.actor.process_tree import RUN_VARIABLE, TRIAL_VARIABLE, WITHIN_VARIABLE, marker_of
 
+# Environment variable that overrides the choice of how workers start: `zygote` or `interpreter`.
 START_METHOD_VARIABLE = "MINITUNE_START_METHOD"
-"""Environment variable that overrides the choice of how workers start: `zygote` or `interpreter`."""
 
 
 class End(NamedTuple):
@@ -44,8 +44,8 @@ class End(NamedTuple):
     survivors: bool = False
 
 
+# Called once, with the end of a worker.
 OnEnd = Callable[[End], object]
-"""Called once, with the end of a worker."""
 
 
 class Launcher(Protocol):

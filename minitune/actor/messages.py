@@ -55,60 +55,61 @@ from typing import Any, NamedTuple
 
 from minitune.error import RemoteError
 
+# Seconds from the fork to the worker's first message, before any user code.
 ZYGOTE_HELLO_S = 30.0
-"""Seconds from the fork to the worker's first message, before any user code."""
+# The same for a worker that is a new interpreter.
 INTERPRETER_HELLO_S = 60.0
-"""The same for a worker that is a new interpreter."""
+# Seconds for loading a file in the zygote. After that, each worker loads it itself, without a limit.
 PRELOAD_S = 120.0
-"""Seconds for loading a file in the zygote. After that, each worker loads it itself, without a limit."""
+# Seconds for a worker to write the stacks of its threads; then a signal forces it.
 SHOW_S = 0.1
-"""Seconds for a worker to write the stacks of its threads; then a signal forces it."""
+# Seconds from that signal to SIGTERM: while the first signal is pending, another thread would get the second.
 DUMP_TO_TERM_S = 0.02
-"""Seconds from that signal to SIGTERM: while the first signal is pending, another thread would get the second."""
+# If workers live less long than this, new ones are needed so often that one is kept ready.
 SHORT_LIFE_S = 1.0
-"""If workers live less long than this, new ones are needed so often that one is kept ready."""
+# From the termination signal to the kill, when the grace period is over.
 TERM_TO_KILL_S = 1.0
-"""From the termination signal to the kill, when the grace period is over."""
+# Seconds from the kill until the whole tree must be dead; then the driver gives up and reports the survivors.
 KILL_CONFIRM_S = 10.0
-"""Seconds from the kill until the whole tree must be dead; then the driver gives up and reports the survivors."""
+# Seconds that a zygote may take longer than that to report; then the driver does its work.
 ZYGOTE_SILENCE_S = 1.0
-"""Seconds that a zygote may take longer than that to report; then the driver does its work."""
+# Seconds from end-of-file on the channel until the process is checked: a dying process closes its files first.
 EOF_S = 0.25
-"""Seconds from end-of-file on the channel until the process is checked: a dying process closes its files first."""
+# Seconds between two passes of a sweep.
 SWEEP_TICK_S = 0.005
-"""Seconds between two passes of a sweep."""
+# Number of passes that must find nothing, where processes can be found only by their environment.
 QUIET_PASSES = 2
-"""Number of passes that must find nothing, where processes can be found only by their environment."""
+# Passes for which a zygote waits for an orphan to show its marker. One that has cleared its environment never does.
 UNKNOWN_PASSES = 10
-"""Passes for which a zygote waits for an orphan to show its marker. One that has cleared its environment never does."""
+# Seconds for a zygote to clean up and exit after its socket was closed.
 CLOSE_S = 2.0
-"""Seconds for a zygote to clean up and exit after its socket was closed."""
+# Seconds between two checks that the driver lives, where the system does not report its end.
 DRIVER_CHECK_S = 0.25
-"""Seconds between two checks that the driver lives, where the system does not report its end."""
+# The longest body of a message. Both ends check it.
 MESSAGE_BYTES = 64 * 1024 * 1024
-"""The longest body of a message. Both ends check it."""
+# Lines of a dead worker's output that go into its end event.
 LAST_LINES = 20
-"""Lines of a dead worker's output that go into its end event."""
+# The same where its stacks were dumped.
 DUMP_LINES = 100
-"""The same where its stacks were dumped."""
+# Number of bytes at the end of each output file in which these lines are searched.
 LAST_LINES_BYTES = 8192
-"""Number of bytes at the end of each output file in which these lines are searched."""
+# Descriptor number of the worker's channels, above the range of `os.closerange(3, 1024)`, if the limit allows.
 HIGH_DESCRIPTOR = 1100
-"""Descriptor number of the worker's channels, above the range of `os.closerange(3, 1024)`, if the limit allows."""
+# Added to a worker's score, so that the kernel kills a worker and never the driver if memory runs out.
 OOM_SCORE = 500
-"""Added to a worker's score, so that the kernel kills a worker and never the driver if memory runs out."""
+# Exit code of a worker whose channel was closed by the user's code.
 CHANNEL_LOST_EXIT = 113
-"""Exit code of a worker whose channel was closed by the user's code."""
+# Exit code of a worker whose code has caught the exception of a stop and continued.
 STOP_SWALLOWED_EXIT = 116
-"""Exit code of a worker whose code has caught the exception of a stop and continued."""
+# Exit code of a worker in whose own code, between two calls of user code, an exception came up.
 INTERRUPTED_EXIT = 117
-"""Exit code of a worker in whose own code, between two calls of user code, an exception came up."""
+# Exit code of a worker that could not start a thread before any user code ran.
 NO_THREAD_EXIT = 114
-"""Exit code of a worker that could not start a thread before any user code ran."""
+# Exit code of a zygote that the system does not allow to fork.
 FORBIDDEN_EXIT = 115
-"""Exit code of a zygote that the system does not allow to fork."""
+# Errors by which a system says that it never allows a call, such as a filter of system calls. Others may pass.
 FORBIDDEN = (errno.EPERM, errno.EACCES, errno.ENOSYS)
-"""Errors by which a system says that it never allows a call, such as a filter of system calls. Others may pass."""
+# Environment variables that limit the threads of numerical libraries; all are 1 during a preload.
 THREAD_CAPS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -117,17 +118,16 @@ THREAD_CAPS = (
     "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
-"""Environment variables that limit the threads of numerical libraries; all are 1 during a preload."""
+# Keeps pyarrow, which pandas imports, from starting a thread during a preload, for a spare allocator.
 NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
-"""Keeps pyarrow, which pandas imports, from starting a thread during a preload, for a spare allocator."""
 _MAGIC = b"mT"
 _VERSION = 2
 _FRONT = struct.Struct("!2sBBIIQ")
 _CRC = struct.Struct("!I")
 _HEADER = struct.Struct(_FRONT.format + _CRC.format[1:])
 HEADER_BYTES = _HEADER.size
+# A frame that is no longer is sent in one piece.
 ATOMIC_BYTES = 64 * 1024
-"""A frame that is no longer is sent in one piece."""
 
 
 # -- over the channel --------------------------------------------------------------------------------------------------
@@ -273,8 +273,8 @@ class Raised(NamedTuple):
 
 
 Message = Boot | Move | Call | GoOn | Quit | Stop | Show | Hello | Returned | Finished | Reported | Raised
+# The messages of a worker that answer a call.
 Answer = (Reported, Returned, Finished, Raised)
-"""The messages of a worker that answer a call."""
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
@@ -373,11 +373,11 @@ class ProtocolError(Exception):
     """The bytes that arrived are not a frame of ours: wrong magic, version, checksum, length, kind or order."""
 
 
+# The kinds of messages by number.
 _MESSAGES: tuple[Any, ...] = (Boot, Move, Call, Quit, Hello, Returned, Raised, Show, Stop, Reported, GoOn, Finished)
-"""The kinds of messages by number."""
 _KINDS = {message: kind for kind, message in enumerate(_MESSAGES)}
+# The first so many kinds begin with a place.
 _PLACED = 2
-"""The first so many kinds begin with a place."""
 _LENGTHS = [len(message._fields) for message in _MESSAGES]
 _GO_ON = _KINDS[GoOn]
 

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from typing import Any
 
 Packet = tuple[Any, ...]
+# The longest packet.
 PACKET_BYTES = 128 * 1024
-"""The longest packet."""
 _MOST_DESCRIPTORS = 2
 _FLAGS = socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT
 _RIGHTS_BYTES = socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS)

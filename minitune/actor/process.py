@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from minitune.actor.zygote_process import ZygoteProcess
 
 _PACKAGE = re.escape(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# Frames of a dumped stack that are not the user's: they pass calls on, or have started the process.
 _OWN_FRAME = re.compile(rf'  File "({_PACKAGE}.(actor|executors|trainable)\b.*|<string>)", line \d+ in \S+$')
-"""Frames of a dumped stack that are not the user's: they pass calls on, or have started the process."""
 CHANNEL_CLOSED = "control channel closed by the trial's code"
 
 

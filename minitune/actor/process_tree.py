@@ -19,25 +19,25 @@ from collections.abc import Callable, Collection, Iterable
 from minitune.actor.loop import Loop
 from minitune.actor.messages import KILL_CONFIRM_S, QUIET_PASSES, SWEEP_TICK_S
 
+# Environment variable that every process of a group carries.
 RUN_VARIABLE = "MINITUNE_RUN_ID"
-"""Environment variable that every process of a group carries."""
+# Environment variable with the marker of one worker; all its descendants inherit it.
 TRIAL_VARIABLE = "MINITUNE_TRIAL"
-"""Environment variable with the marker of one worker; all its descendants inherit it."""
+# The markers of the workers in which this group itself runs, outermost first.
 WITHIN_VARIABLE = "MINITUNE_WITHIN"
-"""The markers of the workers in which this group itself runs, outermost first."""
 _READ_BYTES = 16 * 1024
+# Linux's `PF_EXITING`, one of the flags that `/proc/<pid>/stat` shows.
 _EXITING = 0x4
-"""Linux's `PF_EXITING`, one of the flags that `/proc/<pid>/stat` shows."""
+# The states of a process that is dead but not reaped.
 _DEAD = (b"Z", b"X")
-"""The states of a process that is dead but not reaped."""
+# Linux's `__WALL`: includes children that send no signal at their end, as `clone` can make them.
 _EVERY_KIND = 0x40000000
-"""Linux's `__WALL`: includes children that send no signal at their end, as `clone` can make them."""
 _COUNTER = "oom_kill"
 _BLOCK_BYTES = 1 << 12
 _LOOK_S = 0.5
 _LONGEST_PAUSE_S = 0.2
+# Linux's number of the `prctl` that sets the parent-death signal.
 PR_SET_PDEATHSIG = 1
-"""Linux's number of the `prctl` that sets the parent-death signal."""
 
 
 def marker_of(run_id: str, token: int) -> str:

@@ -80,8 +80,8 @@ class Phase(Enum):
     ENDED = "ended"  # its process has ended, or runs another actor
 
 
+# The phases in which the worker's main thread waits for a message, and runs no user code unless that has reported.
 _READS = frozenset({Phase.IDLE, Phase.CLEAN, Phase.TAKEN, Phase.PARKED, Phase.PARKED_CLEAN})
-"""The phases in which the worker's main thread waits for a message, and runs no user code unless that has reported."""
 _STOPPED = frozenset({Phase.STOPPING, Phase.QUITTING, Phase.PARKING, Phase.PARKED, Phase.PARKED_CLEAN})
 
 

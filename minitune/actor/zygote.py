@@ -70,8 +70,8 @@ from minitune.actor.surroundings import fork_by_default, line_buffer_c_output, m
 
 _PR_SET_CHILD_SUBREAPER = 36
 NO_DESCRIPTOR = "the zygote had no free file descriptor"
+# Prefixes of the names of GPU devices: a process that has opened one must not be forked.
 GPU_PATHS = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
-"""Prefixes of the names of GPU devices: a process that has opened one must not be forked."""
 
 
 class _Worker:
