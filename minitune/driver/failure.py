@@ -208,7 +208,7 @@ class Failures:
         """A trial has failed for good. With `fail_fast` the run ends."""
         trial.error = error  # before the hooks: it shows schedulers that the trial will not be retried
         self._hooks.failed(trial)
-        self._actions.move(trial, Step.FAIL, Ending(EndKind.FAILED, cause, facts_of(trial.error)))
+        self._actions.move(trial, Step.FAIL, Ending(EndKind.FAILED, cause, facts_of(error)))
         self._actions.is_over(trial)
         self._hooks.errored(trial)
         if self._state.settings.failure.fail_fast:
@@ -292,9 +292,9 @@ def lost_error(trial: Trial, event: Exited, num_losses: int) -> TrialError:
     return error
 
 
-def facts_of(error: TrialError | None) -> dict[str, Any]:
+def facts_of(error: TrialError) -> dict[str, Any]:
     """The facts of the ending of an attempt: `died_at`, the time of death of its process, if it has died."""
-    if error is None or not error.died_s:
+    if not error.died_s:
         return {}
     return {"died_at": error.died_s}
 

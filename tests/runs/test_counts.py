@@ -22,9 +22,9 @@ ROOM = 1.05
     [
         ("report", 24, 16, 1, 6),
         ("asha", 33, 20, 1, 7),
-        ("fresh", 400, 42, 4, 64),
-        ("reused", 250, 36, 4, 32),
-        ("returned", 228, 36, 3, 28),
+        ("fresh", 325, 42, 4, 50),
+        ("reused", 236, 36, 4, 30),
+        ("returned", 219, 36, 3, 28),
     ],
 )
 def test_the_driver_takes_few_steps(
