@@ -200,7 +200,7 @@ class Chart {
     const yTicks = y.hidden ? [] : y.ticks(yLow, yHigh, Math.max(3, Math.floor(height / (y.isCategory ? 18 : 55)))).filter(([at]) => at >= yLow && at <= yHigh);
     const longest = Math.max(2, ...yTicks.map(([, label]) => label.length));
     const most = Math.min(longest, Math.floor(width / 26));
-    const left = y.hidden ? 10 : 16 + most * 7, right = 12, top = 20, bottom = x.hidden ? 10 : 40;
+    const left = y.hidden ? 10 : 16 + most * 7.8, right = 12, top = 20, bottom = x.hidden ? 10 : 40;
     const box = { left, top, width: Math.max(40, width - left - right), height: height - top - bottom };
     const px = (at) => Math.round((box.left + (at - xLow) / ((xHigh - xLow) || 1) * box.width) * 10) / 10;
     const py = (at) => Math.round((box.top + box.height - (at - yLow) / ((yHigh - yLow) || 1) * box.height) * 10) / 10;
