@@ -89,8 +89,9 @@ def copy_tree(value: Any) -> Any:
         if type(value) is dict or isinstance(value, AttributeDict):
             copied = {}
             for key, member in dict.items(value):
-                is_leaf = type(member) in PLAIN or isinstance(member, Domain)
-                copied[key] = member if is_leaf else copy_tree(member)
+                if type(member) not in PLAIN and not isinstance(member, Domain):
+                    member = copy_tree(member)
+                copied[key] = member
             return copied
         mapping = copy(value)  # a subclass, such as a defaultdict, keeps its class and what else it holds
         for key, member in value.items():
