@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from minitune.base.text import ShortRepr, is_long, plain_numbers
+from minitune.base.text import PRINTED_BITS, ShortRepr, is_long, name_of_int, plain_numbers
 
 MAX_DEPTH = 100
 """Deeper values become text, because each reader of JSON has a recursion limit."""
@@ -247,10 +247,7 @@ def _clean_scalar(value: Any) -> Any:
         if value != value:
             return None
         return "Infinity" if value > 0 else "-Infinity"
-    # Python refuses to print, and to read, integers of more than 4300 digits.
-    if value.bit_length() < 14_000:
-        return value
-    return f"<int of {value.bit_length()} bits>"
+    return value if value.bit_length() < PRINTED_BITS else name_of_int(value)
 
 
 def _clean_key(key: Any) -> str:

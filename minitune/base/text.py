@@ -84,6 +84,15 @@ def _plain_numbers(value: Any) -> Any:
     return plain_number(value)
 
 
+# Python refuses to print, and to read, integers of more than 4300 digits, which are 14,284 bits.
+PRINTED_BITS = 14_000
+
+
+def name_of_int(value: int) -> str:
+    """A text for an integer that Python refuses to print."""
+    return f"<int of {value.bit_length()} bits>"
+
+
 class ShortRepr(reprlib.Repr):
     """Shows the beginning of large values, and survives a failing `__repr__`.
 
@@ -112,6 +121,12 @@ class ShortRepr(reprlib.Repr):
         return f"{value[: self.maxstring // 2]!r}...<{len(value)} bytes>"
 
     repr_bytearray = repr_bytes
+
+    def repr_int(self, value: int, level: int) -> str:
+        """Called by `reprlib` for an int. Its own version fails where Python refuses to print all the digits."""
+        if value.bit_length() < PRINTED_BITS:
+            return super().repr_int(value, level)
+        return name_of_int(value)
 
     def repr_dict(self, value: dict[Any, Any], level: int) -> str:
         """Called by `reprlib` for a dict. Here and below, its own version would sort all members."""
