@@ -148,7 +148,7 @@ class Journal:
         try:
             self.unwritten.append(codec.encode(record, self.objects))
         except OSError as error:
-            raise self._not_stored(error) from error
+            raise self.fail(self.objects.directory, "written", error) from error
 
     def by_reference(self, record: dict[str, Any]) -> dict[str, Any]:
         """See `ObjectStore.by_reference`. Use it if the references of a record are needed elsewhere, too.
@@ -159,11 +159,7 @@ class Journal:
         try:
             return self.objects.by_reference(record)
         except OSError as error:
-            raise self._not_stored(error) from error
-
-    def _not_stored(self, error: OSError) -> TuneError:
-        self.look()  # the run's directory may be gone
-        return self.fail(self.objects.directory, "written", error)
+            raise self.fail(self.objects.directory, "written", error) from error
 
     def write(self) -> None:
         """Write the added records. Blocks for a sync if the journal is `strict`.
@@ -226,7 +222,13 @@ class Journal:
         Returns:
             The error to raise: the first one, if the run has failed before.
         """
-        return self._fail(disk_error(os.path.dirname(self.path), path, action, error), error)
+        directory = os.path.dirname(self.path)
+        # The first failure is the one that the user sees. If the run's directory goes away, the housekeeper's sync may
+        # meet that before the driver's next look. Its ENOENT would send the user to a file instead of the directory.
+        gone = self._gone()
+        if gone is not None:
+            return self._fail(gone_error(directory, gone), error)
+        return self._fail(disk_error(directory, path, action, error), error)
 
     def _fail(self, failure: TuneError, cause: OSError | None = None) -> TuneError:
         if self._failure is None:
@@ -254,13 +256,23 @@ class Journal:
                     f"but {self._end} were written; put back a copy, then resume the run"
                 )
             )
+        gone = self._gone()
+        if gone is not None:
+            raise self._fail(gone_error(os.path.dirname(self.path), gone))
+
+    def _gone(self) -> str | None:
+        """The path of the run's directory, the file or the lock if it is not there any more. Any thread may call it."""
+        descriptor = self._descriptor  # once, because `close` may forget it meanwhile
+        if descriptor is None:
+            return None
         directory = os.path.dirname(self.path)
         if not _is_at(directory, self._directory):
-            raise self._fail(gone_error(directory, directory))
+            return directory
         if not _is_at(self.path, descriptor):
-            raise self._fail(gone_error(directory, self.path))
+            return self.path
         if self._lock is not None and not self._lock.is_in_place():  # so another driver could take it
-            raise self._fail(gone_error(directory, self._lock.path))
+            return self._lock.path
+        return None
 
     def close(self) -> None:
         """Sync the journal unless its durability is `process`, and close it. Blocks. A second call does nothing.

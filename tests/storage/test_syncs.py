@@ -17,6 +17,7 @@ from kit import Injured, SavedCounter, Trace, counting, cut, fit, journal_of, re
 
 from minitune import TuneError, grid_search
 from minitune.base import files
+from minitune.error import DiskError
 from minitune.record.codec import ObjectStore, encode
 from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal import Journal, repair
@@ -147,6 +148,21 @@ def test_a_batched_journal_syncs_a_large_object_and_then_itself_and_the_driver_w
             "sync journal",
         ]
         assert not mark.exists()
+
+
+def test_a_background_sync_that_fails_because_the_directory_has_gone_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # the sync comes when this test calls it
+    run = tmp_path / "run"
+    run.mkdir()
+    log = Journal(run / "journal", "batched", is_new=True)
+    log.append({"type": "x", "value": {"o": Large()}})  # the sync opens its file by its path
+    run.rename(tmp_path / "moved")
+    log.sync()
+    for use in (lambda: log.append({"type": "x"}), log.close):
+        with pytest.raises(DiskError, match=f"{run} was removed, moved or replaced"):
+            use()
 
 
 class Large:
