@@ -35,7 +35,7 @@ from minitune.actor.process_tree import Sweep, marker_of
 
 
 @dataclass
-class _Worker:
+class _Interpreter:
     """The launcher's record of one worker.
 
     Attributes:
@@ -88,9 +88,9 @@ class InterpreterLauncher(Launcher):
         self._loop = loop
         self._run_id = run_id
         self._keep_descendants = keep_descendants
-        self._workers: dict[int, _Worker] = {}
+        self._workers: dict[int, _Interpreter] = {}
         self._tokens = tokens or itertools.count(1)
-        self._survivors: list[_Worker] = []
+        self._survivors: list[_Interpreter] = []
         self._guard: subprocess.Popen[bytes] | None = None
         self._threads: list[threading.Thread] = []
 
@@ -155,7 +155,7 @@ class InterpreterLauncher(Launcher):
             except OSError as error:
                 on_end(End("refused", f"could not start a process: {error}"))
                 return
-        worker = self._workers[token] = _Worker(token, marker, on_end, popen)
+        worker = self._workers[token] = _Interpreter(token, marker, on_end, popen)
         self._watch(worker)
 
     def _open_process(self, token: int, descriptors: list[int]) -> subprocess.Popen[bytes]:
@@ -168,7 +168,7 @@ class InterpreterLauncher(Launcher):
             cwd=starting_directory(),
         )
 
-    def _watch(self, worker: _Worker) -> None:
+    def _watch(self, worker: _Interpreter) -> None:
         """Make the loop report the death of the process."""
         if sys.platform == "linux" and hasattr(os, "pidfd_open"):
             try:
@@ -182,7 +182,7 @@ class InterpreterLauncher(Launcher):
         self._threads.append(waiter)
         waiter.start()
 
-    def _wait_for(self, worker: _Worker) -> None:
+    def _wait_for(self, worker: _Interpreter) -> None:
         """Block until the process is dead, if possible without reaping it, so that no other process gets its number."""
         try:
             if sys.platform == "linux" and hasattr(os, "waitid"):
@@ -195,7 +195,7 @@ class InterpreterLauncher(Launcher):
 
     # -- end ---------------------------------------------------------------------------------------------------
 
-    def _on_dead(self, worker: _Worker) -> None:
+    def _on_dead(self, worker: _Interpreter) -> None:
         if worker.token not in self._workers:
             return
         self._unwatch(worker)
@@ -212,7 +212,7 @@ class InterpreterLauncher(Launcher):
         else:
             self._sweep(worker)
 
-    def _reap(self, worker: _Worker, options: int) -> None:
+    def _reap(self, worker: _Interpreter, options: int) -> None:
         """Read the exit status and the peak memory of a dead process."""
         popen = worker.popen
         if popen.returncode is not None:
@@ -227,7 +227,7 @@ class InterpreterLauncher(Launcher):
             popen.returncode = os.waitstatus_to_exitcode(status)
             worker.peak_bytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
-    def _sweep(self, worker: _Worker) -> None:
+    def _sweep(self, worker: _Interpreter) -> None:
         """Kill its tree. The process itself is killed, too, if it still lives."""
         if worker.is_sweeping:
             return
@@ -242,7 +242,7 @@ class InterpreterLauncher(Launcher):
 
         Sweep(self._loop, [worker.marker], on_done, lambda: worker.roots, worker.hunt)
 
-    def _finish(self, worker: _Worker, survivors: bool) -> None:
+    def _finish(self, worker: _Interpreter, survivors: bool) -> None:
         if worker.token in self._workers:
             self._forget(worker)
             if survivors:
@@ -250,11 +250,11 @@ class InterpreterLauncher(Launcher):
             popen = worker.popen
             worker.on_end(End("died", "", popen.pid, popen.returncode, worker.peak_bytes, worker.ended_s, survivors))
 
-    def _forget(self, worker: _Worker) -> None:
+    def _forget(self, worker: _Interpreter) -> None:
         self._workers.pop(worker.token, None)
         self._unwatch(worker)
 
-    def _unwatch(self, worker: _Worker) -> None:
+    def _unwatch(self, worker: _Interpreter) -> None:
         if worker.pidfd >= 0:
             self._loop.unwatch(worker.pidfd)
             os.close(worker.pidfd)

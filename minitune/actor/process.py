@@ -41,7 +41,7 @@ _OWN_FRAME = re.compile(rf'  File "({_PACKAGE}.(actor|executors|trainable)\b.*|<
 CHANNEL_CLOSED = "control channel closed by the trial's code"
 
 
-class Phase(Enum):
+class ProcessPhase(Enum):
     """The phases of a process.
 
     ::
@@ -111,7 +111,7 @@ class WorkerProcess:
     def __init__(self, loop: Loop, launcher: Launcher, processes: set[WorkerProcess], memory_kills: MemoryEvidence):
         self.actor: Occupant  # given by `start`
         self.pid = 0
-        self.phase = Phase.STARTING
+        self.phase = ProcessPhase.STARTING
         self.number = 0
         self.limit = TimeLimit(loop)
         self.cause = ""
@@ -139,7 +139,7 @@ class WorkerProcess:
         try:
             self._token, work, self._control = self._launcher.launch(self._on_end, preload)
         except OSError:
-            self.phase = Phase.ENDED
+            self.phase = ProcessPhase.ENDED
             raise
         self._processes.add(self)
         self.work = Channel(work, self._loop, self._on_hello, self._on_broken)
@@ -155,13 +155,13 @@ class WorkerProcess:
 
     def _on_hello(self, message: Any) -> None:
         """Handle the first message. Those that arrive in the same read come here as well."""
-        if self.phase is not Phase.STARTING:
+        if self.phase is not ProcessPhase.STARTING:
             self.actor.on_message(message)
             return
         if not isinstance(message, Hello):
             raise ProtocolError(f"a driver does not expect {type(message).__name__}")
         self.pid = message.pid
-        self.phase = Phase.RUNNING
+        self.phase = ProcessPhase.RUNNING
         self.limit.clear()
         self.work.handle = self.actor.on_message  # one call less for each message
 
@@ -178,11 +178,11 @@ class WorkerProcess:
 
     def kill(self, cause: str = "") -> None:
         """Kill the whole tree at once. Its end follows."""
-        if self.phase in (Phase.KILLED, Phase.ENDED):
+        if self.phase in (ProcessPhase.KILLED, ProcessPhase.ENDED):
             return
         self.cause = cause
         # The first cause stands: a process that is being killed also closes its pipe, or may garble it.
-        self.phase = Phase.KILLED
+        self.phase = ProcessPhase.KILLED
         self.work.stop_reading()
         self._launcher.kill(self._token)
         self.limit.set(self._expect_end())
@@ -194,16 +194,16 @@ class WorkerProcess:
 
     def _on_end(self, end: End) -> None:
         """The process and all its descendants are dead, or cannot be killed."""
-        if self.phase is Phase.ENDED:
+        if self.phase is ProcessPhase.ENDED:
             return
         # A report counts once its frame is in the pipe. So all frames are read before the end is told, except after a
         # kill from here: then what the worker had sent was not wanted any more.
-        if self.phase is not Phase.KILLED:
+        if self.phase is not ProcessPhase.KILLED:
             # Until it would block: end-of-file may never come, if a process that cannot be killed holds the pipe.
             while self.work.read():
                 pass
         self.close()
-        self.phase = Phase.ENDED  # before the actor hears of it: it may be asked for its process
+        self.phase = ProcessPhase.ENDED  # before the actor hears of it: it may be asked for its process
         self._processes.discard(self)
         self.actor.on_end(end)
 

@@ -44,8 +44,7 @@ from minitune.actor.messages import (
     encode,
     go_on,
 )
-from minitune.actor.process import CHANNEL_CLOSED, WorkerProcess, describe_exit, last_lines
-from minitune.actor.process import Phase as ProcessPhase
+from minitune.actor.process import CHANNEL_CLOSED, ProcessPhase, WorkerProcess, describe_exit, last_lines
 from minitune.error import STOP_SWALLOWED, RemoteError
 
 INTERRUPTED = (
@@ -54,7 +53,7 @@ INTERRUPTED = (
 )
 
 
-class Phase(Enum):
+class ActorPhase(Enum):
     """The phases of an actor.
 
     ::
@@ -81,8 +80,10 @@ class Phase(Enum):
 
 
 # The phases in which the worker's main thread waits for a message, and runs no user code unless that has reported.
-_READS = frozenset({Phase.IDLE, Phase.CLEAN, Phase.TAKEN, Phase.PARKED, Phase.PARKED_CLEAN})
-_STOPPED = frozenset({Phase.STOPPING, Phase.QUITTING, Phase.PARKING, Phase.PARKED, Phase.PARKED_CLEAN})
+_READS = frozenset({ActorPhase.IDLE, ActorPhase.CLEAN, ActorPhase.TAKEN, ActorPhase.PARKED, ActorPhase.PARKED_CLEAN})
+_STOPPED = frozenset(
+    {ActorPhase.STOPPING, ActorPhase.QUITTING, ActorPhase.PARKING, ActorPhase.PARKED, ActorPhase.PARKED_CLEAN}
+)
 
 
 class RemoteActor:
@@ -105,7 +106,7 @@ class RemoteActor:
     ):
         self.actor_id = started.actor_id
         self.process = process
-        self.phase = Phase.MAKING
+        self.phase = ActorPhase.MAKING
         self._started: Started | None = started  # until it is told
         self._place = place
         self._tell = tell
@@ -158,17 +159,17 @@ class RemoteActor:
         """
         process = self.process
         last = process.actor
-        if not isinstance(last, RemoteActor) or last.phase not in (Phase.PARKED, Phase.PARKED_CLEAN):
+        if not isinstance(last, RemoteActor) or last.phase not in (ActorPhase.PARKED, ActorPhase.PARKED_CLEAN):
             raise RuntimeError(f"the process that actor {self.actor_id!r} should take over is not parked")
-        is_clean = last.phase is Phase.PARKED_CLEAN
-        last.phase = Phase.ENDED
+        is_clean = last.phase is ActorPhase.PARKED_CLEAN
+        last.phase = ActorPhase.ENDED
         process.actor = self
         process.work.handle = self.on_message
         self._attempt = process.number + 1
         self._move = Move(self._attempt, self._place, payload)
         self._reset_s = timeout_s
         if is_clean:
-            self.phase = Phase.TAKEN
+            self.phase = ActorPhase.TAKEN
             self._tell_started()
         else:
             self._send_move()
@@ -189,7 +190,7 @@ class RemoteActor:
         """
         phase = self.phase
         process = self.process
-        if phase is Phase.IDLE or phase is Phase.CLEAN:
+        if phase is ActorPhase.IDLE or phase is ActorPhase.CLEAN:
             # The number is kept only once the message was made: one that is too long changes nothing.
             number = process.number + 1
             if method == self._open_method:  # the method that waits for an answer continues
@@ -199,12 +200,12 @@ class RemoteActor:
                 process.work.send(*encode(Call(number, method, payload)))
             process.number = number
             self._method = method
-            self.phase = Phase.BUSY
-        elif self._started is None and self._first is None and phase in (Phase.TAKEN, Phase.MAKING):
+            self.phase = ActorPhase.BUSY
+        elif self._started is None and self._first is None and phase in (ActorPhase.TAKEN, ActorPhase.MAKING):
             # Started was told before the object exists, so the caller may call. One write carries move and call: the
             # worker wakes up once.
             self._first = method, payload
-            if phase is Phase.TAKEN:
+            if phase is ActorPhase.TAKEN:
                 self._send_move()
         elif phase in _STOPPED or process.phase in (ProcessPhase.STARTING, ProcessPhase.RUNNING):
             raise RuntimeError(f"actor {self.actor_id!r} cannot be called while it is {phase.value}")
@@ -229,22 +230,22 @@ class RemoteActor:
         phase = self.phase
         if self.process.phase in (ProcessPhase.KILLED, ProcessPhase.ENDED):
             return None
-        if keep and phase in (Phase.CLEAN, Phase.TAKEN):  # nothing needs to be sent
-            self.phase = Phase.PARKED_CLEAN
+        if keep and phase in (ActorPhase.CLEAN, ActorPhase.TAKEN):  # nothing needs to be sent
+            self.phase = ActorPhase.PARKED_CLEAN
             return Exited(self.actor_id, "parked")
         if dump:
             self._show()
-        if phase in (Phase.STOPPING, Phase.PARKING):
+        if phase in (ActorPhase.STOPPING, ActorPhase.PARKING):
             # A second stop. What was sent stands; only the grace period changes, and whether the process stays.
             self._keeps = self._keeps and keep
-        elif phase is not Phase.QUITTING:
-            self._keeps = keep and phase in (Phase.IDLE, Phase.BUSY)
+        elif phase is not ActorPhase.QUITTING:
+            self._keeps = keep and phase in (ActorPhase.IDLE, ActorPhase.BUSY)
             if phase not in _READS or self._open_method:  # user code may run
                 self.process.tell(encode(Stop(self._attempt)))
             if phase in _READS:
                 self._quit()
             else:
-                self.phase = Phase.STOPPING
+                self.phase = ActorPhase.STOPPING
         self.process.limit.set(self._expect_stop(grace_s))
         return None
 
@@ -253,10 +254,10 @@ class RemoteActor:
         process.number += 1
         frames = encode(Quit(process.number, self._keeps))
         if self._keeps:
-            self.phase = Phase.PARKING
+            self.phase = ActorPhase.PARKING
             process.work.send(*frames)
         else:
-            self.phase = Phase.QUITTING
+            self.phase = ActorPhase.QUITTING
             process.work.send(*frames)
             process.work.stop_reading()  # the worker only exits, so the end of its pipe is no news
 
@@ -291,7 +292,7 @@ class RemoteActor:
             self._method = self._first[0]
             frames += encode(Call(process.number, *self._first))
         process.work.send(b"".join(frames))
-        self.phase = Phase.MOVING
+        self.phase = ActorPhase.MOVING
         process.limit.set(self._expect_reset())
 
     def _expect_reset(self) -> Iterator[float]:
@@ -306,14 +307,14 @@ class RemoteActor:
         else:
             self.process.limit.clear()
             if self._first is not None:
-                self.phase = Phase.BUSY
+                self.phase = ActorPhase.BUSY
             else:
-                self.phase = Phase.IDLE
+                self.phase = ActorPhase.IDLE
                 self._tell_started()
 
     def _reject(self, reason: str) -> None:
         """The process cannot run this actor: report that, and kill it."""
-        self.phase = Phase.ENDED  # first: the end of the process must not be told as the end of this actor
+        self.phase = ActorPhase.ENDED  # first: the end of the process must not be told as the end of this actor
         self._tell(NotReset(self.actor_id, reason, self._started is None, self._first))
         self.process.kill()
 
@@ -329,15 +330,17 @@ class RemoteActor:
         phase = self.phase
         if not isinstance(message, Answer):
             raise ProtocolError(f"a driver does not expect {type(message).__name__}")
-        if message.number != self.process.number and not (phase is Phase.MOVING and message.number == self._attempt):
+        if message.number != self.process.number and not (
+            phase is ActorPhase.MOVING and message.number == self._attempt
+        ):
             if phase in _STOPPED and message.number == self._attempt:
                 # Quit answers the later one, so that it is not taken for the answer to a call that still runs.
                 return  # a stop has come between the answer to the move and that to the first call
             raise ProtocolError(f"call {message.number} was answered, but the last one was {self.process.number}")
-        if phase is Phase.BUSY:
-            self.phase = Phase.IDLE
+        if phase is ActorPhase.BUSY:
+            self.phase = ActorPhase.IDLE
             if type(message) is Finished:
-                self.phase = Phase.CLEAN
+                self.phase = ActorPhase.CLEAN
             elif type(message) is Reported:
                 self._open_method = self._method
             event: Event = CallReturned(self.actor_id, None)
@@ -349,15 +352,15 @@ class RemoteActor:
                 except (Exception, SystemExit) as error:
                     event = CallRaised(self.actor_id, self._unloadable(error))
             self._tell(event)
-        elif phase is Phase.STOPPING:
+        elif phase is ActorPhase.STOPPING:
             self._quit()
-        elif phase is Phase.PARKING:
+        elif phase is ActorPhase.PARKING:
             self._on_parked(message)
         elif isinstance(message, Reported):
             raise ProtocolError(f"call {message.number} has reported, but it is not running")
-        elif phase is Phase.MAKING:
+        elif phase is ActorPhase.MAKING:
             self._on_made(message)
-        elif phase is Phase.MOVING:
+        elif phase is ActorPhase.MOVING:
             self._on_reset(message)
 
     def _unloadable(self, error: BaseException) -> RemoteError:
@@ -366,7 +369,7 @@ class RemoteActor:
         return RemoteError.of(broken)
 
     def _on_made(self, reply: Any) -> None:
-        self.phase = Phase.IDLE
+        self.phase = ActorPhase.IDLE
         if isinstance(reply, Raised):
             self._tell(CallRaised(self.actor_id, reply.error))
         elif self._first is not None:
@@ -380,25 +383,25 @@ class RemoteActor:
             self._quit()
             return
         self.process.limit.clear()
-        self.phase = Phase.PARKED
+        self.phase = ActorPhase.PARKED
         if type(reply) is Finished:
-            self.phase = Phase.PARKED_CLEAN
+            self.phase = ActorPhase.PARKED_CLEAN
         self._tell(Exited(self.actor_id, "parked"))
 
     def on_end(self, end: End) -> None:
         """See `Occupant.on_end`."""
         phase = self.phase
-        self.phase = Phase.ENDED
-        if phase is Phase.ENDED:  # another process runs this actor
+        self.phase = ActorPhase.ENDED
+        if phase is ActorPhase.ENDED:  # another process runs this actor
             return
-        if phase in (Phase.TAKEN, Phase.MOVING):
+        if phase in (ActorPhase.TAKEN, ActorPhase.MOVING):
             self._tell(NotReset(self.actor_id, "it has died", self._started is None, self._first))
             return
         pid = end.pid or self.process.pid
         # Nobody knows whether a worker that has not said Hello was ever forked.
         if end.kind == "lost" and not pid:
             end = end._replace(kind="refused")
-        if end.exit_code == NO_THREAD_EXIT and phase is Phase.MAKING:
+        if end.exit_code == NO_THREAD_EXIT and phase is ActorPhase.MAKING:
             end = end._replace(kind="refused", reason="its process could not start a thread")
         is_stopped = phase in _STOPPED
         lines = ""

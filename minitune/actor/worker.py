@@ -74,7 +74,7 @@ from minitune.error import RemoteError, TrialStopped
 
 
 # -- the start ---------------------------------------------------------------------------------------------------------
-class Seat(NamedTuple):
+class WorkerEnds(NamedTuple):
     """The descriptors and marks of a new worker.
 
     Attributes:
@@ -98,8 +98,8 @@ def main(work: int, control: int) -> NoReturn:
         control: The inherited descriptor of the control pipe.
     """
     line_buffer_c_output()
-    seat = Seat(_open(work), _open(control), os.environ[process_tree.TRIAL_VARIABLE])
-    serve(seat)
+    ends = WorkerEnds(_open(work), _open(control), os.environ[process_tree.TRIAL_VARIABLE])
+    serve(ends)
 
 
 def _open(inherited: int) -> WorkerEnd:
@@ -108,10 +108,10 @@ def _open(inherited: int) -> WorkerEnd:
     return WorkerEnd(descriptor)
 
 
-def serve(seat: Seat) -> NoReturn:
+def serve(ends: WorkerEnds) -> NoReturn:
     """Serve the driver until it tells the worker to exit, on the main thread of a new process. Never returns."""
     try:
-        Worker(seat).run()
+        Worker(ends).run()
     except BaseException as error:
         _give_up(error)
     finally:  # a handler has raised once more
@@ -161,14 +161,14 @@ class Worker:
     """A worker's process, except for user code.
 
     Args:
-        seat: See `Seat`.
+        ends: See `WorkerEnds`.
     """
 
-    def __init__(self, seat: Seat):
-        self._seat = seat
-        self._work = seat.work
+    def __init__(self, ends: WorkerEnds):
+        self._ends = ends
+        self._work = ends.work
         self._pid = os.getpid()
-        self._leftovers = _Leftovers(self._pid, seat)
+        self._leftovers = _Leftovers(self._pid, ends)
         self._object: Any = None
         self._surroundings: Surroundings | None = None
         self._is_reusable = False
@@ -409,7 +409,7 @@ class Worker:
         """End at once if user code has closed a pipe: neither a stop nor an answer could arrive."""
         try:
             self._work.check()
-            self._seat.control.check()
+            self._ends.control.check()
         except ChannelClosedError as error:
             self._end_tree(error)
 
@@ -436,7 +436,7 @@ class Worker:
         _signal.pthread_sigmask(_signal.SIG_BLOCK, [_signal.SIGTERM, _signal.SIGINT])
         try:
             while True:
-                message = self._seat.control.receive()
+                message = self._ends.control.receive()
                 if isinstance(message, Stop):
                     self._stopped_attempt = message.number
                     if message.number == self._attempt:
@@ -553,17 +553,17 @@ class _Leftovers:
 
     Args:
         pid: This process.
-        seat: Its seat.
+        ends: Its ends.
 
     Attributes:
         control_thread: The identifier of our own second thread.
     """
 
-    def __init__(self, pid: int, seat: Seat):
+    def __init__(self, pid: int, ends: WorkerEnds):
         self.control_thread = 0
         self._pid = pid
-        self._marker = seat.marker
-        self._reaper_pid = seat.reaper_pid
+        self._marker = ends.marker
+        self._reaper_pid = ends.reaper_pid
         self._strangers: dict[int, int] = {}  # inodes of processes of other workers, by pid; reading a marker is slow
 
     def exist(self) -> bool:

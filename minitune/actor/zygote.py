@@ -74,7 +74,7 @@ NO_DESCRIPTOR = "the zygote had no free file descriptor"
 GPU_PATHS = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
 
 
-class _Worker:
+class _Child:
     """A worker, from its fork until its tree is dead."""
 
     def __init__(self, token: int, marker: str, pid: int):
@@ -102,9 +102,9 @@ class Zygote:
         self._pid = os.getpid()
         self._keep_descendants = False
         self._run_id = os.environ[process_tree.RUN_VARIABLE]
-        self._workers: dict[int, _Worker] = {}
-        self._by_pid: dict[int, _Worker] = {}
-        self._sweeping: dict[int, _Worker] = {}
+        self._workers: dict[int, _Child] = {}
+        self._by_pid: dict[int, _Child] = {}
+        self._sweeping: dict[int, _Child] = {}
         self._unsent: deque[Packet] = deque()
         process_tree.wake_at_end_of_parent()
         # End-of-file on the socket would not do: a process that the user has forked from the driver may hold it, too.
@@ -130,11 +130,11 @@ class Zygote:
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(self._wakeup_in, warn_on_full_buffer=False)
 
-    def serve(self) -> worker.Seat:
+    def serve(self) -> worker.WorkerEnds:
         """Serve the driver until it has ended, and then exit the process.
 
         Returns:
-            In each forked child, and only there: the seat of the new worker.
+            In each forked child, and only there: the ends of the new worker.
         """
         gc.freeze()  # a collection in a worker would write to every object, and so copy every page
         while True:
@@ -150,11 +150,11 @@ class Zygote:
                 self._sweep(tracked)
             self._flush()
             if self._end.fileno() in ready:
-                seat = self._receive()
-                if seat is not None:
-                    return seat
+                ends = self._receive()
+                if ends is not None:
+                    return ends
 
-    def _receive(self) -> worker.Seat | None:
+    def _receive(self) -> worker.WorkerEnds | None:
         """Handle one packet; the next one waits for the next turn."""
         try:
             packet = receive_packet(self._end)
@@ -206,7 +206,7 @@ class Zygote:
 
     # -- workers -----------------------------------------------------------------------------------------------
 
-    def _fork(self, token: int, channels: Sequence[int]) -> worker.Seat | None:
+    def _fork(self, token: int, channels: Sequence[int]) -> worker.WorkerEnds | None:
         """Fork a worker.
 
         Args:
@@ -214,7 +214,7 @@ class Zygote:
             channels: Its ends of the work pipe and of the control pipe; closed here.
 
         Returns:
-            In the child its seat, in the parent None.
+            In the child its ends, in the parent None.
         """
         marker = process_tree.marker_of(self._run_id, token)
         try:
@@ -226,12 +226,12 @@ class Zygote:
         else:
             if pid == 0:
                 return self._become_worker(marker, channels)
-            self._workers[token] = self._by_pid[pid] = _Worker(token, marker, pid)
+            self._workers[token] = self._by_pid[pid] = _Child(token, marker, pid)
         for channel in channels:
             os.close(channel)
         return None
 
-    def _become_worker(self, marker: str, channels: Sequence[int]) -> worker.Seat:
+    def _become_worker(self, marker: str, channels: Sequence[int]) -> worker.WorkerEnds:
         """Make a forked child a worker. The order matters: first make sure that it cannot outlive the zygote."""
         self._prctl(process_tree.PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
         if os.getppid() != self._pid:  # the zygote died before the call above
@@ -250,7 +250,7 @@ class Zygote:
         self._end.close()
         _show_marker(self._marker_address, marker)
         _reseed()
-        return worker.Seat(work, control, marker, reaper_pid=self._pid)
+        return worker.WorkerEnds(work, control, marker, reaper_pid=self._pid)
 
     def _signal(self, token: int, number: int, whole_group: bool) -> None:
         """Send a signal to a worker, unless it is reaped: then its number may belong to another process."""
@@ -265,7 +265,7 @@ class Zygote:
         if tracked is not None and token not in self._sweeping:
             self._begin_sweep(tracked)
 
-    def _begin_sweep(self, tracked: _Worker) -> None:
+    def _begin_sweep(self, tracked: _Child) -> None:
         tracked.sweep_until = time.monotonic() + KILL_CONFIRM_S
         self._sweeping[tracked.token] = tracked
         self._sweep(tracked)
@@ -293,7 +293,7 @@ class Zygote:
             else:
                 self._begin_sweep(tracked)
 
-    def _sweep(self, tracked: _Worker) -> None:
+    def _sweep(self, tracked: _Child) -> None:
         """Run one pass over the rest of a worker's tree. The tree is dead when a pass finds nothing."""
         is_alive = tracked.exit_code is None
         orphans, unknown = self._orphans(tracked)
@@ -311,7 +311,7 @@ class Zygote:
         if time.monotonic() > tracked.sweep_until:
             self._forget(tracked, survivors=left + is_alive > 0)
 
-    def _orphans(self, tracked: _Worker) -> tuple[list[int], bool]:
+    def _orphans(self, tracked: _Child) -> tuple[list[int], bool]:
         """Find those of our children that are orphans of this worker.
 
         Returns:
@@ -330,7 +330,7 @@ class Zygote:
                 unknown = True
         return orphans, unknown
 
-    def _forget(self, tracked: _Worker, survivors: bool) -> None:
+    def _forget(self, tracked: _Child, survivors: bool) -> None:
         """Tell the driver that a worker's tree is dead, or that it cannot be killed."""
         self._sweeping.pop(tracked.token, None)
         self._workers.pop(tracked.token, None)

@@ -49,7 +49,7 @@ _log = logging.getLogger("minitune")
 
 
 @dataclass
-class _Worker:
+class _ForkedWorker:
     """The launcher's record of one worker, from `launch` to its end.
 
     Attributes:
@@ -97,8 +97,8 @@ class ZygoteLauncher(Launcher):
         self._bare: ZygoteProcess | None = None
         self._preload = _Preload(self, loop)
         self._tokens = itertools.count(1)
-        self._workers: dict[int, _Worker] = {}
-        self._spare: _Worker | None = None
+        self._workers: dict[int, _ForkedWorker] = {}
+        self._spare: _ForkedWorker | None = None
         self._lives_are_short = False
         self._interpreters: InterpreterLauncher | None = None  # in use where no zygote may fork
 
@@ -230,7 +230,7 @@ class ZygoteLauncher(Launcher):
         # One search finds the descendants of all of them: it reads every process of the machine.
         self._sweep(lost, End("lost", reason))
 
-    def _sweep(self, workers: list[_Worker], end: End) -> None:
+    def _sweep(self, workers: list[_ForkedWorker], end: End) -> None:
         """Kill the trees of workers in place of the zygote, and report their end."""
 
         def on_done(survivors: bool) -> None:
@@ -253,7 +253,7 @@ class ZygoteLauncher(Launcher):
         self._spare = spare
         self._ask(zygote, spare)
 
-    def _take_spare(self, zygote: ZygoteProcess | None) -> _Worker | None:
+    def _take_spare(self, zygote: ZygoteProcess | None) -> _ForkedWorker | None:
         """Return the spare worker, if it is alive and from this zygote."""
         spare = self._spare
         if spare is None or spare.zygote is not zygote:
@@ -270,7 +270,7 @@ class ZygoteLauncher(Launcher):
             return self._preload.ready_zygote
         return self._bare
 
-    def _drop_spare(self, spare: _Worker | None) -> None:
+    def _drop_spare(self, spare: _ForkedWorker | None) -> None:
         """Forget a spare worker, because it has died or is not needed. Without its channels it ends."""
         if spare is not None and spare is self._spare:
             _close_ends(spare.ours)
@@ -278,7 +278,7 @@ class ZygoteLauncher(Launcher):
 
     # -- workers -----------------------------------------------------------------------------------------------
 
-    def _new(self, on_end: OnEnd) -> _Worker:
+    def _new(self, on_end: OnEnd) -> _ForkedWorker:
         """Make the record and the pipes of a worker.
 
         Raises:
@@ -286,10 +286,10 @@ class ZygoteLauncher(Launcher):
         """
         ours, theirs = worker_sockets()
         token = next(self._tokens)
-        worker = self._workers[token] = _Worker(token, on_end, self._loop.time(), ours, theirs)
+        worker = self._workers[token] = _ForkedWorker(token, on_end, self._loop.time(), ours, theirs)
         return worker
 
-    def place(self, worker: _Worker, preload: bool) -> None:
+    def place(self, worker: _ForkedWorker, preload: bool) -> None:
         """Request a worker from the right zygote, or let it wait until that has loaded."""
         if worker.token not in self._workers:  # it was killed while it has waited
             return
@@ -305,7 +305,7 @@ class ZygoteLauncher(Launcher):
         else:
             self._ask(zygote, worker)
 
-    def _ask(self, zygote: ZygoteProcess, worker: _Worker) -> None:
+    def _ask(self, zygote: ZygoteProcess, worker: _ForkedWorker) -> None:
         worker.zygote = zygote
         assert worker.theirs is not None
         self.send(zygote, ("fork", worker.token), worker.theirs)
@@ -331,7 +331,7 @@ class ZygoteLauncher(Launcher):
             _log.warning("%s, so each starts a new interpreter, which takes longer", reason)
             self._interpreters = InterpreterLauncher(self._loop, self._run_id, self._keep_descendants, self._tokens)
 
-    def _finish(self, worker: _Worker, end: End) -> None:
+    def _finish(self, worker: _ForkedWorker, end: End) -> None:
         if self._workers.pop(worker.token, None) is not None:
             if worker.theirs is not None:
                 _close_ends(worker.theirs)
@@ -401,7 +401,7 @@ class _Preload:
 
     def __init__(self, launcher: ZygoteLauncher, loop: Loop):
         self.importing = ""
-        self.held: list[_Worker] = []
+        self.held: list[_ForkedWorker] = []
         self._launcher = launcher
         self._zygote: ZygoteProcess | None = None
         self.actions: list[bytes] = []

@@ -53,20 +53,20 @@ _PROCESSES = "/proc/"
 _MAP_BYTES = 1 << 20
 Dump = Callable[[Any, Any, str, Callable[[pickle.PickleBuffer], Any]], None]
 """Pickles a value into a file; see `pickling.dump`."""
-_loaded: dict[Spot, tuple[Any, bool]] = {}
+_loaded: dict[Location, tuple[Any, bool]] = {}
 # Lets one thread load at a time, so that two threads get the same object for the same value.
 _loading = threading.RLock()
 fetchers: dict[str, Callable[[], Any]] = {}
 """By token: functions that get a value from another store than its file, which may be on another machine."""
 # The references that were pickled inside `noting`.
-_noted: list[Spot] | None = None
+_noted: list[Location] | None = None
 _tokens = itertools.count()
 _objects: weakref.WeakValueDictionary[str, SharedObject] = weakref.WeakValueDictionary()
 
 
 # -- values in files ---------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class Spot:
+class Location:
     """The position of a stored value.
 
     Attributes:
@@ -182,28 +182,28 @@ def digest_of(path: str | os.PathLike[str], digest: Any) -> str:
     return str(digest.hexdigest())
 
 
-def read_value(spot: Spot, maps: bool = True) -> tuple[Any, bool]:
+def read_value(location: Location, maps: bool = True) -> tuple[Any, bool]:
     """Load a value. Blocks while it reads the pickle; large buffers are only mapped. May run user code.
 
     Args:
-        spot: The position of the value. If it is no longer there, a FileNotFoundError is raised.
+        location: The position of the value. If it is no longer there, a FileNotFoundError is raised.
         maps: Whether to map large buffers. With False they are read: each mapping needs a descriptor, so a process that
             loads many values could run out of them.
 
     Returns:
         The value, and whether it has mapped buffers. Writing to them changes only this value.
     """
-    fetch = fetchers.get(spot.token)
+    fetch = fetchers.get(location.token)
     if fetch is not None:
         return fetch(), False
-    with _open(spot.path) as file:
-        file.seek(spot.offset)
+    with _open(location.path) as file:
+        file.seek(location.offset)
         head = file.read(_HEADER.size)
         if len(head) < _HEADER.size:
-            raise FileNotFoundError(f"{spot.path} no longer holds the value that was stored there")
+            raise FileNotFoundError(f"{location.path} no longer holds the value that was stored there")
         magic, token, pickle_bytes, count = _HEADER.unpack(head)
-        if magic != _MAGIC or (spot.token and token != spot.token.encode()):
-            raise FileNotFoundError(f"{spot.path} no longer holds the value that was stored there")
+        if magic != _MAGIC or (location.token and token != location.token.encode()):
+            raise FileNotFoundError(f"{location.path} no longer holds the value that was stored there")
         if count == 0:
             return load(file), False
         begin = file.tell()
@@ -215,7 +215,7 @@ def read_value(spot: Spot, maps: bool = True) -> tuple[Any, bool]:
             start = _aligned(end, _ALIGNMENT_BYTES)
             end = start + size
             places.append((start, end))
-        content, base = _content(file, spot.offset, places, maps)
+        content, base = _content(file, location.offset, places, maps)
         file.seek(begin)
         view = memoryview(content)
         value = load(file, [view[start - base : end - base] for start, end in places])
@@ -228,7 +228,7 @@ def read_any(path: str) -> Any:
         if file.read(len(_MAGIC)) != _MAGIC:
             file.seek(0)
             return load(file)
-    return read_value(Spot(path), maps=False)[0]
+    return read_value(Location(path), maps=False)[0]
 
 
 def _open(path: str) -> BinaryIO:
@@ -294,11 +294,11 @@ class _OpenFile:
         self._descriptor = descriptor
         self._end = 0
 
-    def append(self, value: Any, what: str, most_bytes: float = math.inf) -> Spot:
+    def append(self, value: Any, what: str, most_bytes: float = math.inf) -> Location:
         """Append a value, unless the file would become larger than `most_bytes`. After an error, it is as before."""
         offset = _aligned(self._end, mmap.ALLOCATIONGRANULARITY)
         token, self._end = write_value(self._descriptor, offset, value, what, most_bytes=most_bytes - offset)
-        return Spot(self.path, offset, token)
+        return Location(self.path, offset, token)
 
     def close(self) -> None:
         """Close the file, and remove its name."""
@@ -333,7 +333,7 @@ class ValueFile:
         self._opened = [self._memory] if self._memory is not None else []
         self._finalizer = weakref.finalize(self, _release, os.getpid(), self._opened)
 
-    def add(self, value: Any, what: str = "the value") -> Spot:
+    def add(self, value: Any, what: str = "the value") -> Location:
         """Store any value, and return its position. Blocks while it writes.
 
         A value that turns out to be too large for the memory is pickled twice.
@@ -345,7 +345,7 @@ class ValueFile:
         """Free all values. May be called more than once."""
         self._finalizer()
 
-    def _add_to_memory(self, value: Any, what: str) -> Spot | None:
+    def _add_to_memory(self, value: Any, what: str) -> Location | None:
         """Store a value in anonymous memory; None if there is none, or too little."""
         if self._memory is None:
             return None
@@ -354,7 +354,7 @@ class ValueFile:
         except OSError:
             return None
 
-    def _add_to_disk(self, value: Any, what: str) -> Spot:
+    def _add_to_disk(self, value: Any, what: str) -> Location:
         if self._disk is None:
             self._disk = _open_in(self._directory)
             self._opened.append(self._disk)
@@ -417,7 +417,7 @@ def _release(owner_pid: int, opened: list[_OpenFile]) -> None:
 
 
 @contextlib.contextmanager
-def noting() -> Iterator[list[Spot]]:
+def noting() -> Iterator[list[Location]]:
     """Inside the `with` block, each reference to a value in a file of this machine that is pickled goes into a list.
 
     Another machine cannot read the file. Not thread-safe.
@@ -431,9 +431,9 @@ def noting() -> Iterator[list[Spot]]:
         _noted = before
 
 
-def _note(spot: Spot) -> None:
+def _note(location: Location) -> None:
     if _noted is not None:
-        _noted.append(spot)
+        _noted.append(location)
 
 
 # -- handles -----------------------------------------------------------------------------------------------------------
@@ -445,7 +445,7 @@ class Shared(Protocol):
         ...
 
 
-class SharedFile(Spot):
+class SharedFile(Location):
     """A small picklable handle to a value in a file.
 
     A value with large buffers, such as a numpy array, belongs to the caller of `get`; writing to the buffers does not
@@ -515,7 +515,7 @@ def _find_object(token: str) -> SharedObject:
 
 
 @dataclass(frozen=True)
-class ObjectRef(Spot):
+class ObjectRef(Location):
     """A small picklable reference to a value that the user has stored with `put`. A search space may contain it.
 
     Attributes:
@@ -554,7 +554,7 @@ class ObjectRef(Spot):
 
 
 @dataclass(frozen=True)
-class StoredValue(Spot):
+class StoredValue(Location):
     """Replaces a large value that a run has stored in a separate file. Unpickling it returns that value.
 
     So a configuration with such values is small in the journal and in messages to a worker. The worker maps the large
@@ -580,7 +580,7 @@ class StoredValue(Spot):
 
 def _read_stored(path: str, token: str) -> Any:
     try:
-        return read_value(Spot(path, token=token))[0]
+        return read_value(Location(path, token=token))[0]
     except FileNotFoundError as error:
         raise ObjectLostError(
             f"a large value of a configuration is not in {path}, where it was stored: the run was moved or removed"

@@ -75,7 +75,7 @@ class InProcessError(RemoteError):
 
 
 @dataclass
-class _Actor:
+class _ThreadActor:
     """One actor: its object, the thread of its user code, its random draws, and whether it has work to run."""
 
     actor_id: str
@@ -92,16 +92,16 @@ class _Actor:
 class _Work:
     """A piece of work for an actor, and the virtual time at which it begins."""
 
-    actor: _Actor
+    actor: _ThreadActor
     run: Callable[[], Event]
     begins_s: float
 
 
-_End = tuple[float, int, Event, _Actor]
+_End = tuple[float, int, Event, _ThreadActor]
 """The virtual time at which work ends, a number that keeps the order of simultaneous ends, and the resulting event."""
 
 
-class InlineTrialExecutor(Admission[_Actor, _Actor]):
+class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
     """Runs actors as threads of this process, one at a time.
 
     Args:
@@ -144,7 +144,7 @@ class InlineTrialExecutor(Admission[_Actor, _Actor]):
         else:
             thread = ActorThread(f"minitune-{actor_id}")
             draws = GlobalDraws(random.Random(actor_id))
-            actor = _Actor(actor_id, thread, allocation, spec.request, spec.reuse_key, draws)
+            actor = _ThreadActor(actor_id, thread, allocation, spec.request, spec.reuse_key, draws)
             run = functools.partial(self._build, actor, make)
         self._actors[actor_id] = actor
         self._enqueue(actor, run)
@@ -204,7 +204,7 @@ class InlineTrialExecutor(Admission[_Actor, _Actor]):
 
     # -- running -------------------------------------------------------------------------------------------------
 
-    def _enqueue(self, actor: _Actor, run: Callable[[], Event]) -> None:
+    def _enqueue(self, actor: _ThreadActor, run: Callable[[], Event]) -> None:
         actor.is_busy = True
         self._work.append(_Work(actor, run, self.clock.monotonic()))
 
@@ -236,7 +236,7 @@ class InlineTrialExecutor(Admission[_Actor, _Actor]):
                 self._park(actor.reuse_key, actor.request, actor)
         return event
 
-    def _drop(self, actor: _Actor) -> None:
+    def _drop(self, actor: _ThreadActor) -> None:
         """Drop the call in flight and its answer, because only `Exited` follows a stop."""
         self._work = deque(work for work in self._work if work.actor is not actor)
         answers = [end for end in self._ends if end[3] is not actor]
@@ -263,7 +263,7 @@ class InlineTrialExecutor(Admission[_Actor, _Actor]):
             was_woken = True
         return was_woken
 
-    def _build(self, actor: _Actor, make: Callable[[], ActorFactory]) -> Event:
+    def _build(self, actor: _ThreadActor, make: Callable[[], ActorFactory]) -> Event:
         thread = actor.thread
         made, error = _outcome(thread.ask("make", lambda: make()(thread, allocation=actor.allocation)))
         if error is not None:
@@ -272,7 +272,7 @@ class InlineTrialExecutor(Admission[_Actor, _Actor]):
         return Started(actor.actor_id, os.getpid(), socket.gethostname(), actor.allocation)
 
     def _reset(
-        self, actor: _Actor, make: Callable[[], ActorFactory], load_args: Callable[[], tuple[Any, ...]]
+        self, actor: _ThreadActor, make: Callable[[], ActorFactory], load_args: Callable[[], tuple[Any, ...]]
     ) -> Event:
         """Reuse a parked actor. Code cannot be killed here, so this waits even for a reset that takes too long."""
         began_s = self.clock.monotonic()
@@ -287,7 +287,7 @@ class InlineTrialExecutor(Admission[_Actor, _Actor]):
         actor.thread = ActorThread(f"minitune-{actor.actor_id}")
         return self._build(actor, make)
 
-    def _call(self, actor: _Actor, method: str, load_args: Callable[[], tuple[Any, ...]]) -> Event:
+    def _call(self, actor: _ThreadActor, method: str, load_args: Callable[[], tuple[Any, ...]]) -> Event:
         value, error = _outcome(actor.thread.ask(method, lambda: getattr(actor.object, method)(*load_args())))
         if error is not None:
             return CallRaised(actor.actor_id, _describe(error))
@@ -299,7 +299,7 @@ class InlineTrialExecutor(Admission[_Actor, _Actor]):
             broken.__cause__ = cause
             return CallRaised(actor.actor_id, _describe(broken))
 
-    def _stop(self, actor: _Actor, grace_s: float, keep: bool) -> Event:
+    def _stop(self, actor: _ThreadActor, grace_s: float, keep: bool) -> Event:
         left_s = max(0.0, min(grace_s + UNWIND_S, self._stop_deadline_s - time.monotonic()))
         parks = keep and actor.reuse_key is not None and actor.object is not None
         actor.thread.stop()  # the next `report` of the user's code raises, so that the thread comes to the call below

@@ -21,11 +21,11 @@ from minitune.actor.loop import Loop
 from minitune.actor.messages import TERM_TO_KILL_S, THREAD_CAPS, Boot, NotReset, Place
 from minitune.actor.process import WorkerProcess, make_launcher
 from minitune.actor.process_tree import MemoryKills
-from minitune.actor.remote_actor import Phase, RemoteActor
+from minitune.actor.remote_actor import ActorPhase, RemoteActor
 from minitune.base import descriptors
 from minitune.base.files import search_path
 from minitune.base.pickling import dumps, dumps_small
-from minitune.base.shared_values import SharedFile, Spot, ValueFile, read_value
+from minitune.base.shared_values import Location, SharedFile, ValueFile, read_value
 from minitune.error import HINT, RemoteError, TuneError
 from minitune.executors.admission import LoopExecutor, ledger_of
 from minitune.executors.devices import Machine, memory_for_values
@@ -138,8 +138,8 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         """Store `value` in a file. Workers map its large buffers. The rest is preloaded if `preload` is True."""
         if self._values is None:
             self._values = self._new_file()
-        spot = self._values.add(value)
-        handle = SharedFile(spot.path, spot.offset, spot.token)
+        location = self._values.add(value)
+        handle = SharedFile(location.path, location.offset, location.token)
         if self._preloads:
             self._launcher.preload(dumps(handle.preload, "the handle"))
         return handle
@@ -267,7 +267,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         args = dumps_small((*actor.spec.reset_args, allocation), "an argument of reset()", LARGE_FACTORY_BYTES)
         if args is None:
             parked.remote.stop(0.0)
-        elif parked.remote.phase is not Phase.ENDED:  # otherwise it has died
+        elif parked.remote.phase is not ActorPhase.ENDED:  # otherwise it has died
             if actor.spec.directory is not None:
                 # Started is told at once, and then the directory must exist. If it cannot be made, its process says so.
                 with suppress(OSError):
@@ -316,7 +316,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         actor = self._actors.get(event.actor_id)
         if actor is None:  # a process without an actor has ended
             for parked in self._parked.values():
-                parked[:] = [each for each in parked if each.remote.phase is not Phase.ENDED]
+                parked[:] = [each for each in parked if each.remote.phase is not ActorPhase.ENDED]
             return None
         if isinstance(event, NotReset):
             logger.debug("the worker of %s is not used again: %s", actor.spec.actor_id, event.reason)
@@ -384,9 +384,9 @@ def with_hint(error: RemoteError, directory: str | None, changes_directory: bool
     return error
 
 
-def _make_from_file(spot: Spot, host: Any) -> Any:
+def _make_from_file(location: Location, host: Any) -> Any:
     """Load a factory in a worker, and call it."""
-    return read_value(spot)[0](host)
+    return read_value(location)[0](host)
 
 
 def _has_one_thread(env: Mapping[str, str | None]) -> bool:

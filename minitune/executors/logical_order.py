@@ -37,7 +37,7 @@ _STEP = "train"
 
 
 @dataclass(eq=False)
-class _Actor:
+class _OrderedActor:
     """The state of an actor from the caller's view.
 
     Attributes:
@@ -58,7 +58,7 @@ class _Actor:
         return self.due is not None
 
 
-class OrderedExecutor(Admission[_Actor, None]):
+class OrderedExecutor(Admission[_OrderedActor, None]):
     """Puts the events of another executor into logical order; see the module.
 
     This class also counts free resources: an actor holds its resources until the caller has received its exit. So the
@@ -77,7 +77,7 @@ class OrderedExecutor(Admission[_Actor, None]):
         self.makes_directories = executor.makes_directories
         self._executor = executor
         self._window = window
-        self._queue: list[tuple[int, int, _Actor]] = []  # outdated places are skipped
+        self._queue: list[tuple[int, int, _OrderedActor]] = []  # outdated places are skipped
         self._placed: deque[Event] = deque()
         self._numbers = itertools.count()
         self._time = 0
@@ -138,7 +138,7 @@ class OrderedExecutor(Admission[_Actor, None]):
         except BaseException:
             self._ledger.release(actor_id)
             raise
-        self._actors[actor_id] = actor = _Actor(actor_id)
+        self._actors[actor_id] = actor = _OrderedActor(actor_id)
         self._expect(actor)
 
     def call(self, actor_id: str, method: str, *args: Any) -> None:
@@ -196,7 +196,7 @@ class OrderedExecutor(Admission[_Actor, None]):
 
     # -- order -------------------------------------------------------------------------------------------------------
 
-    def _expect(self, actor: _Actor, after: int = 0) -> None:
+    def _expect(self, actor: _OrderedActor, after: int = 0) -> None:
         """Set the place of an actor's next event, `after` units of logical time from now."""
         actor.due = (self._time + after, next(self._numbers))
         heapq.heappush(self._queue, (*actor.due, actor))

@@ -41,7 +41,7 @@ from minitune.actor.process import last_lines
 from minitune.base import shared_values
 from minitune.base.files import search_path
 from minitune.base.pickling import dumps, require_picklable
-from minitune.base.shared_values import SharedFile, Spot, read_value
+from minitune.base.shared_values import Location, SharedFile, read_value
 from minitune.error import RemoteError
 from minitune.executors.admission import LoopExecutor
 from minitune.executors.devices import Machine
@@ -49,7 +49,7 @@ from minitune.executors.ledger import allocation_of
 from minitune.executors.local import with_hint
 from minitune.executors.ray_actor import Here, RayActor
 from minitune.executors.ray_cluster import ClusterLedger, amounts_text, connect, in_words, signals_kept
-from minitune.executors.ray_files import Answer, Home, Landmark, Proof, Steps, Transfer, collect
+from minitune.executors.ray_files import Answer, FileTransfer, Home, Landmark, Proof, Steps, collect
 from minitune.executors.trial_executor import ActorSpec, CallRaised, CallReturned, Exited, Placed, Started
 from minitune.resources import CPU, GPU, MEMORY, Allocation, Resources
 from minitune.settings import number_setting
@@ -103,7 +103,7 @@ class _Process:
     here: Here | None = None
     sees_run = False
     allocation = Allocation()
-    actor: _Actor | None = None
+    actor: _ActorOnCluster | None = None
     is_dead = False
     is_resetting = False
 
@@ -178,7 +178,7 @@ class _Process:
                 ray.util.remove_placement_group(self.group)
 
 
-class _Actor:
+class _ActorOnCluster:
     """One actor.
 
     Args:
@@ -196,7 +196,7 @@ class _Actor:
     """
 
     process: _Process
-    transfer: Transfer
+    transfer: FileTransfer
     shows_stacks = False
     why_stopped = "stopped"
 
@@ -228,32 +228,32 @@ class _Values:
     def share(self, value: Any) -> SharedFile:
         """Put a value there. Trials on a node share the memory of its large buffers, so arrays are read-only there."""
         token = os.urandom(8).hex()
-        with shared_values.noting() as spots:
+        with shared_values.noting() as locations:
             try:
                 self._of_all[token] = reference = self._ray.put(value)
             except TypeError:
                 require_picklable(value, "the value")  # names the part that is the cause
                 raise
         shared_values.fetchers[token] = functools.partial(self._ray.get, reference)
-        self._of_all.update(self._put(spots))
+        self._of_all.update(self._put(locations))
         return SharedFile("", token=token)
 
-    def for_actor(self, spots: list[Spot]) -> list[tuple[str, Any]]:
+    def for_actor(self, locations: list[Location]) -> list[tuple[str, Any]]:
         """The values that an actor may need, as tokens and Ray's references.
 
         Args:
-            spots: Those that only this actor needs.
+            locations: Those that only this actor needs.
         """
-        return [*self._of_all.items(), *self._put(spots)]
+        return [*self._of_all.items(), *self._put(locations)]
 
-    def _put(self, spots: list[Spot]) -> Iterator[tuple[str, Any]]:
+    def _put(self, locations: list[Location]) -> Iterator[tuple[str, Any]]:
         """Put values there that lie in files of this machine."""
-        for spot in spots:
-            if spot.token not in self._from_files:
+        for location in locations:
+            if location.token not in self._from_files:
                 with suppress(FileNotFoundError):  # a task that asks for the value gets the error
-                    self._from_files[spot.token] = self._ray.put(read_value(spot)[0])
-            if spot.token in self._from_files:
-                yield spot.token, self._from_files[spot.token]
+                    self._from_files[location.token] = self._ray.put(read_value(location)[0])
+            if location.token in self._from_files:
+                yield location.token, self._from_files[location.token]
 
     def close(self) -> None:
         """Let Ray remove them."""
@@ -263,7 +263,7 @@ class _Values:
         self._from_files.clear()
 
 
-class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
+class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
     """Runs actors as Ray actors on the nodes of a cluster.
 
     Args:
@@ -323,9 +323,9 @@ class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
         """See `TrialExecutor.start`. It may have to wait in Ray's queue for its place."""
         self._check_open()
         self._require_new(spec.actor_id)
-        with shared_values.noting() as spots:
-            actor = _Actor(spec)
-        actor.values = self._values.for_actor(spots)
+        with shared_values.noting() as locations:
+            actor = _ActorOnCluster(spec)
+        actor.values = self._values.for_actor(locations)
         # Nothing after this raises, so a refused start has nothing to undo.
         self._room.acquire(spec.actor_id, spec.request)
         self._actors[spec.actor_id] = actor
@@ -406,7 +406,7 @@ class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
 
     # -- the start of an actor -----------------------------------------------------------------------------------
 
-    def _place(self, actor: _Actor) -> None:
+    def _place(self, actor: _ActorOnCluster) -> None:
         """Let Ray make a process for an actor."""
         # Those that are parked do not suit this actor. Ray counts what they hold, but the ledger does not.
         free = self._room.free()
@@ -433,7 +433,7 @@ class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
             list(sys.argv),
         )
 
-    def _new_process(self, actor: _Actor) -> _Process:
+    def _new_process(self, actor: _ActorOnCluster) -> _Process:
         request = actor.spec.request
         head = request.bundles[0]
         # All amounts are given, also zero: by default, Ray takes a CPU to place an actor and none to keep it.
@@ -465,7 +465,7 @@ class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
         handle = self._remote.options(**options).remote()
         return _Process(handle, group, actor.spec, self._loop, self._on_death)
 
-    def _take_place(self, process: _Process, actor: _Actor) -> None:
+    def _take_place(self, process: _Process, actor: _ActorOnCluster) -> None:
         """An actor has a process with a place."""
         process.actor = actor
         actor.process = process
@@ -501,17 +501,17 @@ class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
             process.allocation,
         )
 
-    def _home(self, actor: _Actor) -> Home:
+    def _home(self, actor: _ActorOnCluster) -> Home:
         """Where an actor works, now that it has a place. From now on its files are brought here."""
         outputs = ("", "")
         if actor.spec.directory is not None:
             stdout, stderr = self._output_names
             outputs = (os.path.join(actor.spec.directory, stdout), os.path.join(actor.spec.directory, stderr))
         home = Home(actor.spec.directory or "", outputs, actor.process.sees_run, self._changes_directory)
-        actor.transfer = Transfer(home, actor.actor_id)
+        actor.transfer = FileTransfer(home, actor.actor_id)
         return home
 
-    def _tell_begun(self, actor: _Actor, error: RemoteError | None, reused: bool = False) -> None:
+    def _tell_begun(self, actor: _ActorOnCluster, error: RemoteError | None, reused: bool = False) -> None:
         """An actor's object was made or reset, or its factory has raised."""
         if actor.phase is not _Phase.STARTING:
             return
@@ -523,7 +523,7 @@ class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
         assert here is not None
         self._told.append(Started(actor.actor_id, here.pid, here.host, actor.process.allocation, reused))
 
-    def _reset(self, process: _Process, actor: _Actor) -> None:
+    def _reset(self, process: _Process, actor: _ActorOnCluster) -> None:
         """Let a parked process serve another actor."""
         process.cancel_timers()
         self._take_place(process, actor)
@@ -537,7 +537,7 @@ class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
             actor.reset_args,
         )
 
-    def _on_reset(self, process: _Process, actor: _Actor, answer: Answer) -> None:
+    def _on_reset(self, process: _Process, actor: _ActorOnCluster, answer: Answer) -> None:
         """A parked process was reset, or could not be."""
         if process.actor is not actor or actor.phase is _Phase.STOPPING:  # the answer has come too late
             return
@@ -549,14 +549,14 @@ class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
         process.cancel_timers()
         self._take_in(actor, answer, lambda value, error: self._tell_begun(actor, error, reused=True))
 
-    def _replace(self, process: _Process, actor: _Actor) -> None:
+    def _replace(self, process: _Process, actor: _ActorOnCluster) -> None:
         """A process could not be reset for an actor, which gets another one."""
         logger.debug("the process of %s is not used again: it could not be reset", actor.actor_id)
         process.actor = None
         self._kill(process)
         self._place(actor)
 
-    def _tell_slow(self, actor: _Actor) -> None:
+    def _tell_slow(self, actor: _ActorOnCluster) -> None:
         """An actor waits for its place."""
         if actor.phase is not _Phase.WAITING or self._has_told_slow:
             return
@@ -574,7 +574,7 @@ class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
 
     # -- answers -------------------------------------------------------------------------------------------------
 
-    def _take_in(self, actor: _Actor, answer: Answer, then: _Then) -> None:
+    def _take_in(self, actor: _ActorOnCluster, answer: Answer, then: _Then) -> None:
         """Take what came with an answer. Then call `then` with its value and its error."""
         if actor.phase is _Phase.STOPPING:
             # Nothing of a stopped attempt is committed. What it has printed counts, but an error of the disk would
@@ -584,7 +584,7 @@ class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
         else:
             self._follow(actor, actor.transfer.take_in(answer), then)
 
-    def _follow(self, actor: _Actor, steps: Steps, then: _Then, answer: Answer | None = None) -> None:
+    def _follow(self, actor: _ActorOnCluster, steps: Steps, then: _Then, answer: Answer | None = None) -> None:
         """Carry out the steps of a transfer, one request after the other, and call `then` with their outcome."""
         # A stop changes the phase, and with that it ends these steps: nothing refers to them any more.
         phase = actor.phase
@@ -604,7 +604,7 @@ class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
         else:
             actor.process.ask(go_on, *request)
 
-    def _tell_answer(self, actor: _Actor, value: Any, error: RemoteError | None) -> None:
+    def _tell_answer(self, actor: _ActorOnCluster, value: Any, error: RemoteError | None) -> None:
         if actor.phase is not _Phase.CALLED:  # it was stopped meanwhile, and only Exited follows a stop
             return
         actor.phase = _Phase.IDLE
@@ -613,12 +613,12 @@ class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
         else:
             self._tell_raised(actor, error)
 
-    def _tell_raised(self, actor: _Actor, error: RemoteError) -> None:
+    def _tell_raised(self, actor: _ActorOnCluster, error: RemoteError) -> None:
         self._told.append(CallRaised(actor.actor_id, with_hint(error, actor.spec.directory, self._changes_directory)))
 
     # -- the end of an actor -------------------------------------------------------------------------------------
 
-    def _let_go(self, actor: _Actor, is_parked: bool) -> None:
+    def _let_go(self, actor: _ActorOnCluster, is_parked: bool) -> None:
         """Park the process of a stopped actor, or end it."""
         process = actor.process
         if process.actor is not actor or process.is_dead:  # its grace period has ended meanwhile
@@ -640,7 +640,7 @@ class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
             self._kill(following.process)
             self._reset(process, following)
 
-    def _waits_for(self, process: _Process) -> _Actor | None:
+    def _waits_for(self, process: _Process) -> _ActorOnCluster | None:
         """An actor that waits for its place and could use a process that was parked."""
         wanted = (process.spec.reuse_key, process.spec.request)
         for actor in self._actors.values():
@@ -667,7 +667,7 @@ class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
         """Let a process clean up, and kill it."""
         process.ask(lambda answer: self._kill(process), "leave")
 
-    def _kill_late(self, actor: _Actor) -> None:
+    def _kill_late(self, actor: _ActorOnCluster) -> None:
         actor.why_stopped = "killed, because it did not stop within its grace period"
         self._kill(actor.process)
 
@@ -703,7 +703,7 @@ class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
         else:
             self._collect(actor, process.here, error)
 
-    def _collect(self, actor: _Actor, here: Here, error: BaseException) -> None:
+    def _collect(self, actor: _ActorOnCluster, here: Here, error: BaseException) -> None:
         """Get the last output of a dead process from its node, and report the end of its actor."""
         transfer = actor.transfer
 
@@ -726,7 +726,7 @@ class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
         """Whether a node is alive, says Ray."""
         return any(node["NodeID"] == here.node_id for node in self._room.nodes())
 
-    def _exited(self, actor: _Actor, error: BaseException) -> Exited:
+    def _exited(self, actor: _ActorOnCluster, error: BaseException) -> Exited:
         here = actor.process.here
         is_stopped = actor.phase is _Phase.STOPPING
         if here is None:
@@ -746,7 +746,7 @@ class RayTrialExecutor(LoopExecutor[_Actor, _Process]):
             return Exited(actor.actor_id, "lost", cause, last_lines=lines, counts=False, pid=here.pid)
         return Exited(actor.actor_id, "died", in_words(error), last_lines=lines, pid=here.pid)
 
-    def _end(self, actor: _Actor, exited: Exited) -> None:
+    def _end(self, actor: _ActorOnCluster, exited: Exited) -> None:
         """Report the end of an actor."""
         del self._actors[actor.actor_id]
         self._room.release(actor.actor_id)

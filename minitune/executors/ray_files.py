@@ -3,7 +3,7 @@
 A node may see the run's directory or not; a file of the driver there, the *landmark*, shows which. If it does, a trial
 writes there, and the driver only gives its checkpoints their names. If not, checkpoints and output travel in pieces:
 
-    on the node: `Scratch`                                   on the driver's machine: `Transfer`
+    on the node: `Scratch`                                   on the driver's machine: `FileTransfer`
       | <-- piece(number, is_first)                            until there is no more
       | piece of the checkpoint -->                            write it; at the end, give the checkpoint its name
       | <-- output()                                           while there is more than came with the answer
@@ -251,7 +251,7 @@ class Landmark:
 
 
 # -- the driver's side -------------------------------------------------------------------------------------------------
-class Transfer:
+class FileTransfer:
     """Brings the checkpoints and the output of one attempt into the trial's directory.
 
     What takes several requests to the actor is a generator of steps. If the attempt is stopped, its steps are dropped:

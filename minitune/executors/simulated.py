@@ -71,7 +71,7 @@ class _Saved:
 
 
 @dataclass(eq=False)
-class _Actor:
+class _SimulatedActor:
     """A trial on its curve.
 
     Attributes:
@@ -100,7 +100,7 @@ class _Actor:
     next_checkpoint: int = 0
 
 
-_Due = tuple[float, int, Event, _Actor]
+_Due = tuple[float, int, Event, _SimulatedActor]
 """The time of an event, a number that keeps the order of simultaneous events, the event, and its actor."""
 
 
@@ -123,7 +123,7 @@ class Usage:
     failures: int = 0
 
 
-class SimulatedExecutor(Admission[_Actor, _Actor]):
+class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
     """Runs trials on learning curves; see the module.
 
     Args:
@@ -160,7 +160,7 @@ class SimulatedExecutor(Admission[_Actor, _Actor]):
         if self.costs.failure_rate:
             # Its own seed: the failures of a trial do not depend on the other trials, nor on the order of their steps.
             rng = random.Random(f"{self.costs.seed}/{actor_id}")
-        actor = _Actor(spec, info, self.clock.now_s, rng, next_checkpoint=info.next_checkpoint)
+        actor = _SimulatedActor(spec, info, self.clock.now_s, rng, next_checkpoint=info.next_checkpoint)
         self._actors[actor_id] = actor
         is_reused = self._take_parked(spec.reuse_key, spec.request) is not None
         started = Started(actor_id, self._pid, "", allocation, reused=is_reused)
@@ -230,11 +230,11 @@ class SimulatedExecutor(Admission[_Actor, _Actor]):
 
     # -- running -----------------------------------------------------------------------------------------------------
 
-    def _enqueue(self, actor: _Actor, event: Event, after_s: float) -> None:
+    def _enqueue(self, actor: _SimulatedActor, event: Event, after_s: float) -> None:
         actor.is_busy = True
         heapq.heappush(self._due, (self.clock.now_s + after_s, next(self._numbers), event, actor))
 
-    def _leave(self, actor: _Actor, event: Exited) -> None:
+    def _leave(self, actor: _SimulatedActor, event: Exited) -> None:
         """End an actor and free its resources."""
         self._actors.pop(actor.spec.actor_id, None)
         self._ledger.release(actor.spec.actor_id)
@@ -242,7 +242,7 @@ class SimulatedExecutor(Admission[_Actor, _Actor]):
         if event.kind == "parked":
             self._park(actor.spec.reuse_key, actor.spec.request, actor)  # only that it is there counts
 
-    def _train(self, actor: _Actor) -> None:
+    def _train(self, actor: _SimulatedActor) -> None:
         """Make the next step. It is computed now; its event is due when its time has passed."""
         # Now and not when it is due: a generator must not see what the scheduler decides in the meantime.
         try:
@@ -270,7 +270,7 @@ class SimulatedExecutor(Admission[_Actor, _Actor]):
         result = _fill(actor, dict(metrics), seconds, self.clock.now_s + seconds)
         self._enqueue(actor, CallReturned(actor.spec.actor_id, Report(result)), seconds)
 
-    def _save(self, actor: _Actor) -> CheckpointRecord:
+    def _save(self, actor: _SimulatedActor) -> CheckpointRecord:
         record = CheckpointRecord(actor.next_checkpoint, file_count=0, total_bytes=0, names_crc=0)
         actor.next_checkpoint += 1
         self.usage.checkpoints += 1
@@ -279,7 +279,7 @@ class SimulatedExecutor(Admission[_Actor, _Actor]):
         self._saved[path] = _Saved(actor.position, copy.deepcopy(actor.state))
         return record
 
-    def _restore(self, actor: _Actor, path: str, metrics: Mapping[str, Any]) -> Event:
+    def _restore(self, actor: _SimulatedActor, path: str, metrics: Mapping[str, Any]) -> Event:
         saved = self._saved.get(path)
         if saved is None:
             missing = FileNotFoundError(f"the checkpoint {path} does not exist any more")
@@ -315,7 +315,7 @@ def _checked(step: Any) -> tuple[Mapping[str, Any], float, Any]:
     return metrics, float(seconds), state
 
 
-def _fill(actor: _Actor, result: dict[str, Any], seconds: float, now_s: float) -> dict[str, Any]:
+def _fill(actor: _SimulatedActor, result: dict[str, Any], seconds: float, now_s: float) -> dict[str, Any]:
     """Count one iteration and complete its result like a real worker, but without facts about a process."""
     actor.iteration += 1
     actor.since_restore += 1

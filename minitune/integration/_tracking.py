@@ -67,7 +67,7 @@ class TrialFacts:
     is_new: bool
 
 
-class End(Enum):
+class RecordEnd(Enum):
     """How a record ends."""
 
     FINISHED = "finished"
@@ -114,7 +114,7 @@ class TrackerCallback(LoggerCallback):
     def save(self, record: Any, facts: TrialFacts, directory: str) -> None:
         """Store the checkpoint in a directory."""
 
-    def close(self, record: Any, facts: TrialFacts, end: End) -> None:
+    def close(self, record: Any, facts: TrialFacts, end: RecordEnd) -> None:
         """Close a record."""
         raise NotImplementedError(f"{type(self).__name__} must define close()")
 
@@ -142,7 +142,7 @@ class TrackerCallback(LoggerCallback):
             # These trials were cut short by the end of the run. Most trackers show an open record as running for ever.
             for record, facts in records.values():
                 try:
-                    self.close(record, facts, End.CUT_SHORT)
+                    self.close(record, facts, RecordEnd.CUT_SHORT)
                 except Exception as error:
                     self._warn("write", f"could not close the record of trial {facts.name}", error)
 
@@ -207,7 +207,7 @@ class TrackerCallback(LoggerCallback):
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         """See `LoggerCallback`."""
-        self._put(trial.trial_id, "end", End.FAILED if failed else End.FINISHED)
+        self._put(trial.trial_id, "end", RecordEnd.FAILED if failed else RecordEnd.FINISHED)
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
         """Wait until everything is written, at most `upload_timeout` seconds."""

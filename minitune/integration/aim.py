@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from minitune.base.checks import require
-from minitune.integration._tracking import End, TrackerCallback, TrialFacts, check_installed, load, numbers_of
+from minitune.integration._tracking import RecordEnd, TrackerCallback, TrialFacts, check_installed, load, numbers_of
 from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TRAINING_ITERATION
 
 _EXTRA = "aim"
@@ -96,7 +96,7 @@ class AimLoggerCallback(TrackerCallback):
             if is_wanted and value == value:
                 record.track(value, name=_PREFIX + name, step=step)
 
-    def close(self, record: Any, facts: TrialFacts, end: End) -> None:
+    def close(self, record: Any, facts: TrialFacts, end: RecordEnd) -> None:
         """See `TrackerCallback`."""
         record["end"] = end.value
         record.close()

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from minitune.integration._tracking import (
-    End,
+    RecordEnd,
     TrackerCallback,
     TrialFacts,
     check_installed,
@@ -132,7 +132,7 @@ class CometLoggerCallback(TrackerCallback):
         artifact.add(directory)
         record.log_artifact(artifact)
 
-    def close(self, record: Any, facts: TrialFacts, end: End) -> None:
+    def close(self, record: Any, facts: TrialFacts, end: RecordEnd) -> None:
         """See `TrackerCallback`."""
         record.log_other("end", end.value)
         record.end()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from minitune.integration._tracking import (
-    End,
+    RecordEnd,
     TrackedTrainable,
     TrackerCallback,
     TrialFacts,
@@ -34,7 +34,7 @@ _TAG = "minitune.trial"
 _TOKEN = "MLFLOW_TRACKING_TOKEN"
 _NAME = "MLFLOW_EXPERIMENT_NAME"
 _ID = "MLFLOW_EXPERIMENT_ID"
-_STATUS = {End.FINISHED: "FINISHED", End.FAILED: "FAILED", End.CUT_SHORT: "KILLED"}
+_STATUS = {RecordEnd.FINISHED: "FINISHED", RecordEnd.FAILED: "FAILED", RecordEnd.CUT_SHORT: "KILLED"}
 _REFUSED = re.compile(r"[^\w./: -]", re.ASCII)
 """Characters that MLflow does not allow in names."""
 _LONGEST_VALUE = 500
@@ -178,7 +178,7 @@ class MLflowLoggerCallback(TrackerCallback):
         for first in range(0, len(metrics), _MOST_METRICS):
             self._client.log_batch(record.id, metrics=metrics[first : first + _MOST_METRICS])
 
-    def close(self, record: _Run, facts: TrialFacts, end: End) -> None:
+    def close(self, record: _Run, facts: TrialFacts, end: RecordEnd) -> None:
         """See `TrackerCallback`."""
         try:
             if self.log_params_on_trial_end:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from minitune._alias import submodules
 from minitune.base.checks import require
 from minitune.integration._tracking import (
-    End,
+    RecordEnd,
     TrackedTrainable,
     TrackerCallback,
     TrialFacts,
@@ -35,7 +35,7 @@ _EXTRA = "wandb"
 _PROJECT = "WANDB_PROJECT_NAME"
 _GROUP = "WANDB_GROUP_NAME"
 """Variables that Ray Tune reads, too."""
-_EXIT_CODES = {End.FINISHED: 0, End.FAILED: 1, End.CUT_SHORT: 130}
+_EXIT_CODES = {RecordEnd.FINISHED: 0, RecordEnd.FAILED: 1, RecordEnd.CUT_SHORT: 130}
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -122,7 +122,7 @@ class WandbLoggerCallback(TrackerCallback):
         artifact.add_dir(directory)
         record.log_artifact(artifact)
 
-    def close(self, record: Any, facts: TrialFacts, end: End) -> None:
+    def close(self, record: Any, facts: TrialFacts, end: RecordEnd) -> None:
         """See `TrackerCallback`."""
         record.finish(exit_code=_EXIT_CODES[end])
 

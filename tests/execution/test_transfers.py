@@ -12,7 +12,7 @@ import pytest
 from minitune.checkpoint import directory_name, temporary_directory
 from minitune.error import DiskError, RemoteError
 from minitune.executors import ray_files
-from minitune.executors.ray_files import Answer, Home, Landmark, Scratch, Transfer, write_piece
+from minitune.executors.ray_files import Answer, FileTransfer, Home, Landmark, Scratch, write_piece
 
 
 class Node:
@@ -21,7 +21,7 @@ class Node:
     def __init__(self, scratch: Scratch, home: Home):
         self.scratch = scratch
         scratch.settle(home)
-        self.transfer = Transfer(home, "trial#1")
+        self.transfer = FileTransfer(home, "trial#1")
         self.restored: list[str] = []
         self.requests: list[str] = []
 
@@ -103,7 +103,7 @@ def test_a_stop_in_the_middle_leaves_nothing(node, home):
 
 def test_on_a_shared_disk_only_the_name_is_given(node, home):
     Path(temporary_directory(home.directory, 3, 1), "a").write_bytes(b"3")
-    transfer = Transfer(home._replace(is_seen=True), "trial#1")
+    transfer = FileTransfer(home._replace(is_seen=True), "trial#1")
 
     assert node.follow(transfer.take_in(Answer(checkpoints=(3,)))) == (None, None)
     assert saved(home, 3) == b"3"
@@ -126,7 +126,7 @@ def test_a_full_disk_of_the_run_ends_the_run(node, home, monkeypatch, is_seen):
     node.save(0, a=b"0")
     monkeypatch.setattr(ray_files, "rename_prepared" if is_seen else "write_piece", refuse)
     with pytest.raises(DiskError, match="No space left") as caught:
-        node.follow(Transfer(home._replace(is_seen=is_seen), "trial#1").take_in(Answer(checkpoints=(0,))))
+        node.follow(FileTransfer(home._replace(is_seen=is_seen), "trial#1").take_in(Answer(checkpoints=(0,))))
 
     assert caught.value.run_path == os.path.dirname(home.directory)
     assert not left(home)
@@ -136,7 +136,7 @@ def test_output_that_cannot_be_written_ends_the_run(node, home):
     full = home._replace(outputs=("/dev/full", "/dev/full"))
 
     with pytest.raises(DiskError, match="No space left"):
-        Transfer(full, "trial#1").write_output((b"x", b""))
+        FileTransfer(full, "trial#1").write_output((b"x", b""))
 
 
 def test_long_output_comes_whole(node, home):

@@ -15,7 +15,7 @@ from kit import CutAfter, PauseOnce, fit, report_n, resume
 from minitune.tune.integration.wandb import wandb_mixin
 
 import minitune as tune
-from minitune.integration._tracking import End, TrackerCallback, TrialFacts, begins_with, numbers_of
+from minitune.integration._tracking import RecordEnd, TrackerCallback, TrialFacts, begins_with, numbers_of
 
 
 class Memory(TrackerCallback):
@@ -39,7 +39,7 @@ class Memory(TrackerCallback):
     def write(self, record: str, step: int, result: dict[str, Any]) -> None:
         self.told.append(("write", record, step, result["n"]))
 
-    def close(self, record: str, facts: TrialFacts, end: End) -> None:
+    def close(self, record: str, facts: TrialFacts, end: RecordEnd) -> None:
         self.told.append(("close", record, end.name))
 
     def verbs(self) -> list[str]:
@@ -160,7 +160,7 @@ def test_a_tracker_that_fails_costs_one_warning(at: str, tmp_path: Path, caplog:
 def test_a_tracker_is_saved_without_its_thread_and_works_again() -> None:
     memory = pickle.loads(pickle.dumps(Memory(7)))
     assert memory._upload_timeout_s == 7
-    memory._put("a", "end", End.FINISHED)
+    memory._put("a", "end", RecordEnd.FINISHED)
     memory.on_experiment_end([])
     assert memory._thread is None
 

@@ -13,7 +13,7 @@ import pytest
 from kit import Script, fit
 
 import minitune as tune
-from minitune.base.shared_values import Spot, ValueFile, read_value
+from minitune.base.shared_values import Location, ValueFile, read_value
 
 MB = 1 << 20
 
@@ -42,9 +42,9 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     made.close()
 
 
-def is_in_memory(spot: Spot) -> bool:
+def is_in_memory(location: Location) -> bool:
     """Whether a stored value is in anonymous memory, and not in a file on disk."""
-    return os.readlink(spot.path).startswith("/memfd:")
+    return os.readlink(location.path).startswith("/memfd:")
 
 
 in_memory = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="anonymous memory is of Linux")
@@ -59,32 +59,34 @@ def fit_in_turn(trainable: Any, storage: Path, **options: Any) -> tune.ResultGri
 
 @pytest.mark.parametrize("sizes", [[], [10], [3 * MB], [70_000, 5, 2 * MB + 1, 2 * MB], [100_000]])
 def test_values_come_back_whole(file: ValueFile, sizes: list[int]) -> None:
-    spots = [file.add({"blocks": [Block(os.urandom(size)) for size in sizes], "n": sizes}) for _ in range(3)]
-    for spot in spots:
-        value, is_mapped = read_value(spot)
+    locations = [file.add({"blocks": [Block(os.urandom(size)) for size in sizes], "n": sizes}) for _ in range(3)]
+    for location in locations:
+        value, is_mapped = read_value(location)
         assert value["n"] == [len(block.view) for block in value["blocks"]] == sizes
         assert is_mapped == (sum(sizes) > MB)
-    [first, again, other] = [read_value(spot)[0]["blocks"] for spot in (spots[0], spots[0], spots[1])]
+    [first, again, other] = [
+        read_value(location)[0]["blocks"] for location in (locations[0], locations[0], locations[1])
+    ]
     assert [block.view for block in first] == [block.view for block in again]
     assert not sizes or [block.view for block in first] != [block.view for block in other]
 
 
 def test_a_buffer_stays_read_only_or_is_private(file: ValueFile) -> None:
-    spot = file.add([Block(bytes(2 * MB)), Block(bytearray(2 * MB))])
-    fixed, private = read_value(spot)[0]
+    location = file.add([Block(bytes(2 * MB)), Block(bytearray(2 * MB))])
+    fixed, private = read_value(location)[0]
     assert fixed.view.readonly
     private.view[:5] = b"mine!"
-    assert bytes(read_value(spot)[0][1].view[:5]) == bytes(5)
+    assert bytes(read_value(location)[0][1].view[:5]) == bytes(5)
 
 
 def test_a_file_that_cannot_be_mapped_is_read(file: ValueFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    spot = file.add(Block(b"x" * 3 * MB))
+    location = file.add(Block(b"x" * 3 * MB))
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise OSError(19, "No such device")
 
     monkeypatch.setattr("mmap.mmap", refuse)
-    assert bytes(read_value(spot)[0].view) == b"x" * 3 * MB
+    assert bytes(read_value(location)[0].view) == b"x" * 3 * MB
 
 
 def test_a_value_that_cannot_be_stored_leaves_the_others(tmp_path: Path) -> None:
@@ -113,16 +115,16 @@ def test_a_value_that_cannot_be_stored_leaves_the_others(tmp_path: Path) -> None
 def test_values_are_in_memory_as_long_as_it_is_enough(tmp_path: Path) -> None:
     file = make_file(tmp_path, memory_bytes=4 * MB)
     values = [Block(b"a" * 3 * MB), Block(b"b" * 3 * MB), b"c" * 3 * MB, Block(b"d" * 1000)]
-    spots = [file.add(value) for value in values]
-    assert [is_in_memory(spot) for spot in spots] == [True, False, False, True]
-    assert os.stat(spots[0].path).st_size < 4 * MB, "the parts of a larger value are cut off"
-    found = [read_value(spot)[0] for spot in spots]
+    locations = [file.add(value) for value in values]
+    assert [is_in_memory(location) for location in locations] == [True, False, False, True]
+    assert os.stat(locations[0].path).st_size < 4 * MB, "the parts of a larger value are cut off"
+    found = [read_value(location)[0] for location in locations]
     first_bytes = [bytes(value.view[:1]) if isinstance(value, Block) else value[:1] for value in found]
     assert first_bytes == [b"a", b"b", b"c", b"d"]
     file.close()
-    for spot in spots:
+    for location in locations:
         with pytest.raises(FileNotFoundError):
-            read_value(spot)
+            read_value(location)
 
 
 @in_memory
@@ -151,12 +153,12 @@ def test_a_run_takes_a_quarter_of_the_free_memory_for_values(
 
 
 def test_values_go_with_their_file(file: ValueFile, tmp_path: Path) -> None:
-    spot = file.add(Block(b"x" * 2 * MB))
-    block, _ = read_value(spot)
+    location = file.add(Block(b"x" * 2 * MB))
+    block, _ = read_value(location)
     file.close()
     file.close()
     with pytest.raises(FileNotFoundError):
-        read_value(spot)
+        read_value(location)
     assert list(tmp_path.iterdir()) == []
     assert bytes(block.view[:3]) == b"xxx", "a value that was loaded stays"
 
@@ -166,14 +168,14 @@ def test_a_file_with_a_name_where_one_without_cannot_be_reached(
 ) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     file = ValueFile(str(tmp_path / "values"), "have more space")
-    spot = file.add(Block(b"x" * 2 * MB))
-    assert Path(spot.path).parent == tmp_path / "values"
+    location = file.add(Block(b"x" * 2 * MB))
+    assert Path(location.path).parent == tmp_path / "values"
     child = os.fork()
     if child == 0:
         file.close()
         os._exit(0)
     os.waitpid(child, 0)
-    assert bytes(read_value(Spot(**vars(spot)))[0].view[:3]) == b"xxx", (
+    assert bytes(read_value(Location(**vars(location)))[0].view[:3]) == b"xxx", (
         "a forked child does not remove its parent's file"
     )
     file.close()
@@ -182,16 +184,16 @@ def test_a_file_with_a_name_where_one_without_cannot_be_reached(
 
 def test_a_path_that_means_another_file_by_now_is_refused(tmp_path: Path) -> None:
     old = ValueFile(str(tmp_path / "values"), "have more space")
-    spot = old.add("old")
+    location = old.add("old")
     old.close()
     new = ValueFile(str(tmp_path / "values"), "have more space")
-    assert new.add("new").offset == spot.offset
+    assert new.add("new").offset == location.offset
     with pytest.raises(FileNotFoundError):
-        read_value(spot)
+        read_value(location)
     new.close()
     reader, writer = os.pipe()
     with open(reader), open(writer, "w"), pytest.raises(FileNotFoundError, match="is no longer the file"):
-        read_value(Spot(f"/dev/fd/{reader}"))
+        read_value(Location(f"/dev/fd/{reader}"))
 
 
 @pytest.mark.parametrize(("how", "reuse_actors"), [("bound", True), ("put", False), ("closure", False)])
