@@ -27,7 +27,7 @@ from minitune.commands.selecting import (
 from minitune.config import default_storage_path
 from minitune.experiment.trial import Trial
 from minitune.record.layout import LAST
-from minitune.record.standing import RUNNING, Standing, put_back, state_of
+from minitune.record.standing import RUNNING, Standing, put_back, read_on
 from minitune.record.story import RunFollower
 
 _LOOK_S = 0.2
@@ -46,18 +46,14 @@ class _WatchedRun:
 
     def __init__(self, path: str):
         self.follower = RunFollower(path)
-        self.follower.read_new()
-        self._state = state_of(self.follower.run)
+        _, self._state = read_on(self.follower)
         self._looked_s = time.monotonic()
 
     def state(self) -> Standing:
         """Return the state of the run."""
         if self.follower.run.ending is not None or time.monotonic() - self._looked_s > _ALIVE_S:
-            self._state = state_of(self.follower.run)
+            _, self._state = read_on(self.follower)
             self._looked_s = time.monotonic()
-            # In this order: first the state, then the records. Otherwise a run that ends in between would lack its last
-            # ones.
-            self.follower.read_new()  # the last records that its process wrote
         return self._state
 
 

@@ -14,7 +14,7 @@ from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import OWNS_ACTOR, Phase
 from minitune.experiment.trial import Trial
 from minitune.record.layout import RunDirectory
-from minitune.record.story import Decisions, Story, read_run
+from minitune.record.story import Decisions, RunFollower, Story
 
 RUNNING = "running"
 FINISHED_RUN = "finished"
@@ -72,13 +72,30 @@ def state_of(run: Story) -> Standing:
     return Standing(FAILED, f"failed: an error outside of its trials ended it; {go_on}")
 
 
+def read_on(follower: RunFollower) -> tuple[bool, Standing]:
+    """Read the new records of a run. Blocks meanwhile.
+
+    Returns:
+        Whether there were any, and the state of the run.
+    """
+    has_new = follower.read_new()
+    state = state_of(follower.run)
+    if state.name == KILLED:
+        # A driver writes why the run ends, and then releases the lock. It may have done both since the records were
+        # read. Without a driver no more records come, so the second look is the last one.
+        has_new = follower.read_new() or has_new
+        state = state_of(follower.run)
+    return has_new, state
+
+
 def read_standing(path: str, decisions: Decisions | None = None, *, unpickle: bool = False) -> tuple[Story, Standing]:
     """Read a run and its state; see `read_run`. Blocks while the journal is read.
 
     If no driver works on the run, trials that had a worker are PENDING, as they would be after a resume.
     """
-    run = read_run(path, decisions=decisions, unpickle=unpickle)
-    state = state_of(run)
+    follower = RunFollower(path, unpickle, decisions)
+    _, state = read_on(follower)
+    run = follower.run
     # Their workers have ended with the driver, although no record says so.
     if state.name != RUNNING:
         put_back(run.trials)

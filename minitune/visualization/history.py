@@ -20,7 +20,7 @@ from minitune.experiment.trial import Goal, Trial, best_of, is_number, once_bett
 from minitune.output.table import ending, last_line, look_up, way_of
 from minitune.record import records
 from minitune.record.layout import run_path
-from minitune.record.standing import RUNNING, put_back, state_of
+from minitune.record.standing import RUNNING, put_back, read_on
 from minitune.record.story import Change, Decisions, RunFollower, TrialDecision
 from minitune.result import TIMESTAMP, TRAINING_ITERATION, flatten
 
@@ -170,7 +170,7 @@ class RunHistory:
         self.name = os.path.basename(self.path)
         self._reader = _HistoryReader(metric)
         self._follower = RunFollower(self.path, decisions=self._reader)
-        self._follower.read_new()
+        _, self.state = read_on(self._follower)
         story = self._follower.run
         goal = story.goal
         metric = self._reader.metric
@@ -188,7 +188,6 @@ class RunHistory:
         self.trials: list[TrialHistory] = []
         self.params: list[str] = []
         self._paths: list[str] = []  # of all parameters, also of those that no trial has
-        self.state = state_of(story)
         self._refresh()
 
     def read_new(self) -> bool:
@@ -199,8 +198,7 @@ class RunHistory:
             FileNotFoundError: If the run was removed.
             TuneError: If the journal cannot be read.
         """
-        has_new = self._follower.read_new()
-        state = state_of(self._follower.run)
+        has_new, state = read_on(self._follower)
         if not has_new and state.name == self.state.name:
             return False
         if state.name != self.state.name:

@@ -44,6 +44,20 @@ def test_a_history_has_parameters_curves_and_ends() -> None:
     assert history.best is history.trials[1]
 
 
+def test_a_run_that_ends_while_it_is_looked_at_is_not_called_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = fit(curve, {"i": grid_search([1])}, **OBJECTIVE).experiment_path
+    journal = Path(path, "journal")
+    *begin, end = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(begin))
+
+    def end_the_run(lock: object) -> None:
+        """The driver writes its last record and releases the lock, after the others were read."""
+        journal.write_bytes(b"".join([*begin, end]))
+
+    monkeypatch.setattr("minitune.record.lock.read_holder", end_the_run)
+    assert RunHistory(path).state.name == "finished"
+
+
 def test_the_best_trial_is_that_of_the_grid_though_it_has_failed() -> None:
     grid = fit(curve, {"i": grid_search([0, 3])}, **OBJECTIVE)
     history = RunHistory(grid)
