@@ -69,8 +69,8 @@ LIVE = """
 from minitune.output import screen
 
 shown = []
-show = screen.Cell.show
-screen.Cell.show = lambda self, html, text: (shown.append((html, text)), show(self, html, text))
+show = screen.NotebookCell.show
+screen.NotebookCell.show = lambda self, html, text: (shown.append((html, text)), show(self, html, text))
 """
 LOOK = """
 live = [both for both in shown if 'class="bar"' in both[0]]
