@@ -47,7 +47,7 @@ OF_THE_SHELL = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PYTHONWARNINGS",
 """Variables by which a user's shell changes the output or the behaviour of the programs that tests start."""
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Undo what a starter such as `nohup ... &` has done to signals, for the processes that tests start.
 
     Ignored and blocked signals are inherited, and minitune leaves ignored ones ignored, so that most tests of signals
@@ -67,7 +67,12 @@ def pytest_configure() -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
     if HAS_HYPOTHESIS:
         from hypothesis import settings
+        from hypothesis.configuration import set_hypothesis_home_dir
 
+        # It keeps what it finds in the sources, even without a database. No test must be the first to make the place.
+        home = config.rootpath / ".pytest_cache" / "hypothesis"
+        home.mkdir(parents=True, exist_ok=True)
+        set_hypothesis_home_dir(home)
         # no timing assertions, no files in the checkout, half of the examples that are the default
         settings.register_profile("minitune", deadline=None, database=None, max_examples=50)
         settings.load_profile("minitune")

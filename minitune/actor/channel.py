@@ -132,7 +132,7 @@ class Channel:
                     unsent[0] = part[sent:]
         except (BlockingIOError, InterruptedError):
             pass
-        except OSError:  # nobody will read it
+        except OSError:  # its reader has gone
             unsent.clear()
         if unsent:
             self._wait_for(self._events | WRITE)

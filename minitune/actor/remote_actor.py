@@ -398,7 +398,7 @@ class RemoteActor:
             self._tell(NotReset(self.actor_id, "it has died", self._started is None, self._first))
             return
         pid = end.pid or self.process.pid
-        # Nobody knows whether a worker that has not said Hello was ever forked.
+        # Whether a worker that has not said Hello was ever forked is unknown.
         if end.kind == "lost" and not pid:
             end = end._replace(kind="refused")
         if end.exit_code == NO_THREAD_EXIT and phase is ActorPhase.MAKING:

@@ -367,7 +367,7 @@ def ci(options: argparse.Namespace) -> int:
     problems = list(_problems(status, records, target, options.script))
     _tell([Summary.of_record(record) for record in records], problems, target)
     if problems:
-        return status or 1  # a script that has ended well may still miss the target
+        return status or 1  # a script with status 0 may still miss the target
     return 0
 
 

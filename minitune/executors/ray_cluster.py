@@ -147,7 +147,7 @@ class ClusterLedger(Ledger):
         """Read the list of nodes, and count again what the actors hold."""
         self._refresh_s = time.monotonic() + _REFRESH_S
         self._living = self.nodes()
-        # A ledger cannot shrink while actors hold what is gone, so it begins anew, and counts what still fits.
+        # A ledger cannot shrink while actors hold what is gone, so it starts again, and counts what still fits.
         super().__init__(*totals_of(self._living))
         self._beyond.clear()
         for holder, claim in self._claims.items():
