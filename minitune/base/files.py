@@ -398,7 +398,7 @@ def finish_append(descriptor: int, data: bytes, written: int) -> None:
     """Write the rest of a line of which only the first bytes were appended; or cut them off again. Blocks.
 
     Raises:
-        OSError: What has cut the first write short. Then no part of the line is in the file.
+        OSError: The error that has cut the first write short. Then no part of the line is in the file.
     """
     try:
         while written < len(data):

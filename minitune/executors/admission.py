@@ -65,7 +65,7 @@ class Admission(Generic[_Actor, _Parked]):
         self._parked.setdefault((reuse_key, request), []).append(parked)
 
     def _take_parked(self, reuse_key: str | None, request: Resources) -> _Parked | None:
-        """What was parked last with this key and request, or None. The last one's memory is the warmest."""
+        """The actor that was parked last with this key and request, or None. Its memory is the warmest."""
         if reuse_key is None or not self._parked:
             return None
         parked = self._parked.get((reuse_key, request))

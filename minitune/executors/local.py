@@ -53,7 +53,7 @@ class Actor:
     """One actor and its process.
 
     Attributes:
-        spec: What was asked for. A parked actor's factory is used only if the reset fails.
+        spec: The actor that was requested. A parked actor's factory is used only if the reset fails.
         factory_file: The file that holds the factory, if it is large. It is removed when the actor ends.
         allocation: The resources that the ledger has given it.
         remote: The actor in its process. A parked process is used by several actors, one after the other.

@@ -182,7 +182,7 @@ class _ActorOnCluster:
     """One actor.
 
     Args:
-        spec: What was asked for.
+        spec: The actor that was requested.
 
     Attributes:
         factory: The pickled factory of its object.

@@ -75,7 +75,7 @@ class _SimulatedActor:
     """A trial on its curve.
 
     Attributes:
-        spec: What was asked for.
+        spec: The actor that was requested.
         info: The trial.
         began_s: When it was started.
         rng: The generator of its failures; None if nothing fails.

@@ -341,7 +341,7 @@ def _check_owner(path: str) -> None:
 
 def _distrust(path: str) -> str | None:
     """Why another user may be able to write to `path`, with its owner and mode; None if no other user can."""
-    # Not `stat`: whoever owns a link decides where it leads.
+    # `stat` would follow a link, and the owner of a link decides where it leads.
     found = os.lstat(path)
     mode = stat.S_IMODE(found.st_mode)
     if stat.S_ISLNK(found.st_mode):

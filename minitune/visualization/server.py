@@ -4,9 +4,9 @@ The page asks for `events`, a stream of server-sent events. Each event has the t
 version that the page knows, so it is drawn anew without a reload. A browser whose connection breaks sends the last
 version again by itself. The server only reads files, as `minitune ls` does, so the run notices nothing.
 
-Who may read it: whoever has the address, which holds a random token. A web page of another site that guesses the port
-gets nothing: requests with another host (a name that was rebound to 127.0.0.1), from another origin, or with a method
-other than GET are refused. The page itself may load nothing and connect only to its own server.
+The address holds a random token, so only a user who has the address can read the page. A web page of another site that
+guesses the port gets nothing: requests with another host (a name that was rebound to 127.0.0.1), from another origin,
+or with a method other than GET are refused. The page itself may load nothing and connect only to its own server.
 """
 
 from __future__ import annotations
