@@ -26,7 +26,7 @@ from minitune.base import files
 from minitune.base.checks import shown
 from minitune.base.disk import disk_error, refuses_writes
 from minitune.base.files import TEMPORARY_PREFIX, absolute, local_path
-from minitune.base.pickling import PROTOCOL
+from minitune.base.pickling import PROTOCOL, by_value_pickler
 
 METADATA_FILE = ".metadata.json"
 DICT_CHECKPOINT_FILE = "_dict_checkpoint.pkl"
@@ -252,10 +252,8 @@ def require_directory(path: str) -> None:
 
 def write_dict(directory: str, state: dict[str, Any]) -> None:
     """Write the dict `state` to `directory`, which then is a checkpoint."""
-    import cloudpickle
-
     with files.new_file(os.path.join(directory, DICT_CHECKPOINT_FILE)) as file:
-        cloudpickle.dump(state, file, protocol=PROTOCOL)
+        by_value_pickler()(file, protocol=PROTOCOL).dump(state)
 
 
 def read_dict(directory: str) -> dict[str, Any] | None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from types import MemberDescriptorType, TracebackType
 from typing import Any, NamedTuple, TypeVar
 
+from minitune.base.pickling import dumps_by_value
 from minitune.settings import is_on
 
 MESSAGE_LIMIT = 64_000
@@ -481,9 +482,7 @@ def _pickle_link(error: BaseException) -> bytes | None:
     bare = _Bare(kind, error.args, dict(error.__dict__), _slots_of(error))
     for value in (error, bare, _Bare(kind, (message,), {}, {})):
         try:
-            import cloudpickle
-
-            data: bytes = cloudpickle.dumps(value)
+            data = dumps_by_value(value)
             if len(data) <= _PICKLE_LIMIT_BYTES and type(_load_link(data)).__name__ == kind.__name__:
                 return data
         except Exception:

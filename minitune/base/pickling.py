@@ -17,6 +17,7 @@ import io
 import pickle
 import sys
 import types
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any
@@ -25,6 +26,7 @@ PROTOCOL = 5
 """The pickle protocol for everything that is written. It copies large buffers once less than older protocols."""
 _PACKAGE = __name__.partition(".")[0]
 _DEPTH_LIMIT = 12
+_FILENAME = 10  # the position of a code object's file name among the arguments of `types.CodeType`
 # How many objects the search for the unpicklable part tries. Without a limit, a huge list would take minutes.
 _VISIT_LIMIT = 2_000
 # The search does not look into objects of these modules: "a threading.Thread" says more than the lock inside it.
@@ -82,11 +84,43 @@ def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.Pic
     if main_of_spawned is not None:  # the name of the user's main module in a child that `multiprocessing` spawns
         cloudpickle.register_pickle_by_value(main_of_spawned)
     try:
-        cloudpickle.Pickler(file, protocol=PROTOCOL, buffer_callback=buffer_callback).dump(value)
+        by_value_pickler()(file, protocol=PROTOCOL, buffer_callback=buffer_callback).dump(value)
     except OSError:
         raise
     except Exception as error:
         raise unpicklable_error(value, what, error) from error
+
+
+@functools.cache
+def by_value_pickler() -> Any:
+    """Cloudpickle's pickler class, except that code keeps the name of its file. Importing cloudpickle is slow.
+
+    cloudpickle 3.1.3 replaces the name by a constant, so that equal functions of two notebook cells have equal pickles.
+    Without the name, a traceback of a trial would show neither the user's file nor its lines.
+    """
+    import cloudpickle
+
+    reduce_nameless = cloudpickle.Pickler.dispatch_table[types.CodeType]
+
+    def reduce_code(code: types.CodeType) -> tuple[Any, tuple[Any, ...]]:
+        kind, arguments = reduce_nameless(code)
+        before = arguments[:_FILENAME]
+        after = arguments[_FILENAME + 1 :]
+        return kind, (*before, code.co_filename, *after)
+
+    reducers = ChainMap({types.CodeType: reduce_code}, cloudpickle.Pickler.dispatch_table)
+
+    class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no type information
+        dispatch_table = reducers
+
+    return ByValuePickler
+
+
+def dumps_by_value(value: Any) -> bytes:
+    """Pickle `value` with `by_value_pickler`. It raises whatever pickling raises."""
+    buffer = io.BytesIO()
+    by_value_pickler()(buffer, protocol=PROTOCOL).dump(value)
+    return buffer.getvalue()
 
 
 # -- pickles of limited size -------------------------------------------------------------------------------------------
@@ -237,12 +271,11 @@ def dump_for_later(
 @functools.cache
 def _later_pickler() -> Any:
     """The pickler class of `dumps_for_later`. Created on first use, because importing cloudpickle is slow."""
-    import cloudpickle
 
-    class LaterPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no type information
+    class LaterPickler(by_value_pickler()):  # type: ignore[misc]  # its base has no type information
         def reducer_override(self, value: Any) -> Any:
             if isinstance(value, type) and value.__module__ == "__main__" and _of_main(value.__qualname__) is value:
-                return _class_of_main, (value.__qualname__, cloudpickle.dumps(value, protocol=PROTOCOL))
+                return _class_of_main, (value.__qualname__, dumps_by_value(value))
             return super().reducer_override(value)
 
     return LaterPickler
@@ -509,9 +542,7 @@ def _dump_value(value: Any) -> bytes:
     except RecursionError:
         raise
     except Exception:
-        import cloudpickle
-
-        data = cloudpickle.dumps(value)
+        data = dumps_by_value(value)
     if not pickler.is_plain:
         pickle.loads(data)
     return data

@@ -28,6 +28,7 @@ from itertools import chain
 from typing import Any
 
 from minitune.base import descriptors, files
+from minitune.base.pickling import by_value_pickler
 from minitune.base.shared_values import ObjectRef
 from minitune.callback import Callback
 from minitune.driver.hooks import DriverContext, Hooks
@@ -427,9 +428,8 @@ def _load(path: str, context: DriverContext, trials: Mapping[str, Trial]) -> Any
 
 def _dumps(value: Any, context: DriverContext) -> bytes:
     """Pickle a state. Trials and the driver's context are pickled as references to those of the run."""
-    import cloudpickle
 
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle is untyped
+    class Pickler(by_value_pickler()):  # type: ignore[misc]  # its base has no type information
         def persistent_id(self, value: Any) -> tuple[str, str] | None:
             if isinstance(value, Trial):
                 return "trial", value.trial_id

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from minitune import clock
 from minitune.base import files
 from minitune.base.files import TEMPORARY_PREFIX, local_path
+from minitune.base.pickling import dumps_by_value
 from minitune.checkpoint import directory_name
 from minitune.config import default_storage_path
 from minitune.error import JournalCorruptError, RunLockedError, TuneError
@@ -467,13 +468,10 @@ def last_error_text(trial_directory: str | os.PathLike[str]) -> str:
 
 
 def _pickle_error(error: BaseException) -> bytes | None:
-    import cloudpickle
-
     try:
-        data: bytes = cloudpickle.dumps(error)
+        return dumps_by_value(error)
     except Exception:  # `error.txt` has the traceback, so this is not an error
         return None
-    return data
 
 
 def remove_error_pickle(trial_directory: str) -> None:

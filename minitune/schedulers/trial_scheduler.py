@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from minitune import decision
 from minitune.base import files
 from minitune.base.checks import is_real, is_whole, require, require_metric, shown
+from minitune.base.pickling import dumps_by_value
 from minitune.base.text import warn_once
 from minitune.decision import Decision
 from minitune.experiment.trial import Trial, check_mode
@@ -232,10 +233,8 @@ class TrialScheduler:
         Raises:
             OSError: If the file cannot be written.
         """
-        # Imported here because only a save needs it. The state of a user's subclass may hold lambdas.
-        import cloudpickle
-
-        files.atomic_write(checkpoint_path, cloudpickle.dumps(self.get_state()))
+        # By value, since the state of a user's subclass may hold lambdas.
+        files.atomic_write(checkpoint_path, dumps_by_value(self.get_state()))
 
     def restore(self, checkpoint_path: str) -> None:
         """Read the state from a file that `save` wrote.

@@ -17,6 +17,7 @@ from copy import deepcopy
 from typing import Any
 
 from minitune.base.checks import shown
+from minitune.base.pickling import dumps_by_value
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import EarlierRun, Trial, check_objectives
 from minitune.experiment.trial import Metric as Metric
@@ -438,9 +439,7 @@ def call_set_search_properties(
 
 def write_state(path: str, state: Any) -> None:
     """Pickle `state` to a file. Blocks."""
-    import cloudpickle
-
-    data: bytes = cloudpickle.dumps(state)
+    data = dumps_by_value(state)
     with open(path, "wb") as file:
         file.write(data)
 
