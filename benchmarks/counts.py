@@ -1,4 +1,4 @@
-"""Counts what the engine does for one trial and one report. A busy machine does not change these figures much.
+"""Counts what the engine does for one trial and one report.
 
     python benchmarks/counts.py                             # all kinds, with strace if it is installed
     python benchmarks/counts.py --only reused --list 40     # and the functions that are called most
@@ -12,6 +12,8 @@ before both. The columns:
 * to system: calls of the driver's Python code into the operating system. The C code of Python makes a few more.
 * system calls of the driver, of all processes: as strace counts them
 * page faults: of the zygote and its workers, which fork from it
+
+A busy machine does not change the counts of the driver (see `runs/count_run.py`), and the others not much.
 """
 
 from __future__ import annotations

@@ -2,16 +2,31 @@
 
 KIND is a key of `KINDS` there. TRACED is 1 to count in this process, 0 for a run that strace counts. Each SIZE is a
 run with so many reports or trials, in the same process. One line of JSON for each run is printed.
+
+The counts must be the same on a busy machine. Three things make them so. The clock of this process is slow, so nothing
+that is due at intervals comes in the run. No thread takes work from the driver that the driver does otherwise. And the
+loop turns only when all other processes wait, so each turn finds the same messages.
 """
 
 import collections
 import json
 import os
 import resource
+import selectors
 import sys
 import tempfile
+import time
 
-import minitune as tune
+SLOWER = 1_000
+"""How many times slower the clock is."""
+begin_s = time.monotonic()
+real_monotonic = time.monotonic
+if sys.argv[2] == "1":  # before minitune is imported
+    time.monotonic = lambda: begin_s + (real_monotonic() - begin_s) / SLOWER
+
+import minitune as tune  # noqa: E402
+from minitune.actor.process_tree import children  # noqa: E402
+from minitune.output import trial_output  # noqa: E402
 
 KIND = sys.argv[1]
 IS_TRACED = sys.argv[2] == "1"
@@ -61,6 +76,36 @@ def counting_writes(write):
         return write(descriptor, data)
 
     return counted
+
+
+def are_waiting(pid):
+    """Whether all threads of a process's descendants sleep."""
+    for child in children(pid):
+        try:
+            for thread in os.listdir(f"/proc/{child}/task"):
+                with open(f"/proc/{child}/task/{thread}/stat", "rb") as file:
+                    state = file.read().rpartition(b") ")[2][:1]
+                if state != b"S":
+                    return False
+        except OSError:  # it has just ended
+            return False
+        if not are_waiting(child):
+            return False
+    return True
+
+
+def waiting_select(select):
+    """A function like the `select` of a selector that first waits until all other processes wait."""
+
+    def selected(selector, timeout=None):
+        sys.setprofile(None)
+        looks = 0
+        while looks < 2:  # during one look, a process may wake another one that was looked at already
+            looks = looks + 1 if are_waiting(os.getpid()) else 0
+        sys.setprofile(profile)
+        return select(selector, timeout)
+
+    return selected
 
 
 def reports(config):
@@ -122,7 +167,10 @@ def run(size):
 
 
 if IS_TRACED:
+    trial_output._LOOK_S = 3600.0  # so the driver looks at all files, at the end of the run
     os.write = counting_writes(os.write)
+    if sys.platform == "linux":
+        selectors.DefaultSelector.select = waiting_select(selectors.DefaultSelector.select)
     sys.addaudithook(audit)
 for size in map(int, sys.argv[3:]):
     print(json.dumps(run(size)))

@@ -1,6 +1,7 @@
 """How many steps the driver takes for each report and for each trial: speed that no busy machine can hide.
 
-`benchmarks/counts.py` counts. The bounds leave 5 % of room, because the loop takes more turns on a busy machine.
+`benchmarks/counts.py` counts, and says how the counts become the same on a busy machine. So there is no room for a call
+more.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parent.parent.parent / "benchmarks"
-ROOM = 1.05
+SPREAD = 0.5
+"""What happens once in a run, and not always, is a part of the count of each trial."""
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="other Pythons call comprehensions in other ways")
@@ -20,11 +22,11 @@ ROOM = 1.05
 @pytest.mark.parametrize(
     ("kind", "calls", "modules", "records", "system_calls"),
     [
-        ("report", 24, 16, 1, 6),
-        ("asha", 33, 20, 1, 7),
-        ("fresh", 325, 42, 4, 50),
-        ("reused", 236, 36, 4, 30),
-        ("returned", 219, 36, 3, 28),
+        ("report", 23, 16, 1, 6),
+        ("asha", 32, 20, 1, 7),
+        ("fresh", 323, 41, 4, 47),
+        ("reused", 237, 35, 4, 30),
+        ("returned", 218, 35, 3, 26),
     ],
 )
 def test_the_driver_takes_few_steps(
@@ -36,7 +38,7 @@ def test_the_driver_takes_few_steps(
     found = counts.count(kind)
 
     listed = "\n".join(f"{number:7.2f} {name}" for name, number in sorted(found["calls"].items()) if number >= 0.1)
-    assert sum(found["calls"].values()) <= calls * ROOM, listed
-    assert len(counts.modules(found["calls"])) <= modules * ROOM, listed
+    assert sum(found["calls"].values()) <= calls + SPREAD, listed
+    assert len(counts.modules(found["calls"])) <= modules, listed
     assert found["records"] == pytest.approx(records, abs=0.1)
-    assert sum(found["system_calls"].values()) <= system_calls * ROOM, found["system_calls"]
+    assert sum(found["system_calls"].values()) <= system_calls + SPREAD, found["system_calls"]
