@@ -4,8 +4,8 @@
 report. It raises a `SmokeFailure` with a text that says what to do.
 
 - A trial in this process cannot be killed. So the run has its own thread, and the caller stops waiting after the budget
-  and the grace period. A trial in its own process is killed at that point. Before that, its worker writes the stacks of
-  its threads to the trial's `stderr`, where `hung` reads them.
+  and the grace period. A trial in its own process must report at least once in each half of the budget; if it does not,
+  the run's own limit for reports ends it, and its error has the stacks of its threads.
 - A `ProcessSnapshot` records the state of the process before the run. After the run, `leftovers` compares the states
   and restores the old one where it can, so that a test does not disturb the next test.
 """
@@ -16,7 +16,6 @@ import atexit
 import functools
 import gc
 import os
-import re
 import shutil
 import signal
 import sys
@@ -24,8 +23,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from types import TracebackType
@@ -35,12 +33,11 @@ import psutil
 
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.analysis.summary import Target, best_of_run, grouped_errors
-from minitune.base import files
 from minitune.base.checks import is_real, require
 from minitune.config import RunConfig
 from minitune.driver.parts import load_libraries
 from minitune.error import TrialStopped, format_stack
-from minitune.experiment.trial import Trial, why_no_best
+from minitune.experiment.trial import why_no_best
 from minitune.result import AUTO_RESULT_KEYS
 from minitune.result_grid import Result, ResultGrid
 from minitune.settings import STEP_SUMMARY, variable_of
@@ -51,16 +48,12 @@ GRACE_S = 2.0
 """How long trials may take to stop at the end of the budget, in seconds."""
 
 _SILENT_SHARE = 0.5
-"""A trial that was killed at the end counts as hung if it was silent for this share of the budget."""
+"""A trial in its own process has failed if it does not report for this share of the budget."""
 
 _INTERRUPT_S = 0.5
 """How long a trial may take to unwind after an exception, in seconds."""
 
 _NAMES = {kind: frozenset(entry.name for entry in fields(kind)) for kind in (TuneConfig, RunConfig)}
-
-_OWN = re.escape(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
-_OWN_FRAME = re.compile(rf'  File "({_OWN}.*|<string>)", line ')
-_THREAD = re.compile(r"(Current thread|Thread) 0x[0-9a-f]+.* \(most recent call first\):")
 
 CHILDREN = "children"
 THREADS = "threads"
@@ -139,9 +132,9 @@ def smoke(
         mode: `"min"` or `"max"`.
         num_samples: How many samples to draw from the space.
         budget_s: The time budget, in seconds. At its end, trials are asked to stop; trials in processes are killed 2 s
-            later. A killed trial is a failure if it has not reported for half of the budget. A trial in this process
-            cannot be killed: an exception ends code that hangs in Python, and the test fails in any case. The text says
-            where the code hung.
+            later. A trial in a process that does not report for half of the budget fails, see `report_timeout_s`. A
+            trial in this process cannot be killed: an exception ends code that hangs in Python, and the test fails in
+            any case. The text says where the code hung.
         seed: The seed of the run: configurations and all other random choices.
         executor: `"inline"` or `"local"`.
         directory: The directory of the run; by default a temporary one, which exists until this process ends.
@@ -173,6 +166,8 @@ def smoke(
     unknown = sorted(set(may_leave) - set(KINDS))
     require(not unknown, f"may_leave: a collection of {', '.join(KINDS)}", may_leave)
     given = dict(metric=metric, mode=mode, num_samples=num_samples, seed=seed, executor=executor, **config)
+    if executor != "inline":
+        given.setdefault("report_timeout_s", budget_s * _SILENT_SHARE)
     tuner = _tuner(trainable, space, given, budget_s, os.fspath(directory or _own_directory()))
     name = str(getattr(trainable, "__name__", trainable))
     has_neighbours = "PYTEST_XDIST_WORKER" in os.environ  # other processes run tests in this directory
@@ -187,22 +182,11 @@ def smoke(
     finally:
         left = before.leftovers()  # also after a failure, because this restores the old state
     _refuse_failures(grid, name, seed)
-    has_reported = any(result.metrics.keys() - set(AUTO_RESULT_KEYS) for result in grid)
-    # Trials in time cannot hang, so their files need not be read.
-    is_late = time.monotonic() > until_s
-    if is_late and executor != "inline":
-        # Without any report, each trial that had to be killed is a failure.
-        patience_s = 0.0
-        if has_reported:
-            patience_s = budget_s * _SILENT_SHARE
-        stacks = hung(grid._run.trials, time.time() - (time.monotonic() - until_s), patience_s)
-        if stacks:
-            raise SmokeFailure(_told_hang(name, budget_s, stacks, has_reported=has_reported), grid)
     if left:
         raise SmokeFailure("\n  ".join([f"the trials of {name} have left something behind:", *left]), grid)
-    if not has_reported:
+    if not any(result.metrics.keys() - set(AUTO_RESULT_KEYS) for result in grid):
         what = "before its end: call report(), or return a dict of metrics"
-        if is_late:
+        if time.monotonic() > until_s:
             what = f"within {budget_s:g} s: report earlier, or give a longer budget_s"
         raise SmokeFailure(f"no trial of {name} has reported anything {what}", grid)
     return grid
@@ -345,17 +329,6 @@ def _fit_in_time(fit: Callable[[], ResultGrid], name: str, budget_s: float) -> R
     return result
 
 
-def _told_hang(name: str, budget_s: float, stacks: dict[str, str], *, has_reported: bool) -> str:
-    """The error text about trials that were killed at the end of the budget."""
-    what = f"a trial of {name} has not stopped {GRACE_S:g} s after the budget of {budget_s:g} s and was killed"
-    if not has_reported:
-        what = f"no trial of {name} has reported anything within {budget_s:g} s: report earlier, or "
-        what += "give a longer budget_s"
-    places = Counter(stacks.values()).most_common()
-    parts = [place if count == 1 else f"{count} trials:\n{place}" for place, count in places]
-    return f"{what}. It hung here (the most recent call first):\n\n" + "\n\n".join(parts)
-
-
 def _is_debugged() -> bool:
     """Whether a thread is in a debugger. Then there is no time limit."""
     frames = (frame for top in sys._current_frames().values() for frame, _ in traceback.walk_stack(top))
@@ -403,64 +376,6 @@ def _refuse_failures(grid: ResultGrid, name: str, seed: int) -> None:
         lines += ["all failures:", *(f"  {text}" for text in kinds)]
     cause = error.__cause__
     raise SmokeFailure("\n".join(lines), grid, cause.__traceback__ if cause is not None else None)
-
-
-# -- hangs ------------------------------------------------------------------------------------------------------------
-
-
-def hung(trials: Iterable[Trial], end_s: float, patience_s: float) -> dict[str, str]:
-    """The stacks of trials that did not stop when they were asked to, and had not reported for a long time.
-
-    Before a worker is killed after its grace period, it writes the stacks of its threads to standard error. This alone
-    does not mean that it hung, because a step may take longer than the grace period.
-
-    Args:
-        trials: The trials of a run that has ended.
-        end_s: When the trials were asked to stop, in seconds since the epoch.
-        patience_s: How long before `end_s` a trial's last report (or its start) must have been.
-
-    Returns:
-        For each such trial, by name, its stacks, the most recent call first.
-    """
-    # Only a worker that had to be killed has written stacks, so no stacks means that it ended in time.
-    found = {trial.name: _stacks(os.path.join(trial.local_path, "stderr")) for trial in trials}
-    silent = {trial.name for trial in trials if end_s - _last_sign_s(trial, end_s) >= patience_s}
-    return {name: text for name, text in found.items() if text and name in silent}
-
-
-def _last_sign_s(trial: Trial, end_s: float) -> float:
-    """The time of a trial's last report, else of its start; `end_s` if neither is known."""
-    # A trial that has just reported does not hang, even if its next step is longer than the grace period.
-    reported = trial.last_metrics.get("timestamp")
-    if reported is not None:
-        return float(reported)
-    try:
-        return os.path.getmtime(os.path.join(trial.local_path, "params.json"))
-    except OSError:
-        return end_s
-
-
-def _stacks(path: str) -> str:
-    """The last stacks in a file, with only the user's frames; empty if there are none."""
-    try:
-        with files.open_to_read(path) as file:
-            lines = file.read().decode("utf-8", "replace").splitlines()
-    except OSError:
-        return ""
-    return "\n".join(dict.fromkeys(_users_lines(lines)))
-
-
-def _users_lines(lines: Iterable[str]) -> Iterator[str]:
-    """The user's frames in the stacks among lines of text."""
-    is_dump = False
-    for line in lines:
-        if _THREAD.fullmatch(line):
-            is_dump = True
-        elif is_dump and line.startswith('  File "'):
-            if not _OWN_FRAME.match(line):
-                yield line
-        elif line:
-            is_dump = False
 
 
 # -- leftovers --------------------------------------------------------------------------------------------------------

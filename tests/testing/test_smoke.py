@@ -274,24 +274,18 @@ def hang_in_the_end(config: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("reports", [0, 1])
-def test_hanging_trial_is_killed_and_the_text_tells_where(
+def test_a_trial_in_a_process_that_does_not_report_fails_and_the_text_tells_where_it_hangs(
     reports: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("minitune.testing.smoke_runs.GRACE_S", 0.1)
-    # on a slow machine the worker comes up, or its report arrives, only after the budget
-    monkeypatch.setattr("minitune.testing.smoke_runs._SILENT_SHARE", -20)
     release.clear()
-    budget_s = 1.0
-    options: dict[str, Any] = {"num_samples": 1, "budget_s": budget_s, "executor": "local"}
+    # The budget is long enough for a slow machine. The limit of reports, a share of it, ends the trial before.
+    monkeypatch.setattr("minitune.testing.smoke_runs._SILENT_SHARE", 0.01)
+    options: dict[str, Any] = {"num_samples": 1, "budget_s": 50, "executor": "local"}
     told = refused(tmp_path, hang_in_the_end, {"reports": reports}, **options)
-    silent = f"no trial of hang_in_the_end has reported anything within {budget_s:g} s"
-    late = f"a trial of hang_in_the_end has not stopped 0.1 s after the budget of {budget_s:g} s and was killed"
-    if "It hung here" in told:  # else the machine is so slow that no worker came up in time
-        assert told.startswith(f"{late}. It hung here " if reports else f"{silent}: report earlier, or ")
-        assert f'  File "{__file__}", line {hang.__code__.co_firstlineno + 1} in hang\n' in told
-        assert "minitune/actor" not in told
-    else:
-        assert told.startswith(silent)
+    assert told.startswith("1 of 1 trials of hang_in_the_end failed")
+    assert "no report for 0.5 s" in told
+    assert f'File "{__file__}", line {hang.__code__.co_firstlineno + 1} in hang\n' in told
 
 
 def test_a_training_without_end_is_stopped_at_the_budget(tmp_path: Path) -> None:
