@@ -9,7 +9,7 @@
       again      resume, rerun
       run        run: programs as trials. `sweep` reads its sweep files
       health     doctor, ci
-      port       changes the imports of scripts. `cells` reads and writes them, also in notebooks
+      port       changes the imports of scripts and notebooks
       manual     help
     selecting    the arguments that several commands have, and the run and the trial that they name
 

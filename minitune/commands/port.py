@@ -1,9 +1,10 @@
 """`minitune port` changes the imports of a script or notebook that uses Ray Tune, and lists what minitune lacks.
 
-The command reads the code and does not run it. It looks up each name of Ray that the code imports or reaches by
-attributes. It uses Python's own import system, so the list agrees with a run of the script. It compares the keywords of
-calls with signatures, and checks addresses and paths that the code has as texts. It does not see names that the script
-creates while it runs.
+The lines with imports are changed one by one, as text. So lines for IPython, such as `!pip install x`, do not matter.
+
+For the list, the command parses the changed code and does not run it. It looks up each name of Ray that the code
+imports or reaches by attributes. It uses Python's own import system, so the list agrees with a run of the script. It
+does not see names that the script creates while it runs.
 """
 
 from __future__ import annotations
@@ -12,28 +13,38 @@ import argparse
 import ast
 import difflib
 import importlib
-import inspect
+import json
+import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+import tokenize
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-from minitune.base.files import local_path
+from minitune._alias import LeftOutError
+from minitune.base.files import atomic_write
 from minitune.base.text import echo, is_terminal, one_line, printable
 from minitune.commands import Commands
-from minitune.commands.cells import LineMessage, read_document
-from minitune.config import refuse_out_of_scope
-from minitune.runtime import ON_THIS_MACHINE, check_address
 
 _OLD = "ray"
 _NEW = "minitune"
 _NEW_RAY = "minitune.ray"
 
-_IMPORT = re.compile(rf"\b(import|from)\s+{_OLD}\b")
-
-_PATHS = frozenset({"experiment_checkpoint_path", "experiment_dir", "local_dir", "path", "restore", "storage_path"})
-"""Parameters that are paths on this machine."""
+_FROM = re.compile(rf"(\s*from\s+){_OLD}(?=[.\s])")
+_IMPORT = re.compile(r"\s*import\s")
+_MODULE = re.compile(rf"(?<![\w.]){_OLD}((?:\.\w+)*)(\s+as\s+\w+)?(?=\s*(?:,|;|\\|$))")
+_FOR_IPYTHON = re.compile(
+    r"""\s*(?:
+        [%!?]                         # a magic, a command of the shell, help
+        | [\w.*]+\?{1,2}\s*$          # help: run?
+        | [\w.,\s*\[\]'"]+=\s*[%!]    # files = !ls
+    )""",
+    re.VERBOSE,
+)
+_CELL_MAGIC = "%%"
+_STAYS = "this import of ray stays, because it does not begin a line: change it yourself"
 
 
 def add_parser(commands: Commands) -> None:
@@ -41,253 +52,310 @@ def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
         "port",
         description="Change the imports of a Ray Tune script or Jupyter notebook to minitune: show the changes as a "
-        "diff, and list the names that minitune does not have, with what to use instead, and the calls that would "
-        "fail. The script is not run. Lines for IPython, such as !pip and %matplotlib, stay as they are.",
-        epilog="The exit status is 0 if minitune has every name, 1 if some are missing. These are listed, too, but do "
-        "not count as missing: a package that a name needs and that cannot be imported here, and an argument that has "
-        "no effect. A position in a notebook is the number of the code cell and of the line in it.",
+        "diff, and list the names that minitune does not have, with what to use instead. The script is not run.",
+        epilog="The exit status is 0 if minitune has every name, 1 if some are missing. A package that a name needs "
+        "and that cannot be imported here is listed, too, but does not count as missing. A position in a notebook is "
+        "the number of the code cell and of the line in it.",
     )
     parser.add_argument("script", metavar="SCRIPT", help="a file that ends with .py or .ipynb")
     parser.add_argument("--write", action="store_true", help="change the file instead of showing the diff")
     parser.set_defaults(command=port)
 
 
+class _Finding(NamedTuple):
+    """A message about a line of a cell.
+
+    Attributes:
+        line: The number of the line, from 1.
+        text: The message.
+        is_missing: Whether minitune lacks something. If not, the code needs a package that cannot be imported here.
+    """
+
+    line: int
+    text: str
+    is_missing: bool = True
+
+
 def port(options: argparse.Namespace) -> int:
     """Run `minitune port`: the diff goes to stdout, the list to stderr."""
-    document = read_document(options.script)
-    tree, left_out, found = document.parse()
-    lines, count = _with_new_imports(document.lines, tree)
-    changed = document.with_lines(lines)
-    for number, line in left_out:
-        if _IMPORT.search(line):
-            found.append((number, "this is not Python code, so the import of ray stays: change it yourself"))
-    # The names are looked up in the changed script, as they would be in a run.
-    found += _missing(changed.parse()[0])  # before the file is changed, because this checks its syntax
+    document = _read(options.script)
+    changed = [[_ported(line) for line in cell.lines] for cell in document.cells]
+    count = sum(
+        new != old
+        for cell, lines in zip(document.cells, changed, strict=True)
+        for old, new in zip(cell.lines, lines, strict=True)
+    )
+    known: dict[str, Any] = {}
+    found = [
+        (cell.name, finding)
+        for cell, lines in zip(document.cells, changed, strict=True)
+        for finding in sorted(set(_findings(lines, known, is_notebook=document.is_notebook)))
+    ]
     if options.write and count:
-        changed.write()
-        echo(f"{options.script}: changed {count} import{'s' if count > 1 else ''}")
+        atomic_write(os.path.realpath(options.script), document.encode(changed))
+        echo(f"{options.script}: changed {count} line{'s' if count > 1 else ''}")
     else:
         has_terminal = is_terminal(sys.stdout)  # elsewhere `patch` may read it, so it stays as it is
-        for before, after in zip(document.cells, changed.cells, strict=True):
-            for line in difflib.unified_diff(before.lines, after.lines, before.name, after.name):
+        for cell, lines in zip(document.cells, changed, strict=True):
+            for line in difflib.unified_diff(cell.lines, lines, cell.name, cell.name):
                 shown = line
                 if has_terminal:
                     shown = printable(line)
                 sys.stdout.write(shown.removesuffix("\n") + "\n")
-    for number, text in sorted(set(found)):
-        echo(f"{document.position(number)}: {text}", file=sys.stderr)
-    if not count:
+    for name, finding in found:
+        echo(f"{name}:{finding.line}: {finding.text}", file=sys.stderr)
+    if not (count or found):
         echo(f"{options.script} imports nothing of Ray: nothing to change", file=sys.stderr)
-    if all(isinstance(text, _Remark) for _, text in found):
-        return 0
-    return 1
+    if any(finding.is_missing for _, finding in found):
+        return 1
+    return 0
 
 
-def _with_new_imports(lines: Sequence[str], tree: ast.Module) -> tuple[list[str], int]:
-    """The lines with `minitune` in place of `ray` in their import statements, and the number of changes."""
-    edits: list[tuple[int, int, int, str]] = []  # line, begin and end in bytes, new text
+# -- the file ----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Cell:
+    """A piece of Python code.
+
+    Attributes:
+        name: What messages call it.
+        lines: Its lines, each with its line end.
+    """
+
+    name: str
+    lines: list[str]
+
+
+@dataclass(frozen=True)
+class _Document:
+    """A file as a list of cells. A script is one cell.
+
+    Attributes:
+        cells: Its cells with code.
+        encode: Returns the content of the file for other lines of the cells.
+        is_notebook: Whether one cell may be wrong while the others are right.
+    """
+
+    cells: list[_Cell]
+    encode: Callable[[Sequence[Sequence[str]]], bytes]
+    is_notebook: bool = False
+
+
+def _read(path: str) -> _Document:
+    """Read a script, or a notebook if the name of the file ends with `.ipynb`.
+
+    Raises:
+        OSError: If the file cannot be read.
+        ValueError: If a notebook is not JSON, or older than version 4 of its format.
+    """
+    if path.lower().endswith(".ipynb"):
+        return _read_notebook(path)
+    with open(path, "rb") as file:
+        encoding, _ = tokenize.detect_encoding(file.readline)
+    with open(path, encoding=encoding, newline="") as source:
+        lines = list(source)
+    return _Document([_Cell(path, lines)], lambda changed: "".join(changed[0]).encode(encoding))
+
+
+def _read_notebook(path: str) -> _Document:
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}; a notebook must be JSON") from None
+    found = None
+    if isinstance(content, dict):
+        found = content.get("cells")
+    if not isinstance(found, list):
+        raise ValueError(
+            f"{path} must be a notebook of format 4, but has no list 'cells'; "
+            "`jupyter nbconvert --to notebook` converts older formats"
+        )
+    code = [each for each in found if isinstance(each, dict) and each.get("cell_type") == "code"]
+    sources = ["".join(each.get("source") or "") for each in code]  # it is a text or a list of lines
+    cells = [_Cell(f"{path}:cell {number}", source.splitlines(True)) for number, source in enumerate(sources, 1)]
+
+    def encode(changed: Sequence[Sequence[str]]) -> bytes:
+        for each, lines in zip(code, changed, strict=True):
+            each["source"] = list(lines) if isinstance(each.get("source"), list) else "".join(lines)
+        # Editors indent notebooks by one space, `json.dumps` by none. In the old layout, a difference shows the changed
+        # lines alone.
+        indent = re.match(r"\{\r?\n( *)", text)
+        end = text[len(text.rstrip()) :]
+        spaces = len(indent[1]) if indent else None
+        return (json.dumps(content, indent=spaces, ensure_ascii=text.isascii()) + end).encode()
+
+    return _Document(cells, encode, is_notebook=True)
+
+
+# -- the changes -------------------------------------------------------------------------------------------------------
+def _ported(line: str) -> str:
+    """The line with `minitune` in place of `ray`, if it is an import."""
+    found = _FROM.match(line)
+    if found is not None:
+        rest = line[found.end() :]
+        new = _NEW
+        if not rest.startswith(".") and "__version__" in rest:
+            new = _NEW_RAY
+        return f"{found[1]}{new}{rest}"
+    if _IMPORT.match(line):
+        code, sign, comment = line.partition("#")
+        return _MODULE.sub(_module, code) + sign + comment
+    return line
+
+
+def _module(found: re.Match[str]) -> str:
+    """The name for `ray` or a module below it in an import, after which the code's own names are as before."""
+    path, alias = found.groups()
+    if alias is None:
+        return f"{_NEW_RAY} as {_OLD}"
+    if path:
+        return f"{_NEW}{path}{alias}"
+    return f"{_NEW_RAY}{alias}"
+
+
+# -- the list ----------------------------------------------------------------------------------------------------------
+def _findings(lines: Sequence[str], known: dict[str, Any], *, is_notebook: bool) -> Iterator[_Finding]:
+    """The names in a changed cell that this package lacks.
+
+    Args:
+        lines: The lines of the cell.
+        known: The objects of the names that cells before it have imported. Those of this one are added.
+        is_notebook: Whether the cell is one of a notebook.
+
+    Raises:
+        ValueError: If a script is not Python.
+    """
+    try:
+        tree = _parsed(lines)
+    except SyntaxError as error:
+        if not is_notebook:
+            text = f"line {error.lineno or 1}: {error.msg}; the file must be a Python script or a notebook"
+            raise ValueError(text) from None
+        if not lines[0].startswith(_CELL_MAGIC):  # which may be the head of another language
+            yield _Finding(error.lineno or 1, f"{error.msg}: the cell is not Python, so its names are not looked up")
+        return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                head, dot, rest = alias.name.partition(".")
-                if head != _OLD:
-                    continue
-                if not alias.asname:
-                    new = f"{_NEW_RAY} as {_OLD}"
-                elif rest:
-                    new = f"{_NEW}{dot}{rest}"
-                else:
-                    new = _NEW_RAY
-                edits.append((alias.lineno, alias.col_offset, alias.col_offset + len(alias.name), new))
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] == _OLD:
-            asks_version = any(alias.name == "__version__" for alias in node.names)
-            new = _NEW
-            if node.module == _OLD and asks_version:
-                new = _NEW_RAY
-            start = node.col_offset + len("from")
-            for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-                begin = lines[number - 1].encode().find(_OLD.encode(), start)
-                if begin >= 0:
-                    edits.append((number, begin, begin + len(_OLD), new))
-                    break
-                start = 0  # this line ends in a backslash, or the name has letters that Python reads as these
-    changed = list(lines)
-    # From the end of each line, so that the positions of the other edits stay valid. They count bytes, as `ast` does.
-    for number, begin, end, new in sorted(edits, reverse=True):
-        line = changed[number - 1].encode()
-        changed[number - 1] = (line[:begin] + new.encode() + line[end:]).decode()
-    return changed, len(edits)
-
-
-def _missing(tree: ast.Module) -> Iterator[LineMessage]:
-    """The names and keywords of the changed script that this package lacks."""
-    known: dict[str, Any] = {}  # the objects of the script's names
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.split(".")[0] == _NEW:
-                    value, problem = _imported(alias.name)
-                    if problem:
-                        yield node.lineno, problem
-                    elif alias.asname:
-                        known[alias.asname] = value
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] == _NEW:
-            module, problem = _imported(str(node.module))
-            if problem:
-                yield node.lineno, problem
-                continue
-            for alias in node.names:
-                if alias.name == "*":
-                    known.update({name: getattr(module, name) for name in getattr(module, "__all__", ())})
-                    continue
-                value, problem = _attribute(module, alias.name)
-                if problem:
-                    value, problem_of_module = _imported(f"{node.module}.{alias.name}")
-                    if problem_of_module:
-                        yield node.lineno, problem_of_module if ": " in problem_of_module else problem
-                        continue
-                known[alias.asname or alias.name] = value
-    # A name that the script registers is no algorithm of RLlib.
-    registered = {
-        node.args[0].value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and node.args
-        and isinstance(node.args[0], ast.Constant)
-        and _last_name(node.func) == "register_trainable"
-    }
+                yield from _of_import(node.lineno, alias, known)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield from _of_import_from(node, known)
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
-            value, problem = _resolve(node, known)
-            if problem:
-                yield node.lineno, problem
-        elif isinstance(node, ast.Call):
-            value, _ = _resolve(node.func, known)
-            yield from _bad_keywords(node, value)
-            yield from _bad_values(node, value)
-            name = None
-            if node.args and isinstance(node.args[0], ast.Constant):
-                name = node.args[0].value
-            if isinstance(name, str) and name not in registered and _last_name(node.func) in ("run", "Tuner") and value:
-                yield node.lineno, f"no trainable is registered as {name!r}; minitune does not have RLlib"
+            _, error_of_name = _resolve(node, known)
+            if error_of_name is not None:
+                yield _told(node.lineno, error_of_name)
 
 
-def _last_name(node: ast.expr) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
+def _parsed(lines: Sequence[str]) -> ast.Module:
+    """The syntax tree of a cell. If it is not Python, it is tried again without lines for IPython.
 
-
-def _imported(path: str) -> tuple[Any, str]:
-    """The module, or the reason why it does not exist."""
+    Raises:
+        SyntaxError: If the rest is not Python either.
+    """
     try:
-        return importlib.import_module(path), ""
-    except Exception as error:
-        return None, _reason(error)
+        return ast.parse("".join(lines))
+    except SyntaxError:
+        kept = []
+        goes_on = False
+        for line in lines:
+            is_left_out = goes_on or _FOR_IPYTHON.match(line) is not None
+            if goes_on:
+                kept.append("\n")
+            elif is_left_out:
+                kept.append(re.sub(r"\S.*", "pass", line))
+            else:
+                kept.append(line)
+            goes_on = is_left_out and line.rstrip().endswith("\\")
+        return ast.parse("".join(kept))
 
 
-def _attribute(owner: Any, name: str) -> tuple[Any, str]:
+def _of_import(line: int, alias: ast.alias, known: dict[str, Any]) -> Iterator[_Finding]:
+    root = alias.name.partition(".")[0]
+    if root == _OLD:
+        yield _Finding(line, _STAYS)
+    elif root == _NEW:
+        value, error = _imported(alias.name)
+        if error is not None:
+            yield _told(line, error)
+        elif alias.asname:
+            known[alias.asname] = value
+
+
+def _of_import_from(node: ast.ImportFrom, known: dict[str, Any]) -> Iterator[_Finding]:
+    path = str(node.module)
+    root = path.partition(".")[0]
+    if root == _OLD:
+        yield _Finding(node.lineno, _STAYS)
+    if root != _NEW:
+        return
+    module, error = _imported(path)
+    if error is not None:
+        yield _told(node.lineno, error)
+        return
+    for alias in node.names:
+        if alias.name == "*":
+            known.update({name: getattr(module, name) for name in getattr(module, "__all__", ())})
+            continue
+        value, error = _attribute(module, alias.name)
+        if error is not None:
+            yield _told(node.lineno, error)
+        else:
+            known[alias.asname or alias.name] = value
+
+
+def _imported(path: str) -> tuple[Any, Exception | None]:
+    """The module, or the error of its import."""
     try:
-        return getattr(owner, name), ""
+        return importlib.import_module(path), None
+    except Exception as error:  # a package that a module needs may raise anything
+        return None, error
+
+
+def _attribute(owner: Any, name: str) -> tuple[Any, Exception | None]:
+    """The attribute of a module or class, or the error that says best why it does not exist."""
+    try:
+        return getattr(owner, name), None
     except Exception as error:
-        problem = _reason(error)
+        missing = error
     if isinstance(owner, ModuleType):
-        _, problem_of_module = _imported(f"{owner.__name__}.{name}")
-        # An attribute may also be a submodule that was not imported yet.
-        if isinstance(problem_of_module, _Remark):  # the module exists, but needs a package
-            return None, problem_of_module
-    return None, problem
+        # It may also be a submodule that was not imported yet.
+        value, error_of_module = _imported(f"{owner.__name__}.{name}")
+        says_more = isinstance(error_of_module, LeftOutError) and not hasattr(owner, "__getattr__")
+        if error_of_module is None or says_more or _needs_package(error_of_module):
+            return value, error_of_module
+    return None, missing
 
 
-class _Remark(str):
-    """A message about something that minitune does have, or that it can do without."""
-
-
-def _reason(error: Exception) -> str:
-    """Why minitune does not have a name, or why the package that the name needs cannot be imported."""
-    if not isinstance(error, (AttributeError, ImportError)):
-        what = one_line(f"{type(error).__name__}: {error}")
-        return _Remark(f"this needs a package that is installed but cannot be imported here: {what}")
-    package = ""
-    if isinstance(error, ImportError):
-        package = (error.name or "").partition(".")[0]
-    if package in ("", _NEW):
-        return str(error)
-    return _Remark(f"this needs the package {package}, which cannot be imported here: {one_line(str(error))}")
-
-
-def _resolve(node: ast.expr, known: dict[str, Any]) -> tuple[Any, str]:
+def _resolve(node: ast.expr, known: dict[str, Any]) -> tuple[Any, Exception | None]:
     """Resolve an expression such as `tune.schedulers.ASHAScheduler` to a module, class or function.
 
-    The second value names a missing attribute. For an unknown expression, the result is `(None, "")`.
+    The second value is the error of a missing attribute. For an unknown expression, both are None.
     """
     if isinstance(node, ast.Name):
-        return known.get(node.id), ""
+        return known.get(node.id), None
     if not isinstance(node, ast.Attribute):
-        return None, ""
+        return None, None
     owner, _ = _resolve(node.value, known)
     if not isinstance(owner, ModuleType) and not (isinstance(owner, type) and owner.__module__.startswith(_NEW)):
-        return None, ""
+        return None, None
     return _attribute(owner, node.attr)
 
 
-def _bad_keywords(call: ast.Call, function: Any) -> Iterator[LineMessage]:
-    """The keywords of a call that its function does not take."""
-    if not (inspect.isclass(function) or inspect.isfunction(function)) or not function.__module__.startswith(_NEW):
-        return
-    try:
-        parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return
-    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    for keyword in call.keywords:
-        name = keyword.arg
-        if name is None or name in parameters:
-            continue
-        if not open_ended:
-            yield keyword.value.lineno, f"{function.__name__}() takes no {name}; it takes {', '.join(parameters)}"
-        elif "old" in parameters:
-            from minitune.legacy.keywords import OLD_KEYWORDS
-
-            if name not in getattr(function, "OLD_KEYWORDS", OLD_KEYWORDS):
-                yield keyword.value.lineno, f"{function.__name__}() takes no {name}"
+def _needs_package(error: Exception) -> bool:
+    """Whether an import has failed because of a package of somebody else."""
+    if isinstance(error, ImportError):
+        return (error.name or "").partition(".")[0] not in ("", _NEW)
+    return not isinstance(error, AttributeError)
 
 
-def _bad_values(call: ast.Call, function: Any) -> Iterator[LineMessage]:
-    """The texts and lists in a call of minitune that will raise an error when the call runs, or have no effect."""
-    if not (inspect.isroutine(function) or inspect.isclass(function)):
-        return
-    if not str(getattr(function, "__module__", "")).startswith(_NEW):
-        return
-    for name, node in _arguments(call, function):
-        try:
-            value = ast.literal_eval(node)
-        except ValueError:  # it is known only at run time
-            continue
-        try:
-            if name == "address" or name == "redis_address":
-                if check_address(value) is not None:
-                    yield node.lineno, _Remark(ON_THIS_MACHINE)
-            elif name in _PATHS and isinstance(value, str):
-                local_path(value)
-            elif name == "storage_filesystem":
-                refuse_out_of_scope(value)
-            elif name == "export_formats" and value:
-                yield node.lineno, _Remark("export_formats has no effect: write what you need into a checkpoint")
-        except ValueError as error:
-            yield node.lineno, f"{function.__name__}() will fail: {one_line(str(error))}"
-
-
-def _arguments(call: ast.Call, function: Any) -> Iterator[tuple[str, ast.expr]]:
-    """The arguments of a call, each with the name of its parameter."""
-    try:
-        positional = [name for name in inspect.signature(function).parameters if name != "self"]
-    except (TypeError, ValueError):
-        positional = []
-    for name, node in zip(positional, call.args, strict=False):
-        if isinstance(node, ast.Starred):
-            break
-        yield name, node
-    for keyword in call.keywords:
-        if keyword.arg is not None:
-            yield keyword.arg, keyword.value
+def _told(line: int, error: Exception) -> _Finding:
+    """The message about a name that cannot be had."""
+    if not _needs_package(error):
+        return _Finding(line, str(error))
+    package = "a package that is installed but"
+    if isinstance(error, ImportError):
+        package = f"the package {error.name}, which"
+    what = one_line(f"{type(error).__name__}: {error}")
+    return _Finding(line, f"this needs {package} cannot be imported here: {what}", is_missing=False)

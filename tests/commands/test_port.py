@@ -21,8 +21,7 @@ from ray import (
     tune as t,
 )
 from  ray.tune.suggest.basic_variant import BasicVariantGenerator  # ray stays in comments
-from \\
-    ray.tune import grid_search
+from ray.tune import grid_search
 
 text = "from ray import tune"
 ray.init(num_cpus=1)
@@ -40,8 +39,7 @@ from minitune import (
     tune as t,
 )
 from  minitune.tune.suggest.basic_variant import BasicVariantGenerator  # ray stays in comments
-from \\
-    minitune.tune import grid_search
+from minitune.tune import grid_search
 
 text = "from ray import tune"
 """
@@ -55,7 +53,7 @@ def test_a_script_is_changed_in_its_imports_alone_and_runs(minitune: Minitune, t
     assert "+import os, minitune.ray as ray\n" in out
     assert script.read_text() == GOOD
 
-    assert minitune("port", script, "--write") == (0, f"{script}: changed 5 imports\n", "")
+    assert minitune("port", script, "--write") == (0, f"{script}: changed 5 lines\n", "")
     assert script.read_text().startswith(PORTED)
     env = {**os.environ, "MINITUNE_STORAGE_PATH": str(tmp_path / "runs"), "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=100)
@@ -77,15 +75,8 @@ def test_a_script_is_changed_in_its_imports_alone_and_runs(minitune: Minitune, t
             "has no attribute 'remote': minitune has no tasks and actors",
         ),
         ("from ray import tune\ntune.Checkpoint.from_uri('x')", "Checkpoint.from_uri is gone: mount the storage"),
-        ("from ray import tune\ntune.run(print, samples=3)", "2: run() takes no samples"),
-        ("from ray import tune\ntune.TuneConfig(samples=3)", "2: TuneConfig() takes no samples; it takes mode, metric"),
-        ("from ray import tune\ntune.run('PPO')", "2: no trainable is registered as 'PPO'"),
-        ("import ray\nray.init('ray://head:10001')", "2: init() will fail: address must be None, 'local', 'auto' or"),
-        (
-            "from ray import tune\ntune.run(\n    print,\n    storage_path='s3://bucket')",
-            "4: run() will fail: a path must be local, but got 's3://bucket'",
-        ),
-        ("from ray import tune\ntune.Tuner.restore('s3://bucket', print)", "2: restore() will fail: a path must be"),
+        ("if True: import ray", "1: this import of ray stays, because it does not begin a line: change it yourself"),
+        ("from \\\n    ray import tune", "1: this import of ray stays"),
     ],
 )
 def test_missing_names_are_listed_with_their_lines(minitune: Minitune, tmp_path: Path, lines: str, text: str) -> None:
@@ -96,23 +87,6 @@ def test_missing_names_are_listed_with_their_lines(minitune: Minitune, tmp_path:
     assert err.startswith(f"{script}:")
     assert text in err
     assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("lines", "text"),
-    [
-        ("import ray\nray.init(address='10.0.0.1:6379')", "2: init(address=...) names a Ray cluster, but the run uses"),
-        ("from ray import tune\ntune.run(print, export_formats=['onnx'])", "2: export_formats has no effect: write"),
-    ],
-)
-def test_an_argument_without_effect_is_no_missing_feature(
-    minitune: Minitune, tmp_path: Path, lines: str, text: str
-) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(lines)
-    status, _, err = minitune("port", script)
-    assert (status, err.count("\n")) == (0, 1)
-    assert err.startswith(f"{script}:{text}")
 
 
 @pytest.mark.parametrize(
@@ -180,17 +154,12 @@ files = !ls *.csv
 if files:
     %cd data
 from ray import tune
-left = (100
-        % 3)
 text = \'\'\'
 !from ray import tune
 \'\'\'
 tune.nothing
 %%time
 from ray.tune import grid_search
-%%bash
-echo "it's" | from ray import this
-# %%
 import ray
 """
 
@@ -199,12 +168,11 @@ def test_lines_for_ipython_stay_in_a_script(minitune: Minitune, tmp_path: Path) 
     script = tmp_path / "exported.py"
     script.write_text(MAGICS)
     status, out, err = minitune("port", script, "--write")
-    assert (status, out) == (1, f"{script}: changed 3 imports\n")
+    assert (status, out) == (1, f"{script}: changed 3 lines\n")
     ported = MAGICS.replace("\nfrom ray", "\nfrom minitune").replace("\nimport ray", "\nimport minitune.ray as ray")
     assert script.read_text() == ported
-    first, second = err.splitlines()
-    assert first.startswith(f"{script}:15: module 'minitune' has no attribute 'nothing'")
-    assert second == f"{script}:19: this is not Python code, so the import of ray stays: change it yourself"
+    (line,) = err.splitlines()
+    assert line.startswith(f"{script}:13: module 'minitune' has no attribute 'nothing'")
 
 
 def test_a_script_whose_magics_hide_an_error_is_refused(minitune: Minitune, tmp_path: Path) -> None:
@@ -212,7 +180,7 @@ def test_a_script_whose_magics_hide_an_error_is_refused(minitune: Minitune, tmp_
     script.write_text("!ls\nfrom ray import tune\nprint(\n")
     status, out, err = minitune("port", script)
     assert (status, out) == (1, "")
-    assert f"{script}, line 3: '(' was never closed; it must be a Python script or a notebook" in err
+    assert "line 3: '(' was never closed; the file must be a Python script or a notebook" in err
 
 
 def notebook(*cells: str | list[str], **more: object) -> dict[str, object]:
@@ -242,11 +210,11 @@ def test_a_notebook_is_changed_in_its_cells(minitune: Minitune, tmp_path: Path) 
     assert lines[0].startswith(f"{file}:cell 5:1: module 'minitune' has no attribute 'nothing'")
     assert lines[1].startswith(f"{file}:cell 5:2: module 'minitune' has no attribute 'get_actor': minitune has no")
     assert lines[2].startswith(f"{file}:cell 6:1: ")
-    assert lines[2].endswith(": the cell is not Python, and is left as it is")
+    assert lines[2].endswith(": the cell is not Python, so its names are not looked up")
     assert len(lines) == 3
     assert file.read_text(encoding="utf-8") == text
 
-    assert minitune("port", file, "--write")[1] == f"{file}: changed 2 imports\n"
+    assert minitune("port", file, "--write")[1] == f"{file}: changed 2 lines\n"
     ported = text.replace('"import ray"', '"import minitune.ray as ray"').replace(
         '"from ray import', '"from minitune import'
     )
@@ -282,13 +250,11 @@ def test_script_without_ray_stays_unchanged(minitune: Minitune, tmp_path: Path) 
     script = tmp_path / "script.py"
     script.write_text("print(1)\n")
     assert minitune("port", script) == (0, "", f"{script} imports nothing of Ray: nothing to change\n")
-    script.write_text("from \uff52ay import tune\n", encoding="utf-8")  # for Python, this letter is an r
-    assert minitune("port", script) == (0, "", f"{script} imports nothing of Ray: nothing to change\n")
     before = script.stat().st_mtime_ns
     assert minitune("port", script, "--write") == (0, "", f"{script} imports nothing of Ray: nothing to change\n")
     assert script.stat().st_mtime_ns == before
     script.write_text("print(\n")
     status, _, err = minitune("port", script)
-    assert (status, "it must be a Python script" in err) == (1, True)
+    assert (status, "the file must be a Python script" in err) == (1, True)
     status, _, err = minitune("port", tmp_path / "none.py")
     assert (status, "none.py" in err) == (1, True)
