@@ -35,7 +35,6 @@ from minitune._version import __version__
 from minitune.actor.launcher import start_method
 from minitune.analysis import summary
 from minitune.analysis.summary import Summary, Target, append_to, escaped
-from minitune.base import json_text
 from minitune.base.checks import did_you_mean
 from minitune.base.text import echo
 from minitune.commands import Commands, behind_dashes
@@ -76,7 +75,6 @@ def add_parser(commands: Commands) -> None:
         description="Check this machine: its resources, the installed versions, and whether a trial runs.",
         epilog="The exit status is 0 if trials can run, else 1.",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(command=doctor)
     parser = commands.add_parser(
         "ci",
@@ -110,21 +108,14 @@ class _Findings:
     """The findings of `doctor`.
 
     Attributes:
-        facts: Facts by name, as plain data.
-        texts: The same facts as texts for people.
+        facts: Facts by name, as texts.
         problems: What is broken, each with its solution.
         warnings: What may cause trouble.
     """
 
-    facts: dict[str, Any] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-
-    def tell(self, name: str, value: Any, text: str) -> None:
-        """Add a fact."""
-        self.facts[name.replace(" ", "_")] = value
-        self.texts[name] = text
 
 
 def doctor(options: argparse.Namespace) -> int:
@@ -135,17 +126,14 @@ def doctor(options: argparse.Namespace) -> int:
         look(found)
     if not found.problems:
         _try_trial(found)
-    if options.json:
-        echo(json_text.dumps_pretty({**found.facts, "problems": found.problems, "warnings": found.warnings}))
-    else:
-        for name, text in found.texts.items():
-            echo(f"{name:<{_WIDTH}} {text or 'none'}")
-        for warning in found.warnings:
-            echo(f"warning: {warning}")
-        for problem in found.problems:
-            echo(f"broken: {problem}")
-        if not found.problems:
-            echo("trials have everything that they need")
+    for name, text in found.facts.items():
+        echo(f"{name:<{_WIDTH}} {text or 'none'}")
+    for warning in found.warnings:
+        echo(f"warning: {warning}")
+    for problem in found.problems:
+        echo(f"broken: {problem}")
+    if not found.problems:
+        echo("trials have everything that they need")
     if found.problems:
         return 1
     return 0
@@ -153,19 +141,17 @@ def doctor(options: argparse.Namespace) -> int:
 
 # -- doctor: the machine -----------------------------------------------------------------------------------------------
 def _versions(found: _Findings) -> None:
-    found.tell("minitune", __version__, f"{__version__} in {os.path.dirname(os.path.dirname(__file__))}")
-    python = platform.python_version()
-    system = f"{platform.system()} {platform.release()} on {platform.machine()}"
-    found.tell("python", python, f"{python} ({sys.executable})")
-    found.tell("system", system, system)
+    found.facts["minitune"] = f"{__version__} in {os.path.dirname(os.path.dirname(__file__))}"
+    found.facts["python"] = f"{platform.python_version()} ({sys.executable})"
+    found.facts["system"] = f"{platform.system()} {platform.release()} on {platform.machine()}"
+    versions = dict(_installed((*_NEEDED, *_OPTIONAL)))
     for name, packages in (("needed", _NEEDED), ("optional", _OPTIONAL)):
-        versions = dict(_installed(packages))
-        found.tell(name, versions, ", ".join(f"{package} {version}" for package, version in versions.items()))
-    missing = [name for name in _NEEDED if name not in found.facts["needed"]]
+        found.facts[name] = ", ".join(f"{one} {versions[one]}" for one in packages if one in versions)
+    missing = [name for name in _NEEDED if name not in versions]
     if missing:
         found.problems.append(f"{' and '.join(missing)} must be installed: pip install {' '.join(missing)}")
     own = {variable: setting(name) for name in SETTINGS if (variable := variable_of(name)) in os.environ}
-    found.tell("settings", own, ", ".join(f"{variable}={value}" for variable, value in own.items()))
+    found.facts["settings"] = ", ".join(f"{variable}={value}" for variable, value in own.items())
 
 
 def _installed(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -191,9 +177,9 @@ def _cpus(found: _Findings) -> None:
     instead = ""
     if setting("NUM_CPUS"):
         instead = f", {variable_of('NUM_CPUS')}={setting('NUM_CPUS')} counts instead"
-    found.tell("cpus", {"usable": usable, "affinity": allowed, "machine": cores}, f"{usable}{why}{instead}")
+    found.facts["cpus"] = f"{usable}{why}{instead}"
     try:
-        found.tell("start method", start_method(), start_method())
+        found.facts["start method"] = start_method()
     except ValueError as error:
         found.problems.append(str(error))
 
@@ -205,8 +191,7 @@ def _memory(found: _Findings) -> None:
     why = ""
     if limit < total:
         why = f" (a limit; the machine has {_size(total)})"
-    value = {"total_bytes": limit, "free_bytes": free, "machine_bytes": total}
-    found.tell("memory", value, f"{_size(limit)}, {_size(free)} free{why}")
+    found.facts["memory"] = f"{_size(limit)}, {_size(free)} free{why}"
 
 
 def _gpus(found: _Findings) -> None:
@@ -215,7 +200,7 @@ def _gpus(found: _Findings) -> None:
     why = ""
     if visible is not None:
         why = f", as CUDA_VISIBLE_DEVICES={visible!r} says"
-    found.tell("gpus", list(ids), f"{', '.join(ids) or 'none'}{why}")
+    found.facts["gpus"] = f"{', '.join(ids) or 'none'}{why}"
     if visible is None and not ids and glob.glob("/dev/nvidia*"):
         found.warnings.append(
             "there are NVIDIA devices, but nvidia-smi does not list them: check the driver and the PATH, or set "
@@ -231,8 +216,7 @@ def _limits(found: _Findings) -> None:
     more = ""
     if hard != files:
         more = f" (up to {_limit(hard)})"
-    text = f"{_limit(files)} open files{more}, {_limit(processes)} processes"
-    found.tell("limits", {"open_files": files, "processes": processes}, text)
+    found.facts["limits"] = f"{_limit(files)} open files{more}, {_limit(processes)} processes"
     # The driver has pipes and a process descriptor for each worker.
     if files != resource.RLIM_INFINITY and files < min(_FEW_DESCRIPTORS, _FILES_PER_WORKER * usable_cpus() + 64):
         found.warnings.append(f"only {files} files may be open at a time: `ulimit -n {_FEW_DESCRIPTORS}`")
@@ -255,7 +239,7 @@ def _storage(found: _Findings) -> None:
     why = ""
     if there != path:
         why = " (it does not exist yet; a run makes it)"
-    found.tell("storage", {"path": path, "free_bytes": free}, f"{path}, {_size(free)} free{why}")
+    found.facts["storage"] = f"{path}, {_size(free)} free{why}"
     try:
         # Writing tells more than the permissions: they do not show a full or read-only disk.
         with tempfile.TemporaryFile(dir=there):
@@ -286,7 +270,7 @@ def _leftovers(found: _Findings) -> None:
             shared = RunDirectory(path).shared
             if os.path.isdir(shared):
                 left.append(shared)
-    found.tell("unfinished", unfinished, ", ".join(unfinished))
+    found.facts["unfinished"] = ", ".join(unfinished)
     if left:
         found.warnings.append(f"a killed run has left values on the disk; resume it, or remove them: {', '.join(left)}")
     orphans = [str(pid) for pid in _orphans()]
@@ -322,8 +306,7 @@ def _try_trial(found: _Findings) -> None:
         if grid.errors:
             found.problems.append(f"a trial in its own process fails: {grid.errors[0]}")
         else:
-            took_s = time.monotonic() - begin_s
-            found.tell("trial", {"seconds": took_s}, f"works in its own process, in {took_s:.2f} s")
+            found.facts["trial"] = f"works in its own process, in {time.monotonic() - begin_s:.2f} s"
     except (TuneError, OSError, ValueError) as error:
         found.problems.append(f"a trial cannot be run: {error}")
 

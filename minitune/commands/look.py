@@ -148,7 +148,6 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
     add_objective(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object for each run")
     parser.set_defaults(command=compare)
 
 
@@ -438,11 +437,7 @@ def compare(options: argparse.Namespace) -> int:
     if options.metric is not None:
         require_reported([trial for run, _ in found for trial in run.trials], metric, ", ".join(options.runs))
     columns = [_compared(run, state, metric, mode) for run, state in found]
-    if options.json:
-        for column in columns:
-            echo(json_text.dumps({name: _data(value) for name, value in column.items()}))
-        return 0
-    names = list(dict.fromkeys(name for column in columns for name in column if name != "run"))
+    names = list(dict.fromkeys(name for column in columns for name in column))
     # The names are enough as heads if they differ. Runs of two storage directories may have equal names.
     heads = [os.path.basename(run.path) for run, _ in found]
     if len(set(heads)) < len(heads):
@@ -459,7 +454,6 @@ def _compared(run: Story, state: Standing, metric: str, mode: str) -> Row:
     """The column of a run."""
     best = best_trial(run.trials, metric, mode)
     row: Row = {
-        "run": run.path,
         "state": state.name,
         "trainable": run.trainable_name,
         "begun": date(run.begun_s),

@@ -17,7 +17,6 @@ import inspect
 import json
 from typing import Any
 
-from minitune.base import json_text
 from minitune.base.checks import did_you_mean
 from minitune.base.text import counted, echo
 from minitune.commands import Commands
@@ -91,7 +90,6 @@ def add_parser(commands: Commands) -> None:
         "or too few trials, else 0.",
     )
     add_run(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object")
     add_objective(parser)
     parser.set_defaults(command=importance)
 
@@ -255,10 +253,5 @@ def importance(options: argparse.Namespace) -> int:
     """Run `minitune importance`."""
     from minitune.visualization.importances import get_param_importances
 
-    found = get_param_importances(existing_run(options.run), metric=options.metric, mode=options.mode)
-    if options.json:
-        facts = {"importances": found.mean, "std": found.std, "r2": found.r2, "trials": found.num_trials}
-        echo(json_text.dumps({**facts, "confidence": found.confidence}))
-    else:
-        echo(found)
+    echo(get_param_importances(existing_run(options.run), metric=options.metric, mode=options.mode))
     return 0

@@ -195,9 +195,10 @@ def test_runs_are_put_side_by_side(minitune: Minitune, tmp_path: Path) -> None:
     assert ["", "first", "second"] in table
     assert ["best loss", "1", "2"] in table
     assert ["config/x", "1", "2"] in table
-    first, second = map(json.loads, minitune("compare", *paths, "--json", "--mode", "max")[1].splitlines())
-    assert (first["best loss"], second["best loss"], second["trials"]) == (3, 5, 2)
-    assert first["run"] == str(paths[0])
+    out = minitune("compare", *paths, "--mode", "max")[1]
+    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines()]
+    assert ["best loss", "3", "5"] in table
+    assert ["trials", "2", "2"] in table
 
     status, _, err = minitune("compare", *paths, "--metric", "los", "--mode", "min")
     assert (status, "no trial of 4 has reported 'los'; reported were: loss" in err) == (1, True)
@@ -285,9 +286,9 @@ def test_the_best_trial_has_the_best_last_report_and_one_that_was_better_is_name
         assert f"\nonce better     {line}\n" in minitune(command, path)[1]
         told = json.loads(minitune(command, path, "--json")[1])
         assert (told.get("trial", told.get("best")), told["once_better"]) == (best, once_better)
-    for row in json.loads(f"[{','.join(minitune('compare', path, path, '--json')[1].splitlines())}]"):
-        assert (row["best loss"], row["best trial"], row["once better"]) == (0.3, f"0 ({best})", once_better)
-    assert line in minitune("compare", path, path)[1]
+    out = minitune("compare", path, path)[1]
+    assert out.count(f"0 ({best})") == 2
+    assert out.count(line) == 2
     history = RunHistory(path)
     assert history.best is history.trials[0]
     assert history.once_better == line

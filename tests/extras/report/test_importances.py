@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from typing import Any
 
@@ -56,6 +55,5 @@ def test_an_importance_that_varies_much_is_not_called_reliable() -> None:
 
 
 def test_the_command_prints_importances(grid: ResultGrid, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["importance", grid.experiment_path, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert next(iter(told["importances"])) == "lr"
+    assert cli.main(["importance", grid.experiment_path]) == 0
+    assert str(grid.importances()) in capsys.readouterr().out
