@@ -66,8 +66,7 @@ class AxSearch(LibrarySearcher):
             such as `"x + 2 * y <= 1"`.
         outcome_constraints: Inequalities for other metrics, such as `"size <= 100"`. Trials must report these metrics.
         ax_client: An `ax.api.client.Client` whose experiment and optimization are already configured. It determines the
-            space, the direction and the constraints, so these cannot be given here. Where Ax still has it (before 1.4),
-            its old `AxClient` with an experiment works, too.
+            space, the direction and the constraints, so these cannot be given here.
         **ax_kwargs: Arguments of `ax.api.client.Client.configure_generation_strategy`, such as `method`; the
             `random_seed` of its `Client` (by default the run's seed); `verbose_logging`, which makes Ax log each trial;
             and arguments of earlier versions: `max_concurrent`, `reward_attr`, `use_early_stopped_trials`.
@@ -112,7 +111,7 @@ class AxSearch(LibrarySearcher):
             require_texts(name, given or ())
         _check_options(ax_kwargs)
         if ax_client is not None:
-            ax_client = _as_client(ax_client)
+            _check_client(ax_client)
             others = {
                 "space": space,
                 "mode": mode,
@@ -288,62 +287,20 @@ def _check_options(options: Mapping[str, Any]) -> None:
         if name in known:
             continue
         known += ["random_seed", "verbose_logging"]
-        is_old = name == "enforce_sequential_optimization"
-        if is_old:
-            instead = "; False is allow_exceeding_initialization_budget=True"
-        else:
-            instead = did_you_mean(name, known)
+        instead = did_you_mean(name, known)
         raise TypeError(f"AxSearch takes no argument {name!r}{instead}; Ax takes {', '.join(known)}")
 
 
-def _as_client(client: Any) -> Any:
-    """Check that `client` is a configured client of Ax, and return an object with the methods of `Client`.
+def _check_client(client: Any) -> None:
+    """Check that `client` is a configured client of Ax.
 
     Raises:
         ValueError: If it has another type, or no objective yet.
     """
-    if type(client).__name__ == "AxClient":
-        has_experiment = client._experiment is not None
-        require(has_experiment, "ax_client: one whose create_experiment() was called", client)
-        return _OldClient(client)
     require(hasattr(client, "get_next_trials"), "ax_client: None or an ax.api.client.Client", client)
     experiment = client._maybe_experiment
     good = experiment is not None and experiment.optimization_config is not None
     require(good, "ax_client: one whose configure_experiment() and configure_optimization() were called", client)
-    return client
-
-
-class _OldClient:
-    """Ax's old `AxClient` with those methods of `Client` that `AxSearch` calls.
-
-    Args:
-        client: The `AxClient`. It has an experiment.
-    """
-
-    def __init__(self, client: Any):
-        self._client = client
-
-    @property
-    def _experiment(self) -> Any:
-        return self._client.experiment
-
-    def get_next_trials(self, max_trials: int) -> dict[int, dict[str, Any]]:
-        """One new trial: its values by its index."""
-        values, index = self._client.get_next_trial()
-        return {index: values}
-
-    def attach_trial(self, values: dict[str, Any]) -> int:
-        """The index of a trial with given values."""
-        index: int = self._client.attach_trial(values)[1]
-        return index
-
-    def complete_trial(self, trial_index: int, raw_data: Mapping[str, float]) -> None:
-        """Pass the metrics of a trial to Ax."""
-        self._client.complete_trial(trial_index, raw_data=dict(raw_data))
-
-    def mark_trial_failed(self, trial_index: int) -> None:
-        """Tell Ax that a trial has failed."""
-        self._client.log_trial_failure(trial_index)
 
 
 def _check_constrained(known: list[Parameter], names: Iterable[str]) -> None:

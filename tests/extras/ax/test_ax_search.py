@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -169,33 +168,8 @@ def test_a_client_of_the_users_own() -> None:
 
 
 def test_arguments_that_ax_does_not_know_are_refused_at_once() -> None:
-    with pytest.raises(
-        TypeError, match="'enforce_sequential_optimization'; False is allow_exceeding_initialization_bu"
-    ):
-        AxSearch(enforce_sequential_optimization=False)
     with pytest.raises(TypeError, match=r"no argument 'methd' \(did you mean 'method'\?\)"):
         AxSearch(methd="fast")
-
-
-@pytest.mark.filterwarnings("ignore:The `AxClient` class is deprecated:DeprecationWarning")
-def test_the_old_client_of_ax_works_where_ax_has_it(tmp_path: Path) -> None:
-    service = pytest.importorskip("ax.service.ax_client", reason="Ax 1.4 drops it")
-    client = service.AxClient(random_seed=1, verbose_logging=False)
-    with pytest.raises(ValueError, match=r"ax_client must be one whose create_experiment\(\) was called"):
-        AxSearch(ax_client=client)
-    parameters = [{"name": "x", "type": "range", "bounds": [0.0, 1.0]}]
-    client.create_experiment(parameters, objectives={"loss": service.ObjectiveProperties(minimize=True)})
-    search = AxSearch(ax_client=client, metric="loss")
-    found = []
-    for number in range(9):
-        config = search.suggest(str(number))
-        found.append(config["x"])
-        result = None if number == 1 else {"loss": (config["x"] - 0.3) ** 2}
-        search.on_trial_complete(str(number), result, error=result is None)
-    assert min(abs(x - 0.3) for x in found[5:]) < 0.1
-    search.save(str(tmp_path / "state"))
-    assert client.experiment.num_trials == 9
-    assert [trial.status.name for trial in client.experiment.trials.values()].count("FAILED") == 1
 
 
 def test_ax_shows_no_trial_unless_asked_and_keeps_the_users_logging(capsys: pytest.CaptureFixture[str]) -> None:
