@@ -21,7 +21,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import BinaryIO, NamedTuple, TypeVar
 
@@ -226,7 +226,7 @@ def settle(directory: str) -> None:
         pass
 
 
-def settle_steps(directory: str) -> Iterator[None]:
+def settle_steps(directory: str) -> Generator[None, None, None]:
     """`settle` in small steps, so that a thread can do more urgent work between them."""
     for top, _, files in os.walk(directory, topdown=False, onerror=_raise):
         for name in files:
@@ -281,7 +281,7 @@ def remove_tree(path: str) -> None:
         pass
 
 
-def remove_tree_steps(path: str) -> Iterator[None]:
+def remove_tree_steps(path: str) -> Generator[None, None, None]:
     """Remove a directory, a file or a link in small steps. Links are removed, never followed.
 
     Directories without read or write permission are removed as well; some programs create such directories. A missing

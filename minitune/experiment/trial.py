@@ -491,7 +491,7 @@ class Trial:
         """Restore the state that `sum_up` has returned, instead of recording each result."""
         self.report_count = total["count"]
         self.last_metrics = total["last"]
-        self.last_metrics.pop(CONFIG, None)  # journals of the first versions have `None` there
+        self.last_metrics.pop(CONFIG, None)  # journals of the first schema have `None` there
         self.reported_config = self.attempt_config
         self.analysis = MetricAnalysis()
         self.analysis.set_state(total["analysis"])

@@ -33,7 +33,6 @@ import re
 import sys
 import weakref
 import zlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,9 +61,6 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 # The suffix of the mark beside a file that may not have been synced to the disk.
 _UNSYNCED = ".unsynced"
-
-_KNOWN = 16
-_UNCHANGEABLE = frozenset({bytes, str})
 
 # The approximate size of a small value in a record.
 _ITEM_BYTES = 16
@@ -134,9 +130,7 @@ class ObjectStore:
         self._durability = durability
         self._unsynced: list[str] = []
         self._loaded: dict[str, Any] = {}
-        # By id, the newest immutable values: they are recognised without reading their content.
-        self._known: OrderedDict[int, tuple[Any, StoredValue]] = OrderedDict()
-        self._sizes: set[int] = set()  # sizes of the stored mutable values
+        self._sizes: set[int] = set()  # sizes of the stored values
 
     @classmethod
     def to_read(cls, directory: str) -> ObjectStore:
@@ -153,24 +147,15 @@ class ObjectStore:
             TypeError: If the value cannot be pickled.
             OSError: If the file cannot be written.
         """
-        known = self._known.get(id(value))
-        if known is not None and known[0] is value:
-            return known[1]
         # Many trials share a constant of the space. A value of the same size as a stored one is probably equal to it.
-        if type(value) not in _UNCHANGEABLE and _weight(value) in self._sizes:
+        if _weight(value) in self._sizes:
             digest = _sha256()
             token, size_bytes = digest_value(value, text, dump_for_later, digest)
             stored = StoredValue(self._path(digest.hexdigest()), 0, token, digest.hexdigest(), size_bytes, text)
             if _is_there(stored):  # computing the checksum is cheaper than writing the value again
                 return stored
-        stored = self._write(value, text)
-        if type(value) in _UNCHANGEABLE:
-            self._known[id(value)] = value, stored
-            if len(self._known) > _KNOWN:
-                self._known.popitem(last=False)
-        else:
-            self._sizes.add(_weight(value))
-        return stored
+        self._sizes.add(_weight(value))
+        return self._write(value, text)
 
     def _write(self, value: Any, text: str) -> StoredValue:
         if not os.path.isdir(self.directory):
@@ -285,10 +270,6 @@ class ObjectStore:
         if not is_whole:
             raise TuneError(f"{path} is damaged: its content has another checksum than its name says")
         return read_any(path)
-
-    def forget(self) -> None:
-        """Drop the references to the values that were stored last."""
-        self._known.clear()
 
     def holds_code(self, name: str) -> bool:
         """Whether the pickle stored under `name` contains code. Blocks while it reads the file."""
@@ -577,13 +558,13 @@ class _Tagger:
             return _tag("unrecorded", value.reason, text=text)
         what = f"the value {text} of a record"
         try:
+            data: bytes | None
             if self._objects is None:
                 data = dumps_for_later(value, what)
             else:
-                small = dumps_small_for_later(value, what, INLINE_LIMIT_BYTES)
-                if small is None:
+                data = dumps_small_for_later(value, what, INLINE_LIMIT_BYTES)
+                if data is None:
                     return _stored_tag(self._objects.put(value, text))
-                data = small
         except TypeError as error:
             warn_once(
                 f"{text} is recorded as text only, so a resume cannot restore it: {error}",
@@ -703,16 +684,13 @@ class _Reader:
         return pickled.load(self._keep) if self._unpickle else pickled
 
     def _numpy(self, kind: str, number: Any) -> Any:
-        if kind not in _NUMPY:
-            raise ValueError(f"{kind!r} is not a kind of number that a record may have")
         if not self._unpickle:
             return number
         try:
             numpy = importlib.import_module("numpy")
         except ImportError:
             return number
-        # Checked above against a list of names: this must not reach other functions of NumPy.
-        return getattr(numpy, "bool_" if kind == "bool" else kind)(number)
+        return numpy.dtype(kind).type(number)
 
     def _deep(self, nodes: list[list[Any]]) -> Any:
         """A deeply nested value, which earlier versions wrote as a table of its nodes."""

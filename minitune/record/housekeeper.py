@@ -5,15 +5,14 @@ It does slow disk work in the background, so that this work does not delay the d
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
+from contextlib import closing
 
-from minitune.base import descriptors, files
+from minitune.base import files
 from minitune.base.disk import is_of_disk
 
 logger = logging.getLogger("minitune")
@@ -47,9 +46,11 @@ class Housekeeper:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._syncs: dict[Sync, float] = {}
-        self._last_sync_s: dict[Sync, float] = {}
+        self._sync: Sync | None = None  # None if the journal has nothing to sync
+        self._sync_due_s = 0.0
+        self._last_sync_s = 0.0  # how long the last sync took
         self._deletions: deque[str] = deque()
+        # All by the trial's id.
         self._settles: dict[str, tuple[float, str]] = {}
         self._settling: tuple[str, str] | None = None
         self._settled: dict[str, str] = {}
@@ -63,16 +64,16 @@ class Housekeeper:
     def sync_soon(self, sync: Sync) -> None:
         """Call `sync` within 100 ms, or later if syncs would take more than `SYNC_SHARE`. Does not block."""
         with self._changed:
-            last_s = self._last_sync_s.get(sync, 0.0)
-            delay_s = max(SYNC_DELAY_S, last_s * (1 / SYNC_SHARE - 1))
-            self._syncs.setdefault(sync, time.monotonic() + delay_s)
+            if self._sync is None:
+                delay_s = max(SYNC_DELAY_S, self._last_sync_s * (1 / SYNC_SHARE - 1))
+                self._sync_due_s = time.monotonic() + delay_s
+                self._sync = sync
             self._wake()
 
-    def forget(self, sync: Sync) -> None:
-        """Do not call `sync` any more, because its journal is about to sync and close itself."""
+    def forget_sync(self) -> None:
+        """Do not sync any more, because the journal is about to sync and close itself."""
         with self._changed:
-            self._syncs.pop(sync, None)
-            self._last_sync_s.pop(sync, None)
+            self._sync = None
 
     def delete(self, path: str) -> None:
         """Remove a path of the run in the background. A failure is logged."""
@@ -124,12 +125,6 @@ class Housekeeper:
         with self._changed:
             self._thread = self._close_by = None
 
-    def __enter__(self) -> Housekeeper:
-        return self
-
-    def __exit__(self, *args: object) -> None:
-        self.close()
-
     def _wake(self) -> None:
         """Start the thread, or wake it if it runs. The caller holds the condition."""
         if self._thread is None:
@@ -139,7 +134,7 @@ class Housekeeper:
         self._changed.notify_all()
 
     def _has_chores(self) -> bool:
-        return bool(self._syncs or self._deletions or self._settles)
+        return self._sync is not None or bool(self._deletions or self._settles)
 
     # -- the thread --------------------------------------------------------------------------------------------
 
@@ -160,7 +155,7 @@ class Housekeeper:
             if settle is not None:
                 self._do_settle(*settle)
             elif deletion is not None:
-                self._do_steps(files.remove_tree_steps(deletion), "removed", deletion)
+                self._do_steps(files.remove_tree_steps, deletion, "removed")
 
     def _wait_for_chore(self) -> bool:
         """Wait until a chore is due; False if the thread should end. The caller holds the condition."""
@@ -171,10 +166,14 @@ class Housekeeper:
                 if time.monotonic() > self._close_by:
                     self._deletions.clear()
                     self._settles.clear()
-                    return bool(self._syncs)
+                    return self._sync is not None
                 return True
-            due = min([*self._syncs.values(), *(at for at, _ in self._settles.values())], default=None)
-            delay_s = None if due is None else due - time.monotonic()
+            due_s = [at_s for at_s, _ in self._settles.values()]
+            if self._sync is not None:
+                due_s.append(self._sync_due_s)
+            delay_s = None
+            if due_s:
+                delay_s = min(due_s) - time.monotonic()
             if self._deletions or (delay_s is not None and delay_s <= 0):
                 return True
             self._changed.wait(delay_s)
@@ -191,57 +190,53 @@ class Housekeeper:
         return None
 
     def _sync_due(self) -> None:
-        while True:
-            with self._changed:
-                now = time.monotonic()
-                closing = self._close_by is not None
-                sync = next((one for one, due in self._syncs.items() if due <= now or closing), None)
-                if sync is None:
-                    return
-                # Before the call, so that a write during the sync can ask for another one.
-                del self._syncs[sync]
-            begin = time.monotonic()
-            sync()
-            with self._changed:
-                self._last_sync_s[sync] = time.monotonic() - begin
+        with self._changed:
+            sync = self._sync
+            begin_s = time.monotonic()
+            if sync is None or (begin_s < self._sync_due_s and self._close_by is None):
+                return
+            # Before the call, so that a write during the sync can ask for another one.
+            self._sync = None
+        sync()
+        self._last_sync_s = time.monotonic() - begin_s
 
     def _do_settle(self, key: str, directory: str) -> None:
-        again = functools.partial(self.settle, key, directory)
-        done = self._do_steps(files.settle_steps(directory), "synced to the disk", directory, again)
+        done = self._do_steps(files.settle_steps, directory, "synced to the disk", self.disk_failed)
         with self._changed:
             self._settling = None
             if done:
                 self._settled[key] = directory
 
-    def _do_steps(self, steps: Iterator[None], what: str, path: str, again: Callable[[], object] | None = None) -> bool:
+    def _do_steps(
+        self,
+        chore: Callable[[str], Generator[None, None, None]],
+        path: str,
+        what: str,
+        disk_failed: Callable[[str, OSError], object] | None = None,
+    ) -> bool:
         """Do a chore, with syncs between its steps. An exception from it does not end the thread.
 
         Args:
-            steps: The chore.
+            chore: The chore, step by step.
+            path: Its file or directory.
             what: What it does to `path`, as a participle for the log.
-            path: The file or directory.
-            again: Called to try again later if the process has no free descriptor now.
+            disk_failed: Called if the disk refuses the chore. None logs that.
 
         Returns:
             Whether the chore was completed.
         """
         try:
-            for _ in steps:
-                self._sync_due()
-                if self._close_by is not None and time.monotonic() > self._close_by:
-                    return False
+            with closing(chore(path)) as steps:  # it may hold descriptors
+                for _ in steps:
+                    self._sync_due()
+                    if self._close_by is not None and time.monotonic() > self._close_by:
+                        return False
         except FileNotFoundError:
             return False  # the checkpoint was dropped, or the user removed the directory
         except Exception as error:
-            if again is not None and self._close_by is None and descriptors.is_lack(error):
-                again()
-            elif again is not None and self.disk_failed is not None and is_of_disk(error):
-                self.disk_failed(path, error)
+            if disk_failed is not None and is_of_disk(error):
+                disk_failed(path, error)
             else:
                 logger.warning("%s could not be %s: %s", path, what, error)
             return False
-        finally:
-            if isinstance(steps, Generator):
-                with contextlib.suppress(Exception):
-                    steps.close()  # it may hold descriptors
         return True

@@ -56,7 +56,7 @@ class Journal:
     Args:
         path: The file.
         durability: See the docstring of the module.
-        housekeeper: Syncs a `batched` journal. By default the journal has its own housekeeper with one thread.
+        housekeeper: Syncs a `batched` journal, and only such a one.
         lock: The run's lock. The run ends if its file is removed.
         is_new: Whether to create the file. If not, the file must exist. Then the constructor blocks while it checks the
             whole file, and moves a torn end to a separate file.
@@ -76,8 +76,8 @@ class Journal:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        durability: str = "batched",
-        housekeeper: Housekeeper | None = None,
+        durability: str,
+        housekeeper: Housekeeper,
         lock: RunLock | None = None,
         *,
         is_new: bool,
@@ -99,10 +99,7 @@ class Journal:
         self._end = os.fstat(descriptor).st_size  # the end of the last record
         self._is_unsynced = False
         self._sync_guard = threading.Lock()  # held during a sync, so that the descriptor is not closed meanwhile
-        self._owns_housekeeper = durability == "batched" and housekeeper is None
-        self._housekeeper = None
-        if durability == "batched":
-            self._housekeeper = housekeeper or Housekeeper()
+        self._housekeeper = housekeeper
 
     def _create(self) -> int:
         descriptor = os.open(self.path, _FLAGS | os.O_CREAT | os.O_EXCL, _MODE)
@@ -192,7 +189,7 @@ class Journal:
             self.sync()
             if self._failure is not None:
                 raise self._failure
-        elif self._housekeeper is not None and not self._is_unsynced:
+        elif self.durability == "batched" and not self._is_unsynced:
             self._is_unsynced = True
             self._housekeeper.sync_soon(self.sync)
 
@@ -284,9 +281,8 @@ class Journal:
         """
         if self._descriptor is None:
             return
-        if self._housekeeper is not None:
-            # Its thread may outlive this journal, and must not sync a closed descriptor.
-            self._housekeeper.forget(self.sync)
+        # Its thread may outlive this journal, and must not sync a closed descriptor.
+        self._housekeeper.forget_sync()
         if self.durability != "process":
             self.sync()
         with contextlib.suppress(TuneError):  # it is raised below
@@ -298,9 +294,6 @@ class Journal:
             os.close(self._descriptor)
             os.close(self._directory)
             self._descriptor = None
-        self.objects.forget()
-        if self._housekeeper is not None and self._owns_housekeeper:
-            self._housekeeper.close()
         if self._failure is not None:
             raise self._failure
 
@@ -315,16 +308,6 @@ class Journal:
                     copy.write(chunk)
         except OSError as error:
             logger.error("%s, so its records are lost", refusal(self.path, "written again", error))
-
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        try:
-            self.close()
-        except TuneError:
-            if error is None:  # otherwise the first error tells more
-                raise
 
 
 def _is_at(path: str, descriptor: int) -> bool:

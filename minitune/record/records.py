@@ -386,19 +386,12 @@ def ending_of(record: Mapping[str, Any]) -> Ending:
 
 
 def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
-    """The checkpoint that a `result` or `checkpoint` record commits, or None. ValueError if it is malformed."""
+    """The checkpoint that a `result` or `checkpoint` record commits, or None."""
     fields = record.get("checkpoint")
     if fields is None:
         return None
-    names: tuple[str, ...] = _MANIFEST
-    if type(fields) is dict and "listing_crc" in fields:  # a checksum of the contents, in journals before 0.1.0
-        names = _MANIFEST[:-1]
-    values: list[Any] = [None]
-    if type(fields) is dict:
-        values = [fields.get(name) for name in names]
-    if not all(type(value) is int and value >= 0 for value in values):
-        raise ValueError(f"a checkpoint's manifest must have {', '.join(_MANIFEST)}, all ints >= 0, but got {fields!r}")
-    return CheckpointRecord(*values)
+    # Journals of the first schema have a checksum of the contents instead of the last field.
+    return CheckpointRecord(fields["number"], fields["file_count"], fields["total_bytes"], fields.get("names_crc"))
 
 
 def resources_of(record: Mapping[str, Any]) -> Resources:

@@ -150,7 +150,7 @@ class Story:
         goal: The metrics that the run optimises.
         trainable_name: The trainable's name.
         space_keys: The flattened keys of the search space.
-        scales: How a plot shows each searched value, by path; empty in journals of the first versions.
+        scales: How a plot shows each searched value, by path; empty in journals of the first schema.
         seed: The base seed of the run.
         versions: The versions of Python and of minitune when the run was started.
         total_samples: How many trials there will be; None if the search has no end, or the number is unknown.
@@ -287,15 +287,14 @@ class Story:
         if self._has_begun:
             raise self._comes_again("the record of the run's beginning")
         self._has_begun = True
-        self._start_is_running = record.get("schema", 1) > 1
         self.goal = Goal.of(record["metric"], record["mode"])
-        self.trainable_name = record.get("trainable", "")
-        self.space_keys = record.get("space_keys", [])
+        self.trainable_name = record["trainable"]
+        self.space_keys = record["space_keys"]
         self.scales = record.get("scales", {})
-        self.seed = record.get("seed")
-        self.versions = record.get("versions", {})
+        self.seed = record["seed"]
+        self.versions = record["versions"]
         self.total_samples = record.get("total_samples")
-        self.begun_s = self.opened_s = record.get("at", 0.0)
+        self.begun_s = self.opened_s = record["at"]
 
     def _on_open(self, change: Change) -> None:
         """A driver starts: trials that had a worker of the driver before go back into the queue.
@@ -304,7 +303,7 @@ class Story:
         """
         self._start_is_running = change.record.get("schema", 1) > 1
         self._earlier_s += self.elapsed_s
-        self.opened_s = change.record.get("at", self.noted_s)
+        self.opened_s = change.record["at"]
         self.time_budget_s = change.record.get("time_budget_s")
         self.limits = change.record.get("limits", [])
         self.ending = None
@@ -333,20 +332,19 @@ class Story:
         record = change.record
         if change.trial is not None:
             raise self._comes_again(f"trial {record['trial']}")
-        replaced = self._trials.get(record.get("replaces", ""))  # journals of the first versions have no such field
+        replaced = self._trials.get(record["replaces"])
         trial = self._new_trial(record, replaced)
         trial.trial_id = record["trial"]
-        trial.number = record.get("number", 0)
+        trial.number = record["number"]
         trial.raw_config = record["config"]
-        trial.seed = record.get("seed", 0)
-        trial.experiment_number = record.get("experiment", 0)
-        trial.evaluated_params = record.get("evaluated_params") or {}
-        trial.experiment_tag = record.get("tag", "")
+        trial.seed = record["seed"]
+        trial.experiment_number = record["experiment"]
+        trial.evaluated_params = record["evaluated_params"]
+        trial.experiment_tag = record["tag"]
         trial.experiment_path = self.path
         trial.set_name(trial.custom_trial_name)
-        name = record.get("name")
-        if name and name != trial.name:
-            trial.set_name(name)
+        if record["name"] != trial.name:
+            trial.set_name(record["name"])
         trial.resources = self._resources_of(record)
         self._trials[trial.trial_id] = trial
         change.trial = trial
@@ -355,18 +353,14 @@ class Story:
 
     def _resources_of(self, record: records.Record) -> Resources:
         """The resources in a `trial` or `change` record. Equal resources of successive records are one object."""
-        fields = record.get("resources")
+        fields = record["resources"]
         if self._resources is None or self._resources[0] != fields:
-            if fields is None:
-                request = Resources.of(None)
-            else:
-                request = records.resources_of(record)
-            self._resources = fields, request
+            self._resources = fields, records.resources_of(record)
         return self._resources[1]
 
     def _on_start(self, trial: Trial, change: Change) -> None:
         record = change.record
-        trial.set_directory(self.path, record.get("directory") or None)
+        trial.set_directory(self.path, record["directory"] or None)
         trial.attempt = record["attempt"] - 1
         trial.begin_attempt()
         if self._details:
@@ -391,8 +385,7 @@ class Story:
     def _on_result(self, trial: Trial, change: Change) -> None:
         record = change.record
         # After a rollback numbers come again, but in a later attempt.
-        attempt = record.get("attempt", trial.attempt)  # journals of the first versions have no such field
-        report = attempt, record[records.NUMBER]
+        report = record["attempt"], record[records.NUMBER]
         if report <= self._reports.get(trial.trial_id, (0, 0)):
             raise self._comes_again(f"report {record[records.NUMBER]} of trial {trial.trial_id}")
         self._reports[trial.trial_id] = report
@@ -411,7 +404,7 @@ class Story:
 
     def _flat(self, trial: Trial, metrics: dict[str, Any]) -> dict[str, Any]:
         """A result as plug-ins and statistics get it: completed and flattened; empty without details."""
-        metrics.pop(CONFIG, None)  # journals of the first versions have `None` there
+        metrics.pop(CONFIG, None)  # journals of the first schema have `None` there
         if not self._details:
             return {}
         known = self._configs.get(trial.trial_id)
@@ -441,9 +434,9 @@ class Story:
     def _on_exploit(self, trial: Trial, change: Change) -> None:
         record = change.record
         trial.set_config(record["config"])
-        donor = self._trials.get(record["donor"])
-        for kept in donor.checkpoints if donor is not None else ():
-            if donor is not None and kept.record.number == record["checkpoint"]:
+        donor = self._trials[record["donor"]]
+        for kept in donor.checkpoints:
+            if kept.record.number == record["checkpoint"]:
                 self.inherited[trial.trial_id] = InheritedCheckpoint.of(donor, kept.record, kept.metrics, trial)
 
     def _on_change(self, trial: Trial, change: Change) -> None:
@@ -500,7 +493,7 @@ class Story:
 
     def _new_trial(self, record: records.Record, replaced: Trial | None) -> Trial:
         """Make the trial of a `trial` record, without its configuration and other fields."""
-        experiment = record.get("experiment", 0)
+        experiment = record["experiment"]
         limits = None
         if experiment < len(self.limits):
             limits = self.limits[experiment]
@@ -617,20 +610,18 @@ def read_overview(path: str | os.PathLike[str]) -> Story:
     return story
 
 
-def read_run(path: str | os.PathLike[str], unpickle: bool = False, decisions: Decisions | None = None) -> Story:
+def read_run(path: str | os.PathLike[str]) -> Story:
     """Read a run. Blocks. A driver may be running on the run, and its directory may have been moved.
 
     Args:
         path: The run's directory, or its journal.
-        unpickle: Whether to load pickled objects. Pass True only after `lock.check_trusted`.
-        decisions: Filled in the same pass, if given. This is faster than a separate `read_decisions`.
 
     Raises:
         FileNotFoundError: If there is no journal.
         JournalCorruptError: If the journal is damaged.
         TuneError: If the journal cannot be read, or was written by a newer version.
     """
-    follower = RunFollower(path, unpickle, decisions)
+    follower = RunFollower(path)
     follower.read_new()
     return follower.run
 
@@ -672,7 +663,10 @@ def read_earlier(sources: Any) -> list[EarlierRun]:
 class RunFollower:
     """Reads a run on which a driver may be running, and later reads only the new records. Takes no lock.
 
-    Its arguments are those of `read_run`. Without a journal the constructor raises a FileNotFoundError.
+    Args:
+        path: The run's directory, or its journal. Without a journal the constructor raises a FileNotFoundError.
+        unpickle: Whether to load pickled objects. Pass True only after `lock.check_trusted`.
+        decisions: Filled in the same pass, if given. This is faster than a separate `read_decisions`.
 
     Attributes:
         run: The run as of the last `read_new`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from minitune import (
     report,
 )
 from minitune.error import JournalCorruptError
+from minitune.record.housekeeper import Housekeeper
+from minitune.record.journal import Journal
 from minitune.record.story import read_decisions, read_overview, read_run
 
 
@@ -129,10 +132,9 @@ def test_a_run_can_be_read_while_it_goes_on() -> None:
 
 
 def test_a_torn_end_and_unknown_records_are_passed_over(grid: ResultGrid) -> None:
-    from minitune.record.journal import Journal
 
     journal = Path(grid.experiment_path, "journal")
-    with Journal(journal, is_new=False) as opened:
+    with closing(Journal(journal, "process", Housekeeper(), is_new=False)) as opened:
         opened.append({"type": "of the future", "trial": grid[0].metrics["trial_id"]})
     before = read_run(grid.experiment_path)
     with open(journal, "ab") as file:
@@ -172,10 +174,9 @@ def test_each_view_of_a_journal_counts_the_same_trials(tmp_path: Path) -> None:
 
 
 def test_a_record_of_a_trial_that_was_never_introduced_is_damage(grid: ResultGrid) -> None:
-    from minitune.record.journal import Journal
 
     before = read_overview(grid.experiment_path)
-    with Journal(Path(grid.experiment_path, "journal"), is_new=False) as opened:
+    with closing(Journal(Path(grid.experiment_path, "journal"), "process", Housekeeper(), is_new=False)) as opened:
         opened.append({"type": "status", "trial": "stranger", "status": "RUNNING", "cause": ""})
     for read in (read_run, read_decisions, ExperimentAnalysis):
         with pytest.raises(JournalCorruptError, match="'stranger', which it has not introduced"):

@@ -26,7 +26,6 @@ from minitune.executors.trial_executor import ActorSpec, Exited, Started
 from minitune.experiment.trial import Trial
 from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback
-from minitune.record.housekeeper import Housekeeper
 from minitune.record.recorder import Recorder
 from minitune.resources import Resources
 from minitune.search import BasicVariantGenerator
@@ -290,25 +289,6 @@ def test_append_files_keep_few_open_where_few_may_be(tmp_path: Path, monkeypatch
         files.append(name, b"line\n")
     assert len(os.listdir("/dev/fd")) - before == 3
     files.close_all()
-
-
-def test_a_checkpoint_is_settled_when_there_is_room_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("minitune.record.housekeeper.SETTLE_PERIOD_S", 0.0)
-    tries = itertools.count()
-
-    def settle(directory: str) -> Iterator[None]:
-        if next(tries) < 2:
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        yield
-
-    monkeypatch.setattr("minitune.base.files.settle_steps", settle)
-    with Housekeeper() as housekeeper:
-        housekeeper.settle("a", str(tmp_path))
-        assert housekeeper.wait_idle(30.0)
-        assert housekeeper.settled("a") == (str(tmp_path),)
-    assert not caplog.records
 
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this is of Linux")

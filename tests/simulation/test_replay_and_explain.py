@@ -28,7 +28,7 @@ from minitune import (
 from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
-from minitune.record.story import Decisions, PastRun, Story
+from minitune.record.story import PastRun
 from minitune.schedulers import HyperBandScheduler, PopulationBasedTraining
 from minitune.simulation import simulate
 
@@ -244,21 +244,6 @@ def test_failures_are_explained_too(tmp_path: Path) -> None:
 
     assert [one.action for one in failed.decisions] == ["FAIL"]
     assert "a bad one" in failed.decisions[0].reason
-
-
-def test_journals_of_earlier_versions_are_explained_as_far_as_they_tell() -> None:
-    told, story = Decisions(), Story("", details=False)
-    for record in (
-        {"type": "run", "metric": "loss", "mode": "min"},
-        {"type": "trial", "trial": "a", "config": {}},
-        {"type": "start", "trial": "a", "attempt": 1, "checkpoint": None},
-        {"type": "result", "trial": "a", "number": 1, "metrics": {}, "decision": "CONTINUE", "reason": ""},
-        {"type": "result", "trial": "a", "number": 2, "metrics": {}, "decision": "STOP", "reason": "too slow"},
-        {"type": "status", "trial": "a", "status": "TERMINATED", "cause": "too slow"},
-    ):
-        told.tell(story.apply(record))
-
-    assert [str(one) for one in told.by_trial["a"]] == ["after iteration 2: stopped: too slow"]
 
 
 @pytest.mark.parametrize("now_s", [0.0, 100.0, 1e9])

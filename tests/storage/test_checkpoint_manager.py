@@ -4,6 +4,7 @@ import math
 import os
 import random
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -247,7 +248,7 @@ def test_a_resumed_run_goes_on_with_what_is_there(tmp_path: Path) -> None:
 
 
 def test_removal_goes_through_the_housekeeper_and_no_one_sees_half_of_it(tmp_path: Path) -> None:
-    with Housekeeper() as housekeeper:
+    with closing(Housekeeper()) as housekeeper:
         manager = CheckpointManager(CheckpointConfig(num_to_keep=1), housekeeper=housekeeper)
         run = Run(tmp_path, manager)
         trial = run.trial()
@@ -274,7 +275,7 @@ def test_a_missing_directory_is_no_failure(tmp_path: Path) -> None:
 def test_the_newest_settled_checkpoint_stays_until_a_newer_one_is_settled(
     tmp_path: Path, bound_s: Callable[[float], float]
 ) -> None:
-    with Housekeeper() as housekeeper:
+    with closing(Housekeeper()) as housekeeper:
         manager = CheckpointManager(CheckpointConfig(num_to_keep=1), housekeeper=housekeeper, settles=True)
         run = Run(tmp_path, manager)
         trial = run.trial()

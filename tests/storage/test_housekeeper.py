@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,7 @@ def test_a_deletion_that_fails_is_logged_and_ends_nothing(
         yield from real(path)
 
     monkeypatch.setattr(files, "remove_tree_steps", fail)
-    with Housekeeper() as housekeeper:
+    with closing(Housekeeper()) as housekeeper:
         for name in ("bad", "never there"):
             housekeeper.delete(str(tmp_path / name))
         housekeeper.delete(str(tree(tmp_path / "good")))
@@ -77,7 +78,7 @@ def test_a_deletion_that_fails_is_logged_and_ends_nothing(
 
 def test_a_journal_is_synced_soon_and_once(bound_s: Bound) -> None:
     journal = FakeJournal()
-    with Housekeeper() as housekeeper:
+    with closing(Housekeeper()) as housekeeper:
         for _ in range(10):
             housekeeper.sync_soon(journal.sync)
         assert journal.synced.wait(bound_s(10))
@@ -89,7 +90,7 @@ def test_a_forgotten_journal_is_not_synced() -> None:
     journal = FakeJournal()
     housekeeper = Housekeeper()
     housekeeper.sync_soon(journal.sync)
-    housekeeper.forget(journal.sync)
+    housekeeper.forget_sync()
     housekeeper.close()
 
     assert journal.count == 0
@@ -108,7 +109,7 @@ def test_a_large_deletion_does_not_hold_up_a_sync(
         was_synced.append(True)
 
     monkeypatch.setattr(files, "remove_tree_steps", endless)
-    with Housekeeper() as housekeeper:
+    with closing(Housekeeper()) as housekeeper:
         housekeeper.delete(str(tmp_path / "huge"))
         assert deleting.wait(bound_s(10))
         housekeeper.sync_soon(journal.sync)
@@ -143,7 +144,7 @@ def test_only_the_newest_checkpoint_of_a_trial_waits_to_be_settled(tmp_path: Pat
 
 def test_a_trial_that_saves_often_is_not_settled_all_the_time(tmp_path: Path, bound_s: Bound) -> None:
     first, second, other = (tree(tmp_path / f"checkpoint_{n:06d}") for n in range(3))
-    with Housekeeper() as housekeeper:
+    with closing(Housekeeper()) as housekeeper:
         for key, directory in (("a", first), ("a", second), ("b", other)):
             housekeeper.settle(key, str(directory))
             if directory is not second:
@@ -161,7 +162,7 @@ def test_a_checkpoint_that_is_just_being_settled_has_to_stay(tmp_path: Path, mon
         goes_on.wait(BOUND_S)
 
     monkeypatch.setattr(files, "sync_descriptor", sync)
-    with Housekeeper() as housekeeper:
+    with closing(Housekeeper()) as housekeeper:
         housekeeper.settle("a", str(directory))
         assert has_begun.wait(BOUND_S)
         meanwhile = housekeeper.settled("a")
@@ -180,8 +181,9 @@ def test_a_checkpoint_that_is_gone_is_not_settled(tmp_path: Path, caplog: pytest
 
 def test_an_interpreter_that_ends_without_close_does_not_hang(tmp_path: Path) -> None:
     script = (
-        "import sys; from minitune.record.journal import Journal; from minitune.record import records;"
-        "log = Journal(sys.argv[1], 'batched', is_new=True);"
+        "import sys; from minitune.record.housekeeper import Housekeeper; "
+        "from minitune.record.journal import Journal; from minitune.record import records;"
+        "log = Journal(sys.argv[1], 'batched', Housekeeper(), is_new=True);"
         "log.append(records.run('n', metric=None, mode=None, seed=0, space_keys=[], trainable='t', versions={}))"
     )
     done = subprocess.run(

@@ -410,7 +410,6 @@ def _line(json_text: str) -> bytes:
         '{"a":{"$":"deep","v":[[9,1]]}}',
         '{"a":{"$":"deep","v":[[1,7]]}}',
         '{"a":{"$":"deep","v":[]}}',
-        '{"a":{"$":"numpy","kind":"load","v":"/etc/passwd"}}',
         '{"a":{"$":"pickle","text":"x","python":"3","sha256":"../../x","size":1}}',
         '{"a":{"$":"bytes","v":1}}',
         '{"a":{"$":["x"],"v":1}}',

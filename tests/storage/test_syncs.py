@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,13 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="de
 def name_of(descriptor: int) -> str:
     name = os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))
     return "a new file" if files.WRITE_TEMPORARY.fullmatch(name) else name
+
+
+@pytest.fixture
+def housekeeper() -> Iterator[Housekeeper]:
+    """It syncs batched journals."""
+    with closing(Housekeeper()) as one:
+        yield one
 
 
 @pytest.fixture
@@ -73,7 +82,7 @@ def test_a_torn_end_is_copied_for_good_before_it_is_cut_off(
     tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "journal"
-    with Journal(path, "process", is_new=True) as journal:
+    with closing(Journal(path, "process", Housekeeper(), is_new=True)) as journal:
         journal.append({"type": "run", "schema": 1})
         good = journal.offset
     with path.open("ab") as file:
@@ -132,10 +141,10 @@ def test_a_large_object_is_on_the_disk_before_the_record_that_names_it(tmp_path:
 
 
 def test_a_batched_journal_syncs_a_large_object_and_then_itself_and_the_driver_waits_for_neither(
-    tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch
+    housekeeper: Housekeeper, tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # no other thread syncs
-    with Journal(tmp_path / "journal", "batched", is_new=True) as log:
+    with closing(Journal(tmp_path / "journal", "batched", housekeeper, is_new=True)) as log:
         log.append({"type": "run", "schema": 1})
         log.sync()
         trace.lines.clear()
@@ -151,12 +160,12 @@ def test_a_batched_journal_syncs_a_large_object_and_then_itself_and_the_driver_w
 
 
 def test_a_background_sync_that_fails_because_the_directory_has_gone_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    housekeeper: Housekeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # the sync comes when this test calls it
     run = tmp_path / "run"
     run.mkdir()
-    log = Journal(run / "journal", "batched", is_new=True)
+    log = Journal(run / "journal", "batched", housekeeper, is_new=True)
     log.append({"type": "x", "value": {"o": Large()}})  # the sync opens its file by its path
     run.rename(tmp_path / "moved")
     log.sync()
