@@ -7,8 +7,8 @@ Requests and answers
 --------------------
 The side on the node is `RayActor`. A request to it is a call of a Ray actor, and its answer is a reference. When that
 is done, a thread of Ray's posts the answer to the driver's loop. So the driver does not poll. If the connection breaks
-before the answer has come, Ray says that the actor is unavailable. Then the same request is sent again, and the actor
-carries out each one once. Only Ray's word that an actor is dead is its end, and the requests in flight bring it.
+before the answer has come, Ray sends the same request again, and the actor carries out each one once. Only Ray's word
+that an actor is dead is its end, and the requests in flight bring it.
 
 Files
 -----
@@ -60,8 +60,6 @@ _SLOW_S = 30.0
 """If an actor has no place for this long, a warning says so."""
 _PARKED_S = 10.0
 """How long a parked actor keeps its resources from the rest of the cluster."""
-_AGAIN_S = 0.5
-"""The pause before a request is sent again whose connection has broken."""
 _COLLECT_S = 60.0
 """How long the last output of a dead process may take to come from its node."""
 _CONTROL = "control"
@@ -127,15 +125,14 @@ class _Process:
     def ask(self, then: Callable[[Answer], object], verb: str, *args: Any) -> None:
         """Send a request. `then` gets the answer, unless the process dies."""
         self._number += 1
-        self.send(then, functools.partial(self._request.remote, self._number, verb, *args))
+        self.follow(self._request.remote(self._number, verb, *args), then)
 
-    def send(self, then: Callable[[Any], object], call: Callable[[], Any]) -> None:
-        """Call a method of the Ray actor, and call `then` on the loop with its value, unless the process dies.
+    def follow(self, reference: Any, then: Callable[[Any], object]) -> None:
+        """Call `then` on the loop with the value of a reference, unless the process dies.
 
         Args:
+            reference: What a method of the Ray actor will return.
             then: Gets the value; instead of bytes or an error, an `Answer` with that.
-            call: Calls the method, and returns the reference of its value. If the connection breaks, it is called
-                again; see the module.
         """
         from ray import exceptions
 
@@ -148,13 +145,11 @@ class _Process:
                 return
             elif isinstance(error, exceptions.RayTaskError):  # our side there has failed, but it lives
                 then(Answer(error=RemoteError.of(error)))
-            elif isinstance(error, exceptions.ActorUnavailableError):
-                self.after(_AGAIN_S, lambda: self.send(then, call))
             else:
                 self._on_death(self, error)
 
         # A thread of Ray's calls this. Only `post` of the loop may be called from other threads.
-        call().future().add_done_callback(lambda future: self._loop.post(functools.partial(on_loop, future)))
+        reference.future().add_done_callback(lambda future: self._loop.post(functools.partial(on_loop, future)))
 
     def after(self, delay_s: float, callback: Callable[[], object]) -> None:
         """Call `callback` in `delay_s` seconds, unless the timers are cancelled."""
@@ -368,14 +363,14 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
             return
         # An object whose reset was not answered may be in any state.
         keeps = keep and actor.spec.reuse_key is not None and not process.is_resetting
-        stop_it = process.handle.stop.options(concurrency_group=_CONTROL).remote
+        reference = process.handle.stop.options(concurrency_group=_CONTROL).remote(keeps, dump)
         process.after(grace_s, lambda: self._kill_late(actor))
 
         def on_stopped(is_parked: Any) -> None:
             steps = actor.transfer.drain()
             self._follow(actor, steps, lambda value, error: self._let_go(actor, is_parked is True))
 
-        process.send(on_stopped, functools.partial(stop_it, keeps, dump))
+        process.follow(reference, on_stopped)
 
     def shutdown(self, grace_s: float = 0.0) -> None:
         """See `TrialExecutor.shutdown`. In a process that was forked from the driver, it stops no actor."""
@@ -443,7 +438,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
             "memory": math.ceil(head.get(MEMORY, 0)) or None,
             "resources": {name: amount for name, amount in head.items() if name not in (CPU, GPU, MEMORY)},
             "max_restarts": 0,  # the next attempt is the driver's decision, which it records first
-            "max_task_retries": 0,  # `_Process.send` does that, without a message of Ray for each
+            "max_task_retries": -1,  # a broken connection is no death
         }
         group = None
         if len(request.bundles) > 1 or request.labels:
@@ -560,15 +555,13 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
         """An actor waits for its place."""
         if actor.phase is not _Phase.WAITING or self._has_told_slow:
             return
-        # One that waits on purpose is no news. But it may have got room in the ledger meanwhile.
-        left_s = self._room.waits_since(actor.actor_id) + _SLOW_S - self._loop.time()
-        if left_s > 0:
-            actor.process.after(left_s, lambda: self._tell_slow(actor))
-            return
-        self._has_told_slow = True
         reason = "perhaps others use the cluster"
         if self._room.may_grow():
             reason = "it waits for the autoscaler"
+        elif not self._room.counts(actor.actor_id):  # it waits on purpose, which is no news; but look again
+            actor.process.after(_SLOW_S, lambda: self._tell_slow(actor))
+            return
+        self._has_told_slow = True
         amounts = amounts_text(actor.spec.request.required_resources)
         logger.warning("Ray has found no place for a trial (%s) for %g s: %s (said once)", amounts, _SLOW_S, reason)
 

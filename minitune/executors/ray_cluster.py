@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from minitune.error import TuneError
@@ -36,25 +35,6 @@ _REFRESH_S = 10.0
 
 
 # -- admission ---------------------------------------------------------------------------------------------------------
-@dataclass
-class _Claim:
-    """What an actor asks for.
-
-    Times are those of the monotonic clock.
-
-    Attributes:
-        request: Its resources.
-        entered_s: When it has asked for them.
-        counted_s: Since when the ledger counts them; None for an actor beyond it.
-        is_placed: Whether Ray has found a place.
-    """
-
-    request: Resources
-    entered_s: float
-    counted_s: float | None = None
-    is_placed: bool = False
-
-
 class ClusterLedger(Ledger):
     """Counts what the actors of a run hold, of the sum of all nodes; and admits a few more.
 
@@ -69,8 +49,9 @@ class ClusterLedger(Ledger):
 
     def __init__(self, ray: Any):
         self._ray = ray
-        self._claims: dict[str, _Claim] = {}
-        self._beyond: dict[str, _Claim] = {}
+        self._requests: dict[str, Resources] = {}  # of all actors, by holder
+        self._beyond: dict[str, Resources] = {}  # of those that are not counted
+        self._placed: set[str] = set()
         self._admitted = ""  # the waiter that may start although there is no room
         self._is_autoscaled: bool | None = None
         self.refresh()
@@ -100,8 +81,7 @@ class ClusterLedger(Ledger):
         if problem and not may_grow:
             raise TuneError(problem)
         most = _BEYOND_AUTOSCALED if may_grow else _BEYOND
-        waiting = sum(not claim.is_placed for claim in self._beyond.values())
-        if waiter is None or waiting >= most:
+        if waiter is None or len(self._beyond.keys() - self._placed) >= most:
             return False
         self._admitted = waiter
         return True
@@ -116,32 +96,28 @@ class ClusterLedger(Ledger):
         if waiter != self._admitted and not self._fits(request, waiter):
             raise RuntimeError(f"there is no room for {request!r}, free: {self.free()}; ask can_start first")
         self._admitted = ""
-        self._claims[holder] = claim = _Claim(request, time.monotonic())
-        return self._count_in(holder, claim)
+        self._requests[holder] = request
+        return self._count_in(holder, request)
 
     def release(self, holder: str) -> None:
         """An actor has ended. Another one that was beyond may be counted now."""
-        del self._claims[holder]
+        del self._requests[holder]
+        self._placed.discard(holder)
         if self._beyond.pop(holder, None) is not None:  # it was not counted
             return
         super().release(holder)
-        for other, claim in list(self._beyond.items()):
-            self._count_in(other, claim)
+        for other, request in list(self._beyond.items()):
+            self._count_in(other, request)
 
     def note_place(self, holder: str) -> None:
         """Ray has found a place for an actor."""
-        self._claims[holder].is_placed = True
-        if holder in self._beyond:  # the news that there is more room
+        self._placed.add(holder)
+        if not self.counts(holder):  # the news that there is more room
             self.refresh()
 
-    def waits_since(self, holder: str) -> float:
-        """Since when an actor should have a place, on the monotonic clock. One that waits on purpose should not yet."""
-        claim = self._claims[holder]
-        if claim.counted_s is not None:
-            return claim.counted_s
-        if self.may_grow():  # it is there to get one more node
-            return claim.entered_s
-        return time.monotonic()
+    def counts(self, holder: str) -> bool:
+        """Whether an actor is counted, so Ray should find a place for it unless others use the cluster."""
+        return holder not in self._beyond
 
     def refresh(self) -> None:
         """Read the list of nodes, and count again what the actors hold."""
@@ -150,8 +126,8 @@ class ClusterLedger(Ledger):
         # A ledger cannot shrink while actors hold what is gone, so it starts again, and counts what still fits.
         super().__init__(*totals_of(self._living))
         self._beyond.clear()
-        for holder, claim in self._claims.items():
-            self._count_in(holder, claim)
+        for holder, request in self._requests.items():
+            self._count_in(holder, request)
 
     def _fits(self, request: Resources, waiter: str | None) -> bool:
         with suppress(TuneError):  # the sum of the nodes has not so much
@@ -159,17 +135,14 @@ class ClusterLedger(Ledger):
             return super().can_acquire(request, waiter) and not why_never(request, self._living)
         return False
 
-    def _count_in(self, holder: str, claim: _Claim) -> Allocation:
+    def _count_in(self, holder: str, request: Resources) -> Allocation:
         """Count what an actor holds, if there is room."""
         try:
-            allocation = super().acquire(holder, claim.request)
+            allocation = super().acquire(holder, request)
         except (RuntimeError, TuneError):
-            claim.counted_s = None
-            self._beyond[holder] = claim
+            self._beyond[holder] = request
             return Allocation()
         self._beyond.pop(holder, None)
-        if claim.counted_s is None:
-            claim.counted_s = time.monotonic()
         return allocation
 
 
