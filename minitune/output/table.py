@@ -18,7 +18,7 @@ from typing import Any
 
 from minitune import clock
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line, short_repr
-from minitune.base.text import counted, date, one_line
+from minitune.base.text import counted, cut, date, one_line
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Goal, Trial, best_trial
 from minitune.result import (
@@ -560,7 +560,8 @@ def last_line(trial: Trial) -> str:
     error = trial.error
     if error is None:
         return ""
-    return format_cell(error.summary(), 300)
+    # its beginning: the class and the first words say more than the end
+    return cut(" ".join(error.summary()[:1000].split()), 300)
 
 
 def kind_of_error(trial: Trial) -> str:

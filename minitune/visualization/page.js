@@ -193,11 +193,11 @@ class Chart {
   reset() { this.zoom = null; this.draw(this.spec); if (this.onZoom) this.onZoom(); }
   draw(spec) {
     this.spec = spec;
-    const width = this.host.clientWidth || 600, height = spec.height || Math.max(260, Math.min(400, width * 0.62));
+    const width = this.host.clientWidth, height = spec.height || Math.max(260, Math.min(400, width * 0.62));
     const { x, y } = spec;
     const [xLow, xHigh] = this.zoom ? this.zoom.x : [x.low, x.high];
     const [yLow, yHigh] = this.zoom ? this.zoom.y : [y.low, y.high];
-    const yTicks = y.hidden ? [] : y.ticks(yLow, yHigh, Math.max(3, Math.floor(height / (y.isCategory ? 18 : 55)))).filter(([at]) => at >= yLow && at <= yHigh);
+    const yTicks = y.hidden ? [] : y.ticks(yLow, yHigh, Math.max(3, Math.floor(height / (y.isCategory ? 18 : 40)))).filter(([at]) => at >= yLow && at <= yHigh);
     const longest = Math.max(2, ...yTicks.map(([, label]) => label.length));
     const most = Math.min(longest, Math.floor(width / 26));
     const left = y.hidden ? 10 : 16 + most * 7.8, right = 12, top = 20, bottom = x.hidden ? 10 : 40;
@@ -312,8 +312,11 @@ class Chart {
       this.from = null; this.over.setAttribute("d", "");
       if (last.type !== "pointerup") return;
       const to = this.place(last);
-      if (this.moved && event.pointerType !== "touch" && this.spec.zooms !== false) this.zoomTo(from, to);
-      else if (this.hit && this.hit.trial && this.onOpen && event.pointerType !== "touch") this.onOpen(this.hit.trial);
+      const trial = this.hit && this.hit.trial, isTouch = event.pointerType === "touch";
+      // A finger covers what it points at, so its first tap tells what it hits, and the next one opens that.
+      if (this.moved && !isTouch && this.spec.zooms !== false) this.zoomTo(from, to);
+      else if (trial && this.onOpen && (!isTouch || trial === this.tapped)) this.onOpen(trial);
+      this.tapped = isTouch ? trial : null;
     };
     window.addEventListener("pointerup", end); window.addEventListener("pointercancel", end);
   }
@@ -363,10 +366,11 @@ class Card {
   }
   mark() { this.isDirty = true; this.refresh(); }
   refresh(isPrinted = false) {
-    if (!this.isDirty || !(this.isSeen || isPrinted) || !this.root.isConnected) return;
+    // An empty card is hidden, so it is never in sight; the next report may fill it.
+    if (!this.isDirty || !(this.isSeen || this.root.hidden || isPrinted) || !this.root.isConnected) return;
     this.isDirty = false;
-    const isThere = this.render(this) !== false;
-    this.root.hidden = !isThere;
+    this.root.hidden = false;  // first, since a plot is as wide as its place
+    this.root.hidden = this.render(this) === false;
   }
   chart(index, onOpen, host = this.body) {
     if (!this.charts[index]) {
@@ -644,7 +648,7 @@ function plotsOf(run, open, redraw, only) {
       let names = settings.params || run.params;
       const trials = thinned(run.shown, run.sign, MOST_LINES);
       if (!names.length || !trials.length || (!only && names.length < 2)) return false;
-      const room = Math.max(2, Math.floor((card.body.clientWidth || 600) / 84) - 1), all = names.length;
+      const room = Math.max(2, Math.floor(card.body.clientWidth / 84) - 1), all = names.length;
       names = names.slice(0, room);
       const axes = names.map((name) => paramAxis(run, name, trials));
       const objective = numberAxis(data().metric, trials.map((trial) => trial.value), { isLog: settings.isLog && range(trials.map((trial) => trial.value))[0] > 0 });
@@ -652,7 +656,7 @@ function plotsOf(run, open, redraw, only) {
       const [low, high] = range(trials.map((trial) => run.sign * trial.value));
       card.levels(`best ${number(run.sign * low, 4)}`, `worst ${number(run.sign * high, 4)}`);
       card.note.textContent = `${all > names.length ? `The ${names.length} most important of ${all} parameters fit here. ` : ""}${trials.length < run.shown.length ? `${trials.length} of ${run.shown.length} trials: the best third, and an even choice of the others.` : ""}`;
-    });
+    }, { isWide: true });
   }
 
   if (wants("timeline")) {
@@ -668,7 +672,7 @@ function plotsOf(run, open, redraw, only) {
       card.chart(0, open).draw({ x, y, height: Math.max(150, Math.min(420, 80 + 26 * count)),
         layers: Object.keys(KINDS).map((kind) => ({ kind: "bars", cls: kind, boxes: bars.filter((row) => kindOf(row.trial) === kind).map(box) })),
         hits: bars.map((row) => ({ x: row.begin, y: row.worker, trial: row.trial, box: box(row), text: () => `${seconds(row.end - row.begin)}\n${run.about(row.trial)}` })) });
-    });
+    }, { isWide: true });
   }
 
   if (only && wants("edf")) addEdf([run], add);
@@ -734,7 +738,7 @@ function drawParallel(card, run, open, axes, names, trials) {
     const name = shape("text", { x: px(index), y: 14, "text-anchor": "middle" }, cut(axis.name, room));
     name.append(shape("title", {}, axis.name));
     chart.svg.append(name);
-    for (const [at, label] of axis.ticks(axis.low, axis.high, 4)) {
+    for (const [at, label] of axis.ticks(axis.low, axis.high, axis.isCategory ? 12 : 4)) {
       const place = (at - axis.low) / ((axis.high - axis.low) || 1);
       if (place < 0 || place > 1) continue;
       chart.svg.append(shape("text", { class: "tick", x: px(index) + 4, y: py(place) + 4 }, cut(label, Math.max(4, room - 2))));
@@ -833,6 +837,8 @@ function addFront(run, open, add, settings) {
 
 // -- the table of trials ----------------------------------------------------------------------------------------------
 const ROW = 28;
+const PEN = document.createElement("canvas").getContext("2d");  // measures texts of the table
+PEN.font = `600 12.75px ${getComputedStyle(document.body).fontFamily}`;
 const SIGNS = { "<=": (a, b) => a <= b, ">=": (a, b) => a >= b, "!=": (a, b) => a !== b, "==": (a, b) => a === b,
   "<": (a, b) => a < b, ">": (a, b) => a > b, "=": (a, b) => a === b };
 const tables = [];
@@ -854,9 +860,12 @@ class TrialTable {
   }
   allColumns() {
     const run = this.run.data, of = (name, get, isQuiet) => ({ name, get, isQuiet });
+    const metrics = run.metrics.filter((name) => name !== run.metric);
     return [
-      of("trial", (trial) => trial.n), of("ended", (trial) => trial.ended), ...(run.metric ? [of(run.metric, (trial) => trial.value)] : []),
-      ...run.metrics.filter((name) => name !== run.metric).map((name) => of(name, (trial) => trial.metrics[name], !(name in run.objectives))),
+      of("trial", (trial) => trial.n), ...(run.metric ? [of(run.metric, (trial) => trial.value)] : []),
+      ...metrics.filter((name) => name in run.objectives).map((name) => of(name, (trial) => trial.metrics[name])),
+      of("ended", (trial) => trial.ended),
+      ...metrics.filter((name) => !(name in run.objectives)).map((name) => of(name, (trial) => trial.metrics[name], true)),
       ...run.params.map((name) => of(name, (trial) => trial.params[name])),
       of("iterations", (trial) => trial.steps ? trial.steps[trial.steps.length - 1] : trial.curve.length),
       of("worked (s)", (trial) => Math.round(this.run.worked(trial) * 1000) / 1000),
@@ -896,12 +905,15 @@ class TrialTable {
     }
     this.count.textContent = `${this.found.length} of ${run.trials.length} trials`;
     const widths = shown.map((column) => {
-      let longest = column.name.length + 2;
-      for (const trial of this.found.slice(0, 200)) longest = Math.max(longest, this.cell(column, trial).length);
-      return Math.round(Math.min(34, longest) * 7.6 + 26) + (column.name === "ended" ? 16 : 0);
+      let longest = `${column.name} ▾`;
+      for (const trial of this.found.slice(0, 200)) { const cell = this.cell(column, trial); if (cell.length > longest.length) longest = cell; }
+      return Math.ceil(PEN.measureText(cut(longest, 34)).width) + 24 + (column.name === "ended" ? 16 : 0);
     });
-    this.widths.replaceChildren(...widths.map((width) => { const col = el("col"); col.style.width = `${width}px`; return col; }));
-    this.table.style.width = `${widths.reduce((a, b) => a + b, 0)}px`;
+    const whole = widths.reduce((a, b) => a + b, 0);
+    // In shares, since the table is as wide as the paper when it is printed. The text shrinks with it, as far as it is legible.
+    this.widths.replaceChildren(...widths.map((width) => { const col = el("col"); col.style.width = `${width / whole * 100}%`; return col; }));
+    this.table.style.width = `${whole}px`;
+    this.table.style.setProperty("--printed", `${Math.max(6, Math.min(11, 12 * 700 / whole))}px`);
     this.head.replaceChildren(...shown.map((column) => {
       const isSorted = column.name === this.sort;
       const head = el("th", { scope: "col" }, el("button", { type: "button", title: column.name, onclick: () => {
@@ -995,7 +1007,7 @@ async function openTrial(run, trial) {
   details = details || {};
   const chart = el("div", { className: "plot" });
   const scrolled = dialog.scrollTop;
-  const facts = { name: trial.name, ended: trial.ended, why: trial.why, [run.data.metric || "value"]: isNumber(trial.value) ? number(trial.value, 9) : "",
+  const facts = { name: trial.name, ended: trial.ended, why: details.error ? "" : trial.why, [run.data.metric || "value"]: isNumber(trial.value) ? number(trial.value, 9) : "",
     ...Object.fromEntries(Object.entries(trial.metrics).map(([name, value]) => [name, text(value)])),
     rank: trial.facts.rank === undefined ? "" : `${trial.facts.rank} of ${trial.facts.of}${trial.facts.rung === undefined ? "" : ` at ${text(trial.facts.rung)}`}`,
     cutoff: trial.facts.cutoff === undefined ? "" : text(trial.facts.cutoff), worked: seconds(run.worked(trial)), attempt: details.attempt > 1 ? details.attempt : "",
@@ -1043,19 +1055,24 @@ class RunView {
   }
   describe() {
     const run = this.run, data = run.data, best = run.byNumber.get(data.best);
-    const counts = {};
-    for (const trial of run.trials) counts[trial.way] = (counts[trial.way] || 0) + 1;
+    const counts = new Map();
+    for (const kind of Object.keys(KINDS)) {
+      for (const trial of run.trials.filter((one) => kindOf(one) === kind)) counts.set(trial.way, [(counts.get(trial.way) || [0])[0] + 1, kind]);
+    }
+    const parts = [...counts].map(([way, [count, kind]]) => [count, way, kind]);
+    if (data.notDrawn) parts.push([data.notDrawn, "not drawn yet", "open"]);
+    const bar = el("div", { className: "bar" }, ...parts.map(([count, , kind]) => { const part = el("i", { className: kind }); part.style.flexGrow = count; return part; }));
     const kinds = { running: "live", finished: "finished", failed: "failed", killed: "failed" };
-    const said = Object.entries(counts).sort().map(([way, count]) => `${count} ${way}`).join(", ") || "none yet";
     this.summary.replaceChildren(
-      el("p", {}, el("span", { className: `badge ${kinds[data.state] || "stopped"}` }, data.state)),
-      definitions({ state: data.stateText === data.state ? "" : data.stateText, trials: said + (data.notDrawn ? `, ${data.notDrawn} not drawn yet` : ""),
+      el("div", { className: "overview" }, el("span", { className: `badge ${kinds[data.state] || "stopped"}` }, data.state), el("b", {}, `${run.trials.length} trials`)), bar,
+      definitions({ state: data.stateText === data.state ? "" : data.stateText, trials: parts.map(([count, way]) => `${count} ${way}`).join(", ") || "none yet",
         objective: Object.keys(data.objectives).length ? Object.entries(data.objectives).map(([name, mode]) => `${name} (${mode})`).join(", ") : data.metric ? `${data.metric} (${data.mode})` : "none",
         trainable: data.trainable, begun: date(data.begun), "worked for": seconds(data.worked), seed: data.seed, directory: data.path }));
     if (data.resume) this.summary.append(withCopy(data.resume));
-    this.best.replaceChildren(el("h3", {}, best ? "Best trial: " : "Best trial: none yet", best ? el("button", { type: "button", onclick: () => openTrial(run, best) }, `${best.n}`) : ""));
+    this.best.replaceChildren(el("div", { className: "overview" }, el("h3", {}, best ? "Best" : "Best trial: none yet"),
+      ...(best ? [el("b", {}, `${cut(data.metric, 40)} ${number(best.value)}`), el("button", { type: "button", onclick: () => openTrial(run, best) }, `trial ${best.n}`)] : [])));
     if (best) {
-      this.best.append(definitions({ [data.metric]: number(best.value, 9), ended: best.ended, "once better": data.onceBetter,
+      this.best.append(definitions({ ended: best.ended, "once better": data.onceBetter,
         ...Object.fromEntries(Object.entries(best.params).map(([name, value]) => [name, text(value)])) }));
     }
     const failed = run.trials.filter((trial) => kindOf(trial) === "failed");

@@ -26,7 +26,7 @@ from minitune.base import json_text
 from minitune.error import TuneError
 from minitune.experiment.lifecycle import ERROR
 from minitune.record.layout import find_runs
-from minitune.record.standing import state_of
+from minitune.record.standing import RUNNING, state_of
 from minitune.record.story import read_overview
 from minitune.visualization.history import RunHistory
 from minitune.visualization.page import RunData, describe_importances, fill_page, trial_details
@@ -38,7 +38,7 @@ _LIST_LOOK_S = 1.0
 _ALIVE_S = 10.0
 """A connection without news gets a comment so often, so that a page that was closed is noticed."""
 _MORE = 1.25
-"""Importances are computed again when so many times as many trials have ended."""
+"""Importances are computed again when so many times as many trials have values, and at the end of the run."""
 _HOSTS = ("127.0.0.1", "localhost")
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -63,28 +63,34 @@ class LiveRun:
         self._history = RunHistory(path, metric, mode, needs_metric=metric is not None)
         self._data = RunData(self._history)
         self._learned_from = 0
-        self._is_learning = False
+        self._learning: threading.Thread | None = None
 
     def _read_on(self) -> None:
         if self._history.read_new():
             self._data.update()
+        if self._learning is not None and self._learning.is_alive():
+            return
         scored = len(self._history.scored())
-        if not self._is_learning and scored > self._learned_from * _MORE:
-            self._is_learning = True
+        is_last = self._history.state.name != RUNNING and scored != self._learned_from
+        if is_last or scored > self._learned_from * _MORE:
             self._learned_from = scored
-            threading.Thread(target=self._learn, daemon=True).start()
+            self._learning = threading.Thread(target=self._learn, daemon=True)
+            self._learning.start()
 
     def _learn(self) -> None:
         """Compute the importances. This may take seconds, in which the page goes on, so it reads the run once more."""
         try:
             found = describe_importances(RunHistory(self._history.path, self._history.metric, self._history.mode))
         except (OSError, TuneError, ValueError):  # the run was removed, or it has no metric yet
-            found = None
+            return
         with self._lock:
-            self._is_learning = False
-            if found is not None:
-                self._data.importances = found
-                self._data.update()
+            self._data.importances = found
+            self._data.update()
+
+    def close(self) -> None:
+        """Block until no importances are computed."""
+        if self._learning is not None:
+            self._learning.join()
 
     def page(self, up: str | None) -> bytes:
         """The page as of now; `up` is the address of the list of runs, if there is one."""
@@ -206,9 +212,11 @@ class PageServer:
         self._server.serve_forever()
 
     def close(self) -> None:
-        """End it. Blocks for a moment if `serve` runs in another thread."""
+        """End it, if `serve` runs in another thread. Blocks while importances are computed."""
         self._server.shutdown()
         self.release()
+        for run in self._runs.values():
+            run.close()
 
     def release(self) -> None:
         """Give the port back and end all streams, after `serve` has ended."""

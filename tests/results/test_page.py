@@ -125,6 +125,15 @@ def test_a_trial_has_its_curve_its_end_and_what_the_reader_may_do(stopped: tune.
     assert all(begin >= 0 and end >= begin for trial in run["trials"] for begin, end in trial["spans"])
 
 
+def test_a_long_error_is_cut_at_its_end() -> None:
+    fit(raiser(ValueError("the reason, " + "and more " * 100)), **OBJECTIVE)
+
+    (trial,) = data_of(page_of())["runs"][0]["trials"]
+
+    assert trial["error"].startswith("ValueError: the reason, and more")
+    assert len(trial["error"]) == 300
+
+
 def test_what_a_trial_printed_is_in_the_file_up_to_a_limit() -> None:
     grid = fit(curve, {"i": 1}, executor="local", **OBJECTIVE)
     path = Path(grid[0].path)

@@ -69,6 +69,7 @@ def test_reports_come_to_the_page_while_it_is_open(chromium: Browser, width: int
             page.run("window.was = document.querySelector('[data-view=history] svg')")
             page.run("document.querySelector('[type=search]').value = 'x > -1'")
             page.click("[data-view=history] [data-name=isLog]")
+            assert page.run("document.querySelector('[data-view=contour]').hidden"), "one trial has no contours"
             for trials in (2, 3):
                 for _ in range(3):
                     steps.may_go_on.release()
@@ -81,6 +82,8 @@ def test_reports_come_to_the_page_while_it_is_open(chromium: Browser, width: int
                 steps.may_go_on.release()
             run.join()
             page.wait_for("document.querySelector('.badge').textContent === 'finished'")
+            page.run("document.querySelector('[data-view=contour]').scrollIntoView()")
+            page.wait_for("document.querySelector('[data-view=contour] .seen') !== null")
             assert page.run(COUNT) == "3 of 3 trials"
             page.click("tbody tr")
             page.wait_for("document.querySelector('#config') !== null")
