@@ -28,10 +28,13 @@ if TYPE_CHECKING:
 _DRY = 3
 """The number of command lines that `--dry-run` prints."""
 _LINES_SHOWN = 20
+_BLIND = ("random", "variant_generator")
+"""The searchers that need no metric."""
+_FIFO = "fifo"
 _MAX_T = "max_t"
 _GRACE = "grace_period"
 _SCHEDULERS = {
-    "fifo": {},
+    _FIFO: {},
     "asha": {_MAX_T: _MAX_T, _GRACE: _GRACE},
     "hyperband": {_MAX_T: _MAX_T},
     "median_stopping_rule": {_GRACE: _GRACE},
@@ -149,6 +152,10 @@ def _goal(options: argparse.Namespace, sweep: SweepFile) -> tuple[str | None, Li
     # Without a mode, a searcher would not know whether a small loss is good.
     if (metric is None) != (mode is None):
         raise argparse.ArgumentError(None, f"--metric and --mode go together, but got {metric} and {mode}")
+    search = options.search or sweep.search or _BLIND[0]
+    for chosen, blind in ((search, _BLIND), (_scheduler_name(options, sweep), (_FIFO,))):
+        if metric is None and chosen not in blind:
+            raise argparse.ArgumentError(None, f"{chosen} needs --metric and --mode")
     return metric, mode
 
 
@@ -197,15 +204,21 @@ def _show_commands(
         echo(shlex.join(command.filled(values)))
 
 
+def _scheduler_name(options: argparse.Namespace, sweep: SweepFile) -> str:
+    if options.scheduler is not None:
+        return str(options.scheduler)
+    if sweep.stops_early is not None:
+        return "asha"
+    return _FIFO
+
+
 def _scheduler(options: argparse.Namespace, sweep: SweepFile, space: dict[str, Any]) -> TrialScheduler | None:
     from minitune import create_scheduler
 
+    name = _scheduler_name(options, sweep)
+    arguments: dict[str, Any] = {}
     if options.scheduler is None and sweep.stops_early is not None:
-        name = "asha"
-        arguments = dict(sweep.stops_early)
-    else:
-        name = options.scheduler or "fifo"
-        arguments = {}
+        arguments.update(sweep.stops_early)
     # An option without an effect would let the user believe in a limit that is not there.
     known = _SCHEDULERS[name]
     for option, argument, value in (("--max-t", _MAX_T, options.max_t), ("--grace", _GRACE, options.grace)):
@@ -214,7 +227,7 @@ def _scheduler(options: argparse.Namespace, sweep: SweepFile, space: dict[str, A
             raise argparse.ArgumentError(None, f"{option} is for --scheduler {owners}, but got {name}")
         if value is not None:
             arguments[known[argument]] = value
-    if name == "fifo":
+    if name == _FIFO:
         return None
     # A program reports no time, so the number of its reports is the time. For the other schedulers that is the default.
     if name in ("pbt", "median_stopping_rule"):

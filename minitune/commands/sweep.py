@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from minitune.base.checks import did_you_mean, is_whole, shown
+from minitune.space.domains import is_grid
 
 _KEYS = ("name", "description", "program", "command", "method", "metric", "parameters", "early_terminate", "run_cap")
 _SEARCHERS = {"grid": None, "random": None, "bayes": "auto"}
@@ -104,29 +105,21 @@ def _sweep(content: Any) -> SweepFile:
     parameters = content.get("parameters")
     if not isinstance(parameters, Mapping) or not parameters:
         raise ValueError(f"parameters must be a mapping of names to domains, but got {shown(parameters)}")
-    is_grid = method == "grid"
-    space: dict[str, Any] = {}
-    constants: dict[str, Any] = {}
-    for name, given in parameters.items():
-        key = f"parameters.{name}"
-        _check_keys(given, key, _PARAMETER_KEYS)
-        if _kind(given, key) == "constant":
-            constants[str(name)] = given["value"]
-        else:
-            space[str(name)] = _domain(given, key, is_grid)
+    tries_all = method == "grid"
+    space = {str(name): _domain(given, f"parameters.{name}", tries_all) for name, given in parameters.items()}
     metric, mode = _metric(content.get("metric"))
     cap = content.get("run_cap")
     if cap is not None and not (is_whole(cap) and cap > 0):
         raise ValueError(f"run_cap must be a whole number above 0, but got {shown(cap)}")
-    if is_grid:
-        points = math.prod(len(domain["grid_search"]) for domain in space.values())
+    if tries_all:
+        points = math.prod(len(domain["grid_search"]) for domain in space.values() if is_grid(domain))
         if cap is not None and cap < points:
             raise ValueError(f"run_cap must be at least {points}: method grid tries all its points, but got {cap}")
         # There a cap limits the trials. Here a sample is a round of the whole grid, so a smaller cap could not be kept.
         cap = 1  # each sample covers the grid
     name = content.get("name")
     return SweepFile(
-        command=_command(content, constants, list(space)),
+        command=_command(content, list(space)),
         parameters=space,
         metric=metric,
         mode=mode,
@@ -165,10 +158,8 @@ def _metric(given: Any) -> tuple[str | None, Literal["min", "max"] | None]:
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
-def _command(content: Mapping[str, Any], constants: Mapping[str, Any], names: list[str]) -> list[str]:
+def _command(content: Mapping[str, Any], names: list[str]) -> list[str]:
     """The words of the command, with `{name}` for each parameter."""
-    from minitune.trainable.command_line import text_of
-
     program = content.get("program")
     given = content.get("command", list(_DEFAULT_COMMAND))
     # W&B takes a list; a text is split at spaces, without quotes.
@@ -177,14 +168,12 @@ def _command(content: Mapping[str, Any], constants: Mapping[str, Any], names: li
         words = given.split()
     if not isinstance(words, list) or not words:
         raise ValueError(f"command must be a list of words, but got {shown(given)}")
-    texts = {name: text_of(value) for name, value in constants.items()}
-    texts.update({name: f"{{{name}}}" for name in names})
     made: list[str] = []
     for word in map(str, words):
         if word == "${args}":
-            made += [f"--{name}={text}" for name, text in texts.items()]
+            made += [f"--{name}={{{name}}}" for name in names]
         elif word == "${args_no_hyphens}":
-            made += [f"{name}={text}" for name, text in texts.items()]
+            made += [f"{name}={{{name}}}" for name in names]
         elif word == "${program}":
             if not isinstance(program, str):
                 raise ValueError(f"program must be the path of the script, but got {shown(program)}")
@@ -206,7 +195,7 @@ def _variable(name: str) -> str:
 
 
 # -- parameters --------------------------------------------------------------------------------------------------------
-_PARAMETER_KEYS = ("value", "values", "distribution", "min", "max", "q", "mu", "sigma")
+_DISTRIBUTION = "distribution"
 _RANGE = ("min", "max")
 _KEYS_OF = {
     "constant": ("value",),
@@ -225,11 +214,14 @@ _KEYS_OF = {
 _DEFAULTS = {"q": 1, "mu": 0, "sigma": 1}
 
 
-def _kind(given: Mapping[str, Any], key: str) -> str:
+def _kind(given: Any, key: str) -> str:
     """The distribution of a parameter, which may follow from its other keys."""
-    kind = given.get("distribution")
-    if kind is not None:
-        _one_of(f"{key}.distribution", kind, _KEYS_OF)
+    # An unknown distribution has unknown keys, too. Its name says more.
+    if isinstance(given, Mapping) and _DISTRIBUTION in given:
+        _one_of(f"{key}.{_DISTRIBUTION}", given[_DISTRIBUTION], _KEYS_OF)
+    _check_keys(given, key, (_DISTRIBUTION, "value", "values", *_RANGE, *_DEFAULTS))
+    if _DISTRIBUTION in given:
+        kind = str(given[_DISTRIBUTION])
     elif "value" in given:
         kind = "constant"
     elif "values" in given:
@@ -242,34 +234,38 @@ def _kind(given: Mapping[str, Any], key: str) -> str:
     needed = _KEYS_OF[kind]
     # A key of another distribution was meant to do something. If it were ignored, another space would be searched.
     for name in given:
-        if name not in (*needed, "distribution"):
+        if name not in (*needed, _DISTRIBUTION):
             raise ValueError(f"{key}: distribution {kind} takes {', '.join(needed)}, but got {name}")
     for name in needed:
         if name not in given and name not in _DEFAULTS:
             raise ValueError(f"{key}: distribution {kind} needs {name}")
-    return str(kind)
+    return kind
 
 
-def _domain(given: Mapping[str, Any], key: str, is_grid: bool) -> Any:
-    """The domain of a parameter."""
+def _domain(given: Any, key: str, tries_all: bool) -> Any:
+    """The domain of a parameter, or its value if it is a constant."""
     import minitune as tune
 
     kind = _kind(given, key)
+    if kind == "constant":
+        return given["value"]
     if kind == "categorical":
         values = given["values"]
         if not isinstance(values, list) or not values:
             raise ValueError(f"{key}.values must be a list of values, but got {shown(values)}")
-        if is_grid:
+        if tries_all:
             return tune.grid_search(values)
         return tune.choice(values)
     number = {name: _number(given.get(name, _DEFAULTS.get(name)), f"{key}.{name}") for name in _KEYS_OF[kind]}
+    if "q" in number and not number["q"] > 0:
+        raise ValueError(f"{key}.q must be a number above 0, but got {number['q']}")
     if kind == "int_uniform":
         first = _whole(number["min"], f"{key}.min")
         last = _whole(number["max"], f"{key}.max")
-        if is_grid:
+        if tries_all:
             return tune.grid_search(range(first, last + 1))
         return tune.randint(first, last + 1)
-    if is_grid:
+    if tries_all:
         raise ValueError(f"{key}: method grid needs values, but got distribution {kind}")
     try:
         if kind in ("normal", "q_normal"):
@@ -282,13 +278,32 @@ def _domain(given: Mapping[str, Any], key: str, is_grid: bool) -> Any:
             low = math.exp(low)
             high = math.exp(high)
         if "q" in number:
-            make_steps = tune.quniform if kind == "q_uniform" else tune.qloguniform
-            return make_steps(low, high, number["q"])
+            return _steps(low, high, number["q"], is_log=kind != "q_uniform")
         if kind == "uniform":
             return tune.uniform(low, high)
         return tune.loguniform(low, high)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"{key}: {error}") from None
+
+
+def _steps(low: float, high: float, q: float, *, is_log: bool) -> Any:
+    """The domain of the multiples of `q` to which a number from [low, high] may be rounded.
+
+    There, a draw is rounded, so a bound need be no multiple; and a whole `q` makes whole numbers.
+    """
+    import minitune as tune
+
+    low = round(low / q) * q
+    high = round(high / q) * q
+    if is_log and low == 0:
+        raise ValueError(f"the lower bound, rounded to a multiple of q={q}, must be above 0")
+    if not is_whole(q):
+        make = tune.qloguniform if is_log else tune.quniform
+        return make(low, high, q)
+    if q == 1:
+        high += 1  # the functions below leave it out
+    make_whole = tune.qlograndint if is_log else tune.qrandint
+    return make_whole(int(low), int(high), int(q))
 
 
 def _number(value: Any, key: str) -> float:
@@ -321,6 +336,10 @@ def _early_terminate(given: Any) -> dict[str, Any] | None:
     _check_keys(given, "early_terminate", ("type", "min_iter", "max_iter", "s", "eta"))
     _one_of("early_terminate.type", given.get("type"), {"hyperband": None})
     number = {name: _number(given[name], f"early_terminate.{name}") for name in given if name != "type"}
+    for name, value in number.items():
+        least = 1 if name == "eta" else 0
+        if not least < value < math.inf:
+            raise ValueError(f"early_terminate.{name} must be a number above {least}, but got {value}")
     eta = number.get("eta", 3)
     if ("min_iter" in number) == ("max_iter" in number):
         raise ValueError("early_terminate needs either min_iter, or max_iter and s")

@@ -117,7 +117,7 @@ class TrialActions:
             where = f"report {reached}" if reached else "the beginning"
             logger.warning(
                 "trial %s is paused after report %d and will continue from %s, its last checkpoint; report a "
-                "checkpoint with each result to lose nothing (logged once)",
+                "checkpoint with each result (a program: in $MINITUNE_CHECKPOINT_DIR) to lose nothing (logged once)",
                 trial.name,
                 trial.report_count,
                 where,

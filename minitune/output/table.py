@@ -19,6 +19,7 @@ from typing import Any
 from minitune import clock
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line, short_repr
 from minitune.base.text import counted, cut, date, one_line
+from minitune.error import ProgramError
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Goal, Trial, best_trial
 from minitune.result import (
@@ -539,7 +540,9 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
         if len(alike) > 1:
             head += f" and {counted(len(alike) - 1, 'more trial')} with the same error"
         if alike is ordered[0] and os.path.isdir(first.experiment_path):  # a run in memory has no directory
-            command = f"minitune rerun {shlex.quote(first.experiment_path)} {first.number} --pdb"
+            command = f"minitune rerun {shlex.quote(first.experiment_path)} {first.number}"
+            if not isinstance(first.error, ProgramError):  # a debugger cannot stop in the program's code
+                command += " --pdb"
             head += f" (`{command}` runs it again)"
         if raised is not None and raised in alike:
             lines.append(f"{head}: it is raised now.")

@@ -588,7 +588,8 @@ class PopulationBasedTraining(MetricScheduler):
             self._is_told = True
             logger.warning(
                 "%s has changed nothing so far: no trial has saved a checkpoint. "
-                "A function saves one with report(..., checkpoint=...), a class with save_checkpoint",
+                "A function saves one with report(..., checkpoint=...), a class with save_checkpoint, a program of "
+                "`minitune run` in the directory $MINITUNE_CHECKPOINT_DIR",
                 type(self).__name__,
             )
 

@@ -133,6 +133,8 @@ def read_command(
         read.append(tuple(parts))
     places = {part.name for parts in read for part in parts if isinstance(part, ParameterPlace)}
     for name in space:
+        if not re.fullmatch(_NAME, name):
+            raise ValueError(f"a parameter's name has a letter or _, then letters, digits, _ . or -, but got {name!r}")
         if name in OF_THE_TRIAL:
             raise ValueError(f"no parameter can be called {name}: {{{name}}} stands for that of the trial")
         if name not in places:
@@ -160,6 +162,8 @@ def _parts(word: str) -> Iterator[tuple[str | ParameterPlace, Any]]:
             yield ParameterPlace(found["name"]), None
         else:
             end = _end_of_domain(word, position)
+            if end < 0:
+                raise ValueError(f"parameter {found['name']}: the brace is not closed in {word!r}")
             text = word[position:end]
             yield ParameterPlace(found["name"]), read_domain(text, found["name"])
             position = end + 1
@@ -168,7 +172,10 @@ def _parts(word: str) -> Iterator[tuple[str | ParameterPlace, Any]]:
 
 
 def _end_of_domain(word: str, start: int) -> int:
-    """The position of the brace that closes a domain: the first one before which there is a whole expression."""
+    """The position of the brace that closes a domain: the first one before which there is a whole expression.
+
+    Without such an expression, it is that of the first brace; -1 if there is none.
+    """
     end = word.find("}", start)
     first = end
     while end >= 0:
@@ -177,7 +184,7 @@ def _end_of_domain(word: str, start: int) -> int:
             return end
         except (SyntaxError, ValueError):  # the brace is inside a text or a dict
             end = word.find("}", end + 1)
-    return first if first >= 0 else len(word)
+    return first
 
 
 def read_domain(text: str, name: str) -> Any:

@@ -44,6 +44,8 @@ _LINES_SHOWN = 20
 # Characters of the standard error that are kept for the text of an error.
 _ERRORS_KEPT = 4000
 _CHUNK_BYTES = 1 << 16
+# Signals that are often sent to all processes of a run.
+_FOR_ALL = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 # Lines that were read and not yet reported. A program that prints more waits for the driver.
 _LINES_AHEAD = 1000
 # Seconds that processes which outlive their program have to close its standard output.
@@ -72,6 +74,7 @@ class Program:
 
         Raises:
             ProgramError: See there.
+            KeyboardInterrupt: If a signal that may be meant for the whole run has ended the program.
         """
         context = get_context()
         trial_dir = str(context.get_trial_dir())
@@ -105,7 +108,7 @@ class Program:
 
 
 def _check_end(words: list[str], process: _ProgramProcess, has_reported: bool, pattern: re.Pattern[str] | None) -> None:
-    """Raise a ProgramError if the program has failed or has reported nothing, now and before a pause."""
+    """Raise an error if the program has failed or has reported nothing, now and before a pause."""
     status = process.popen.returncode
     if status == 0 and has_reported:
         return
@@ -125,7 +128,10 @@ def _check_end(words: list[str], process: _ProgramProcess, has_reported: bool, p
         shown = ["its last lines:", *(f"  {line}" for line in tail)]
     else:
         shown = ["it has printed nothing"]
-    raise ProgramError("\n".join([what, f"command: {shlex.join(words)}", *shown]))
+    text = "\n".join([what, f"command: {shlex.join(words)}", *shown])
+    if -status in _FOR_ALL:
+        raise KeyboardInterrupt(text)  # the worker counts as lost, as if the signal had ended it
+    raise ProgramError(text)
 
 
 class _ProgramProcess:

@@ -93,7 +93,7 @@ def test_three_command_lines_are_shown_and_nothing_runs(run: Run, tmp_path: Path
         ("{x: uniform(*[0, 1])}", "literals"),
         ("{x: sample_from(1)}", "there is no domain 'sample_from'"),
         ("{x: 5}", "expected a domain"),
-        ("{x: uniform(0, ", "expected a domain"),
+        ("{x: uniform(0, 1)", "parameter x: the brace is not closed"),
         ("{x}", "parameter x has no domain"),
         ("{x: uniform(0, 1)} {x: uniform(0, 1)}", "two domains"),
         ("{seed: uniform(0, 1)}", "no parameter can be called seed"),
@@ -116,6 +116,9 @@ def test_a_bad_parameter_is_refused_at_once(run: Run, word: str, message: str, t
         (["train.py"], 2, "a command goes behind --"),
         (["--param", "x=uniform(0, 1)", "--", "true"], 1, "parameter x has no place"),
         (["--param", "x", "--", "true"], 2, "NAME=DOMAIN"),
+        (["--param", "a b=uniform(0, 1)", "--", "true"], 1, "but got 'a b'"),
+        (["--search", "tpe", "--", "true"], 2, "tpe needs --metric and --mode"),
+        (["--scheduler", "asha", "--", "true"], 2, "asha needs --metric and --mode"),
         (["--pattern", "loss", "--", "true"], 2, "named groups"),
         (["--pattern", "(", "--", "true"], 2, "no regular expression"),
         (["--metric", "loss", "--", "true"], 2, "--metric and --mode go together"),
@@ -233,6 +236,14 @@ def test_a_stop_of_the_scheduler_ends_the_program(run: Run) -> None:
     )
 
     assert (status, trials()[0].last_result["v"]) == (0, 3)
+
+
+def test_a_program_that_a_signal_for_all_has_ended_starts_again(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    code = 'echo report v=1; [ -e "$1/once" ] || { touch "$1/once"; kill -HUP $$; }'
+    status, _, _ = run("run", "--name", "run", *shell(code, "{trial_dir}"))
+
+    assert (status, trials()[0].num_failures) == (0, 0)
+    assert "lost its worker (KeyboardInterrupt: the program was killed by SIGHUP)" in caplog.text
 
 
 def test_a_process_that_outlives_its_program_does_not_hold_the_trial(run: Run) -> None:
@@ -354,17 +365,20 @@ def test_distributions_become_domains(tmp_path: Path) -> None:
             "real": "min = 0.5\nmax = 3",
             "log": 'distribution = "log_uniform"\nmin = 0\nmax = 1',
             "log_values": 'distribution = "log_uniform_values"\nmin = 0.1\nmax = 1',
-            "steps": 'distribution = "q_uniform"\nmin = 0\nmax = 1\nq = 0.25',
+            "steps": 'distribution = "q_uniform"\nmin = 0\nmax = 1.1\nq = 0.25',
+            "whole_steps": 'distribution = "q_uniform"\nmin = 0.1\nmax = 11\nq = 5',
+            "log_steps": 'distribution = "q_log_uniform"\nmin = 0\nmax = 1',
+            "log_values_steps": 'distribution = "q_log_uniform_values"\nmin = 0.7\nmax = 3\nq = 0.5',
             "normal": 'distribution = "normal"\nmu = 2\nsigma = 0.5',
-            "fixed": "value = 7",
+            "fixed": 'value = "{x: 7}"',
         }.items()
     )
 
     sweep = sweep_of(tmp_path, text)
 
     domains = sweep.parameters
-    assert sweep.command[:4] == ["/usr/bin/env", "python", "train.py", "--fixed=7"]
-    assert sweep.command[4] == "--values={values}"
+    assert sweep.command[:4] == ["/usr/bin/env", "python", "train.py", "--values={values}"]
+    assert domains["fixed"] == "{x: 7}"
     assert set(read_command(sweep.command, domains)[1]) == set(domains)
     assert isinstance(domains["values"], Categorical)
     assert domains["values"].categories == ["a", 2]
@@ -374,7 +388,16 @@ def test_distributions_become_domains(tmp_path: Path) -> None:
     assert (domains["real"].lower, domains["real"].upper) == (0.5, 3)
     assert (domains["log"].lower, domains["log"].upper) == (1, pytest.approx(2.718281828))
     assert (domains["log_values"].lower, domains["log_values"].upper) == (0.1, 1)
-    assert all(domains["steps"].sample(random_state=seed) in (0, 0.25, 0.5, 0.75, 1) for seed in range(20))
+    drawn = {
+        name: {str(domains[name].sample(random_state=seed)) for seed in range(80)}
+        for name in domains
+        if "steps" in name
+    }
+    # As there, a bound is rounded, too, and a whole step makes whole numbers.
+    assert drawn["steps"] == {"0.0", "0.25", "0.5", "0.75", "1.0"}
+    assert drawn["whole_steps"] == {"0", "5", "10"}
+    assert drawn["log_steps"] == {"1", "2", "3"}
+    assert drawn["log_values_steps"] == {"0.5", "1.0", "1.5", "2.0", "2.5", "3.0"}
     assert 1 < sum(domains["normal"].sample(random_state=seed) for seed in range(50)) / 50 < 3
 
 
@@ -386,13 +409,19 @@ def test_distributions_become_domains(tmp_path: Path) -> None:
         (BASE + 'entity = "me"', "minitune does not have the key 'entity' of the file"),
         (BASE, "parameters must be a mapping"),
         (BASE + "[parameters.x]\nvalues = [1]\nprobabilities = [1.0]", "key 'probabilities' of parameters.x"),
-        (BASE + '[parameters.x]\ndistribution = "beta"', "parameters.x.distribution must be one of"),
+        (BASE + '[parameters.x]\ndistribution = "beta"\na = 1', "parameters.x.distribution must be one of"),
+        (BASE + '[parameters.x]\ndistribution = "q_normal"\nq = 0', "parameters.x.q must be a number above 0"),
+        (BASE + '[parameters.x]\ndistribution = "q_log_uniform"\nmin = 0\nmax = 3\nq = 4', "parameters.x: "),
         (BASE + "[parameters.x]\nmin = 1", "parameters.x: distribution uniform needs max"),
         (BASE + "[parameters.x]\nmin = 1\nmax = 2\nq = 1", "distribution int_uniform takes min, max, but got q"),
         (BASE + '[parameters.x]\nmin = 0\nmax = "much"', "parameters.x.max must be a number"),
         (BASE + "[parameters.x]\nmin = 0.5\nmax = 1e400", "parameters.x: "),
         (BASE + '[parameters.x]\nvalues = [1]\n[metric]\nname = "v"\ngoal = "best"', "metric.goal must be one of"),
         (BASE + '[parameters.x]\nvalues = [1]\n[early_terminate]\ntype = "hyperband"\nstrict = true', "key 'strict'"),
+        (
+            BASE + "[parameters.x]\nvalue = 1\n[early_terminate]\ntype = 'hyperband'\nmin_iter = 1\neta = 1",
+            "terminate.eta",
+        ),
         (BASE + 'command = ["${args_json}"]\n[parameters.x]\nvalues = [1]', "does not have ${args_json}"),
         ('program = "a"\nmethod = "random"\n[parameters.x]\nvalues = [1]', "a sweep without run_cap has no end"),
         (BASE.replace("random", "grid") + "[parameters.x]\nvalues = [1, 2, 3, 4, 5, 6]", "run_cap must be at least 6"),
