@@ -163,11 +163,12 @@ class _Limited:
 
     def write(self, data: Any) -> int:
         """Add a part of the pickle."""
-        self._left_bytes -= len(data)
+        part_bytes = memoryview(data).nbytes  # a large buffer has no length
+        self._left_bytes -= part_bytes
         if self._left_bytes < 0:
             raise _TooLarge
         self.parts.append(bytes(data))
-        return len(data)
+        return part_bytes
 
     def take(self, buffer: pickle.PickleBuffer) -> bool:
         """Keep a buffer in the pickle if it fits."""
@@ -177,41 +178,22 @@ class _Limited:
         return True
 
 
-def require_picklable(value: Any, what: str, keep_bytes: int = 0) -> tuple[bytes, list[bytes]] | None:
-    """Pickle the whole `value`, but keep the pickle only if it is small. Large buffers are not copied.
-
-    Returns:
-        The pickle and its buffers, for `load`; None if they have more than `keep_bytes`.
-    """
-    file = _Kept(keep_bytes)
-    dump(value, file, what, file.take)
-    if file.size_bytes > keep_bytes:
-        return None
-    return b"".join(file.parts), [bytes(buffer.raw()) for buffer in file.buffers]
+def require_picklable(value: Any, what: str) -> None:
+    """Pickle the whole `value` without keeping the pickle. Large buffers are not copied."""
+    dump(value, ByteCounter(), what, lambda buffer: False)
 
 
-class _Kept:
-    """A file in memory that counts all bytes of a pickle, but keeps only the first ones."""
+class ByteCounter:
+    """A file that only counts the bytes that are written to it."""
 
-    def __init__(self, keep_bytes: int) -> None:
+    def __init__(self) -> None:
         self.size_bytes = 0
-        self.parts: list[bytes] = []
-        self.buffers: list[pickle.PickleBuffer] = []
-        self._keep_bytes = keep_bytes
 
     def write(self, data: Any) -> int:
-        """Add a part of the pickle."""
-        self.size_bytes += len(data)
-        if self.size_bytes <= self._keep_bytes:
-            self.parts.append(bytes(data))
-        return len(data)
-
-    def take(self, buffer: pickle.PickleBuffer) -> bool:
-        """Keep a buffer outside the pickle."""
-        self.size_bytes += buffer.raw().nbytes
-        if self.size_bytes <= self._keep_bytes:
-            self.buffers.append(buffer)
-        return False
+        """Count a part of the pickle."""
+        part_bytes = memoryview(data).nbytes
+        self.size_bytes += part_bytes
+        return part_bytes
 
 
 # -- for a later process -----------------------------------------------------------------------------------------------

@@ -498,10 +498,14 @@ class Trial:
 
     def record_checkpoint(self, record: CheckpointRecord) -> KeptCheckpoint:
         """Add a committed checkpoint that belongs to the last result."""
-        kept = KeptCheckpoint(record, self.report_count, self.last_metrics, self.analysis.copy(), self.reported_config)
+        kept = self.state_with(record)
         self.checkpoints.append(kept)
         self.next_checkpoint = record.number + 1
         return kept
+
+    def state_with(self, record: CheckpointRecord) -> KeptCheckpoint:
+        """A checkpoint together with the present state."""
+        return KeptCheckpoint(record, self.report_count, self.last_metrics, self.analysis.copy(), self.reported_config)
 
     def returns(self) -> None:
         """Make sure that a trial whose trainable has returned has a last result, even if it has never reported."""
@@ -674,10 +678,7 @@ class InheritedCheckpoint(NamedTuple):
     @classmethod
     def of(cls, donor: Trial, record: CheckpointRecord, metrics: dict[str, Any], taker: Trial) -> InheritedCheckpoint:
         """The checkpoint of `donor` that `taker` inherits in its present state."""
-        taken_at = KeptCheckpoint(
-            record, taker.report_count, taker.last_metrics, taker.analysis.copy(), taker.reported_config
-        )
-        return cls(donor, record, metrics, taken_at)
+        return cls(donor, record, metrics, taker.state_with(record))
 
     @property
     def path(self) -> str:

@@ -7,21 +7,19 @@ follows no link, and removes only what minitune itself has created.
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import re
 import zlib
 from collections.abc import Callable, Container, Iterator
 from datetime import datetime
-from functools import lru_cache
 from typing import NamedTuple
 
 from minitune import clock
 from minitune.base import files
 from minitune.base.files import TEMPORARY_PREFIX, local_path
 from minitune.base.pickling import dumps_by_value
-from minitune.checkpoint import directory_name
+from minitune.checkpoint import directory_name, temporary_path
 from minitune.config import default_storage_path
 from minitune.error import JournalCorruptError, RunLockedError, TuneError
 from minitune.experiment.trial import Trial
@@ -250,12 +248,7 @@ def clean_name(text: str) -> str:
 
 def date_text() -> str:
     """The date and time of the current clock, in the format of names and files."""
-    return _date_of_second(int(clock.current.time()))
-
-
-@lru_cache(maxsize=1)
-def _date_of_second(time_s: int) -> str:
-    return datetime.fromtimestamp(time_s).strftime(DATE_FORMAT)
+    return datetime.fromtimestamp(clock.current.time()).strftime(DATE_FORMAT)
 
 
 def create_run_directory(
@@ -482,29 +475,23 @@ def remove_error_pickle(trial_directory: str) -> None:
 # -- removal -------------------------------------------------------------------------------------------------------
 
 
-def clean_trial_directory(run_path: str, trial_directory: str, recorded: Container[int]) -> list[str]:
+def clean_trial_directory(run_path: str, trial_directory: str, recorded: Container[int]) -> None:
     """Remove the leftovers of a killed worker or driver: temporary files, and checkpoints without a record. Blocks.
 
     Args:
         run_path: The run's directory.
         trial_directory: A directory in it. If it is a link or is elsewhere, nothing is removed.
         recorded: The numbers of the trial's checkpoints to keep.
-
-    Returns:
-        The names of the removed entries.
     """
     parent, name = os.path.split(trial_directory)
     # The name comes from the journal, and removal must stay inside of the run.
     if parent != run_path or name in ("", ".", "..") or os.path.islink(trial_directory):
-        return []
-    removed = []
+        return
     for name in files.names(trial_directory):
         checkpoint = _CHECKPOINT.fullmatch(name)
         left_over = checkpoint is not None and int(checkpoint[1]) not in recorded
         if left_over or _CHECKPOINT_TEMPORARY.fullmatch(name) or files.WRITE_TEMPORARY.fullmatch(name):
             files.remove_tree(os.path.join(trial_directory, name))
-            removed.append(name)
-    return removed
 
 
 def retire_checkpoint(trial_directory: str, number: int) -> str | None:
@@ -515,15 +502,10 @@ def retire_checkpoint(trial_directory: str, number: int) -> str | None:
     Returns:
         The path to remove with `files.remove_tree_steps`; None if the checkpoint does not exist.
     """
-    # attempts are counted from 1, so no worker prepares a checkpoint under this name
     path = os.path.join(trial_directory, directory_name(number))
-    target = os.path.join(trial_directory, f"{TEMPORARY_PREFIX}{number:06d}-0")
+    target = temporary_path(trial_directory, number, 0)  # attempts are counted from 1, so no worker uses this name
     try:
         os.replace(path, target)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-        return path  # a directory of an earlier attempt has the temporary name; remove the checkpoint in place
     return target

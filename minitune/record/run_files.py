@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from minitune.base.disk import refusal
 from minitune.base.files import BLOB_MODE, atomic_write, new_file, search_path
-from minitune.base.pickling import dumps_for_later, load, loads_referring, require_picklable
+from minitune.base.pickling import dumps_for_later, dumps_small, load, loads_referring, require_picklable
 from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, RunConfig
 from minitune.error import RunNotFoundError, TuneError, UntrustedStateError, format_traceback
@@ -269,10 +269,17 @@ def dump_trainables(trainables: Iterable[BareTrainable]) -> bytes:
     Raises:
         TypeError: If a trainable cannot be pickled; the text names the path to the offending member.
     """
+    # A pickle, and its buffers, which are in the pickle now.
     kept: list[tuple[bytes, list[bytes]] | str] = []
     for bare in trainables:
-        content = require_picklable(bare.trainable, "the trainable", _LIMIT_BYTES)
-        kept.append(_BOUND if bare.has_values else content or _TOO_LARGE)
+        content = dumps_small(bare.trainable, "the trainable", _LIMIT_BYTES)
+        if content is None:
+            require_picklable(bare.trainable, "the trainable")
+            kept.append(_TOO_LARGE)
+        elif bare.has_values:
+            kept.append(_BOUND)
+        else:
+            kept.append((content, []))
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     paths = search_path()  # the first path is the directory of the script
     parts = {"python": PYTHON, "script": script and os.path.abspath(script), "paths": paths, "trainables": kept}

@@ -23,7 +23,7 @@ from typing import Any
 
 from minitune import clock
 from minitune.base import user_thread
-from minitune.base.pickling import PROTOCOL
+from minitune.base.pickling import PROTOCOL, ByteCounter
 from minitune.base.randomness import is_on_loan, seed_process
 from minitune.base.text import warn_once
 from minitune.checkpoint import (
@@ -598,20 +598,9 @@ def _plain_bytes(value: Any) -> int:
     return len(value)
 
 
-class _Counter:
-    """A file that only counts the bytes that are written to it."""
-
-    def __init__(self) -> None:
-        self.size_bytes = 0
-
-    def write(self, data: Any) -> int:
-        self.size_bytes += memoryview(data).nbytes
-        return memoryview(data).nbytes
-
-
 def _check_size(metrics: dict[Any, Any], sizes: dict[Any, int]) -> None:
     """Measure the exact size of metrics that may be too large, without a whole pickle in memory; raise if they are."""
-    counter = _Counter()
+    counter = ByteCounter()
     try:
         pickle.Pickler(counter, PROTOCOL).dump(metrics)
         size_bytes = counter.size_bytes

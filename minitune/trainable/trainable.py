@@ -14,7 +14,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -56,23 +56,14 @@ class TrainingResult:
     metrics: dict[str, Any] = field(default_factory=dict)
 
 
-class _ExperimentId:
-    """An older attribute of Ray Tune: an id of 32 hex digits, the same one in each attempt of a trial.
+class _Settable:
+    """An attribute that is computed, such as a property. But a subclass or an object may set another value."""
 
-    Outside of trials, it belongs to the object. A subclass may assign an attribute of this name, unlike to a property.
-    """
+    def __init__(self, compute: Callable[[Any], Any]):
+        self._compute = compute
 
     def __get__(self, trainable: Trainable | None, owner: type) -> Any:
-        if trainable is None:
-            return self
-        import hashlib
-
-        info = trainable._tune_info
-        if info is None:
-            place = f"{os.getpid()} {id(trainable)}"
-        else:
-            place = info.directory
-        return hashlib.md5(place.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
+        return self if trainable is None else self._compute(trainable)
 
 
 class Trainable:
@@ -360,7 +351,16 @@ class Trainable:
             return _OUTSIDE
         return self._tune_info.name
 
-    experiment_id = _ExperimentId()
+    @_Settable
+    def experiment_id(self) -> str:
+        """An older attribute of Ray Tune: an id of 32 hex digits, the same one in each attempt of a trial."""
+        import hashlib
+
+        if self._tune_info is None:
+            place = f"{os.getpid()} {id(self)}"
+        else:
+            place = self._tune_info.directory
+        return hashlib.md5(place.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
 
     @property
     def trial_resources(self) -> Resources | None:
@@ -382,13 +382,7 @@ class Trainable:
         os.makedirs(self._tune_own_directory, exist_ok=True)
         return self._tune_own_directory
 
-    class _LogdirAttribute:
-        """Ray Tune's attribute `_logdir`. Subclasses read it; since this is not a property, they can also set it."""
-
-        def __get__(self, trainable: Trainable | None, kind: Any = None) -> Any:
-            return self if trainable is None else trainable.logdir
-
-    _logdir = _LogdirAttribute()
+    _logdir = _Settable(lambda trainable: trainable.logdir)
 
     def get_config(self) -> dict[str, Any]:
         """The configuration."""

@@ -129,10 +129,7 @@ class FunctionActor:
         Returns:
             True: the previous function has ended, because its call has.
         """
-        info = self._session.info.reset(fields)
-        if directory is not None:
-            info = info._replace(directory=directory)
-        self._prepare(info, allocation or self._session.allocation)
+        self._prepare(_next_info(self._session, fields, directory), allocation or self._session.allocation)
         return True
 
 
@@ -212,9 +209,7 @@ class ClassActor:
         Returns:
             Whether the class allows it.
         """
-        info = self._session.info.reset(fields)
-        if directory is not None:
-            info = info._replace(directory=directory)
+        info = _next_info(self._session, fields, directory)
         self._enter(info, allocation or self._session.allocation)
         with self._session.bound():
             self._session.seed_generators(iteration=0)
@@ -228,6 +223,14 @@ class ClassActor:
             except BaseException as error:
                 if not is_clean_end(error):
                     logger.warning("cleanup() raised an exception; the trial keeps its status", exc_info=error)
+
+
+def _next_info(session: Session, fields: tuple[Any, ...], directory: str | None) -> TrialInfo:
+    """The data of the next trial of an actor; see `FunctionActor.reset`."""
+    info = session.info.reset(fields)
+    if directory is not None:
+        info = info._replace(directory=directory)
+    return info
 
 
 def _write_parameters(info: TrialInfo) -> None:

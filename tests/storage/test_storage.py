@@ -357,9 +357,8 @@ def test_a_trials_directory_is_cleared_of_what_no_record_names(tmp_path: Path) -
     for name in (files.temporary_name(), ".tmp-user", "model.pt", "checkpoint_0"):
         (trial / name).touch()
 
-    removed = layout.clean_trial_directory(str(tmp_path / "run"), str(trial), recorded={1})
+    layout.clean_trial_directory(str(tmp_path / "run"), str(trial), recorded={1})
 
-    assert len(removed) == 5
     assert sorted(os.listdir(trial)) == [".tmp-user", "checkpoint_0", "checkpoint_000001", "checkpoint_old", "model.pt"]
     assert (outside / "precious").exists()
 
@@ -388,7 +387,7 @@ def test_nothing_is_cleared_outside_or_behind_a_link(tmp_path: Path) -> None:
     (run / "group").symlink_to(tmp_path)
 
     for directory in (run / "trial", outside, run, run / ".." / "outside", run / "group" / "outside", run / "gone"):
-        assert layout.clean_trial_directory(str(run), str(directory), recorded=()) == []
+        layout.clean_trial_directory(str(run), str(directory), recorded=())
     assert (outside / "checkpoint_000000").exists()
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from kit import Script
 
-from minitune.base.pickling import dumps, dumps_for_later, find_unpicklable, require_picklable
+from minitune.base.pickling import dumps, dumps_for_later, dumps_small, find_unpicklable
 from minitune.base.shared_values import SharedFile, SharedObject, store
 
 LOCK = threading.Lock()
@@ -143,8 +143,11 @@ class Block:
 
 
 def test_a_pickle_is_small_only_if_its_buffers_are() -> None:
-    assert require_picklable(Block(b"." * 100), "it", 1_000) is not None
-    assert require_picklable(Block(b"." * 10_000), "it", 1_000) is None
+    for size_bytes in (100, 100_000):
+        small = dumps_small(Block(b"." * size_bytes), "it", size_bytes + 1_000)
+        assert small is not None
+        assert pickle.loads(small).content == b"." * size_bytes
+        assert dumps_small(Block(b"." * size_bytes), "it", size_bytes // 2) is None
 
 
 def test_a_value_kept_for_later_gets_the_class_that_the_script_has_then(monkeypatch: pytest.MonkeyPatch) -> None:
