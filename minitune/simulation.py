@@ -27,7 +27,7 @@ from minitune.driver.open_run import MemoryRun, OpenRun
 from minitune.driver.plan import Plan
 from minitune.driver.run import Driver, open_run, run_record
 from minitune.executors.devices import Machine
-from minitune.executors.simulated import SimulatedExecutor, Step
+from minitune.executors.simulated import Costs, SimulatedExecutor, Step
 from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import RUNNING
 from minitune.logger.logger import LoggerCallback
@@ -159,6 +159,8 @@ def simulate(
     resources: Mapping[str, float] | None = None,
     resources_per_trial: Mapping[str, Any] | Resources | None = None,
     can_save: bool = True,
+    start_delay_s: float = 0.0,
+    checkpoint_cost_s: float = 0.0,
     failure_rate: float = 0.0,
     seed: int | None = None,
 ) -> Simulation:
@@ -186,6 +188,8 @@ def simulate(
         resources: Other resources of the machine, such as `{"GPU": 2}`.
         resources_per_trial: The resources of each trial.
         can_save: Whether trials can save checkpoints. If not, a paused or failed trial starts from the beginning.
+        start_delay_s: Virtual seconds from the start of a worker to its first step.
+        checkpoint_cost_s: Virtual seconds to write a checkpoint, and to load one.
         failure_rate: The probability that a worker dies in a step; see `FailureConfig(max_failures=...)`.
         seed: The seed of searcher, scheduler and failures. By default the seed of `tune_config`, else 0.
 
@@ -207,13 +211,14 @@ def simulate(
     """
     tune = copy.copy(instance_of("tune_config", tune_config, TuneConfig))  # the user's stays unchanged
     configured = instance_of("run_config", run_config, RunConfig)
-    good = is_real(failure_rate) and 0 <= failure_rate <= 1
-    require(good, "failure_rate: a probability between 0 and 1", failure_rate)
-    require(seed is None or is_whole(seed), "seed: None or an int", seed)
+    costs = Costs(
+        _not_negative("start_delay_s", start_delay_s),
+        _not_negative("checkpoint_cost_s", checkpoint_cost_s),
+        _not_negative("failure_rate", failure_rate),
+        _seed(seed, tune),
+    )
+    require(failure_rate <= 1, "failure_rate: a probability between 0 and 1", failure_rate)
     require_flag("can_save", can_save)
-    if seed is not None:
-        tune.seed = seed
-    tune.seed = tune.seed or 0
     if isinstance(curve, (str, os.PathLike)):
         curve = PastRun.read(curve)
     if isinstance(curve, PastRun):
@@ -222,7 +227,8 @@ def simulate(
         require(bool(curve), "curve: a table with at least one curve", curve)
         if param_space is None:
             param_space = {CURVE: grid_search(list(curve))}
-    executor = SimulatedExecutor(_machine(num_workers, resources), _opener(curve), float(failure_rate), tune.seed)
+    executor = SimulatedExecutor(_machine(num_workers, resources), _opener(curve), costs)
+    tune.seed = costs.seed
     tune.executor = executor
     plan = _plan(curve, param_space, tune, configured, resources_per_trial, can_save)
     log = _Log(executor, plan.goal.metric)
@@ -230,7 +236,7 @@ def simulate(
     analysis = ExperimentAnalysis(
         outcome.run.path, trials=outcome.trials, default_metric=tune.metric, default_mode=tune.mode
     )
-    analysis._run.seed = tune.seed  # a run in memory has no journal from which it could be read
+    analysis._run.seed = costs.seed  # a run in memory has no journal from which it could be read
     grid = ResultGrid(analysis, interrupted=outcome.interrupted, checkpoint_config=plan.checkpoint_config)
     for trial, result in zip(outcome.trials, grid, strict=True):
         result.decisions = log.decisions.by_trial.get(trial.trial_id, [])
@@ -465,3 +471,15 @@ def _machine(num_workers: int, resources: Mapping[str, float] | None) -> Machine
     gpus = totals.get(GPU, 0)
     require(float(gpus).is_integer(), "resources: a mapping with a whole number of GPUs", resources)
     return Machine(totals, tuple(str(number) for number in range(int(gpus))))
+
+
+def _seed(seed: int | None, tune: TuneConfig) -> int:
+    require(seed is None or is_whole(seed), "seed: None or an int", seed)
+    if seed is not None:
+        return int(seed)
+    return tune.seed or 0
+
+
+def _not_negative(name: str, value: Any) -> float:
+    require(is_real(value) and 0 <= value < float("inf"), f"{name}: a number >= 0", value)
+    return float(value)

@@ -46,6 +46,23 @@ OpenCurve = Callable[[dict[str, Any], Any, int], Iterator[Step]]
 
 
 @dataclass(frozen=True)
+class Costs:
+    """Virtual time that is not spent on steps, and failures.
+
+    Attributes:
+        start_delay_s: Seconds from the start of a worker to its first step; 0 for a reused worker.
+        checkpoint_cost_s: Seconds to write a checkpoint, and to load one.
+        failure_rate: The probability that the worker dies in a step.
+        seed: The seed of the failures.
+    """
+
+    start_delay_s: float = 0.0
+    checkpoint_cost_s: float = 0.0
+    failure_rate: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
 class _Saved:
     """A checkpoint: the trial's position on its curve, and the curve's state."""
 
@@ -112,14 +129,12 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
     Args:
         machine: The resources that can be reserved.
         open_curve: Opens the curves.
-        failure_rate: The probability that the worker dies in a step.
-        seed: The seed of the failures.
+        costs: The other costs in time, and the failures.
     """
 
-    def __init__(self, machine: Machine, open_curve: OpenCurve, failure_rate: float = 0.0, seed: int = 0):
+    def __init__(self, machine: Machine, open_curve: OpenCurve, costs: Costs):
         super().__init__(ledger_of(machine))
-        self._failure_rate = failure_rate
-        self._seed = seed
+        self.costs = costs
         self._open_curve = open_curve
         self.clock = VirtualClock()
         self.usage = Usage()
@@ -142,14 +157,14 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
         info = TrialInfo(*spec.reset_args[0])
         allocation = self._ledger.acquire(actor_id, spec.request)
         rng = None
-        if self._failure_rate:
+        if self.costs.failure_rate:
             # Its own seed: the failures of a trial do not depend on the other trials, nor on the order of their steps.
-            rng = random.Random(f"{self._seed}/{actor_id}")
+            rng = random.Random(f"{self.costs.seed}/{actor_id}")
         actor = _SimulatedActor(spec, info, self.clock.now_s, rng, next_checkpoint=info.next_checkpoint)
         self._actors[actor_id] = actor
         is_reused = self._take_parked(spec.reuse_key, spec.request) is not None
         started = Started(actor_id, self._pid, "", allocation, reused=is_reused)
-        self._enqueue(actor, started, 0.0)
+        self._enqueue(actor, started, 0.0 if is_reused else self.costs.start_delay_s)
 
     def call(self, actor_id: str, method: str, *args: Any) -> None:
         """See `TrialExecutor.call`: `train`, `save` or `restore`."""
@@ -157,9 +172,9 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
         if method == "train":
             self._train(actor)
         elif method == "save":
-            self._enqueue(actor, CallReturned(actor_id, self._save(actor)), 0.0)
+            self._enqueue(actor, CallReturned(actor_id, self._save(actor)), self.costs.checkpoint_cost_s)
         elif method == "restore":
-            self._enqueue(actor, self._restore(actor, *args), 0.0)
+            self._enqueue(actor, self._restore(actor, *args), self.costs.checkpoint_cost_s)
         else:
             raise RuntimeError(f"a simulated trial has no method {method!r}")
 
@@ -243,7 +258,7 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
             return
         usage = self.usage
         usage.steps += 1
-        if actor.rng is not None and actor.rng.random() < self._failure_rate:
+        if actor.rng is not None and actor.rng.random() < self.costs.failure_rate:
             spent_s = seconds * actor.rng.random()  # it dies somewhere in the step, whose time is lost
             usage.training_s += spent_s
             usage.failures += 1

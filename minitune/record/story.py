@@ -434,7 +434,9 @@ class Story:
     def _on_exploit(self, trial: Trial, change: Change) -> None:
         record = change.record
         trial.set_config(record["config"])
-        donor = self._trials[record["donor"]]
+        donor = self._trials.get(record["donor"])
+        if donor is None:  # a reader of a single trial does not know the others
+            return
         for kept in donor.checkpoints:
             if kept.record.number == record["checkpoint"]:
                 self.inherited[trial.trial_id] = InheritedCheckpoint.of(donor, kept.record, kept.metrics, trial)

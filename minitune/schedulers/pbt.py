@@ -262,9 +262,6 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
 class PopulationBasedTraining(MetricScheduler):
     """Trains all trials of a run as one population, in which the worst continue from copies of the best.
 
-    Members are compared by their scores at the largest time that all have reached, so that none is better only because
-    it has trained for longer. (Ray Tune compares the scores of their last turns.)
-
     A value that is NaN or no number ranks below every other, and its trial is replaced at its next turn. If not all
     trials can run at once, they take turns. Trials must save checkpoints: functions report them, classes have
     `save_checkpoint` and `load_checkpoint`. Each exploit is written to `pbt_global.txt` and
@@ -286,6 +283,9 @@ class PopulationBasedTraining(MetricScheduler):
         log_config: Whether the files are written.
         require_attrs: Whether a result without metric or time is an error of its trial.
         synch: Whether all members wait for each other at each turn. Then the run must have a fixed number of samples.
+        compare_at: `same_time` compares the members' scores at the largest time that all have reached, so that no
+            member is better only because it has trained for longer. `turn` compares the scores of their last turns, as
+            Ray Tune does.
         reward_attr: Old name of `metric`; `mode` is then `max`.
 
     Raises:
@@ -312,6 +312,7 @@ class PopulationBasedTraining(MetricScheduler):
         log_config: bool = True,
         require_attrs: bool = True,
         synch: bool = False,
+        compare_at: str = "same_time",
         reward_attr: str | None = None,
     ):
         mutations = {} if hyperparam_mutations is None else hyperparam_mutations
@@ -342,7 +343,8 @@ class PopulationBasedTraining(MetricScheduler):
         self._log_config = log_config
         self._require_attrs = require_attrs
         self._synch = synch
-        self._population = Population(exact(quantile_fraction))
+        require(compare_at in ("same_time", "turn"), "compare_at: 'same_time' or 'turn'", compare_at)
+        self._population = Population(exact(quantile_fraction), at_same_time=compare_at == "same_time")
         self._failed: set[str] = set()
         self._turn = max(1, math.ceil(self._burn_in / self._interval))
         self._arrived: set[str] = set()

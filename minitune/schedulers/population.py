@@ -63,7 +63,8 @@ class Member:
         is_clone: Whether it was given the state of another member, which it can pass on.
         pauses_after: The attempt after which it waits, or -1 if it does not wait after the present one.
         ticket: The number of its valid place in the waiting line; other places are out of date.
-        history: Times and scores of its state's reports, also of a state that was copied.
+        history: Times and scores of its state's reports, also of a state that was copied. Kept only if members are
+            compared at the same time.
     """
 
     trial_id: str
@@ -92,17 +93,18 @@ class Member:
 
 
 class Population:
-    """Members by trial id, ranked by their scores at the largest time that all have reached.
-
-    Every operation takes O(log n) comparisons, unless it says otherwise.
+    """Members by trial id, ranked by score. Every operation takes O(log n) comparisons, unless it says otherwise.
 
     Args:
         fraction: The part of the population that makes its upper end, and its lower end.
+        at_same_time: Whether members are compared by their scores at the largest time that all have reached. If not,
+            by the scores of their last turns.
     """
 
-    def __init__(self, fraction: int | Fraction):
+    def __init__(self, fraction: int | Fraction, *, at_same_time: bool = False):
         self.members: dict[str, Member] = {}
         self.fraction = fraction
+        self._at_same_time = at_same_time
         self._times: list[tuple[float, str]] = []
         self._common = -math.inf
         self._ranked: list[Entry] = []
@@ -128,25 +130,31 @@ class Population:
     def hear(self, member: Member, time: float, score: float) -> None:
         """Note a member's score at a time."""
         member.time = time
-        if not member.history or member.history[-1][0] >= time:  # the first report, or the member went back
-            del member.history[bisect_left(member.history, (time,)) :]
-            heapq.heappush(self._times, (time, member.trial_id))
-        member.history.append((time, score))
+        if self._at_same_time:
+            if not member.history or member.history[-1][0] >= time:  # the first report, or the member went back
+                del member.history[bisect_left(member.history, (time,)) :]
+                heapq.heappush(self._times, (time, member.trial_id))
+            member.history.append((time, score))
 
     def record(self, member: Member, score: float) -> None:
         """Rank a member at its turn. Of two equal scores the one that came first ranks better."""
         self._unrank(member)
         member.turn_score = score
-        member.entry = self._entry_at(member, self._common, self._arrivals)
+        if self._at_same_time:
+            member.entry = self._entry_at(member, self._common, self._arrivals)
+        else:
+            member.entry = Entry(-score, self._arrivals, member.trial_id)
         self._arrivals += 1
         insort(self._ranked, member.entry)
-        self._compare_at_same_time()
+        if self._at_same_time:
+            self._compare_at_same_time()
 
     def become(self, member: Member, donor: Member) -> None:
         """Let a member take over the state that its donor had at the donor's last turn."""
-        known = [seen for seen in donor.history if seen[0] <= donor.last_turn]
-        member.history = known or [(donor.last_turn, donor.turn_score)]
-        heapq.heappush(self._times, (member.history[-1][0], member.trial_id))
+        member.history = [seen for seen in donor.history if seen[0] <= donor.last_turn]
+        if self._at_same_time:
+            member.history = member.history or [(donor.last_turn, donor.turn_score)]
+            heapq.heappush(self._times, (member.history[-1][0], member.trial_id))
         member.last_turn = donor.last_turn
         member.time = donor.time
         member.is_clone = True
@@ -187,7 +195,7 @@ class Population:
 
     def time_of_rank(self, member: Member) -> float:
         """The time of the result by which a member is ranked."""
-        if member.history:
+        if self._at_same_time and member.history:
             return member.history[0][0]
         return member.time
 

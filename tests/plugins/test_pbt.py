@@ -96,6 +96,7 @@ def members(scheduler: Any, count: int) -> tuple[FakeContext, list[Trial]]:
         ({"metric": 3}, ValueError, "metric"),
         ({"time_attr": None}, ValueError, "time_attr"),
         ({"synch": "no"}, ValueError, "synch must be True or False"),
+        ({"compare_at": "now"}, ValueError, "compare_at must be 'same_time' or 'turn'"),
     ],
 )
 def test_a_bad_argument_is_refused_at_once(settings: dict[str, Any], error: type[Exception], text: str) -> None:
@@ -469,12 +470,16 @@ def test_with_synch_all_that_will_come_are_waited_for() -> None:
 
 def test_a_member_is_not_better_only_because_it_is_older() -> None:
     """The young member gains twice as much in each step; the old one has made more steps."""
-    scheduler = pbt()
-    context, (old, young) = members(scheduler, 2)
-    told(scheduler, context, young, 1, 2.0)
-    for t in range(1, 9):
-        told(scheduler, context, old, t, float(t))
-    assert told(scheduler, context, young, 2, 4.0).exploit is None
+    donors = {}
+    for compare_at in ("same_time", "turn"):
+        scheduler = pbt(compare_at=compare_at)
+        context, (old, young) = members(scheduler, 2)
+        told(scheduler, context, young, 1, 2.0)
+        for t in range(1, 9):
+            told(scheduler, context, old, t, float(t))
+        decision = told(scheduler, context, young, 2, 4.0)
+        donors[compare_at] = decision.exploit and decision.exploit[0]
+    assert donors == {"same_time": None, "turn": old}
 
 
 # -- quality, state, files ---------------------------------------------------------------------------------------------

@@ -71,14 +71,25 @@ def test_trials_take_what_they_ask_for() -> None:
     assert done.makespan_s == 180.0
 
 
-def test_checkpoints_are_written_as_the_config_says() -> None:
-    at_end = on_grid(1)
-    every = on_grid(
-        1, run_config=RunConfig(checkpoint_config=CheckpointConfig(checkpoint_frequency=3, checkpoint_at_end=False))
-    )
-    none = on_grid(1, can_save=False)
+def test_a_start_takes_its_delay_and_a_reused_worker_takes_none() -> None:
+    def makespan_s(reuse: bool) -> float:
+        config = TuneConfig(metric="loss", mode="min", reuse_actors=reuse)
+        space = {"x": grid_search([0, 1, 2])}
+        return simulate(curve, param_space=space, tune_config=config, start_delay_s=5.0).makespan_s
 
-    assert [one.num_checkpoints for one in (at_end, every, none)] == [1, 3, 0]
+    assert (makespan_s(False), makespan_s(True)) == (285.0, 275.0)
+
+
+def test_checkpoints_cost_time_and_are_written_as_the_config_says() -> None:
+    at_end = on_grid(1, checkpoint_cost_s=3.0)
+    every = on_grid(
+        1,
+        checkpoint_cost_s=3.0,
+        run_config=RunConfig(checkpoint_config=CheckpointConfig(checkpoint_frequency=3, checkpoint_at_end=False)),
+    )
+    none = on_grid(1, checkpoint_cost_s=3.0, can_save=False)
+
+    assert [(one.num_checkpoints, one.makespan_s) for one in (at_end, every, none)] == [(1, 93.0), (3, 99.0), (0, 90.0)]
 
 
 def test_failures_are_retried_from_the_last_checkpoint() -> None:
@@ -309,7 +320,7 @@ done = simulate(
         scheduler=ASHAScheduler(max_t=27, reduction_factor=3, brackets=2, variant=sys.argv[1]),
     ),
     run_config=RunConfig(failure_config=FailureConfig(max_failures=3)),
-    num_workers=5, failure_rate=0.02, seed=7,
+    num_workers=5, start_delay_s=0.5, checkpoint_cost_s=0.1, failure_rate=0.02, seed=7,
 )
 sys.stdout.write(done.decision_log)
 """
