@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from minitune.base import files
 from minitune.base.text import Console, printable
@@ -31,9 +31,8 @@ _LOOK_S = 0.5
 """The shortest pause between two looks. A file may exceed the limit by the output of this time."""
 _LOOK_MAX_S = 30.0
 """The longest pause. It doubles after each look that finds nothing new."""
-_CHUNK_BYTES = 1 << 20
-_LINE_BYTES = 1 << 14
-"""A cut moves by at most so many bytes, so that it lies between two lines."""
+_TAIL_SHARE = 0.005
+"""The part of the limit that a cut keeps at the end: 1 MB, which is quickly copied."""
 
 
 class _OutputFiles(Callback):
@@ -167,7 +166,7 @@ class OutputLimit(_OutputFiles):
         self._has_files: bool | None = None
         self._running: dict[str, Trial] = {}
         self._ended: list[Trial] = []  # to look at once more
-        self._cuts: dict[str, Cut] = {}
+        self._left_out_bytes: dict[str, int] = {}  # by path, for the files that were cut
         self._seen_bytes = 0
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -179,7 +178,7 @@ class OutputLimit(_OutputFiles):
         if not self._has_files:
             return
         self._running[trial.trial_id] = trial
-        # A thread and not the driver's loop: the copy of a large file must not hold up other trials.
+        # A thread and not the driver's loop: a trial may print for minutes while nothing else happens in the run.
         if self._thread is None:
             thread = threading.Thread(target=self._watch, name="minitune-output-limit", daemon=True)
             try:
@@ -230,83 +229,40 @@ class OutputLimit(_OutputFiles):
         return is_new
 
     def _cut(self, trial: Trial, path: str) -> None:
-        if path not in self._cuts:
+        if path not in self._left_out_bytes:
             logger.warning(
                 "trial %s prints more than %g MB to %s: the middle is left out; large output needs a file of its own",
                 trial.name,
                 OUTPUT_LIMIT_BYTES / _MEGABYTE,
                 path,
             )
-        before = self._cuts.get(path)
-        self._cuts[path] = cut_middle(path, OUTPUT_LIMIT_BYTES // 2, OUTPUT_LIMIT_BYTES // 4, before)
+        before = self._left_out_bytes.get(path, 0)
+        tail_bytes = int(OUTPUT_LIMIT_BYTES * _TAIL_SHARE)
+        self._left_out_bytes[path] = cut_middle(path, OUTPUT_LIMIT_BYTES // 2, tail_bytes, before)
 
 
-class Cut(NamedTuple):
-    """The cut of a file.
-
-    Attributes:
-        at_bytes: The length of the beginning that was kept.
-        left_out_bytes: The length of the part that was left out.
-        note_bytes: The length of the line in its place.
-    """
-
-    at_bytes: int
-    left_out_bytes: int
-    note_bytes: int
-
-
-def cut_middle(path: str, head_bytes: int, tail_bytes: int, before: Cut | None = None) -> Cut:
-    """Replace the middle of a file to which other processes append by a line that says so. Blocks while it copies.
+def cut_middle(path: str, head_bytes: int, tail_bytes: int, left_out_bytes: int = 0) -> int:
+    """Replace the middle of a file to which other processes append by a line that says so.
 
     Args:
         path: The file.
-        head_bytes: The length of the beginning to keep, up to the end of a line.
-        tail_bytes: The length of the end to keep, from the beginning of a line.
-        before: The earlier cut of this file, if there is one.
+        head_bytes: The length of the beginning to keep.
+        tail_bytes: The length of the end to keep.
+        left_out_bytes: How much earlier cuts have left out. Their line is a part of the new middle.
+
+    Returns:
+        How much is left out in all.
 
     Raises:
         OSError: If the file cannot be cut.
     """
-    with open(path, "r+b", buffering=0) as file:
+    with open(path, "r+b") as file:
         size_bytes = file.seek(0, os.SEEK_END)
-        # The second cut begins where the first one did. Otherwise the line that says what is missing would be cut out
-        # itself.
-        begin = before.at_bytes if before is not None else _line_end(file, head_bytes - _LINE_BYTES, head_bytes)
-        source = _line_begin(file, size_bytes - tail_bytes)
-        left_out_bytes = source - begin + (before.left_out_bytes - before.note_bytes if before is not None else 0)
-        note = f"[minitune: {left_out_bytes / _MEGABYTE:.3g} MB of output are left out here]\n".encode()
-        file.seek(begin)
-        file.write(note)
-        target = begin + len(note)
-        # Without this bound, a trial that prints faster than the copy would keep it busy for ever.
-        until = source + 4 * tail_bytes  # if a trial prints faster than this copies, output is lost
-        while source < until:
-            file.seek(source)
-            chunk = file.read(_CHUNK_BYTES)
-            if not chunk:
-                break
-            file.seek(target)
-            file.write(chunk)
-            source = source + len(chunk)
-            target = target + len(chunk)
-        file.truncate(target)
-    return Cut(begin, left_out_bytes, len(note))
-
-
-def _line_end(file: Any, begin: int, end: int) -> int:
-    """The last position between `begin` and `end` at which a line ends; `end` if none does."""
-    begin = max(0, begin)
-    file.seek(begin)
-    found: int = file.read(end - begin).rfind(b"\n")
-    if found >= 0:
-        return begin + found + 1
-    return end
-
-
-def _line_begin(file: Any, begin: int) -> int:
-    """The first position from `begin` on at which a line begins; `begin` if none is near."""
-    file.seek(begin)
-    found: int = file.read(_LINE_BYTES).find(b"\n")
-    if found >= 0:
-        return begin + found + 1
-    return begin
+        left_out_bytes += size_bytes - head_bytes - tail_bytes
+        file.seek(size_bytes - tail_bytes)
+        tail = file.read(tail_bytes)
+        note = f"\n[minitune: {left_out_bytes / _MEGABYTE:.3g} MB of output are left out here]\n".encode()
+        file.seek(head_bytes)
+        file.write(note + tail)
+        file.truncate()
+    return left_out_bytes

@@ -34,9 +34,8 @@ class HyperOptSearch(LibrarySearcher):
             HyperOpt's own.
         metric: Name of the result to optimise; by default the run's.
         mode: `"min"` or `"max"`.
-        points_to_evaluate: Configurations that are tried first; values that they lack are drawn. For HyperOpt's own
-            parameters, keys may also be labels, with HyperOpt's value, which is an index for a choice. An index that is
-            none of a choice's values stands for the choice with that index.
+        points_to_evaluate: Configurations that are tried first; values that they lack are drawn. In a space of
+            HyperOpt's own, the keys are labels, and the value of a choice is a plain category or else an index.
         n_initial_points: The number of configurations that are drawn at random before the model is used.
         random_state_seed: The seed of all draws. It takes precedence over the run's seed.
         gamma: The share of the trials that counts as good; see HyperOpt.
@@ -178,22 +177,30 @@ class HyperOptSearch(LibrarySearcher):
         return config
 
     def _given_values(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """The values by label that a point gives in a space of HyperOpt's own.
+        """The values by label that a point gives in a space of HyperOpt's own; for a choice the index of the category.
 
         Raises:
-            ValueError: If the point is not in the space.
+            ValueError: If a key is no label, or a value is no number.
         """
-        expression = self._domain.expr
-        known = {}
-        if expression.name == "dict":
-            known = dict(_named_args(expression))
-        by_label = {
-            key: value
-            for key, value in point.items()
-            if key in self._domain.params and not (key in known and _can_be_read(known[key]))
-        }
-        values = _read(expression, {key: value for key, value in point.items() if key not in by_label}, "a point")
-        return {**values, **{label: _number(value, f"{label!r} of a point") for label, value in by_label.items()}}
+        from hyperopt.pyll import dfs
+
+        unknown = [label for label in point if label not in self._domain.params]
+        if unknown:
+            known = ", ".join(self._domain.params)
+            raise ValueError(f"every key of a point must be one of the labels {known}, but got {unknown[0]!r}")
+        values = dict(point)
+        for node in dfs(self._domain.expr):
+            if node.name == "switch":
+                choice, *options = node.pos_args
+                label = choice.pos_args[0].obj
+                plain = {index: option.obj for index, option in enumerate(options) if option.name == "literal"}
+                same = [index for index, category in plain.items() if is_same(category, values.get(label))]
+                if label in values and same:
+                    values[label] = same[0]
+        for label, value in values.items():
+            good = is_real(value) and not math.isnan(value)
+            require(good, f"{label!r} of a point: a number, or a category of the choice", value)
+        return values
 
     def _active(self, node: Any, given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """The labels that an expression uses, each with its value: the given one, or else one that is drawn."""
@@ -209,7 +216,7 @@ class HyperOptSearch(LibrarySearcher):
                 generator = numpy.random.default_rng(self._rng.getrandbits(63))
                 yield label, stochastic.sample(distribution, generator).item()
             return
-        parts = [*node.pos_args, *(part for _, part in _named_args(node))]
+        parts = [*node.pos_args, *(part for _, part in node.named_args)]
         if node.name == "switch":
             ((label, index),) = self._active(parts[0], given)
             options = parts[1:]
@@ -250,70 +257,6 @@ class HyperOptSearch(LibrarySearcher):
 
 def _identity(space: Any) -> Any:
     return space
-
-
-# -- points in a space of HyperOpt's own -------------------------------------------------------------------------------
-
-
-def _named_args(node: Any) -> list[tuple[str, Any]]:
-    return [(str(name), part) for name, part in node.named_args]
-
-
-def _can_be_read(node: Any) -> bool:
-    """Whether the value of an expression tells its parameters. That of `2 * hp.uniform(...)` does not."""
-    if node.name in ("float", "int"):
-        return _can_be_read(node.pos_args[0])
-    return node.name in ("hyperopt_param", "literal", "dict", "pos_args", "switch")
-
-
-def _read(node: Any, value: Any, where: str) -> dict[str, Any]:
-    """The parameters by label with which an expression of HyperOpt's has a value, as far as that can be told.
-
-    Args:
-        node: The expression.
-        value: A part of a configuration; its dicts may lack keys.
-        where: Its name, for the message.
-
-    Raises:
-        ValueError: If the expression cannot have the value.
-    """
-    if node.name in ("float", "int"):
-        return _read(node.pos_args[0], value, where)
-    if node.name == "hyperopt_param":
-        return {node.pos_args[0].obj: _number(value, where)}
-    if node.name == "literal":
-        if not is_same(node.obj, value):
-            raise ValueError(f"{where} must be {shown(node.obj)}, but got {shown(value)}")
-        return {}
-    if node.name == "switch":
-        choice, *options = node.pos_args
-        for index, option in enumerate(options):  # the first that can be the value
-            try:
-                return {choice.pos_args[0].obj: index, **_read(option, value, where)}
-            except ValueError:
-                continue
-        if is_whole(value) and 0 <= value < len(options):  # HyperOpt itself has the index
-            return {choice.pos_args[0].obj: int(value)}
-        raise ValueError(f"{where} must be one of its {len(options)} choices, but got {shown(value)}")
-    if node.name == "dict":
-        require(isinstance(value, Mapping), f"{where}: a dict", value)
-        parts = dict(_named_args(node))
-        unknown = [key for key in value if key not in parts]
-        if unknown:
-            raise ValueError(f"every key of {where} must be one of {', '.join(parts)}, but got {unknown[0]!r}")
-        pairs = [(parts[key], part, f"{key!r} of {where}") for key, part in value.items()]
-    elif node.name == "pos_args":
-        good = isinstance(value, (list, tuple)) and len(value) == len(node.pos_args)
-        require(good, f"{where}: a list of {len(node.pos_args)}", value)
-        pairs = [(*pair, f"item {i} of {where}") for i, pair in enumerate(zip(node.pos_args, value, strict=True))]
-    else:
-        raise ValueError(f"{where} must be left out, because it is computed ({node.name}), but got {shown(value)}")
-    return {label: number for pair in pairs for label, number in _read(*pair).items()}
-
-
-def _number(value: Any, where: str) -> Any:
-    require(is_real(value) and not math.isnan(value), f"{where}: a number", value)
-    return value
 
 
 # -- parameters in HyperOpt's terms --------------------------------------------------------------------------------

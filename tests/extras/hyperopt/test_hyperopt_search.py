@@ -77,11 +77,10 @@ OWN_SPACE = {
 @pytest.mark.parametrize(
     ("point", "expected"),
     [
-        ({"x": 0.25, "other": 0.5, "pair": [3, 4]}, {"x": 0.25, "other": 0.5, "pair": (3, 4)}),
-        ({"model": "plain", "constant": 5}, {"model": "plain", "constant": 5}),
-        ({"model": {"kind": "b", "n": 1.5}}, {"model": {"kind": "b", "n": 1.5}}),
-        ({"model": {"kind": "a"}}, {"model": {"kind": "a"}}),
-        ({"name": 0.5, "twice": 0.25}, {"other": 0.5, "twice": 0.5}),  # by label, as HyperOpt's fmin takes them
+        ({"x": 0.25, "name": 0.5, "first": 3, "second": 4}, {"x": 0.25, "other": 0.5, "pair": (3, 4)}),
+        ({"model": "plain"}, {"model": "plain", "constant": 5}),
+        ({"model": 1, "n": 1.5}, {"model": {"kind": "b", "n": 1.5}}),
+        ({"twice": 0.25}, {"twice": 0.5}),
         ({}, {}),
     ],
 )
@@ -101,12 +100,9 @@ def test_points_in_a_space_of_the_librarys_own_come_first(point: dict[str, Any],
 @pytest.mark.parametrize(
     ("point", "text"),
     [
-        ({"y": 0.5}, "every key of a point must be one of constant, model, other, pair, twice, x, but got 'y'"),
-        ({"x": "much"}, "'x' of a point must be a number, but got 'much'"),
-        ({"model": "fancy"}, "'model' of a point must be one of its 3 choices, but got 'fancy'"),
-        ({"model": {"kind": "a", "n": 1}}, "'model' of a point must be one of its 3 choices"),
-        ({"pair": [3]}, r"'pair' of a point must be a list of 2, but got \[3\]"),
-        ({"constant": 6}, "'constant' of a point must be 5, but got 6"),
+        ({"y": 0.5}, "every key of a point must be one of the labels .*, but got 'y'"),
+        ({"x": "much"}, "'x' of a point must be a number, or a category of the choice, but got 'much'"),
+        ({"model": "fancy"}, "'model' of a point must be a number, or a category of the choice, but got 'fancy'"),
     ],
 )
 def test_a_point_that_is_not_in_a_space_of_the_librarys_own_is_refused(point: dict[str, Any], text: str) -> None:
@@ -117,7 +113,7 @@ def test_a_point_that_is_not_in_a_space_of_the_librarys_own_is_refused(point: di
 def test_a_choice_by_its_label_is_an_index() -> None:
     by_label = {"x": HP.uniform("x", 0, 1), "kind": HP.choice("which", ["a", "b"])}
     assert searching(by_label, own=True, points_to_evaluate=[{"which": 1}]).suggest("0")["kind"] == "b"
-    assert searching(by_label, own=True, points_to_evaluate=[{"kind": 1}]).suggest("0")["kind"] == "b"
+    assert searching(by_label, own=True, points_to_evaluate=[{"which": "b"}]).suggest("0")["kind"] == "b"
     with pytest.raises(ValueError, match="'which' of a point must be an index below 2, but got 2"):
         searching(by_label, own=True, points_to_evaluate=[{"which": 2}]).suggest("0")
 
