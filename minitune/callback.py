@@ -105,12 +105,8 @@ def check_callbacks(callbacks: Iterable[Any]) -> list[Callback]:
     """
     checked = list(callbacks)
     for callback in checked:
-        if isinstance(callback, type) and issubclass(callback, Callback):
-            raise ValueError(
-                f"callbacks must hold Callback objects, but got the class {callback!r}{of_class(callback)}"
-            )
         if not isinstance(callback, Callback):
-            raise ValueError(f"callbacks must hold Callback objects, but got {callback!r}")
+            raise ValueError(f"callbacks must hold Callback objects, but got {callback!r}{of_class(callback)}")
     return checked
 
 

@@ -15,73 +15,71 @@ class Setting(NamedTuple):
     """One setting.
 
     Attributes:
-        effect: A description for users.
         default: The value if no variable is set.
         also: Other variables from which the setting is read.
         is_number: Whether a value must be a number >= 0. A run checks this before it begins.
     """
 
-    effect: str
     default: str = ""
     also: tuple[str, ...] = ()
     is_number: bool = False
 
 
 SETTINGS: Mapping[str, Setting] = {
-    "CALLBACKS": Setting("callback classes to add, as module.Class, separated by commas", "", ("RAY_TUNE_CALLBACKS",)),
-    "CHDIR_TO_TRIAL_DIR": Setting("1: a worker works in its trial's directory", "1", ("RAY_CHDIR_TO_TRIAL_DIR",)),
-    "DISABLE_AUTO_CALLBACK_LOGGERS": Setting(
-        "1: no json, csv and tensorboard files", "0", ("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS",)
-    ),
-    "DISABLE_DATED_SUBDIR": Setting("1: no date in default names of runs", "0", ("TUNE_DISABLE_DATED_SUBDIR",)),
-    "DISABLE_SIGINT_HANDLER": Setting("1: Ctrl-C is not handled", "0", ("TUNE_DISABLE_SIGINT_HANDLER",)),
-    "DISABLE_STRICT_METRIC_CHECKING": Setting(
-        "1: a report without the metric is no error", "0", ("TUNE_DISABLE_STRICT_METRIC_CHECKING",)
-    ),
-    "END_AT": Setting("time at which runs end, in seconds since 1970; it also limits time budgets", is_number=True),
-    "EXECUTOR": Setting("the executor of runs that name none: local, inline or ray"),
-    "FORCE_TRIAL_CLEANUP_S": Setting(
-        "seconds that a stopped trial has, before it is killed", "10", ("TUNE_FORCE_TRIAL_CLEANUP_S",), is_number=True
-    ),
-    "FULL_TRACEBACKS": Setting(
-        "1: tracebacks of trials also show minitune's own frames", "0", ("RAY_AIR_FULL_TRACEBACKS",)
-    ),
-    "FUNCTION_THREAD_TIMEOUT_S": Setting(
-        "seconds that a reused worker has to start its next trial; then the trial gets a new worker",
-        "2",
-        ("TUNE_FUNCTION_THREAD_TIMEOUT_S",),
-        is_number=True,
-    ),
-    "GLOBAL_CHECKPOINT_S": Setting(
-        "seconds between saves of searcher, scheduler, stopper and callbacks; auto: as little as costs 5 %",
-        "auto",
-        ("TUNE_GLOBAL_CHECKPOINT_S",),
-        is_number=True,
-    ),
-    "MAX_LEN_IDENTIFIER": Setting(
-        "characters of a trial directory's name before its date", "130", ("TUNE_MAX_LEN_IDENTIFIER",), is_number=True
-    ),
-    "MAX_PENDING_TRIALS": Setting(
-        "trials drawn ahead of their workers", "auto", ("TUNE_MAX_PENDING_TRIALS_PG",), is_number=True
-    ),
-    "MAX_SAMPLES": Setting("upper limit for num_samples", is_number=True),
-    "NUM_CPUS": Setting("CPUs of this machine that trials may use"),
-    "NUM_GPUS": Setting("GPUs of this machine that trials may use"),
-    "PRINT_ALL_TRIAL_ERRORS": Setting("0: tracebacks of trials are not logged", "1", ("TUNE_PRINT_ALL_TRIAL_ERRORS",)),
-    "RAISE": Setting("1: fit raises if a trial has failed", "0"),
-    "RESOURCES": Setting("other resources of this machine, as JSON"),
-    "RESTORE_RETRY_NUM": Setting(
-        "failed restores that do not count as failures", "0", ("TUNE_RESTORE_RETRY_NUM",), is_number=True
-    ),
-    "RESULT_DELIM": Setting("separator between the keys of nested results in data frames", "/", ("TUNE_RESULT_DELIM",)),
-    "STORAGE_PATH": Setting("the directory that holds runs", "~/minitune_results", ("TUNE_RESULT_DIR",)),
-    "TRIAL_ID_PREFIX": Setting("first part of the trial ids of a run", "", ("_TEST_TUNE_TRIAL_UUID",)),
-    "TRUST": Setting("1: unpickle files that other users could have changed", "0"),
-    "WARN_THRESHOLD_S": Setting(
-        "seconds above which a slow step of the driver is logged", "0.5", ("TUNE_WARN_THRESHOLD_S",), is_number=True
-    ),
+    # callback classes to add, as module.Class, separated by commas
+    "CALLBACKS": Setting("", ("RAY_TUNE_CALLBACKS",)),
+    # 1: a worker works in its trial's directory
+    "CHDIR_TO_TRIAL_DIR": Setting("1", ("RAY_CHDIR_TO_TRIAL_DIR",)),
+    # 1: no json, csv and tensorboard files
+    "DISABLE_AUTO_CALLBACK_LOGGERS": Setting("0", ("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS",)),
+    # 1: no date in default names of runs
+    "DISABLE_DATED_SUBDIR": Setting("0", ("TUNE_DISABLE_DATED_SUBDIR",)),
+    # 1: Ctrl-C is not handled
+    "DISABLE_SIGINT_HANDLER": Setting("0", ("TUNE_DISABLE_SIGINT_HANDLER",)),
+    # 1: a report without the metric is no error
+    "DISABLE_STRICT_METRIC_CHECKING": Setting("0", ("TUNE_DISABLE_STRICT_METRIC_CHECKING",)),
+    # time at which runs end, in seconds since 1970; it also limits time budgets
+    "END_AT": Setting(is_number=True),
+    # the executor of runs that name none: local, inline or ray
+    "EXECUTOR": Setting(),
+    # seconds that a stopped trial has, before it is killed
+    "FORCE_TRIAL_CLEANUP_S": Setting("10", ("TUNE_FORCE_TRIAL_CLEANUP_S",), is_number=True),
+    # 1: tracebacks of trials also show minitune's own frames
+    "FULL_TRACEBACKS": Setting("0", ("RAY_AIR_FULL_TRACEBACKS",)),
+    # seconds that a reused worker has to start its next trial; then the trial gets a new worker
+    "FUNCTION_THREAD_TIMEOUT_S": Setting("2", ("TUNE_FUNCTION_THREAD_TIMEOUT_S",), is_number=True),
+    # seconds between saves of searcher, scheduler, stopper and callbacks; auto: as little as costs 5 %
+    "GLOBAL_CHECKPOINT_S": Setting("auto", ("TUNE_GLOBAL_CHECKPOINT_S",), is_number=True),
+    # characters of a trial directory's name before its date
+    "MAX_LEN_IDENTIFIER": Setting("130", ("TUNE_MAX_LEN_IDENTIFIER",), is_number=True),
+    # trials drawn ahead of their workers
+    "MAX_PENDING_TRIALS": Setting("auto", ("TUNE_MAX_PENDING_TRIALS_PG",), is_number=True),
+    # upper limit for num_samples
+    "MAX_SAMPLES": Setting(is_number=True),
+    # CPUs of this machine that trials may use
+    "NUM_CPUS": Setting(),
+    # GPUs of this machine that trials may use
+    "NUM_GPUS": Setting(),
+    # 0: tracebacks of trials are not logged
+    "PRINT_ALL_TRIAL_ERRORS": Setting("1", ("TUNE_PRINT_ALL_TRIAL_ERRORS",)),
+    # 1: fit raises if a trial has failed
+    "RAISE": Setting("0"),
+    # other resources of this machine, as JSON
+    "RESOURCES": Setting(),
+    # failed restores that do not count as failures
+    "RESTORE_RETRY_NUM": Setting("0", ("TUNE_RESTORE_RETRY_NUM",), is_number=True),
+    # separator between the keys of nested results in data frames
+    "RESULT_DELIM": Setting("/", ("TUNE_RESULT_DELIM",)),
+    # the directory that holds runs
+    "STORAGE_PATH": Setting("~/minitune_results", ("TUNE_RESULT_DIR",)),
+    # first part of the trial ids of a run
+    "TRIAL_ID_PREFIX": Setting("", ("_TEST_TUNE_TRIAL_UUID",)),
+    # 1: unpickle files that other users could have changed
+    "TRUST": Setting("0"),
+    # seconds above which a slow step of the driver is logged
+    "WARN_THRESHOLD_S": Setting("0.5", ("TUNE_WARN_THRESHOLD_S",), is_number=True),
 }
-"""All settings, by name without the prefix."""
+"""All settings, by name without the prefix. The comment above each says what it does."""
 
 # A command passes these variables to the script that it starts. They are no settings: users call the commands.
 RESUME = "MINITUNE_RESUME"

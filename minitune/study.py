@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 
 from minitune.base.calls import explains_calls
 from minitune.base.checks import check_num_samples, is_real, is_whole, require, require_flag, shown
-from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, left_out_line
+from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, left_out_line
 from minitune.experiment.trial import Trial, TrialMaker, check_objectives, check_several, non_dominated
 from minitune.result import DEFAULT_METRIC, DONE, TRAINING_ITERATION, flatten
 from minitune.search.by_name import chosen_searcher
@@ -229,28 +228,21 @@ class Study:
         return non_dominated(self._scored())
 
     def _repr_html_(self) -> str:
-        """Shown by notebooks: the best evaluations of a single objective, else the latest ones."""
+        """Shown by notebooks: the evaluations, those of a single objective with the best first."""
         failed = sum(one.has_failed for one in self._history)
         parts: list[Part] = [f"{len(self._history)} told, {failed} failed, {len(self._open)} open"]
-        shown = list(enumerate(self._history))
-        picture = ""
-        if isinstance(self._mode, str) and isinstance(self._metric, (str, type(None))):
-            name = self._names[0]
-            sign = -1
-            if self._mode == "min":
-                sign = 1
-            values = [(n, float(one.metrics[name])) for n, one in shown if is_real(one.metrics.get(name))]
-            ranks = {n: math.inf if math.isnan(value) else sign * value for n, value in values}
-            shown = heapq.nsmallest(MAX_ROWS, shown, key=lambda pair: ranks.get(pair[0], math.inf))
-            picture = curve(values, _SHOWN.get(name, name), self._mode, "evaluation")
-        rows = [(n, {**one.metrics, **flatten(one.config)}) for n, one in shown[-MAX_ROWS:]]
+        shown = self._history
+        if isinstance(self._mode, str):
+            scored = sorted(self._scored(), key=lambda found: found[0], reverse=True)
+            shown = [*(one for _, one in scored), *(one for one in shown if one.has_failed)]
+        rows = [{**one.metrics, **flatten(one.config)} for one in shown[:MAX_ROWS]]
         if rows:
             # Conditional parameters are not in every row.
-            names = dict.fromkeys(name for _, row in rows for name in row)
-            columns = [Column(_SHOWN.get(name, name), [row.get(name) for _, row in rows]) for name in names]
-            parts.append(Table([Column("number", [n for n, _ in rows]), *columns]))
+            names = dict.fromkeys(name for row in rows for name in row)
+            columns = [Column(_SHOWN.get(name, name), [row.get(name) for row in rows]) for name in names]
+            parts.append(Table(columns))
         parts += left_out_line(len(self._history) - len(rows), "history has all")
-        return as_html(parts, picture)
+        return as_html(parts)
 
     # -- within --------------------------------------------------------------------------------------------------------
 

@@ -50,6 +50,18 @@ def is_real(value: object) -> TypeGuard[float]:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
+def as_number(value: Any) -> float | None:
+    """`value` as a number, or None if it is no number or NaN. An int stays an int, however large."""
+    if type(value) is not float and not isinstance(value, int):
+        if isinstance(value, (str, bytes, complex)) or getattr(value, "shape", ()) != ():
+            return None
+        try:
+            value = float(value)
+        except Exception:  # a user's object may raise anything
+            return None
+    return None if value != value else value
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The hint for an error: the known name that is most similar to `name`; empty if none is similar."""
     from difflib import get_close_matches

@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Any
 
 from minitune import clock
+from minitune.base.checks import as_number
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line, short_repr
 from minitune.base.text import counted, cut, date, one_line
 from minitune.error import ProgramError
@@ -143,21 +144,6 @@ def look_up(result: Mapping[str, Any], name: str) -> Any:
     return value
 
 
-def number_of(value: Any) -> float | None:
-    """`value` as a number, or None. NaN is not a number, because it cannot be compared."""
-    if isinstance(value, (str, bytes)) or value is None:
-        return None
-    number: float = value
-    if not isinstance(value, (int, float)):
-        try:
-            number = float(value)
-        except Exception:  # an object of the user's may raise anything
-            return None
-    if number != number:
-        return None
-    return number
-
-
 def by_status(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
     """The trials by `shown_status`. All statuses are included."""
     found: dict[str, list[Trial]] = {status: [] for status in STATUS_ORDER}
@@ -175,7 +161,7 @@ def infer_metrics(trials: Iterable[Trial], known: Iterable[str], limit: int) -> 
     for name, value in (pair for result in results for pair in metrics_of(result).items()):
         if len(found) >= limit:
             break
-        if name not in known and number_of(value) is not None and not isinstance(value, bool):
+        if name not in known and as_number(value) is not None and not isinstance(value, bool):
             found[name] = None
     return list(found)
 
@@ -294,7 +280,7 @@ def rank_by(goal: Goal) -> Callable[[Trial], float]:
         value = trial.analysis.get(goal.metric, "last")
         # A metric that is no number, such as an array with one element, has no statistics.
         if value is None:
-            value = number_of(look_up(trial.last_metrics, goal.metric))
+            value = as_number(look_up(trial.last_metrics, goal.metric))
         if value is None or not math.isfinite(value):
             return math.inf
         if goal.mode == "max":

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from minitune import decision
 from minitune.base import files
 from minitune.base.calls import explains_calls
-from minitune.base.checks import is_real, require, require_flag, shown
+from minitune.base.checks import as_number, is_real, require, require_flag, shown
 from minitune.base.randomness import GlobalDraws
 from minitune.base.text import warn_once
 from minitune.decision import Decision
@@ -48,7 +48,6 @@ from minitune.schedulers.trial_scheduler import (
     FIFOScheduler,
     MetricScheduler,
     SchedulerContext,
-    as_number,
     number_above,
     number_text,
 )

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from minitune import decision
 from minitune.base import files
-from minitune.base.checks import is_real, is_whole, require, require_metric, shown
+from minitune.base.checks import as_number, is_real, is_whole, require, require_metric, shown
 from minitune.base.pickling import dumps_by_value
 from minitune.base.text import warn_once
 from minitune.decision import Decision
@@ -386,18 +386,6 @@ def has_failed_for_good(trial: Trial) -> bool:
 def supply_of(context: Any) -> str:
     """`SchedulerContext.supply`; `OPEN` if a stand-in in a user's test has only the methods of Ray Tune."""
     return getattr(context, "supply", "OPEN")
-
-
-def as_number(value: Any) -> float | None:
-    """`value` as a number, or None if it is no number or NaN. An int stays an int, however large."""
-    if type(value) is not float and not isinstance(value, int):
-        if isinstance(value, (str, bytes, complex)) or getattr(value, "shape", ()) != ():
-            return None
-        try:
-            value = float(value)
-        except Exception:
-            return None
-    return None if value != value else value
 
 
 def score(value: Any, mode: str) -> float:

@@ -21,14 +21,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 from minitune.base.checks import is_real
 from minitune.experiment.trial import EarlierRun
-from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC
+from minitune.result import AUTO_RESULT_KEYS
 from minitune.search.foreign import nested
 from minitune.search.parzen import Model, Observation, Ranking, numbers_of
 from minitune.space.domains import Categorical
@@ -63,7 +62,7 @@ class Transfer:
         options: The arguments of `Model`.
 
     Raises:
-        ValueError: If a run has no parameter of the space, no configuration in the space, or no value of the metric.
+        ValueError: If no trial of a run has a configuration in the space and a finite value of the metric.
     """
 
     def __init__(
@@ -135,41 +134,19 @@ class _Source:
             else:
                 self._axes[parameter.name] = Axis(numbers_of(domain))
         scored: list[tuple[float, int, dict[str, Any]]] = []
-        is_known = False
-        all_outside = Counter[str]()
         for number, (config, metrics) in enumerate(run.tried):
-            values, outside = _fitting(space, config)
-            all_outside.update(outside)
-            is_known = is_known or bool(values or outside)
             value = sign * (metrics or {}).get(metric, math.nan)
+            values, outside = _fitting(space, config)
             if values and not outside:
                 scored.append((value if math.isfinite(value) else math.inf, number, values))
-        if not is_known:
-            keys = ", ".join(sorted({str(key) for config, _ in run.tried for key in config})) or "none"
-            raise ValueError(
-                f"warm_start: the run in {run.path} has no parameter of this space, {', '.join(self._axes) or 'none'}; "
-                f"its configurations have {keys}"
-            )
-        if not any(metric in (metrics or {}) for _, metrics in run.tried):
-            names = sorted({name for _, metrics in run.tried for name in metrics or {}} - set(AUTO_RESULT_KEYS))
-            hint = ""
-            if metric == DEFAULT_METRIC:
-                hint = "; name the metric that both runs report"
-            raise ValueError(
-                f"warm_start: no trial of the run in {run.path} has reported {metric!r} as a number; reported were: "
-                f"{', '.join(names) or 'none'}{hint}"
-            )
         scored.sort(key=lambda row: row[:2])
-        if not scored:
-            counts = ", ".join(f"{name} in {count} of {len(run.tried)}" for name, count in all_outside.items())
+        if not scored or scored[0][0] == math.inf:
+            keys = sorted({str(key) for config, _ in run.tried for key in config})
+            names = sorted({name for _, metrics in run.tried for name in metrics or {}} - set(AUTO_RESULT_KEYS))
             raise ValueError(
-                f"warm_start: no configuration of the run in {run.path} lies in this space (outside: {counts}); "
-                "widen the space, or leave the run out"
-            )
-        if scored[0][0] == math.inf:
-            raise ValueError(
-                f"warm_start: no configuration of the run in {run.path} that lies in this space has a finite "
-                f"{metric!r}; leave the run out"
+                f"warm_start: no trial of the run in {run.path} has a configuration in this space and a finite "
+                f"{metric!r}; its configurations have {', '.join(keys) or 'no parameters'}, and it has reported "
+                f"{', '.join(names) or 'nothing'}; leave the run out, or search a wider space"
             )
         self.observations: list[Observation] = []
         better = 0

@@ -20,7 +20,7 @@ from typing import Any
 
 from minitune import clock
 from minitune.base.calls import explains_calls
-from minitune.base.checks import is_real, require, shown
+from minitune.base.checks import as_number, is_real, require, shown
 from minitune.error import InvalidArgumentError
 from minitune.experiment.trial import LIMIT_OPERATORS, check_mode
 from minitune.result import MISSING, lookup
@@ -367,7 +367,7 @@ class TrialPlateauStopper(Stopper):
         _check_std(std)
         if mode not in (None, "min", "max") or (metric_threshold is not None and mode is None):
             raise ValueError(f"mode must be 'min' or 'max' (None without a metric_threshold), but got {shown(mode)}")
-        if metric_threshold is not None and _number_of(metric_threshold) is None:
+        if metric_threshold is not None and as_number(metric_threshold) is None:
             raise ValueError(f"metric_threshold must be a number, but got {shown(metric_threshold)}")
         self._metric = metric
         self._std = std
@@ -381,7 +381,7 @@ class TrialPlateauStopper(Stopper):
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """See `Stopper.__call__`."""
         count = self._counts[trial_id] = self._counts.get(trial_id, 0) + 1
-        value = _number_of(lookup(result, self._metric))
+        value = _float_of(lookup(result, self._metric))
         if value is None:
             return False
         last = self._last.setdefault(trial_id, [])
@@ -441,8 +441,8 @@ class ExperimentPlateauStopper(Stopper):
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """See `Stopper.__call__`."""
-        value = _number_of(lookup(result, self._metric))
-        if value is None or value != value:
+        value = _float_of(lookup(result, self._metric))
+        if value is None:
             return self.stop_all()
         insort(self._losses, value if self._mode == "min" else -value)
         del self._losses[self._top :]
@@ -540,13 +540,12 @@ class TimeoutStopper(Stopper):
 # -- values and checks ------------------------------------------------------------------------------------------------
 
 
-def _number_of(value: Any) -> float | None:
-    """Return `value` as a float, NaN included, or None if it is not a number, or `MISSING`."""
-    if isinstance(value, (str, bytes, complex)) or getattr(value, "shape", ()) != ():
-        return None
+def _float_of(value: Any) -> float | None:
+    """A value as a float; None if it is no number, or too large for one."""
+    number = as_number(value)
     try:
-        return float(value)
-    except Exception:  # a user's object may raise anything
+        return None if number is None else float(number)
+    except OverflowError:
         return None
 
 

@@ -122,17 +122,17 @@ def test_a_study_shows_its_best_evaluations_first() -> None:
         assert config is not None
         study.tell(config, None if error else config["x"], error=error)
     text = checked(study._repr_html_())
-    assert rows(text)[0] == ["number", "loss", "x", "text"]
-    assert [row[:3] for row in rows(text)[1:]] == [["0", "2", "2"], ["1", "0", "0"], ["2", "", "1"]]
+    assert rows(text)[0] == ["loss", "x", "text"]
+    assert [row[:2] for row in rows(text)[1:]] == [["2", "2"], ["0", "0"], ["", "1"]]
     assert "3 told, 1 failed, 0 open" in text
     nameless = Study({"x": tune.grid_search([2, 0])}, mode="min", num_samples=1)
     nameless.tell(nameless.ask() or {}, 5)
-    assert rows(nameless._repr_html_()) == [["number", "value", "x"], ["0", "5", "2"]]
+    assert rows(nameless._repr_html_()) == [["value", "x"], ["5", "2"]]
     several = Study({"x": tune.grid_search([2, 0, 1])}, metric=["a", "b"], mode=["min", "max"], num_samples=1)
     config = several.ask()
     assert config is not None
     several.tell(config, [1, 2])
-    assert rows(checked(several._repr_html_()))[1] == ["0", "1", "2", "2"]
+    assert rows(checked(several._repr_html_()))[1] == ["1", "2", "2"]
 
 
 def test_the_live_view_escapes_what_users_wrote() -> None:

@@ -340,22 +340,22 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no parameter": (
         lambda: [fit(train_other, {"z": tune.uniform(0, 1)}, name="z")],
         ValueError,
-        "no parameter of this space, x, y, lr, kind; its configurations have z",
+        "its configurations have z, and it has reported los; leave the run out",
     ),
     "no metric": (
         lambda: [fit(train_other, SPACE, name="z")],
         ValueError,
-        "has reported 'loss' as a number; reported were: los$",
+        "a finite 'loss'; its configurations have kind, lr, x, y, and it has reported los;",
     ),
     "outside": (
         lambda: [fit(train, {**SPACE, "x": tune.uniform(3, 4)}, name="z")],
         ValueError,
-        r"no configuration of the run in \S+ lies in this space \(outside: x in 1 of 1\); widen the space",
+        r"no trial of the run in \S+ has a configuration in this space and a finite 'loss'",
     ),
     "not finite": (
         lambda: [fit(lambda config: {"loss": math.nan}, SPACE, name="z")],
         ValueError,
-        r"no configuration of the run in \S+ that lies in this space has a finite 'loss'; leave the run out",
+        r"no trial of the run in \S+ has a configuration in this space and a finite 'loss'",
     ),
     "no result": (
         lambda: [fit(lambda config: None, SPACE, name="z")],
