@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.analysis.run_results import last_result_of
-from minitune.analysis.trial_rows import Row, import_pandas, logged_rows, read_params, recorded_rows, trial_rows
+from minitune.analysis.trial_rows import Row, import_pandas, logged_rows, read_params, trial_rows
 from minitune.base.checks import require, shown
 from minitune.base.files import local_path
 from minitune.base.text import plain_numbers
@@ -141,13 +141,7 @@ class Result:
             logger.warning("%s is read without the journal of its run: %s", directory, damage)
         if trial is None:
             return cls._of_files(directory)
-        rows = recorded_rows(directory) or []
-        metrics = last_result_of(trial)
-        if rows:
-            metrics = rows[-1]
-        kept = _kept_checkpoints(directory, rows, trial)
-        config = metrics.get(CONFIG) or trial.raw_config
-        return cls(metrics, kept[-1][0] if kept else None, trial.error, directory, best_checkpoints=kept, config=config)
+        return cls.of(trial, CheckpointConfig())
 
     @classmethod
     def _of_files(cls, directory: str) -> Result:
@@ -160,7 +154,7 @@ class Result:
         error = None
         if text:
             error = trial_error_of_text(text)
-        kept = _kept_checkpoints(directory, rows, None)
+        kept = _logged_checkpoints(directory, rows)
         config = metrics.get(CONFIG) or read_params(directory)
         return cls(metrics, kept[-1][0] if kept else None, error, directory, best_checkpoints=kept, config=config)
 
@@ -465,15 +459,9 @@ def _score(value: Any, order: str) -> float:
     return score
 
 
-def _kept_checkpoints(directory: str, rows: list[Row], trial: Trial | None) -> KeptCheckpoints:
+def _logged_checkpoints(directory: str, rows: list[Row]) -> KeptCheckpoints:
     """The checkpoints in a trial's directory, ordered by number, each with its metrics if they are known."""
     metrics = {row[CHECKPOINT_DIR_NAME]: row for row in rows if row.get(CHECKPOINT_DIR_NAME)}
-    if trial is not None:
-        metrics = {kept.record.directory: kept.result for kept in trial.checkpoints}
     matches = (_CHECKPOINT.fullmatch(entry.name) for entry in os.scandir(directory) if entry.is_dir())
     found = sorted((int(match[1]), match[0]) for match in matches if match)
-    return [
-        (Checkpoint(os.path.join(directory, name)), metrics.get(name, {}))
-        for _, name in found
-        if trial is None or name in metrics
-    ]
+    return [(Checkpoint(os.path.join(directory, name)), metrics.get(name, {})) for _, name in found]

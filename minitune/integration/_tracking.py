@@ -87,7 +87,7 @@ class TrackerCallback(LoggerCallback):
     _keeps_checkpoints = False
     """Whether `save` is called for checkpoints."""
 
-    def __init__(self, upload_timeout: float) -> None:
+    def __init__(self, upload_timeout: float = 1800) -> None:
         self._upload_timeout_s = upload_timeout
         self._begin()
 

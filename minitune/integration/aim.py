@@ -30,7 +30,6 @@ class AimLoggerCallback(TrackerCallback):
         repo: Aim's repository: a directory or an address; by default the run's directory.
         experiment_name: Aim's experiment; by default the run's name.
         metrics: The metrics to write; by default all numbers.
-        upload_timeout: How many seconds the end of the run waits until everything is written.
         **aim_run_kwargs: Further arguments of `aim.Run`. By default Aim records neither the driver's output nor the
             machine's load.
 
@@ -51,12 +50,11 @@ class AimLoggerCallback(TrackerCallback):
         repo: str | None = None,
         experiment_name: str | None = None,
         metrics: Iterable[str] | None = None,
-        upload_timeout: float = 1800,
         **aim_run_kwargs: Any,
     ):
         check_installed("aim", _EXTRA, type(self).__name__)
         require(metrics is None or bool(metrics), "metrics: None or a list of names", metrics)
-        super().__init__(upload_timeout)
+        super().__init__()
         self._repo_path = repo
         self._experiment_name = experiment_name
         self._metrics = None if metrics is None else list(metrics)

@@ -41,7 +41,6 @@ class CometLoggerCallback(TrackerCallback):
             trials' directories, and `comet upload` sends them later.
         tags: The tags of each experiment.
         save_checkpoints: Whether to upload checkpoints as artifacts.
-        upload_timeout: How many seconds the end of the run waits until everything is sent.
         **experiment_kwargs: Further arguments of `comet_ml.Experiment`, such as `project_name` and `workspace`. An
             `api_key` is not saved with the run. To restore the run, set the variable `COMET_API_KEY`.
 
@@ -61,11 +60,10 @@ class CometLoggerCallback(TrackerCallback):
         online: bool = True,
         tags: Iterable[str] | None = None,
         save_checkpoints: bool = False,
-        upload_timeout: float = 1800,
         **experiment_kwargs: Any,
     ):
         check_installed("comet_ml", _EXTRA, type(self).__name__)
-        super().__init__(upload_timeout)
+        super().__init__()
         self.online = online
         self.tags = list(tags or [])
         self.save_checkpoints = self._keeps_checkpoints = save_checkpoints

@@ -70,7 +70,6 @@ class MLflowLoggerCallback(TrackerCallback):
             `MLFLOW_TRACKING_TOKEN` has it, because MLflow reads it there.
         save_artifact: Whether to store the trial's directory as an artifact when the trial ends.
         log_params_on_trial_end: Whether to write the configuration at the end of a trial instead of at its start.
-        upload_timeout: How many seconds the end of the run waits until everything is written.
 
     Raises:
         ImportError: If MLflow is not installed.
@@ -94,10 +93,9 @@ class MLflowLoggerCallback(TrackerCallback):
         tracking_token: str | None = None,
         save_artifact: bool = False,
         log_params_on_trial_end: bool = False,
-        upload_timeout: float = 1800,
     ):
         check_installed("mlflow", _EXTRA, type(self).__name__)
-        super().__init__(upload_timeout)
+        super().__init__()
         self.tracking_uri = tracking_uri
         self.registry_uri = registry_uri
         self.experiment_name = experiment_name
@@ -239,16 +237,21 @@ def setup_mlflow(
     from mlflow.tracking import MlflowClient
 
     plain = dict(config or {})
-    more = dict(plain.pop("mlflow", {}))
-    token = tracking_token or more.get("tracking_token")
-    if token:
-        os.environ[_TOKEN] = token
-    tracking_uri = tracking_uri or more.get("tracking_uri")
-    if tracking_uri:
-        mlflow.set_tracking_uri(tracking_uri)
-    registry_uri = registry_uri or more.get("registry_uri")
-    if registry_uri:
-        mlflow.set_registry_uri(registry_uri)
+    given = {
+        "tracking_uri": tracking_uri,
+        "registry_uri": registry_uri,
+        "experiment_id": experiment_id,
+        "experiment_name": experiment_name,
+        "tracking_token": tracking_token,
+        "run_name": run_name,
+    }
+    options = {**plain.pop("mlflow", {}), **{name: value for name, value in given.items() if value}}
+    if "tracking_token" in options:
+        os.environ[_TOKEN] = options["tracking_token"]
+    if "tracking_uri" in options:
+        mlflow.set_tracking_uri(options["tracking_uri"])
+    if "registry_uri" in options:
+        mlflow.set_registry_uri(options["registry_uri"])
     session = current_session()
     info = None
     if session is not None:
@@ -256,8 +259,8 @@ def setup_mlflow(
     client = MlflowClient()
     experiment = _experiment_id(
         client,
-        experiment_id or more.get("experiment_id"),
-        experiment_name or more.get("experiment_name"),
+        options.get("experiment_id"),
+        options.get("experiment_name"),
         info.experiment_name if info is not None else "Default",
         makes_named=create_experiment_if_not_exists,
         artifact_location=artifact_location,
@@ -270,12 +273,12 @@ def setup_mlflow(
     if found is not None:
         mlflow.start_run(run_id=found.info.run_id)
     else:
-        texts = {name: str(value) for name, value in {**more.get("tags", {}), **(tags or {})}.items()}
+        texts = {name: str(value) for name, value in {**options.get("tags", {}), **(tags or {})}.items()}
         if info is not None:
             texts |= {"trial_name": info.name, _TAG: info.trial_id}
         mlflow.start_run(
             experiment_id=experiment,
-            run_name=run_name or more.get("run_name") or (info.name if info is not None else None),
+            run_name=options.get("run_name", info and info.name),
             tags=texts,
         )
     written = {}
