@@ -7,8 +7,8 @@ Requests and answers
 --------------------
 The side on the node is `RayActor`. A request to it is a call of a Ray actor, and its answer is a reference. When that
 is done, a thread of Ray's posts the answer to the driver's loop. So the driver does not poll. If the connection breaks
-before the answer has come, Ray sends the same request again, and the actor carries out each one once. Only Ray's word
-that an actor is dead is its end, and the requests in flight bring it.
+before the answer has come, Ray says that the actor is unavailable. Then the same request is sent again, and the actor
+carries out each one once. Only Ray's word that an actor is dead is its end, and the requests in flight bring it.
 
 Files
 -----
@@ -60,6 +60,8 @@ _SLOW_S = 30.0
 """If an actor has no place for this long, a warning says so."""
 _PARKED_S = 10.0
 """How long a parked actor keeps its resources from the rest of the cluster."""
+_AGAIN_S = 0.5
+"""The pause before a request is sent again whose connection has broken."""
 _COLLECT_S = 60.0
 """How long the last output of a dead process may take to come from its node."""
 _CONTROL = "control"
@@ -95,6 +97,7 @@ class _Process:
         allocation: The resources of its actors.
         actor: The actor that it serves; None while it is parked or about to end.
         is_resetting: Whether it was parked, and its reset for the actor is not answered yet.
+        has_left: Whether it has removed what it had written on its node.
     """
 
     proof: Proof
@@ -104,6 +107,7 @@ class _Process:
     actor: _ActorOnCluster | None = None
     is_dead = False
     is_resetting = False
+    has_left = False
 
     def __init__(
         self,
@@ -125,14 +129,15 @@ class _Process:
     def ask(self, then: Callable[[Answer], object], verb: str, *args: Any) -> None:
         """Send a request. `then` gets the answer, unless the process dies."""
         self._number += 1
-        self.follow(self._request.remote(self._number, verb, *args), then)
+        self.send(then, functools.partial(self._request.remote, self._number, verb, *args))
 
-    def follow(self, reference: Any, then: Callable[[Any], object]) -> None:
-        """Call `then` on the loop with the value of a reference, unless the process dies.
+    def send(self, then: Callable[[Any], object], call: Callable[[], Any]) -> None:
+        """Call a method of the Ray actor, and call `then` on the loop with its value, unless the process dies.
 
         Args:
-            reference: What a method of the Ray actor will return.
             then: Gets the value; instead of bytes or an error, an `Answer` with that.
+            call: Calls the method, and returns the reference of its value. If the connection breaks, it is called
+                again; see the module.
         """
         from ray import exceptions
 
@@ -145,11 +150,13 @@ class _Process:
                 return
             elif isinstance(error, exceptions.RayTaskError):  # our side there has failed, but it lives
                 then(Answer(error=RemoteError.of(error)))
+            elif isinstance(error, exceptions.ActorUnavailableError):
+                self.after(_AGAIN_S, lambda: self.send(then, call))
             else:
                 self._on_death(self, error)
 
         # A thread of Ray's calls this. Only `post` of the loop may be called from other threads.
-        reference.future().add_done_callback(lambda future: self._loop.post(functools.partial(on_loop, future)))
+        call().future().add_done_callback(lambda future: self._loop.post(functools.partial(on_loop, future)))
 
     def after(self, delay_s: float, callback: Callable[[], object]) -> None:
         """Call `callback` in `delay_s` seconds, unless the timers are cancelled."""
@@ -363,14 +370,14 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
             return
         # An object whose reset was not answered may be in any state.
         keeps = keep and actor.spec.reuse_key is not None and not process.is_resetting
-        reference = process.handle.stop.options(concurrency_group=_CONTROL).remote(keeps, dump)
+        stop_it = process.handle.stop.options(concurrency_group=_CONTROL).remote
         process.after(grace_s, lambda: self._kill_late(actor))
 
         def on_stopped(is_parked: Any) -> None:
             steps = actor.transfer.drain()
             self._follow(actor, steps, lambda value, error: self._let_go(actor, is_parked is True))
 
-        process.follow(reference, on_stopped)
+        process.send(on_stopped, functools.partial(stop_it, keeps, dump))
 
     def shutdown(self, grace_s: float = 0.0) -> None:
         """See `TrialExecutor.shutdown`. In a process that was forked from the driver, it stops no actor."""
@@ -438,7 +445,8 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
             "memory": math.ceil(head.get(MEMORY, 0)) or None,
             "resources": {name: amount for name, amount in head.items() if name not in (CPU, GPU, MEMORY)},
             "max_restarts": 0,  # the next attempt is the driver's decision, which it records first
-            "max_task_retries": -1,  # a broken connection is no death
+            # `_Process.send` does that. If Ray does, it tells a death some seconds later, and prints each one.
+            "max_task_retries": 0,
         }
         group = None
         if len(request.bundles) > 1 or request.labels:
@@ -658,22 +666,28 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
 
     def _dismiss(self, process: _Process) -> None:
         """Let a process clean up, and kill it."""
-        process.ask(lambda answer: self._kill(process), "leave")
+
+        def on_left(answer: Answer) -> None:
+            process.has_left = answer.error is None
+            self._kill(process)
+
+        process.ask(on_left, "leave")
 
     def _kill_late(self, actor: _ActorOnCluster) -> None:
         actor.why_stopped = "killed, because it did not stop within its grace period"
         self._kill(actor.process)
 
     def _kill(self, process: _Process) -> None:
-        """Let Ray kill a process. Its death comes as the answer to a last request."""
+        """Let Ray kill a process."""
         if process.is_dead:
             return
         process.cancel_timers()
+        # Ray answers a kill at once. The process may live on for a while, and its resources are free after that. So a
+        # request that it does not answer while it lives brings its death.
+        process.ask(lambda answer: None, "wait_for_death")
         process.give_back()
-        # Ray answers a kill at once. The process may live on for a while, and its resources are free after that.
         slow = TimeoutError(f"Ray has not killed it within {KILL_CONFIRM_S:g} s")
         process.after(KILL_CONFIRM_S, lambda: self._on_death(process, slow))
-        process.ask(lambda answer: None, "output")
 
     def _on_death(self, process: _Process, error: BaseException) -> None:
         """A process is dead, says Ray."""
@@ -691,7 +705,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
         if process.is_resetting and actor.phase is not _Phase.STOPPING:
             # It has died of the actor before this one, or of user code in the reset. A new process will show which.
             self._place(actor)
-        elif process.here is None or process.sees_run or not self._is_alive(process.here):
+        elif process.here is None or process.sees_run or process.has_left or not self._is_alive(process.here):
             self._end(actor, self._exited(actor, error))
         else:
             self._collect(actor, process.here, error)

@@ -20,6 +20,7 @@ import logging
 import os
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -269,6 +270,10 @@ class RayWorker:
             os.chdir("/")  # some file systems keep a directory that a process is in
             self._scratch.remove()
             self._scratch = None
+
+    def wait_for_death(self) -> None:
+        """Never return: the driver hears of the death of this process by this request."""
+        threading.Event().wait()
 
     # -- values and places -----------------------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ from ray.cluster_utils import Cluster
 import minitune as tune
 from minitune import Checkpoint, CheckpointConfig, FailureConfig, Resources, RunConfig, TuneConfig, Tuner
 from minitune.error import TuneError
+from minitune.executors import ray as ray_executor
+from minitune.executors.ray import RayTrialExecutor
 from minitune.executors.ray_files import PIECE_BYTES, Landmark
 
 pytestmark = pytest.mark.usefixtures("two_nodes", "own_disks")
@@ -27,7 +29,11 @@ LARGE_BYTES = 2 * PIECE_BYTES + 1
 
 @pytest.fixture
 def own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No node finds the driver's landmark. They are processes of one machine, so the directory itself is there."""
+    """No node finds the driver's landmark. They are processes of one machine, so the directory itself is there.
+
+    A run whose processes end without Ray's word hangs.
+    """
+    monkeypatch.setattr(ray_executor, "KILL_CONFIRM_S", 3600.0)
     proof = Landmark.proof
     monkeypatch.setattr(Landmark, "proof", lambda self: proof(self)._replace(landmark="/elsewhere"))
 
@@ -110,7 +116,9 @@ def test_checkpoints_and_output_travel_there_and_back(tmp_path: Path) -> None:
     assert not list(Path(result.path).glob(".tmp*"))
 
 
-def test_classes_are_saved_and_their_processes_used_again(tmp_path: Path) -> None:
+def test_classes_are_saved_and_their_processes_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At their end, they have brought all that they had. So no process is started on their node to look for more."""
+    monkeypatch.setattr(RayTrialExecutor, "_collect", None)
     grid = fit(
         Adding,
         tmp_path,
