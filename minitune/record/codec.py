@@ -34,12 +34,12 @@ import sys
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from minitune.base import files
 from minitune.base.json_text import PLAIN, is_plain, json_chunks, json_decoder
-from minitune.base.pickling import dump_for_later, dumps_for_later, dumps_small_for_later
+from minitune.base.pickling import dump_for_later, dumps_small_for_later
 from minitune.base.shared_values import StoredValue, digest_of, digest_value, read_any, write_value
 from minitune.base.text import ShortRepr, warn_once
 from minitune.error import TuneError
@@ -409,18 +409,16 @@ class Pickled:
     Attributes:
         text: A short text of the object; `repr()` shows it.
         python: The Python version that pickled it, such as `3.11`.
-        data: The pickle if it is in the record, else None.
-        sha256: Its name in the object store if it is stored there, else None.
         size_bytes: The size of the pickle.
-        store: The object store, or None if it was not passed to `decode`.
+        data: The pickle, if it is in the record.
+        stored: Otherwise, the object store that has the pickle, and its name there.
     """
 
     text: str
     python: str
-    data: bytes | None
-    sha256: str | None
     size_bytes: int
-    store: ObjectStore | None = field(default=None, repr=False, compare=False)
+    data: bytes = b""
+    stored: tuple[ObjectStore, str] | None = None
 
     def __repr__(self) -> str:
         return self.text
@@ -437,9 +435,9 @@ class Pickled:
                 f"{PYTHON} cannot load; resume with Python {self.python}, or put its class into an importable module"
             )
         try:
-            if self.data is not None:
+            if self.stored is None:
                 return pickle.loads(self.data)
-            store, name = self._place()
+            store, name = self.stored
             return store.load(name, keep)
         except TuneError:
             raise
@@ -450,17 +448,10 @@ class Pickled:
             ) from error
 
     def _holds_code(self) -> bool:
-        if self.data is not None:
+        if self.stored is None:
             return holds_code(self.data)
-        store, name = self._place()
+        store, name = self.stored
         return store.holds_code(name)
-
-    def _place(self) -> tuple[ObjectStore, str]:
-        if self.store is None or self.sha256 is None:
-            raise TuneError(
-                f"the recorded object {self.text} is in a separate file; pass the journal's object store to load it"
-            )
-        return self.store, self.sha256
 
 
 def check_name(name: str) -> str:
@@ -489,10 +480,10 @@ class _Tagger:
     An object that cannot be pickled is written as text only, and logged. It is read back as `Unrecorded`.
 
     Args:
-        objects: The store for large pickles. None puts them into the tree.
+        objects: The store for large pickles.
     """
 
-    def __init__(self, objects: ObjectStore | None):
+    def __init__(self, objects: ObjectStore):
         self._objects = objects
         self._nodes = 0
 
@@ -558,20 +549,16 @@ class _Tagger:
             return _tag("unrecorded", value.reason, text=text)
         what = f"the value {text} of a record"
         try:
-            data: bytes | None
-            if self._objects is None:
-                data = dumps_for_later(value, what)
-            else:
-                data = dumps_small_for_later(value, what, INLINE_LIMIT_BYTES)
-                if data is None:
-                    return _stored_tag(self._objects.put(value, text))
+            data = dumps_small_for_later(value, what, INLINE_LIMIT_BYTES)
+            if data is None:
+                return _stored_tag(self._objects.put(value, text))
         except TypeError as error:
             warn_once(
                 f"{text} is recorded as text only, so a resume cannot restore it: {error}",
                 about=f"an unrecorded {type(value).__qualname__}",  # every report may have such an object
             )
             return _tag("unrecorded", str(error), text=text)
-        return _pickle_tag(Pickled(text, PYTHON, data, None, len(data)))
+        return _pickle_tag(Pickled(text, PYTHON, len(data), data))
 
 
 def _tag(name: str, value: Any, **more: Any) -> dict[str, Any]:
@@ -624,9 +611,9 @@ _LEAVES: dict[type, Callable[[Any], dict[str, Any] | None]] = {
 
 def _pickle_tag(value: Pickled) -> dict[str, Any]:
     head = {TAG: "pickle", "text": value.text, "python": value.python}
-    if value.data is not None:
+    if value.stored is None:
         return {**head, "v": _base64(value.data)}
-    return {**head, "sha256": value.sha256, "size": value.size_bytes}
+    return {**head, "sha256": value.stored[1], "size": value.size_bytes}
 
 
 def _stored_tag(value: StoredValue) -> dict[str, Any]:
@@ -638,11 +625,11 @@ class _Reader:
 
     Args:
         unpickle: Whether to load pickles.
-        objects: The store of large pickles, or None.
+        objects: The store of large pickles.
         keep: Whether equal large values, also of other trees, become one object.
     """
 
-    def __init__(self, unpickle: bool, objects: ObjectStore | None, keep: bool):
+    def __init__(self, unpickle: bool, objects: ObjectStore, keep: bool):
         self._unpickle = unpickle
         self._objects = objects
         self._keep = keep
@@ -677,10 +664,11 @@ class _Reader:
         sha256 = tree.get("sha256")
         if sha256 is None:
             data = base64.b64decode(tree["v"], validate=True)
-            pickled = Pickled(text, python, data, None, len(data))
+            pickled = Pickled(text, python, len(data), data)
         else:
             # The name becomes a part of a path, and anybody may have written the line.
-            pickled = Pickled(text, python, None, check_name(sha256), int(tree["size"]), self._objects)
+            name = check_name(sha256)
+            pickled = Pickled(text, python, int(tree["size"]), stored=(self._objects, name))
         return pickled.load(self._keep) if self._unpickle else pickled
 
     def _numpy(self, kind: str, number: Any) -> Any:
@@ -734,13 +722,13 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 # -- records as lines --------------------------------------------------------------------------------------------------
 
 
-def encode(record: dict[str, Any], objects: ObjectStore | None = None) -> bytes:
+def encode(record: dict[str, Any], objects: ObjectStore) -> bytes:
     """Encode `record` as one line. Blocks if large objects are stored.
 
     Args:
         record: Any dict. `decode` returns an equal dict with the same types. Only an object that cannot be pickled
             comes back as `Unrecorded`.
-        objects: The store for large objects. Without it they are written into the line.
+        objects: The store for large objects.
 
     Returns:
         The line, with its newline.
@@ -759,14 +747,10 @@ def encode(record: dict[str, Any], objects: ObjectStore | None = None) -> bytes:
                 text = None
         except ValueError:
             pass
-    if text is None or (len(text) > LARGE_BYTES and objects is not None):
-        if objects is None:
-            lighter = record
-        else:
-            lighter = objects.by_reference(record)
+    if text is None or len(text) > LARGE_BYTES:
+        lighter = objects.by_reference(record)
         text = json.dumps(_Tagger(objects).record(lighter), separators=(",", ":"), allow_nan=False)
-    body = text.encode("ascii")
-    return b"%08x %b\n" % (zlib.crc32(body), body)
+    return sealed(text)
 
 
 def sealed(text: str) -> bytes:
@@ -786,7 +770,7 @@ def check(line: bytes) -> bytes:
     return body
 
 
-def decode(line: bytes, unpickle: bool = False, objects: ObjectStore | None = None) -> dict[str, Any]:
+def decode(line: bytes, unpickle: bool, objects: ObjectStore) -> dict[str, Any]:
     """Decode one line. Blocks if it loads large objects.
 
     Args:

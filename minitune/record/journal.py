@@ -369,7 +369,7 @@ def scan(
         (offset of the record in bytes, record).
     """
     file_path = os.path.abspath(path)
-    objects = ObjectStore.to_read(_objects_directory(file_path))
+    objects = _objects_of(file_path)
     with _reading(file_path) as file:
         for offset, line in _lines(file, begin):
             try:
@@ -394,7 +394,7 @@ def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[dict[st
         TuneError: If the file cannot be read.
     """
     file_path = os.path.abspath(path)
-    objects = ObjectStore.to_read(_objects_directory(file_path))
+    objects = _objects_of(file_path)
     with _reading(file_path) as file:
         for offset in offsets:
             file.seek(offset)
@@ -408,7 +408,7 @@ def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[dict[st
 
 def of_kinds(path: str | os.PathLike[str], *kinds: str) -> Iterator[dict[str, Any]]:
     """Read only the records of some kinds, in order. Objects stay pickled. Blocks. Bad lines are left out."""
-    objects = ObjectStore.to_read(_objects_directory(os.path.abspath(path)))
+    objects = _objects_of(os.path.abspath(path))
     return (codec.decode(line, False, objects) for _, line in lines_of_kind(path, *kinds))
 
 
@@ -488,7 +488,7 @@ def _good_beginning(file: BinaryIO, path: str) -> tuple[int, bool]:
         try:
             codec.check(line)
             if offset == 0:
-                _check_schema(path, codec.decode(line))
+                _check_schema(path, codec.decode(line, False, _objects_of(path)))
         except ValueError:
             return length, True
         length = offset + len(line)
@@ -561,6 +561,11 @@ def _cut_before_torn(path: str) -> None:
         _cut(path, first)
     for name in torn:
         objects.forget_torn(name)
+
+
+def _objects_of(journal_path: str) -> ObjectStore:
+    """The store of a journal's large objects, for reading."""
+    return ObjectStore.to_read(_objects_directory(journal_path))
 
 
 def _objects_directory(journal_path: str) -> str:

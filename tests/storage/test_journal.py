@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from kit import Injured, Trace, raiser
+from test_journal_codec import encode
 
 from minitune import clock
 from minitune.analysis.trial_rows import recorded_rows
@@ -23,7 +24,7 @@ from minitune.checkpoint import CheckpointRecord
 from minitune.decision import CONTINUE, PAUSE, STOP, Decision
 from minitune.error import DiskError, JournalCorruptError, TuneError
 from minitune.experiment.endings import Ending, EndKind
-from minitune.record import codec, journal, records
+from minitune.record import journal, records
 from minitune.record.housekeeper import Housekeeper
 from minitune.record.journal import Journal
 from minitune.record.layout import RunDirectory
@@ -83,7 +84,7 @@ def test_journals_of_the_first_versions_have_an_empty_config_in_each_result(tmp_
         records.result("a", 1, 1, metrics, Decision(CONTINUE)),
     ]
     directory = RunDirectory(str(tmp_path))
-    Path(directory.journal).write_bytes(b"".join(map(codec.encode, lines)))
+    Path(directory.journal).write_bytes(b"".join(map(encode, lines)))
     (trial,) = read_run(str(tmp_path)).trials
     assert list(trial.last_result.items()) == list({**metrics, "config": {"x": 1}}.items())
     assert trial.metric_analysis["config/x"]["last"] == 1
@@ -209,7 +210,7 @@ def test_damage_before_good_lines_names_position_and_way_out(tmp_path: Path) -> 
 
 def test_a_newer_schema_is_refused_with_both_versions(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    path.write_bytes(codec.encode({**run_record(), "schema": 99}) + b"torn")
+    path.write_bytes(encode({**run_record(), "schema": 99}) + b"torn")
 
     for use in (lambda: Journal(path, "process", Housekeeper(), is_new=False), lambda: list(journal.read(path))):
         with pytest.raises(TuneError, match=r"schema 99, .* up to 2"):
@@ -229,8 +230,8 @@ def test_a_journal_without_its_beginning_is_refused(tmp_path: Path) -> None:
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    line = codec.encode(records.result("a", 1, 1, {"loss": 0.5}, Decision(CONTINUE)))
-    path.write_bytes(codec.encode(run_record()) + line * 5_000)
+    line = encode(records.result("a", 1, 1, {"loss": 0.5}, Decision(CONTINUE)))
+    path.write_bytes(encode(run_record()) + line * 5_000)
 
     tracemalloc.start()
     count = sum(1 for _ in journal.read(path))

@@ -6,9 +6,7 @@ from typing import Any
 import hypothesis
 import pytest
 from hypothesis import strategies as st
-from test_journal_codec import same
-
-from minitune.record.codec import decode, encode
+from test_journal_codec import decode, encode, same
 
 texts = st.text(st.characters(), max_size=8) | st.sampled_from(["$", "v", "\ud800", "\ud83d\ude00", '{"$":'])
 hashables = (
