@@ -16,6 +16,10 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
+def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    raise TypeError(self._refusal)
+
+
 class ReadOnlyList(list[_Item]):
     """A list that only its owner can change.
 
@@ -34,10 +38,6 @@ class ReadOnlyList(list[_Item]):
         return list, (list(self),)
 
     if not TYPE_CHECKING:  # for a type checker it is a list
-
-        def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
-            raise TypeError(self._refusal)
-
         append = clear = extend = insert = pop = remove = reverse = sort = _refuse
         __delitem__ = __iadd__ = __imul__ = __setitem__ = _refuse
 
@@ -60,9 +60,5 @@ class ReadOnlyDict(dict[_Key, _Value]):
         return dict, (dict(self),)
 
     if not TYPE_CHECKING:  # for a type checker it is a dict
-
-        def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
-            raise TypeError(self._refusal)
-
         clear = pop = popitem = setdefault = update = _refuse
         __delitem__ = __ior__ = __setitem__ = _refuse

@@ -19,6 +19,8 @@ _LARGEST_INT = 10**300
 _ROWS = 32
 """The number of results that are processed together. This takes a fraction of the time of processing each alone."""
 _SHAPES_KEPT = 256
+# The statistics of a metric without a value.
+_UNKNOWN = [-math.inf, math.inf, 0, 0, []]
 
 
 class MetricAnalysis:
@@ -101,22 +103,12 @@ class MetricAnalysis:
         lowest = min(column)
         if not -_LARGEST_INT < lowest <= highest < _LARGEST_INT:
             return False
-        known = self._metrics.get(key)
-        if known is None:
-            total = functools.reduce(operator.add, column)
-            if total == total:
-                self._metrics[key] = [highest, lowest, total, len(column), list(column[-_WINDOW:])]
-            return bool(total == total)
+        known = self._metrics.get(key, _UNKNOWN)
         total = functools.reduce(operator.add, column, known[2])
         if total != total:
             return False
-        if highest > known[0]:
-            known[0] = highest
-        if lowest < known[1]:
-            known[1] = lowest
-        known[2] = total
-        known[3] += len(column)
-        known[4] = [*known[4], *column][-_WINDOW:]
+        last = [*known[4], *column][-_WINDOW:]
+        self._metrics[key] = [max(known[0], highest), min(known[1], lowest), total, known[3] + len(column), last]
         return True
 
     def _take_in_one_by_one(self, key: str, column: Sequence[Any]) -> None:

@@ -28,7 +28,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from minitune.base import files
 from minitune.base.text import warn_once
 from minitune.checkpoint import CheckpointRecord
 from minitune.config import CheckpointConfig
@@ -76,8 +75,7 @@ class CheckpointManager:
         *configs: `num_to_keep` and score of each experiment. The byte budget of the first config holds for the run.
         metric: The metric that ranks checkpoints of finished trials if no score attribute is set, or None.
         mode: `"max"` or `"min"`, for `metric`.
-        housekeeper: Removes and settles checkpoints in the background. If it is None, `remove` removes them in the
-            caller's thread and blocks.
+        housekeeper: Removes and settles checkpoints in the background. None in a run in memory, which has no files.
         settles: Whether checkpoints are synced to the disk in the background (durability `batched`). This needs a
             housekeeper.
     """
@@ -177,18 +175,17 @@ class CheckpointManager:
     def remove(self, surplus: Surplus) -> None:
         """Remove the directory of a dropped checkpoint. Call this after the journal has the `drop` record.
 
-        Blocks only without a housekeeper. A failure is only logged: the next open of the run removes the directory.
+        A failure is only logged: the next open of the run removes the directory.
         """
+        if self._housekeeper is None:
+            return
         try:
             path = layout.retire_checkpoint(surplus.trial.local_path, surplus.record.number)
-            if path is None:
-                return
-            if self._housekeeper is not None:
-                self._housekeeper.delete(path)
-                return
-            files.remove_tree(path)
         except OSError as error:
             logger.warning("checkpoint %s of %s could not be removed: %s", surplus.record.number, surplus.trial, error)
+            return
+        if path is not None:
+            self._housekeeper.delete(path)
 
     def collect(self) -> list[Surplus]:
         """Return the checkpoints to remove, in order of age. Call this also after checkpoints were settled."""
@@ -283,8 +280,7 @@ class CheckpointManager:
         self.total_bytes -= entry.kept.record.total_bytes
         checkpoints = entry.trial.checkpoints
         place = bisect_left(checkpoints, entry.kept.record.number, key=lambda kept: kept.record.number)
-        if place < len(checkpoints) and checkpoints[place] is entry.kept:
-            del checkpoints[place]
+        del checkpoints[place]
         return Surplus(entry.trial, entry.kept.record)
 
     def _is_over_budget(self) -> bool:

@@ -97,6 +97,21 @@ _WITH_CONFIG = frozenset({records.TRIAL, records.CHANGE, records.EXPLOIT})
 BODY = 9
 """The position of the JSON in a line, after eight digits and a space."""
 
+
+_HEAD = re.compile(rb'\{"%b":"(\w+)"(?:,"trial":"([^"]*)")?' % records.KIND.encode())
+
+
+def head(line: bytes) -> tuple[bytes, bytes]:
+    """The kind of a line's record, and the id of its trial as it is written in JSON, without decoding the line.
+
+    Both are empty if the line is bad. The id is empty if the record is about the run.
+    """
+    found = _HEAD.match(line, BODY)
+    if found is None:
+        return b"", b""
+    return found[1], found[2] or b""
+
+
 _plain_chunks = json_chunks(separators=(",", ":"))
 
 _read_json = json_decoder()

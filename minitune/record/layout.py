@@ -500,7 +500,7 @@ def retire_checkpoint(trial_directory: str, number: int) -> str | None:
     The journal must have its `drop` record.
 
     Returns:
-        The path to remove with `files.remove_tree_steps`; None if the checkpoint does not exist.
+        The path to remove; None if the checkpoint does not exist.
     """
     path = os.path.join(trial_directory, directory_name(number))
     target = temporary_path(trial_directory, number, 0)  # attempts are counted from 1, so no worker uses this name

@@ -419,8 +419,7 @@ class Recorder:
             # removes.
             self._add(records.drop(item.trial.trial_id, item.record.number))
             self.write()
-            if not self.in_memory:
-                self._checkpoints.remove(item)
+            self._checkpoints.remove(item)
 
     def exploit(
         self, trial: Trial, donor: Trial, record: CheckpointRecord, config: dict[str, Any], reason: str = ""

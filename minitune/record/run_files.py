@@ -167,7 +167,7 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
         {} if "param_space" in lost else file.load("param_space"),
         file.config("tune_config", TuneConfig()),
         run_config,
-        file.load(_CHECKPOINTS) if _CHECKPOINTS in file.parts else [run_config.checkpoint_config],
+        file.load(_CHECKPOINTS),
         lost,
         file.objects,
     )
@@ -178,16 +178,9 @@ def load_param_space(run: RunDirectory) -> dict[str, Any] | None:
 
     This executes code that the file's author chose. An UntrustedStateError means that this may be another user.
     """
-    try:
-        file = _TunerFile(run)
-        if file.parts["param_space"] == _LOST:
-            raise TuneError("it could not be pickled when the run began")
-        space: dict[str, Any] = file.load("param_space")
-    except UntrustedStateError:
-        raise
-    except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
-        warn_once(f"the search space of the run in {run.path} cannot be compared with the present one: {error}")
-        return None
+    space: dict[str, Any] | None = _part(
+        run, "param_space", f"the search space of the run in {run.path} cannot be compared with the present one"
+    )
     return space
 
 
@@ -196,20 +189,30 @@ def load_checkpoint_configs(run: RunDirectory) -> Sequence[CheckpointConfig]:
 
     This executes code that the file's author chose. An UntrustedStateError means that this may be another user.
     """
+    return (
+        _part(run, _CHECKPOINTS, f"{run.tuner} does not say which checkpoints were kept, so pass checkpoint_config")
+        or ()
+    )
+
+
+def _part(run: RunDirectory, name: str, text: str) -> Any:
+    """A part of `tuner.pkl`. If it cannot be read, `text` is logged with the reason, and the result is None."""
     try:
-        configs: Sequence[CheckpointConfig] = _TunerFile(run).load(_CHECKPOINTS)
+        file = _TunerFile(run)
+        if file.parts[name] == _LOST:
+            raise TuneError("it could not be pickled when the run began")
+        return file.load(name)
     except UntrustedStateError:
         raise
-    except Exception as error:
-        logger.warning("%s does not say which checkpoints were kept (%r): pass checkpoint_config", run.tuner, error)
-        return ()
-    return configs
+    except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
+        warn_once(f"{text}: {error}")
+        return None
 
 
 class _TunerFile:
     """A `tuner.pkl`. Loading it, and each of its parts, executes code that its author chose.
 
-    The files of older runs lack the parts `_LARGE`, `_CHECKPOINTS` and `_PYTHON`.
+    The files of the first schema lack the part `_PYTHON`.
 
     Args:
         run: The run's directory.
@@ -228,8 +231,7 @@ class _TunerFile:
         self._path = run.tuner
         python = self.parts.pop(_PYTHON, None)
         self._python = PYTHON if python is None else pickle.loads(python)
-        names = self.parts.pop(_LARGE, None)
-        self._names: list[str] = [] if names is None else pickle.loads(names)
+        self._names: list[str] = pickle.loads(self.parts.pop(_LARGE))
 
     def load(self, name: str) -> Any:
         """Load a part."""

@@ -25,7 +25,6 @@ import contextlib
 import json
 import math
 import os
-import re
 from array import array
 from bisect import bisect_right, insort
 from collections import Counter
@@ -557,10 +556,13 @@ _TRIAL_HANDLERS: dict[str, Callable[[Story, Trial, Change], None]] = {
 
 # -- reading a run -----------------------------------------------------------------------------------------------------
 
-# The beginnings of lines that an overview skips: these records change neither the run nor the status of a trial, except
-# for a result with which its trial ends.
-_NOT_IN_OVERVIEW = tuple(
-    b'{"%b":"%b",' % (records.KIND.encode(), kind.encode())
+# The kinds as they stand in lines.
+_RESULT = records.RESULT.encode()
+_START = records.START.encode()
+# An overview skips these records: they change neither the run nor the status of a trial, except for a result with which
+# its trial ends.
+_NOT_IN_OVERVIEW = frozenset(
+    kind.encode()
     for kind in (
         records.RESULT,
         records.CHECKPOINT,
@@ -572,14 +574,15 @@ _NOT_IN_OVERVIEW = tuple(
         records.STATE,
     )
 )
-
+# The reports of a trial are made from these records.
+_OF_REPORTS = frozenset(kind.encode() for kind in (records.RESULT, records.TRIAL, records.CHANGE, records.EXPLOIT))
 
 _ENDS_TRIAL = b'"%b":true' % records.ENDS.encode()
 
 
 def _is_not_in_overview(offset: int, line: bytes) -> bool:
     """Whether an overview skips the line at `offset`. It reads a result only if the trial ends with it."""
-    return line.startswith(_NOT_IN_OVERVIEW, codec.BODY) and _ENDS_TRIAL not in line
+    return codec.head(line)[0] in _NOT_IN_OVERVIEW and _ENDS_TRIAL not in line
 
 
 def read_overview(path: str | os.PathLike[str]) -> Story:
@@ -721,12 +724,6 @@ class RunFollower:
         return self._last != before
 
 
-# The beginnings of lines of these kinds of records.
-_RESULT, _STATUS, _START = (
-    b'{"%b":"%b","trial":"' % (records.KIND.encode(), kind.encode())
-    for kind in (records.RESULT, records.STATUS, records.START)
-)
-
 _SUM = b'"%b":{' % records.SUM.encode()
 
 
@@ -745,29 +742,15 @@ class SummedUp:
         self._ends: dict[bytes, int] = {}
         for offset, line in journal.lines_of_kind(path, records.STATUS, holding=_SUM):
             if until is None or offset < until:
-                self._ends[_trial_of(line, _STATUS)] = offset
+                self._ends[codec.head(line)[1]] = offset
 
     def __call__(self, offset: int, line: bytes) -> bool:
         """Whether the reader may skip the line at `offset`, in bytes."""
-        return line.startswith(_RESULT, codec.BODY) and offset < self._ends.get(_trial_of(line, _RESULT), 0)
-
-
-def _trial_of(line: bytes, beginning: bytes) -> bytes:
-    """The id of the trial that a line is about, as it is written in JSON."""
-    begin = codec.BODY + len(beginning)
-    return line[begin : line.find(b'"', begin)]
+        kind, trial_id = codec.head(line)
+        return kind == _RESULT and offset < self._ends.get(trial_id, 0)
 
 
 # -- the results of one trial ------------------------------------------------------------------------------------------
-
-# The beginnings of the records from which the reports of a trial are made.
-_REPORT_LINE = re.compile(
-    rb'\{"%b":"(?:%b)","trial":"([^"]*)"'
-    % (
-        records.KIND.encode(),
-        "|".join((records.RESULT, records.TRIAL, records.CHANGE, records.EXPLOIT)).encode(),
-    )
-)
 
 
 def logged_reports(
@@ -809,11 +792,11 @@ class Reports:
 
         Only `start` records must be decoded, because they have the names of directories; and the first record.
         """
-        if line.startswith(_START, codec.BODY) or not offset:
+        kind, trial_id = codec.head(line)
+        if kind == _START or not offset:
             return False
-        match = _REPORT_LINE.match(line, codec.BODY)
-        if match is not None:
-            self._offsets.setdefault(match[1], array("Q")).append(offset)
+        if kind in _OF_REPORTS:
+            self._offsets.setdefault(trial_id, array("Q")).append(offset)
         return True
 
     def of(self, directory: str) -> list[tuple[dict[str, Any], dict[str, Any]]] | None:

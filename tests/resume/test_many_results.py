@@ -9,6 +9,7 @@ from kit import Spy, fit, resume, run_path
 
 from minitune import ASHAScheduler, Stopper, Trial, grid_search, report
 from minitune.error import JournalCorruptError
+from minitune.record.standing import read_standing
 from minitune.record.story import Decisions, read_decisions, read_run
 
 REPORTS = 50
@@ -33,7 +34,8 @@ def test_a_run_that_is_read_or_resumed_is_what_it_was(scheduler: Any) -> None:
     before = state(first.trials)
     assert state(read_run(run_path()).trials) == before
     decisions = Decisions()
-    assert state(read_run(run_path(), decisions=decisions).trials) == before
+    run, _ = read_standing(str(run_path()), decisions)
+    assert state(run.trials) == before
     assert decisions.by_trial == read_decisions(run_path()).by_trial
     grid = resume(train, callbacks=[second := Spy()])
     assert state(second.trials) == before

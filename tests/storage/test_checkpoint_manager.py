@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import os
 import random
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +17,13 @@ from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record.checkpoint_manager import CheckpointManager, Surplus
 from minitune.record.housekeeper import Housekeeper
+
+
+class AtOnce(Housekeeper):
+    """Deletes in the thread of the caller."""
+
+    def delete(self, path: str) -> None:
+        shutil.rmtree(path)
 
 
 class Run:
@@ -60,7 +68,8 @@ class Run:
 
 
 def make(tmp_path: Path, **config: Any) -> Run:
-    return Run(tmp_path, CheckpointManager(CheckpointConfig(**config), metric="loss", mode="min"))
+    manager = CheckpointManager(CheckpointConfig(**config), metric="loss", mode="min", housekeeper=AtOnce())
+    return Run(tmp_path, manager)
 
 
 def by(score: str, count: int, order: str = "max") -> dict[str, Any]:
@@ -236,7 +245,8 @@ def test_a_resumed_run_goes_on_with_what_is_there(tmp_path: Path) -> None:
         run.commit(trial, acc=-number)
     finished.move(Step.STOP)
 
-    resumed = Run(tmp_path, CheckpointManager(CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="acc")))
+    config = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="acc")
+    resumed = Run(tmp_path, CheckpointManager(config, housekeeper=AtOnce()))
     for one in (finished, trial):
         resumed.carry_out(resumed.manager.adopt(one))
 
