@@ -526,7 +526,20 @@ def _has_pool() -> bool:
 
 def _children() -> set[psutil.Process]:
     """All descendants of this process, except helpers of libraries."""
+    if _has_no_child():
+        return set()  # psutil would read the state of every process of the machine
     return {child for child in psutil.Process().children(recursive=True) if not is_helper(child)}
+
+
+def _has_no_child() -> bool:
+    """Whether the system says that this process has no child, alive or dead. False where it cannot be asked."""
+    if not hasattr(os, "waitid"):
+        return False
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # takes no exit status from anyone
+    except ChildProcessError:
+        return True
+    return False
 
 
 def _descriptors() -> dict[int, str]:
