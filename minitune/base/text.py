@@ -41,6 +41,7 @@ logger.__class__ = _Logger  # the logger may exist already, and other modules ma
 _LONG = 10_000
 # The same for containers: their number of members.
 _MANY = 1_000
+_SORTED = frozenset((dict, set, frozenset))
 # Python's types of numbers and of texts.
 _OWN_TYPES = frozenset((bool, int, float, complex, str))
 _CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
@@ -111,7 +112,11 @@ class ShortRepr(reprlib.Repr):
             self.maxlevel = level
 
     def repr1(self, value: Any, level: int) -> str:
-        """Called by `reprlib` for each value."""
+        """Called by `reprlib` for each value. It sorts dicts and sets, so a large one is cut here."""
+        kind = type(value)
+        if kind in _SORTED and len(value) > _MANY:
+            members = islice(value.items() if kind is dict else value, _MANY)
+            value = kind(members)
         return super().repr1(plain_number(value), level)
 
     def repr_bytes(self, value: bytes, level: int) -> str:
@@ -127,24 +132,6 @@ class ShortRepr(reprlib.Repr):
         if value.bit_length() < PRINTED_BITS:
             return super().repr_int(value, level)
         return name_of_int(value)
-
-    def repr_dict(self, value: dict[Any, Any], level: int) -> str:
-        """Called by `reprlib` for a dict. Here and below, its own version would sort all members."""
-        if len(value) > _MANY:
-            value = dict(islice(value.items(), _MANY))
-        return super().repr_dict(value, level)
-
-    def repr_set(self, value: set[Any], level: int) -> str:
-        """Called by `reprlib` for a set."""
-        if len(value) > _MANY:
-            value = set(islice(value, _MANY))
-        return super().repr_set(value, level)
-
-    def repr_frozenset(self, value: frozenset[Any], level: int) -> str:
-        """Called by `reprlib` for a frozenset."""
-        if len(value) > _MANY:
-            value = frozenset(islice(value, _MANY))
-        return super().repr_frozenset(value, level)
 
 
 def is_long(value: Any) -> bool:

@@ -118,7 +118,7 @@ class CheckpointManager:
         if previous is not None:
             self._reconsider((trial.trial_id, previous.record.number))
         if self._settler is not None:
-            self._settler.settle(trial.trial_id, os.path.join(trial.local_path, kept.record.directory))
+            self._settler.settle(os.path.join(trial.local_path, kept.record.directory))
         return self.collect()
 
     def adopt(self, trial: Trial) -> list[Surplus]:
@@ -266,7 +266,7 @@ class CheckpointManager:
             is_settled = False  # whether it is the newest settled one, or is being settled now
             if self._settler is not None and heap is not self._ended:
                 directory = os.path.join(entry.trial.local_path, entry.kept.record.directory)
-                is_settled = directory in self._settler.settled(entry.trial.trial_id)
+                is_settled = self._settler.needs(directory)
             if entry is spared or entry.key in self._pins or is_settled:
                 in_use.append(entry)
             else:

@@ -6,6 +6,7 @@ It does slow disk work in the background, so that this work does not delay the d
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -50,11 +51,11 @@ class Housekeeper:
         self._sync_due_s = 0.0
         self._last_sync_s = 0.0  # how long the last sync took
         self._deletions: deque[str] = deque()
-        # All by the trial's id.
+        # By the trial's directory: the checkpoint to settle, and when; the newest settled one; when the next is due.
         self._settles: dict[str, tuple[float, str]] = {}
-        self._settling: tuple[str, str] | None = None
         self._settled: dict[str, str] = {}
         self._next_settle: dict[str, float] = {}
+        self._settling: str | None = None  # the checkpoint that is being settled now
         self._close_by: float | None = None
         self._is_busy = False
         self.disk_failed: Callable[[str, OSError], object] | None = None
@@ -81,23 +82,20 @@ class Housekeeper:
             self._deletions.append(path)
             self._wake()
 
-    def settle(self, key: str, directory: str) -> None:
+    def settle(self, directory: str) -> None:
         """Sync the directory of a checkpoint to the disk in the background. Does not block.
 
-        The key is the trial's id. A later checkpoint of the trial replaces one that still waits for its sync.
+        A later checkpoint of the trial replaces one that still waits for its sync.
         """
+        trial = os.path.dirname(directory)
         with self._changed:
-            due = self._next_settle.get(key, 0.0)
-            self._settles[key] = (due, directory)
+            self._settles[trial] = (self._next_settle.get(trial, 0.0), directory)
             self._wake()
 
-    def settled(self, key: str) -> tuple[str, ...]:
-        """The checkpoint directories of `key` to keep: the newest settled one, and one that is being settled now."""
+    def needs(self, directory: str) -> bool:
+        """Whether a checkpoint must stay: it is the newest settled one of its trial, or is being settled now."""
         with self._changed:
-            found = [self._settled[key]] if key in self._settled else []
-            if self._settling is not None and self._settling[0] == key:
-                found.append(self._settling[1])
-            return tuple(found)
+            return directory in (self._settling, self._settled.get(os.path.dirname(directory)))
 
     # -- life --------------------------------------------------------------------------------------------------
 
@@ -153,7 +151,7 @@ class Housekeeper:
                     deletion = self._deletions.popleft()
             self._sync_due()
             if settle is not None:
-                self._do_settle(*settle)
+                self._do_settle(settle)
             elif deletion is not None:
                 self._do_steps(files.remove_tree_steps, deletion, "removed")
 
@@ -178,15 +176,15 @@ class Housekeeper:
                 return True
             self._changed.wait(delay_s)
 
-    def _take_settle(self) -> tuple[str, str] | None:
-        """The next (key, directory) to settle, or None if none is due. The caller holds the condition."""
-        now = time.monotonic()
-        for key, (due, directory) in self._settles.items():
-            if due <= now or self._close_by is not None:
-                del self._settles[key]
-                self._settling = (key, directory)
-                self._next_settle[key] = now + SETTLE_PERIOD_S
-                return key, directory
+    def _take_settle(self) -> str | None:
+        """The next checkpoint to settle, or None if none is due. The caller holds the condition."""
+        now_s = time.monotonic()
+        for trial, (due_s, directory) in self._settles.items():
+            if due_s <= now_s or self._close_by is not None:
+                del self._settles[trial]
+                self._settling = directory
+                self._next_settle[trial] = now_s + SETTLE_PERIOD_S
+                return directory
         return None
 
     def _sync_due(self) -> None:
@@ -200,12 +198,12 @@ class Housekeeper:
         sync()
         self._last_sync_s = time.monotonic() - begin_s
 
-    def _do_settle(self, key: str, directory: str) -> None:
+    def _do_settle(self, directory: str) -> None:
         done = self._do_steps(files.settle_steps, directory, "synced to the disk", self.disk_failed)
         with self._changed:
             self._settling = None
             if done:
-                self._settled[key] = directory
+                self._settled[os.path.dirname(directory)] = directory
 
     def _do_steps(
         self,

@@ -136,22 +136,23 @@ def test_only_the_newest_checkpoint_of_a_trial_waits_to_be_settled(tmp_path: Pat
     directories = [tree(tmp_path / f"checkpoint_{n:06d}") for n in range(5)]
     housekeeper = Housekeeper()
     for directory in directories:
-        housekeeper.settle("a", str(directory))
+        housekeeper.settle(str(directory))
     housekeeper.close()
 
-    assert housekeeper.settled("a")[0] == str(directories[-1])
+    assert [housekeeper.needs(str(directory)) for directory in directories] == [False] * 4 + [True]
 
 
 def test_a_trial_that_saves_often_is_not_settled_all_the_time(tmp_path: Path, bound_s: Bound) -> None:
-    first, second, other = (tree(tmp_path / f"checkpoint_{n:06d}") for n in range(3))
+    names = ("a/checkpoint_000000", "a/checkpoint_000001", "b/checkpoint_000000")
+    first, second, other = (str(tree(tmp_path / name)) for name in names)
     with closing(Housekeeper()) as housekeeper:
-        for key, directory in (("a", first), ("a", second), ("b", other)):
-            housekeeper.settle(key, str(directory))
+        for directory in (first, second, other):
+            housekeeper.settle(directory)
             if directory is not second:
-                wait_until(functools.partial(housekeeper.settled, key), "the checkpoint is on the disk")
-        assert housekeeper.settled("a") == (str(first),)
+                wait_until(functools.partial(housekeeper.needs, directory), "the checkpoint is on the disk")
+        assert (housekeeper.needs(first), housekeeper.needs(second)) == (True, False)
         housekeeper.close()
-        assert housekeeper.settled("a") == (str(second),)
+        assert (housekeeper.needs(first), housekeeper.needs(second)) == (False, True)
 
 
 def test_a_checkpoint_that_is_just_being_settled_has_to_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,19 +164,19 @@ def test_a_checkpoint_that_is_just_being_settled_has_to_stay(tmp_path: Path, mon
 
     monkeypatch.setattr(files, "sync_descriptor", sync)
     with closing(Housekeeper()) as housekeeper:
-        housekeeper.settle("a", str(directory))
+        housekeeper.settle(str(directory))
         assert has_begun.wait(BOUND_S)
-        meanwhile = housekeeper.settled("a")
+        must_stay = housekeeper.needs(str(directory))
         goes_on.set()
-    assert meanwhile == (str(directory),)
+    assert must_stay
 
 
 def test_a_checkpoint_that_is_gone_is_not_settled(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     housekeeper = Housekeeper()
-    housekeeper.settle("a", str(tmp_path / "gone"))
+    housekeeper.settle(str(tmp_path / "gone"))
     housekeeper.close()
 
-    assert housekeeper.settled("a") == ()
+    assert not housekeeper.needs(str(tmp_path / "gone"))
     assert caplog.text == ""
 
 
