@@ -64,9 +64,11 @@ def gone_error(run_path: str, path: str) -> DiskError:
 
 
 def _ended(run_path: str, why: str, way_out: str) -> DiskError:
+    import shlex  # here, because workers import this module and do not need it
+
     ended = DiskError(
         f"{why}. The run has ended, and all its reports are kept; {way_out}resume it with Tuner.restore({run_path!r}, "
-        "trainable).fit()"
+        f"trainable).fit(), or on the command line: minitune resume {shlex.quote(run_path)}"
     )
     ended.run_path = run_path
     return ended

@@ -91,7 +91,9 @@ def check(grid: ResultGrid) -> None:
 
 def tells(path: str, reason: str) -> str:
     """The pattern of the error that ends a run."""
-    way_out = re.escape(f"Tuner.restore({str(run_path())!r}, trainable).fit()")
+    way_out = re.escape(
+        f"Tuner.restore({str(run_path())!r}, trainable).fit(), or on the command line: minitune resume "
+    )
     return rf"{path}.* could not be .*{reason}.*, \d+ bytes are free\. The run has ended.*{way_out}"
 
 
