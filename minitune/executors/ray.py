@@ -31,6 +31,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -42,7 +43,7 @@ from minitune.base import shared_values
 from minitune.base.files import search_path
 from minitune.base.pickling import dumps, require_picklable
 from minitune.base.shared_values import Location, SharedFile, read_value
-from minitune.error import RemoteError
+from minitune.error import HINT, RemoteError
 from minitune.executors.admission import LoopExecutor
 from minitune.executors.devices import Machine
 from minitune.executors.ledger import allocation_of
@@ -64,6 +65,10 @@ _AGAIN_S = 0.5
 """The pause before a request is sent again whose connection has broken."""
 _COLLECT_S = 60.0
 """How long the last output of a dead process may take to come from its node."""
+_NO_MODULE = (
+    f"{HINT}a module may be on the driver's machine and not on this node: ray.init(runtime_env={{'working_dir': '.'}}) "
+    "before the run sends the script's directory, and {'pip': [...]} installs packages"
+)
 _CONTROL = "control"
 """Ray's name for the thread of `RayActor.stop`."""
 _Then = Callable[[Any, RemoteError | None], object]
@@ -615,7 +620,11 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
             self._tell_raised(actor, error)
 
     def _tell_raised(self, actor: _ActorOnCluster, error: RemoteError) -> None:
-        self._told.append(CallRaised(actor.actor_id, with_hint(error, actor.spec.directory, self._changes_directory)))
+        if error.type_name == ModuleNotFoundError.__name__:
+            error = replace(error, hint=_NO_MODULE)
+        else:
+            error = with_hint(error, actor.spec.directory, self._changes_directory)
+        self._told.append(CallRaised(actor.actor_id, error))
 
     # -- the end of an actor -------------------------------------------------------------------------------------
 

@@ -280,10 +280,8 @@ class RayWorker:
     @staticmethod
     def _learn(values: list[tuple[str, Any]]) -> None:
         """Let shared values be found in Ray's object store."""
-        import ray
-
         for token, reference in values:
-            shared_values.fetchers[token] = functools.partial(ray.get, reference)
+            shared_values.fetchers[token] = functools.partial(_value_of, reference)
 
     def _settle(self, home: Home) -> dict[str, str]:
         """Take a place. Returns the argument for the object's directory, if the one that it expects is not here."""
@@ -304,6 +302,19 @@ class RayWorker:
             # No other attempt has this directory, so here it gets its name at once: the trial may ask for it.
             checkpoint.rename_prepared(temporary, trial_directory, number)
         self._outbox.append(number)
+
+
+def _value_of(reference: Any) -> Any:
+    """A value in Ray's object store."""
+    import ray
+
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RaySystemError as error:
+        # Ray wraps what unpickling has raised, such as the lack of a module on this node. The driver tells it by kind.
+        if isinstance(error.client_exc, Exception):
+            raise error.client_exc from None
+        raise
 
 
 def _pickled(value: Any) -> bytes:

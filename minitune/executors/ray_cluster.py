@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import signal
+import textwrap
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -236,7 +237,7 @@ def in_words(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     # Of a death, Ray tells the cause in the last line, after facts about the actor.
     told = lines[-1:] if type(error).__name__ == "ActorDiedError" else lines
-    return " ".join(told)[:_WORDS]
+    return textwrap.shorten(" ".join(told), _WORDS, placeholder=" ...")
 
 
 # -- the connection ----------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import errno
 import os
 import signal
 import sys
+import types
 from pathlib import Path
 
 import numpy
@@ -145,6 +146,18 @@ def test_values_come_from_the_object_store(tmp_path: Path) -> None:
 
     assert result.metrics["sums"] == [3e5, 6e5, 9e5, 12e5]
     assert not result.metrics["owns"]
+
+
+def test_a_module_that_only_the_driver_has_is_an_error_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_here = types.ModuleType("only_here")
+    monkeypatch.setitem(sys.modules, "only_here", only_here)
+
+    (result,) = fit(lambda config: only_here.loss, tmp_path)
+
+    assert "No module named 'only_here'\nhint: " in str(result.error)
+    assert "runtime_env" in str(result.error)
 
 
 def test_bundles_and_labels_choose_nodes(tmp_path: Path) -> None:
