@@ -11,7 +11,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
-from minitune.base.files import open_to_read, remove_tree
+from minitune.base.files import open_to_read
 from minitune.base.text import echo
 from minitune.callback import Callback
 from minitune.commands import Commands, behind_dashes
@@ -309,5 +309,4 @@ class _AfterPrograms(Callback):
 
         for trial in trials:
             if trial.has_started:
-                with suppress(OSError):
-                    remove_tree(os.path.join(trial.local_path, PROGRAM_CHECKPOINT))
+                shutil.rmtree(os.path.join(trial.local_path, PROGRAM_CHECKPOINT), ignore_errors=True)
