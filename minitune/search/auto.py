@@ -24,9 +24,11 @@ class AutoSearch(TPESearch):
     """Chooses between `TPESearch` and two other models, by the space and the trials; needs no other library.
 
     A Gaussian process finds the optimum of a smooth function in far fewer trials. Parzen estimators are better if the
-    objective has many optima, is noisy, or has conditional parameters. So after `n_initial_points` trials, the two take
-    turns, and both learn from all trials. The process searches a region around the best trial. The region becomes
-    larger while it yields better trials, smaller while it does not, and at last it is the whole space again.
+    objective has many optima or is noisy. So the two take turns, and both learn from all trials. The first trial has
+    the middle of each range. After half of `n_initial_points` trials, every other suggestion comes from the process;
+    the others are drawn from the space, and after `n_initial_points` trials from the estimators. The process searches
+    a region around the best trial. The region becomes larger while it yields better trials, smaller while it does not,
+    and at last it is the whole space again.
 
     With 16 or more numeric parameters and no choices, an evolution strategy searches alone, because so many parameters
     are too many for a model of the objective.
@@ -34,18 +36,26 @@ class AutoSearch(TPESearch):
     A crash says nothing about the values around it, so the process expects what it would expect without. But it avoids
     places where most trials have failed. In a finite space, no configuration is tried twice while another is untried.
 
-    The Parzen estimators search alone if neither of the others can: with several objectives, with parameters below a
-    category, with choices among more than 20 parameters, and if trials are stopped early, since their values cannot be
-    compared.
+    The Parzen estimators search alone if neither of the others can: with several objectives, with choices among more
+    than 20 parameters, and if trials are stopped early, since their values cannot be compared. Parameters below
+    categories all count for these limits.
 
-    What was tried and did not help clearly. The figures are shares of pairs won with 95 % intervals, after 40 trials
-    with eight runs of each task `CHOOSE` of `benchmarks/search_models.py`:
+    What was chosen, on 60 random functions that are shaped like losses of models: noisy, with plateaus, categories and
+    failing corners, two runs of each. The figures are shares of pairs won with 95 % intervals, after 20 and 40 trials,
+    against the search without it:
 
-    - one process for all branches of a conditional space: .35 [.17, .53] against the estimators alone, .39 if it stayed
-      in the branches of the best trials, .54 [.34, .70] if it began after five spread points; it won .70 on a smooth
-      function;
-    - to begin after five trials: .54 after 20 trials and .49 after 40, without conditional spaces; with five points of
-      an additive sequence of low discrepancy: .53 and .50;
+    - in spaces with parameters below categories, one process for all branches: .57 [.48, .67] and .65 [.55, .75]; with
+      the middle first and the process after five trials: .68 [.59, .76] and .65 [.57, .74];
+    - in other spaces, the middle first and the process after five trials: .55 [.44, .65] and .57 [.47, .67].
+
+    What was tried and did not help clearly. On the same functions, without conditional parameters:
+
+    - the first ten trials stratified on each axis, with all categories equally often: .42 [.32, .53] and .51 [.42,
+      .62]; with the middle first: .47 [.37, .57] and .52 [.42, .61];
+    - the estimators after five trials, too: .49 [.39, .59] and .50 [.40, .61].
+
+    After 40 trials with eight runs of each task `CHOOSE` of `benchmarks/search_models.py`:
+
     - a weaker prior against noise, and predicted means in place of the best value: .45 after 20 trials, .51 after 40;
     - failures at the weight of pending trials in the estimators, on the six functions of `benchmarks/search_tasks.py`:
       .43 [.31, .56] with a fifth of crashes, .54 [.40, .68] with a failing half.
@@ -74,17 +84,21 @@ class AutoSearch(TPESearch):
         self, model: Model, ranking: Ranking, number: int, rng: random.Random
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Every other suggestion comes from the process. With many numbers, all come from the evolution strategy."""
-        group = model.only_group
-        is_plain = group is not None and self._policy == "last" and isinstance(self._mode, str)
-        if group is None or not is_plain or len(ranking) < self.n_initial_points:
+        group = model.whole
+        can_compare = self._policy == "last" and isinstance(self._mode, str)
+        if group is None or not group.is_free or not can_compare:
             return super()._propose(model, ranking, number, rng)
         axes = len(group.kernel_space.axes)
         choices = len(group.kernel_space.sizes)
         points: Iterable[Point] = ()
         if axes >= _LARGE and not choices:
-            points = [self._evolve(group.kernels, ranking, rng)]
-        elif number % 2 and axes + choices <= _MOST_PARAMETERS:
-            points = self._improve(model, group, ranking, rng)
+            if len(ranking) >= self.n_initial_points:
+                points = [self._evolve(group.kernels, ranking, rng)]
+        elif axes + choices <= _MOST_PARAMETERS:
+            if number == 0 and self._transfer is None:
+                return model.draw_prior(rng, group.middle())
+            if number % 2 and 2 * len(ranking) >= self.n_initial_points:
+                points = self._improve(model, group, ranking, rng)
         found = filter(None, (model.configuration(group.decode(point)) for point in points))
         return next(found, None) or super()._propose(model, ranking, number, rng)
 

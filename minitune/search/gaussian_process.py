@@ -1,7 +1,8 @@
 """GaussianProcess: a model of the objective that finds the most promising next point; it needs no other library.
 
 The process has a Matérn-5/2 kernel with a length scale for each parameter (Rasmussen and Williams, "Gaussian Processes
-for Machine Learning", 2006, sections 4.2 and 5.1). For a choice, the distance of two categories is 0 or 1. The
+for Machine Learning", 2006, sections 4.2 and 5.1). For a choice, the distance of two categories is 0 or 1. Parameters
+below other categories than a point's do not exist there, and have the same coordinates at all such points. The
 acquisition function is the logarithm of the expected improvement (Jones, Schonlau and Welch, 1998). Far from the best
 value, the improvement underflows to 0, but its logarithm still orders the candidates (Ament et al., "Unexpected
 improvements to expected improvement", NeurIPS 2023).
@@ -175,13 +176,23 @@ class GaussianProcess:
         self._least = min([*self._values, *(mean for mean, _ in self._covariance.predict(waiting))])
 
     def _coordinates(self, point: Point) -> Vector:
-        """A point's positions, and a coordinate for each category, so that two categories have the distance 1."""
-        bits = point.bits
+        """A point's positions, and a coordinate for each category, so that two categories have the distance 1.
+
+        A parameter that does not exist has always the same coordinates: a number the middle, a choice no category.
+        """
+        kernel_space = self._kernel_space
+        places, bits = point
+        if kernel_space.is_conditional:
+            exist = [bits & need == need for need in kernel_space.needs]
+            places = tuple([place if exists else 0.5 for place, exists in zip(places, exist, strict=False)])
+            for mask, exists in zip(kernel_space.masks, exist[len(places) :], strict=True):
+                if not exists:
+                    bits &= ~mask
         flags = []
-        for mask in self._kernel_space.masks:
+        for mask in kernel_space.masks:
             first = (mask & -mask).bit_length() - 1
             flags += [_SQRT_HALF * (bits >> i & 1) for i in range(first, mask.bit_length())]
-        return (*point.places, *flags)
+        return (*places, *flags)
 
     def _weights_of(self, logs: Sequence[float]) -> Vector:
         """The inverse length scale of each coordinate, times √5; the coordinates of a choice share one."""

@@ -120,11 +120,19 @@ class KernelSpace:
     Args:
         axes: The axes of the numeric parameters.
         sizes: The number of categories of each choice.
+        needs: For each axis, then for each choice, the bits of the categories below which it exists. 0: it always
+            exists. By default all do.
+
+    Attributes:
+        masks: For each choice, the bits of all its categories.
+        is_conditional: Whether an axis or a choice exists only below some category.
     """
 
-    def __init__(self, axes: Sequence[Axis], sizes: Sequence[int]):
+    def __init__(self, axes: Sequence[Axis], sizes: Sequence[int], needs: Sequence[int] = ()):
         self.axes = tuple(axes)
         self.sizes = tuple(sizes)
+        self.needs = tuple(needs)
+        self.is_conditional = any(needs)
         self.masks: list[int] = []
         offset = 0
         for size in sizes:
@@ -765,6 +773,10 @@ class Model:
         n_candidates: How many draws are compared.
         max_bad: How many of the other observations are used: the newest ones.
 
+    Attributes:
+        whole: The group of all parameters, also of those below categories; None if there are none.
+        count: The number of configurations of a finite space; None if there is no end of them.
+
     Raises:
         ValueError: If there is a grid.
     """
@@ -779,13 +791,18 @@ class Model:
             members.setdefault(parameter.parent, []).append(parameter)
         choices = {parent[0] for parent in members if parent is not None}
         self._groups = {parent: Group(parent, found, choices) for parent, found in members.items()}
+        self._learning = [*self._groups.values()]
+        self.whole = self._groups.get(None)
+        if len(self._groups) > 1:
+            self.whole = Group(None, parameters(space), choices)
+            self._learning.append(self.whole)
         self.count = self._count_configurations(None)
         self._tried: set[Any] = set()
         self._untried: list[dict[str, Any]] | None = None
 
     def add(self, observation: Observation, is_own: bool = True) -> None:
         """Add an observation, which need not have a value yet. Another run's configuration may be suggested again."""
-        for group in self._groups.values():
+        for group in self._learning:
             group.add(observation)
         if self.count is not None and is_own:
             key = self._key(observation)
@@ -794,7 +811,7 @@ class Model:
 
     def remove(self, observation: Observation) -> None:
         """Remove an observation."""
-        for group in self._groups.values():
+        for group in self._learning:
             group.kernels.remove(observation.number)
 
     @property
@@ -961,11 +978,13 @@ class Model:
 
 
 class Group:
-    """Parameters that exist together.
+    """Parameters that exist together; or all parameters of a space, of which some exist only below categories.
+
+    In a point, a number that does not exist is in the middle of its axis, and a choice has its first category.
 
     Args:
         parent: The category below which they exist.
-        members: The parameters.
+        members: The parameters. A choice comes before the parameters below it.
         choices: The names of all choices that have parameters below a category.
 
     Attributes:
@@ -977,6 +996,7 @@ class Group:
 
     def __init__(self, parent: Parent, members: Sequence[Parameter], choices: Collection[str]):
         self.parent = parent
+        self._parents = {each.name: each.parent for each in members}
         self.domains = {each.name: each.domain for each in members}
         self.single: dict[str, Any] = {}
         self._axes: dict[str, Axis] = {}
@@ -993,7 +1013,20 @@ class Group:
                     self.single[name] = axis.decode(0.5)
                 else:
                     self._axes[name] = axis
-        self.kernel_space = KernelSpace(list(self._axes.values()), list(self._sizes.values()))
+        first_bits = dict(zip(self._sizes, accumulate(self._sizes.values(), initial=0), strict=False))
+        needs: dict[str, int] = {}
+        for name, above in self._parents.items():
+            needs[name] = 0
+            if above != parent and above is not None:
+                choice, index = above
+                needs[name] = needs[choice]
+                if choice in first_bits:
+                    needs[name] |= 1 << first_bits[choice] + index
+        self.kernel_space = KernelSpace(
+            list(self._axes.values()),
+            list(self._sizes.values()),
+            [needs[name] for name in (*self._axes, *self._sizes)],
+        )
         self.kernels = Kernels(self.kernel_space)
         self.is_free = bool(self._axes or self._sizes)
         self.is_branch = not self._axes and len(self._sizes) == 1 and next(iter(self._sizes)) in choices
@@ -1004,7 +1037,8 @@ class Group:
         if not self.exists_in(values):
             return
         known = []  # a saved value may come from another space, so it must be in this one
-        for name in (*self._axes, *self._sizes):
+        existing = [name for name in (*self._axes, *self._sizes) if self._exists(name, values)]
+        for name in existing:
             if (value := values.get(name)) is None:
                 continue
             if name in self._sizes:
@@ -1013,12 +1047,17 @@ class Group:
                 is_valid = numbers_of(self.domains[name]).is_valid(value) and abs(value) < math.inf
             if is_valid:
                 known.append(name)
-        if not known or any(name in values and name not in known for name in self.domains if name not in self.single):
+        if not known or any(name in values and name not in known for name in existing):
             return
-        if len(known) < len(self._axes) + len(self._sizes):
+        if len(known) < len(existing):
             drawn = self.draw_prior(random.Random(observation.number))
-            values = {**drawn, **{name: values[name] for name in known}}
+            values = {**{name: drawn[name] for name in existing}, **{name: values[name] for name in known}}
         self.kernels.add(observation.number, self.encode(values))
+
+    def _exists(self, name: str, values: Mapping[str, Any]) -> bool:
+        """Whether a parameter of the group exists in a configuration with these values."""
+        parent = self._parents[name]
+        return parent == self.parent or parent is None or values.get(parent[0]) == parent[1]
 
     def exists_in(self, values: Mapping[str, Any]) -> bool:
         """Whether a configuration with these values has this group."""
@@ -1035,12 +1074,16 @@ class Group:
 
     def encode(self, values: Mapping[str, Any]) -> Point:
         """The point of these values."""
-        places = [axis.encode(values[name]) for name, axis in self._axes.items()]
-        return self.kernel_space.pack(places, [values[name] for name in self._sizes])
+        places = [axis.encode(values[name]) if name in values else 0.5 for name, axis in self._axes.items()]
+        return self.kernel_space.pack(places, [values.get(name, 0) for name in self._sizes])
 
     def draw_prior(self, rng: random.Random) -> dict[str, Any]:
         """Values drawn from the domains."""
         return self.decode(self.kernel_space.draw_prior(rng))
+
+    def middle(self) -> dict[str, Any]:
+        """The middle of each number's domain."""
+        return {name: axis.decode(0.5) for name, axis in self._axes.items()}
 
     def decode(self, point: Point) -> dict[str, Any]:
         """The values of a point."""
