@@ -10,7 +10,7 @@ from kit import fit
 
 from minitune import ResultGrid, cli, report, uniform
 from minitune import visualization as plots
-from minitune.visualization import Importances
+from minitune.visualization import Importances, importances
 
 OBJECTIVE = {"metric": "loss", "mode": "min"}
 
@@ -28,6 +28,15 @@ def test_importances_find_what_matters_and_say_how_sure_they_are(grid: ResultGri
     assert grid.importances() == found, "the same seed gives the same"
     with pytest.raises(ValueError, match=r"metric and mode must be the ones of the RunHistory \(loss, min\)"):
         plots.get_param_importances(plots.RunHistory(grid), metric="size")
+
+
+def test_of_many_trials_an_even_choice_is_enough(grid: ResultGrid, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importances, "_MOST", 30)
+
+    found = grid.importances()
+
+    assert found.num_trials == 30
+    assert next(iter(found.mean)) == "lr"
 
 
 def test_importances_of_noise_are_called_unreliable() -> None:
