@@ -19,7 +19,7 @@ from minitune.visualization.history import RunLike, TrialHistory, history_of, sh
 
 _FEWEST = 10
 _MOST = 2000
-"""Of more trials, the model learns from so many, evenly chosen: the others cost minutes and hardly change the result."""
+"""Of more trials, the model learns from an even choice of so many. The others cost minutes and change little."""
 _FOLDS = 5
 _REPEATS = 3
 _TREES = 64

@@ -171,6 +171,7 @@ const MARKS = {
   live: (x, y) => `M${x - 4} ${y}a4 4 0 1 0 8 0a4 4 0 1 0-8 0`,
 };
 const tip = document.getElementById("tip");
+addEventListener("pointerdown", () => { tip.hidden = true; }, true);  // a tip of a touch stays until the next one
 function showTip(event, value) {
   tip.textContent = value;
   tip.hidden = false;
@@ -186,7 +187,7 @@ class Chart {
     this.host = host; this.onOpen = onOpen; this.zoom = null; this.spec = null;
     this.svg = host.appendChild(shape("svg", { role: "img" }));
     this.svg.addEventListener("pointermove", (event) => this.hover(event));
-    this.svg.addEventListener("pointerleave", () => this.leave());
+    this.svg.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") this.leave(); });
     this.svg.addEventListener("pointerdown", (event) => this.begin(event));
     this.svg.addEventListener("dblclick", () => this.reset());
   }
