@@ -219,7 +219,7 @@ class Reader(Actor):
 class Reusable(Actor):
     """Can be parked and reset. It keeps the names that it has had."""
 
-    def __init__(self, host: Any, name: str, *, allocation: Allocation):
+    def __init__(self, host: Any, name: str, outcome: str, *, allocation: Allocation):
         super().__init__(host, allocation=allocation)
         self._history = [name]
 
@@ -814,8 +814,7 @@ class TrialExecutorContract:
         """After a stop during a reset, only `Exited` follows."""
         with self.watch(tmp_path) as watch:
             self._park(watch, "a#1")
-            factory = functools.partial(Reusable, name="b#1")
-            watch.executor.start(ActorSpec("b#1", factory, ONE_CPU, reuse_key="key", reset_args=("b#1", "yes")))
+            watch.executor.start(ActorSpec("b#1", Reusable, ONE_CPU, reuse_key="key", args=("b#1", "yes")))
             watch.executor.stop("b#1", GRACE_S)
 
             assert watch.expect(Exited, "b#1").kind == "stopped"
@@ -854,8 +853,7 @@ class TrialExecutorContract:
     def _start_reusable(
         self, watch: Watch, name: str, key: str | None = "key", request: Resources = ONE_CPU, outcome: Any = "yes"
     ) -> Started:
-        factory = functools.partial(Reusable, name=name)
-        return watch.start(name, factory, request, reuse_key=key, reset_args=(name, outcome))
+        return watch.start(name, Reusable, request, reuse_key=key, args=(name, outcome))
 
     def _expect_end(self, pid: int) -> None:
         """Fail if a process lives that must have ended. See `owns_processes`."""

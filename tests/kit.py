@@ -858,7 +858,7 @@ class FakeDriver:
     ) -> FakeActor:
         """The actor of a new trial; `changes` are fields of `TrialInfo`."""
         info = self.info(config=dict(config or {}), **changes)
-        factory = functools.partial(make_trial_actor, SharedObject(trainable), info)
+        factory = functools.partial(make_trial_actor, SharedObject(trainable), info.resources, fields=info.fields())
         actor = FakeActor(info.trial_id, factory, allocation or Allocation())
         self._actors.append(actor)
         return actor

@@ -157,7 +157,9 @@ class Boot(NamedTuple):
         argv: The driver's `sys.argv`.
         is_reusable: Whether the worker may be parked. If so, it sends Finished when a function has returned and has
             left nothing that still runs.
-        payload: Pickled callable, the factory: `factory(host)` makes the object. `host` is the `Worker`.
+        args: The other arguments of the factory, pickled: a tuple and a dict. Empty if there are none.
+        payload: Pickled callable, the factory: `factory(host, *args, **kwargs)` makes the object. `host` is the
+            `Worker`.
     """
 
     number: int
@@ -165,7 +167,8 @@ class Boot(NamedTuple):
     sys_path: tuple[str, ...]
     argv: tuple[str, ...]
     is_reusable: bool
-    payload: bytes
+    args: bytes = b""
+    payload: bytes = b""
 
 
 class Move(NamedTuple):

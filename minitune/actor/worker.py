@@ -228,7 +228,11 @@ class Worker:
         else:  # there is nothing to restore
             take(boot.place)
         factory = load_value(boot.payload)
-        self._object = factory(self)
+        args: tuple[Any, ...] = ()
+        kwargs: dict[str, Any] = {}
+        if boot.args:
+            args, kwargs = load_value(boot.args)
+        self._object = factory(self, *args, **kwargs)
 
     def _call(self, call: Call) -> None:
         self._answer(call.number, lambda: self._invoke(call.method, call.payload))

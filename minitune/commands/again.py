@@ -269,10 +269,10 @@ class _Rerun:
             trial.name,
             own,
             os.path.basename(self.source.path),
-            trial.resources,
             trial.seed,
             trial.config,
             failures=trial.num_failures - (trial.status == ERROR),  # before the attempt that is repeated
+            resources=trial.resources,
         )
         with _surroundings(own, allocation.env):
             self._drive(info, allocation, start)
@@ -281,7 +281,7 @@ class _Rerun:
         """Do what a driver and a worker do, without the pipe between them."""
         actor: Any = None
         try:
-            actor = make_trial_actor(self.trainable, info, self, allocation)
+            actor = make_trial_actor(self.trainable, info.resources, self, info.fields(), allocation)
             if start is not None:
                 actor.restore(start, self.origin.metrics)
             while not self.is_stopped and self._take(actor.train()):

@@ -20,7 +20,7 @@ from minitune.driver.hooks import Hooks
 from minitune.driver.limits import TRIAL
 from minitune.driver.state import ENDED, OPEN, WAITING, RunningTrial, RunState
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
-from minitune.executors.trial_executor import ActorSpec, Shared, TrialExecutor
+from minitune.executors.trial_executor import ActorFactory, ActorSpec, TrialExecutor
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.parameter_files import write_parameters
@@ -90,7 +90,7 @@ class TrialLauncher:
         self._is_model_based = isinstance(hooks.search_alg, SearchGenerator)
         self._chooses_in_order = hooks.scheduler.chooses_in_order
         self._feasible: Resources | None = None  # was not refused when it was last asked for
-        self._worker_kinds: dict[tuple[int, str], _WorkerKind] = {}  # by experiment and environment
+        self._worker_kinds: dict[tuple[int, str, Resources], _WorkerKind] = {}  # by experiment, environment, resources
         cpus = executor.resources()[0].get(CPU, 1)
         self._ahead = settings.max_ahead or int(max(_AHEAD, 1.1 * cpus))
 
@@ -251,7 +251,6 @@ class TrialLauncher:
             trial.name,
             directory,
             self._settings.run_name,
-            trial.resources,
             trial.seed,
             trial.light_config,
             trial.attempt,
@@ -259,8 +258,8 @@ class TrialLauncher:
             trial.num_failures,
             self._workers_write and trial.light is None,
         )
-        factory = functools.partial(make_trial_actor, kind.trainable, info, env_creators=kind.env_creators)
-        spec = ActorSpec(trial.actor_id, factory, trial.resources, directory, kind.reuse_key, (info.for_reset(),))
+        args = (info.fields(),)
+        spec = ActorSpec(trial.actor_id, kind.factory, trial.resources, directory, kind.reuse_key, args)
         self._actions.commit()  # the start is in the journal before the trial starts
         try:
             self._executor.start(spec)
@@ -280,12 +279,15 @@ class TrialLauncher:
         env = trial.raw_config.get("env")
         name = env if isinstance(env, str) and has_env_creator(env) else ""
         number = trial.experiment_number
-        kind = self._worker_kinds.get((number, name))
+        key = number, name, trial.resources
+        kind = self._worker_kinds.get(key)
         if kind is None:
             creators = {name: self._executor.share(get_env_creator(name))} if name else {}
             reuse_key = f"trainable {number}/{name}" if self._settings.reuse_actors else None
-            kind = _WorkerKind(self._settings.experiments[number].trainable, creators, reuse_key)
-            self._worker_kinds[number, name] = kind
+            trainable = self._settings.experiments[number].trainable
+            factory = functools.partial(make_trial_actor, trainable, trial.resources, env_creators=creators)
+            kind = _WorkerKind(factory, reuse_key)
+            self._worker_kinds[key] = kind
         return kind
 
     def _lacks_descriptors(self, error: OSError) -> bool:
@@ -311,13 +313,11 @@ class _WorkerKind(NamedTuple):
     """What the workers of an experiment have in common.
 
     Attributes:
-        trainable: The trainable, stored once with the executor.
-        env_creators: The registered creator of the environment that `config["env"]` names, if there is one.
+        factory: Makes the actor of a trial.
         reuse_key: The key by which a trial finds a parked worker; None if workers are not reused.
     """
 
-    trainable: Shared
-    env_creators: dict[str, Shared]
+    factory: ActorFactory
     reuse_key: str | None
 
 

@@ -134,7 +134,7 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
         self._require_new(actor_id)
         # Pickle before anything is acquired: a value that cannot be pickled changes nothing.
         make = _packed(spec.factory, "the factory")
-        load_args = _packed(spec.reset_args, "an argument of reset()")
+        load_args = _packed(spec.args, "an argument of the factory")
         allocation = self._ledger.acquire(actor_id, spec.request)
         actor = self._take_parked(spec.reuse_key, spec.request)
         if actor is not None:
@@ -145,7 +145,7 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
             thread = ActorThread(f"minitune-{actor_id}")
             draws = GlobalDraws(random.Random(actor_id))
             actor = _ThreadActor(actor_id, thread, allocation, spec.request, spec.reuse_key, draws)
-            run = functools.partial(self._build, actor, make)
+            run = functools.partial(self._build, actor, make, load_args)
         self._actors[actor_id] = actor
         self._enqueue(actor, run)
 
@@ -263,9 +263,11 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
             was_woken = True
         return was_woken
 
-    def _build(self, actor: _ThreadActor, make: Callable[[], ActorFactory]) -> Event:
+    def _build(
+        self, actor: _ThreadActor, make: Callable[[], ActorFactory], load_args: Callable[[], tuple[Any, ...]]
+    ) -> Event:
         thread = actor.thread
-        made, error = _outcome(thread.ask("make", lambda: make()(thread, allocation=actor.allocation)))
+        made, error = _outcome(thread.ask("make", lambda: make()(thread, *load_args(), allocation=actor.allocation)))
         if error is not None:
             return CallRaised(actor.actor_id, _describe(error))
         actor.object = made
@@ -285,7 +287,7 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
         actor.thread.end(UNWIND_S)
         actor.object = None
         actor.thread = ActorThread(f"minitune-{actor.actor_id}")
-        return self._build(actor, make)
+        return self._build(actor, make, load_args)
 
     def _call(self, actor: _ThreadActor, method: str, load_args: Callable[[], tuple[Any, ...]]) -> Event:
         value, error = _outcome(actor.thread.ask(method, lambda: getattr(actor.object, method)(*load_args())))

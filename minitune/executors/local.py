@@ -119,6 +119,8 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         self._host = socket.gethostname()
         self._directory = directory
         self._values: ValueFile | None = None
+        # The last factory, and its pickle if that is small.
+        self._packed: tuple[object, bytes | None] = (None, None)
         self._output_names = output_names
         self._changes_directory = changes_directory
         self._original_directory: dict[str, str] = {}
@@ -215,14 +217,19 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
 
     # -- processes -----------------------------------------------------------------------------------------------
 
-    def _pack(self, actor: Actor) -> bytes:
-        """Pickle an actor's factory for its worker. A large pickle goes into a file."""
-        make = functools.partial(actor.spec.factory, allocation=actor.allocation)
-        made = dumps_small(make, "the factory", LARGE_FACTORY_BYTES)
-        if made is not None:
-            return made
+    def _pack(self, actor: Actor) -> tuple[bytes, bytes]:
+        """Pickle an actor's factory and its arguments for its worker. Large pickles go into a file."""
+        factory = actor.spec.factory
+        args = actor.spec.args, {"allocation": actor.allocation}
+        packed_args = dumps_small(args, "an argument of the factory", LARGE_FACTORY_BYTES)
+        if factory is not self._packed[0]:  # the actors of a run have few factories
+            self._packed = factory, dumps_small(factory, "the factory", LARGE_FACTORY_BYTES)
+        packed = self._packed[1]
+        if packed is not None and packed_args is not None:
+            return packed, packed_args
         actor.factory_file = self._new_file()
-        return dumps(functools.partial(_make_from_file, actor.factory_file.add(make, "the factory")), "the factory")
+        make = functools.partial(_make_from_file, actor.factory_file.add((factory, *args), "the factory"))
+        return dumps(make, "the factory"), b""
 
     def _new_file(self) -> ValueFile:
         directory = os.path.join(self._directory(), "shared")
@@ -249,7 +256,8 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         place = self._place(actor)
         preload = actor.spec.request.required_resources.get(GPU, 0) == 0 and _has_one_thread(place.env)
         is_reusable = actor.spec.reuse_key is not None
-        boot = Boot(0, place, tuple(search_path()), tuple(map(str, sys.argv)), is_reusable, self._pack(actor))
+        factory, args = self._pack(actor)
+        boot = Boot(0, place, tuple(search_path()), tuple(map(str, sys.argv)), is_reusable, args, factory)
         self._put_into(self._new_process(), actor, place)
         actor.remote.start(boot, preload, instead)
 
@@ -264,7 +272,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
     def _take_over(self, actor: Actor, parked: Actor) -> bool:
         """Let the process of a parked actor run another one. False if it cannot, and the actor needs a fresh one."""
         allocation = None if actor.allocation is parked.allocation else actor.allocation
-        args = dumps_small((*actor.spec.reset_args, allocation), "an argument of reset()", LARGE_FACTORY_BYTES)
+        args = dumps_small((*actor.spec.args, allocation), "an argument of reset()", LARGE_FACTORY_BYTES)
         if args is None:
             parked.remote.stop(0.0)
         elif parked.remote.phase is not ActorPhase.ENDED:  # otherwise it has died
@@ -385,8 +393,9 @@ def with_hint(error: RemoteError, directory: str | None, changes_directory: bool
 
 
 def _make_from_file(location: Location, host: Any) -> Any:
-    """Load a factory in a worker, and call it."""
-    return read_value(location)[0](host)
+    """Load a factory and its arguments in a worker, and call it."""
+    factory, args, kwargs = read_value(location)[0]
+    return factory(host, *args, **kwargs)
 
 
 def _has_one_thread(env: Mapping[str, str | None]) -> bool:

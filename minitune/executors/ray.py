@@ -192,7 +192,7 @@ class _ActorOnCluster:
         spec: The actor that was requested.
 
     Attributes:
-        factory: The pickled factory of its object.
+        factory: The factory of its object and its arguments, pickled.
         values: The tokens of the values that it may need, and Ray's references of them.
         reset_args: The pickled arguments of a reset, if it can be served by a parked process.
         phase: See `_Phase`.
@@ -212,11 +212,11 @@ class _ActorOnCluster:
         self.spec = spec
         self.phase = _Phase.WAITING
         # Pickled now, so that a value that cannot be sent is an error of the start, and not of a later retry.
-        self.factory = dumps(spec.factory, "the factory")
+        self.factory = dumps((spec.factory, spec.args), "the factory")
         self.reset_args = b""
         if spec.reuse_key is not None:
             # None: the process keeps its allocation, because Ray does not change what an actor holds.
-            self.reset_args = dumps((*spec.reset_args, None), "an argument of reset()")
+            self.reset_args = dumps((*spec.args, None), "an argument of reset()")
         self.values: list[tuple[str, Any]] = []
 
 

@@ -187,7 +187,7 @@ class RayWorker:
         Args:
             home: Where it works.
             values: The tokens of shared values, and the references by which Ray finds them.
-            factory: Makes the object. Pickled.
+            factory: Makes the object; with its arguments, pickled.
             allocation: Its resources.
         """
         self._learn(values)
@@ -197,7 +197,8 @@ class RayWorker:
         self._object = self._thread.ask("make", make).result()
 
     def _make(self, factory: bytes, allocation: Allocation, place: dict[str, str]) -> Any:
-        return load_value(factory)(self._thread, allocation=allocation, **place)
+        make, args = load_value(factory)
+        return make(self._thread, *args, allocation=allocation, **place)
 
     def reset(self, home: Home, values: list[tuple[str, Any]], args: bytes) -> bool:
         """Reset the parked object for the next trial, and return whether it can be used. See `begin`."""

@@ -18,13 +18,14 @@ from minitune.resources import Resources
 __all__ = ["STOP_SWALLOWED_EXIT", "CallRaised", "CallReturned", "Event", "Exited", "Placed", "Shared", "Started"]
 
 ActorFactory = Callable[..., Any]
-"""Creates the actor's object, in its own process or thread: `factory(host, allocation=allocation)`.
+"""Creates the actor's object, in its own process or thread: `factory(host, *args, allocation=allocation)`.
 
-`allocation` is the actor's `Allocation`. The object's methods are called one at a time, all on one thread; they may
-block. `host` lets a method answer before it returns (`host.exchange`), and tells whether the actor must end
-(`host.is_stopped`); see `Host`. When the actor ends, its method `stop` is called, if it has one. A parked actor gets
-`reset` instead, which returns whether the object can be used again. On a machine that does not see the
-actor's directory, `factory` and `reset` also get `directory=`, the path of a directory that stands for it there.
+`args` are those of the `ActorSpec`, and `allocation` is the actor's `Allocation`. The object's methods are called one
+at a time, all on one thread; they may block. `host` lets a method answer before it returns (`host.exchange`), and tells
+whether the actor must end (`host.is_stopped`); see `Host`. When the actor ends, its method `stop` is called, if it has
+one. A parked actor gets `reset` instead, which returns whether the object can be used again. On a machine that does not
+see the actor's directory, `factory` and `reset` also get `directory=`, the path of a directory that stands for it
+there.
 """
 
 
@@ -33,14 +34,15 @@ class ActorSpec(NamedTuple):
 
     Attributes:
         actor_id: An id that was never used before with this executor.
-        factory: Creates the object. It must be picklable.
+        factory: Creates the object. It must be picklable, and must not be changed. If many actors have the same one,
+            it may be pickled only once.
         request: The resources to reserve.
         directory: A directory for the actor's output files, and its working directory. Unless the executor
             `makes_directories`, it must exist.
-        reuse_key: A parked actor with this key and this request may be reused: its `reset(*reset_args, allocation)` is
+        reuse_key: A parked actor with this key and this request may be reused: its `reset(*args, allocation)` is
             called. `allocation` may be None if the actor keeps the allocation that it had. If `reset` returns False,
             raises or takes longer than 2 s, a new actor is started instead.
-        reset_args: See `reuse_key`.
+        args: The arguments of the factory, and of the `reset` of a parked actor.
     """
 
     actor_id: str
@@ -48,7 +50,7 @@ class ActorSpec(NamedTuple):
     request: Resources
     directory: str | None = None
     reuse_key: str | None = None
-    reset_args: tuple[Any, ...] = ()
+    args: tuple[Any, ...] = ()
 
 
 class TrialExecutor(Protocol):

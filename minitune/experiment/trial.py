@@ -695,40 +695,33 @@ class TrialInfo(NamedTuple):
         name: Its name.
         directory: Its directory, absolute.
         experiment_name: The run's name.
-        resources: The resources that it requested.
         seed: The trial's seed, which is derived from the run's seed.
         config: The trial's configuration.
         attempt: 1 for the first attempt, 2 for the first retry.
         next_checkpoint: Number of the next checkpoint to be written.
         failures: How many attempts have failed. It changes the random numbers, so that a retry draws other ones.
         writes_parameters: Whether the worker writes the parameter files.
+        resources: The resources that it requested.
     """
 
     trial_id: str
     name: str
     directory: str
     experiment_name: str
-    resources: Resources
     seed: int
     config: dict[str, Any]
     attempt: int = 1
     next_checkpoint: int = 0
     failures: int = 0
     writes_parameters: bool = False
+    resources: Resources = Resources.of(None)
 
-    def for_reset(self) -> tuple[Any, ...]:
-        """The fields for an actor that had another trial, as plain values, which are pickled and loaded quickly.
+    def fields(self) -> tuple[Any, ...]:
+        """All fields but the resources, which many trials share: plain values, which are pickled and loaded quickly.
 
-        They lack the resources: such an actor has the same ones.
+        `TrialInfo(*fields)._replace(resources=resources)` is the same data again.
         """
-        return *self[:_RESOURCES], None, *self[_RESOURCES + 1 :]
-
-    def reset(self, fields: tuple[Any, ...]) -> TrialInfo:
-        """The data of the next trial, from its `for_reset`."""
-        return TrialInfo(*fields)._replace(resources=self.resources)
-
-
-_RESOURCES = TrialInfo._fields.index("resources")
+        return self[:-1]
 
 
 class TrialIds:

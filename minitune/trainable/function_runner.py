@@ -299,9 +299,9 @@ class FunctionTrainable(Trainable):
             name=self.trial_name,
             directory=self.logdir,
             experiment_name=self.trial_name,
-            resources=self.trial_resources or Resources.of(None),
             seed=0,
             config=config,
+            resources=self.trial_resources or Resources.of(None),
         )
         self._tune_fields = self._tune_new_fields()
         self._tune_session = Session(info, Allocation(), self._tune_fields)

@@ -20,7 +20,7 @@ from minitune.checkpoint import (
 from minitune.experiment.parameter_files import write_parameters
 from minitune.experiment.trial import TrialInfo
 from minitune.registry import register_env
-from minitune.resources import Allocation
+from minitune.resources import Allocation, Resources
 from minitune.result import CONFIG, DONE, TRAINING_ITERATION, Report
 from minitune.trainable.function_runner import FunctionRunner, Host, UserFunction, is_clean_end, modern
 from minitune.trainable.session import LOG_SYS_USAGE, AutoFields, Session, check_metrics
@@ -32,8 +32,9 @@ logger = logging.getLogger("minitune")
 
 def make_trial_actor(
     trainable: Shared,
-    info: TrialInfo,
+    resources: Resources,
     host: Host,
+    fields: tuple[Any, ...],
     allocation: Allocation,
     *,
     env_creators: Mapping[str, Shared] | None = None,
@@ -41,23 +42,23 @@ def make_trial_actor(
 ) -> FunctionActor | ClassActor:
     """Make the actor of a trial. Runs user code: it loads the trainable and sets a class up.
 
-    `functools.partial(make_trial_actor, handle, info)` is a factory for an executor.
+    `functools.partial(make_trial_actor, trainable, resources)` is a factory for an executor, the same for many trials.
 
     Args:
         trainable: Handle of a function or a Trainable subclass.
-        info: The trial.
+        resources: The resources that the trial has requested.
         host: Carries the reports of a function.
-        allocation: The trial's resources.
+        fields: The trial's `TrialInfo.fields`.
+        allocation: The resources that it has got.
         env_creators: Handles of environment creators by the names under which the trial may ask for them.
-        directory: The trial's directory on a machine that does not see `info.directory`.
+        directory: The trial's directory on a machine that does not see the one in `fields`.
 
     Raises:
         BaseException: Any error of loading the trainable, or of the `setup` of a class.
     """
     for name, creator in (env_creators or {}).items():
         register_env(name, creator.get())
-    if directory is not None:
-        info = info._replace(directory=directory)
+    info = _info_of(fields, resources, directory)
     loaded = trainable.get()
     if is_function_trainable(loaded):
         return FunctionActor(as_function(loaded), info, host, allocation)
@@ -122,14 +123,14 @@ class FunctionActor:
         """Become the actor of another trial of the same function.
 
         Args:
-            fields: The other trial's `TrialInfo.for_reset`.
+            fields: The other trial's `TrialInfo.fields`.
             allocation: Its resources; None if they are those of the trial before.
             directory: See `make_trial_actor`.
 
         Returns:
             True: the previous function has ended, because its call has.
         """
-        self._prepare(_next_info(self._session, fields, directory), allocation or self._session.allocation)
+        self._prepare(_info_of(fields, self._session.info.resources, directory), allocation or self._session.allocation)
         return True
 
 
@@ -202,14 +203,14 @@ class ClassActor:
         """Become the actor of another trial of the same class, through its `reset_config`.
 
         Args:
-            fields: The other trial's `TrialInfo.for_reset`.
+            fields: The other trial's `TrialInfo.fields`.
             allocation: Its resources; None if they are those of the trial before.
             directory: See `make_trial_actor`.
 
         Returns:
             Whether the class allows it.
         """
-        info = _next_info(self._session, fields, directory)
+        info = _info_of(fields, self._session.info.resources, directory)
         self._enter(info, allocation or self._session.allocation)
         with self._session.bound():
             self._session.seed_generators(iteration=0)
@@ -225,9 +226,9 @@ class ClassActor:
                     logger.warning("cleanup() raised an exception; the trial keeps its status", exc_info=error)
 
 
-def _next_info(session: Session, fields: tuple[Any, ...], directory: str | None) -> TrialInfo:
-    """The data of the next trial of an actor; see `FunctionActor.reset`."""
-    info = session.info.reset(fields)
+def _info_of(fields: tuple[Any, ...], resources: Resources, directory: str | None) -> TrialInfo:
+    """The data of a trial; see `make_trial_actor`."""
+    info = TrialInfo(*fields)._replace(resources=resources)
     if directory is not None:
         info = info._replace(directory=directory)
     return info

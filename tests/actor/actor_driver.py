@@ -56,7 +56,7 @@ class Group(LocalTrialExecutor):
         place = place or Place()
         self._put_into(self._new_process(), actor, place)
         data = factory if isinstance(factory, bytes) else dumps(factory, "the factory")
-        boot = Boot(0, place, tuple(search_path()), tuple(sys.argv), True, data)
+        boot = Boot(0, place, tuple(search_path()), tuple(sys.argv), True, payload=data)
         try:
             actor.remote.start(boot, preload)
         except ValueError:

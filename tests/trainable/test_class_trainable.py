@@ -429,13 +429,13 @@ def test_reset_hands_the_object_on(driver: FakeDriver) -> None:
     pull(actor)
     settle(actor.stop())
     info = driver.info("t_1", config={"start": 7})
-    assert settle(actor.reset(info.for_reset(), None)) is True
+    assert settle(actor.reset(info.fields(), None)) is True
     metrics = pull(actor).metrics
     assert (metrics["count"], metrics["trial_id"], metrics["training_iteration"]) == (8, "t_1", 1)
     assert settle(actor.save()).number == 0
     assert os.listdir(driver.directory / "t_1") == ["checkpoint_000000"]
-    assert settle(actor.reset(driver.info("t_2", config={"resettable": False}).for_reset(), None)) is False
-    assert settle(driver.start(Plain, name="t_3").reset(driver.info("t_4").for_reset(), None)) is False
+    assert settle(actor.reset(driver.info("t_2", config={"resettable": False}).fields(), None)) is False
+    assert settle(driver.start(Plain, name="t_3").reset(driver.info("t_4").fields(), None)) is False
 
 
 def test_errors_of_cleanup_are_logged_only(driver: FakeDriver, caplog: pytest.LogCaptureFixture) -> None:

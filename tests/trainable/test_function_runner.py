@@ -187,7 +187,7 @@ def test_an_exception_is_the_answer_to_the_pull(driver: FakeDriver, error: BaseE
     actor = driver.start(fn)
     pull(actor)
     assert actor.train().exception(BOUND_S) is error
-    assert actor.reset(driver.info("t_00001").for_reset(), None)  # the process is not spoilt
+    assert actor.reset(driver.info("t_00001").fields(), None)  # the process is not spoilt
 
 
 @pytest.mark.parametrize("error", [SystemExit(0), SystemExit(None), StopIteration()])
@@ -360,7 +360,7 @@ def test_an_actor_is_reused_once_its_function_has_unwound(driver: FakeDriver) ->
     assert not stopped.done()
     go.set()
     settle(stopped)
-    assert actor.reset(driver.info("t_00001", config={"a": 2}).for_reset(), None) is True
+    assert actor.reset(driver.info("t_00001", config={"a": 2}).fields(), None) is True
     metrics = pull(actor).metrics
     assert (metrics["a"], metrics["trial_id"], metrics["training_iteration"]) == (2, "t_00001", 1)
 

@@ -405,7 +405,7 @@ def test_a_forked_child_of_the_trial_does_not_report(script: Script) -> None:
         from minitune.trainable.session import AutoFields
         from minitune.trainable import report
         from minitune.trainable.session import Session
-        info = TrialInfo("t", "t", ".", "e", Resources.of(None), 0, {})
+        info = TrialInfo("t", "t", ".", "e", 0, {})
         session = Session(info, Allocation(), AutoFields("t", None))
         session.hand_over = lambda make: print(make())
         with session.bound():
