@@ -50,7 +50,7 @@ One stop
 report raises `TrialStopped`. Quit, on the work pipe, is the driver's answer to whatever the main thread sends next. It
 comes at once if the main thread already waits for a message; if no user code runs, it comes alone.
 
-If the actor does not stop in time, the steps of `RemoteActor._expect_stop` follow: the grace period, a dump of the
+If the actor does not stop in time, the steps of `RemoteActor._enforce_stop` follow: the grace period, a dump of the
 stacks, SIGTERM, SIGKILL for the whole tree.
 
 One hand-over

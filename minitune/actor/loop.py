@@ -30,11 +30,10 @@ class Timer:
 
 
 class TimeLimit:
-    """At most one time limit at a time, with the steps to take if it is exceeded.
+    """At most one time limit at a time, with what to do if it is exceeded.
 
-    The steps are a generator: each value that it yields is the number of seconds until it continues. A limit is set far
-    more often than it is exceeded. So its timer in the loop stays where it is when the limit is removed or replaced by
-    a later one, and looks at the present limit when it is due.
+    A limit is set far more often than it is exceeded. So its timer in the loop stays where it is when the limit is
+    removed or replaced by a later one, and looks at the present limit when it is due.
 
     Args:
         loop: The loop of the timer.
@@ -42,7 +41,7 @@ class TimeLimit:
 
     def __init__(self, loop: Loop):
         self._loop = loop
-        self._steps: Iterator[float] = iter(())
+        self._act: Callable[[], object]  # given by `set`
         self._due_s = math.inf
         self._timer: Timer | None = None
         self._timer_s = math.inf
@@ -52,12 +51,18 @@ class TimeLimit:
         """Whether there is a limit now."""
         return self._due_s < math.inf
 
-    def set(self, steps: Iterator[float]) -> None:
-        """Set a limit, which replaces the previous one; the first value of `steps` is taken at once."""
-        self._steps = steps
-        self._due_s = time.monotonic() + next(steps)
+    def set(self, after_s: float, act: Callable[[], object]) -> None:
+        """Set a limit, which replaces the previous one: `act` is called if it is exceeded."""
+        self._act = act
+        self._due_s = time.monotonic() + after_s
         if self._due_s < self._timer_s:
             self._move_timer()
+
+    def follow(self, steps: Iterator[float]) -> None:
+        """Take the first of some steps. Each value is the limit for what must happen before the next step is taken."""
+        after_s = next(steps, None)
+        if after_s is not None:
+            self.set(after_s, lambda: self.follow(steps))
 
     def clear(self) -> None:
         """Remove the limit."""
@@ -80,11 +85,8 @@ class TimeLimit:
         self._timer_s = math.inf
         # The limit may have moved since the timer was set, or may be gone. Then only the timer is renewed.
         if self._due_s <= time.monotonic():
-            steps = self._steps
             self._due_s = math.inf
-            pause_s = next(steps, None)
-            if pause_s is not None and self._steps is steps:  # otherwise the step has set another limit
-                self._due_s = time.monotonic() + pause_s
+            self._act()
         if self._due_s < self._timer_s:
             self._move_timer()
 

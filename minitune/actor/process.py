@@ -146,12 +146,8 @@ class WorkerProcess:
         self.work.send(*frames)
         # Nothing comes on the control pipe. If user code closes it, the worker notices that at its next report.
         self._control.setblocking(False)
-        self.limit.set(self._expect_hello())
-
-    def _expect_hello(self) -> Iterator[float]:
         hello_s = self._launcher.hello_s
-        yield hello_s
-        self.kill(f"no message within {hello_s:g} s of its start")
+        self.limit.set(hello_s, lambda: self.kill(f"no message within {hello_s:g} s of its start"))
 
     def _on_hello(self, message: Any) -> None:
         """Handle the first message. Those that arrive in the same read come here as well."""
@@ -185,12 +181,9 @@ class WorkerProcess:
         self.phase = ProcessPhase.KILLED
         self.work.stop_reading()
         self._launcher.kill(self._token)
-        self.limit.set(self._expect_end())
-
-    def _expect_end(self) -> Iterator[float]:
-        """The launcher reports the end within `KILL_CONFIRM_S`, with survivors if need be. If it does not, force it."""
-        yield KILL_CONFIRM_S + ZYGOTE_SILENCE_S
-        self._launcher.force(self._token, self.pid != 0)
+        # The launcher reports the end within `KILL_CONFIRM_S`, with survivors if need be. If it does not, force it.
+        force_s = KILL_CONFIRM_S + ZYGOTE_SILENCE_S
+        self.limit.set(force_s, lambda: self._launcher.force(self._token, has_lived=self.pid != 0))
 
     def _on_end(self, end: End) -> None:
         """The process and all its descendants are dead, or cannot be killed."""
@@ -212,7 +205,7 @@ class WorkerProcess:
         if isinstance(error, ProtocolError):
             self.kill(f"protocol: {error}")
         elif not self.limit.is_set:  # otherwise it has to end anyway
-            self.limit.set(self._judge_closed_pipe())
+            self.limit.follow(self._judge_closed_pipe())
 
     def _judge_closed_pipe(self) -> Iterator[float]:
         """The work pipe has ended, but no death was reported: kill the process, unless it is dying already.

@@ -246,7 +246,7 @@ class RemoteActor:
                 self._quit()
             else:
                 self.phase = ActorPhase.STOPPING
-        self.process.limit.set(self._expect_stop(grace_s))
+        self.process.limit.set(grace_s, lambda: self.process.limit.follow(self._enforce_stop(grace_s)))
         return None
 
     def _quit(self) -> None:
@@ -261,9 +261,8 @@ class RemoteActor:
             process.work.send(*frames)
             process.work.stop_reading()  # the worker only exits, so the end of its pipe is no news
 
-    def _expect_stop(self, grace_s: float) -> Iterator[float]:
-        """What follows if the actor does not stop in time."""
-        yield grace_s
+    def _enforce_stop(self, grace_s: float) -> Iterator[float]:
+        """What follows if the actor does not stop within the grace period."""
         if grace_s > 0:
             if not self._shows_stacks:
                 self._show()
@@ -293,11 +292,7 @@ class RemoteActor:
             frames += encode(Call(process.number, *self._first))
         process.work.send(b"".join(frames))
         self.phase = ActorPhase.MOVING
-        process.limit.set(self._expect_reset())
-
-    def _expect_reset(self) -> Iterator[float]:
-        yield self._reset_s
-        self._reject("it took too long")
+        process.limit.set(self._reset_s, lambda: self._reject("it took too long"))
 
     def _on_reset(self, reply: Any) -> None:
         if isinstance(reply, Raised):

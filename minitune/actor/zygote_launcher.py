@@ -25,7 +25,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -451,7 +451,7 @@ class _Preload:
             return
         self._num_open -= 1
         if self._num_open:
-            self._limit.set(self._expect_answer())
+            self._expect_answer()
         else:
             self._release()
 
@@ -478,11 +478,10 @@ class _Preload:
     def _send(self, zygote: ZygoteProcess, action: bytes) -> None:
         self._launcher.send(zygote, ("preload", action))
         self._num_open += 1
-        self._limit.set(self._expect_answer())
+        self._expect_answer()
 
-    def _expect_answer(self) -> Iterator[float]:
-        yield PRELOAD_S
-        self._leave_out(f"it takes longer than {PRELOAD_S:g} s")
+    def _expect_answer(self) -> None:
+        self._limit.set(PRELOAD_S, lambda: self._leave_out(f"it takes longer than {PRELOAD_S:g} s"))
 
     def _leave_out(self, reason: str) -> None:
         """Drop the action in progress, and repeat the others in a new zygote."""

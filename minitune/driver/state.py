@@ -137,6 +137,8 @@ class TrialQueue:
         if len(self._groups) == 1:
             for _, trial in next(iter(self._groups.values())).values():
                 return [trial]
+        if not self._groups:
+            return []
         firsts = []
         for group in self._groups.values():
             firsts.append(next(iter(group.values())))

@@ -154,9 +154,10 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
 
     def start(self, spec: ActorSpec) -> None:
         """See `TrialExecutor.start`."""
-        self._check_open()
+        if not self._finalizer.alive:
+            self._check_open()
         self._require_new(spec.actor_id)
-        parked = self._take_fitting(spec)
+        parked = self._take_fitting(spec) if self._parked else None
         actor = Actor(spec)
         try:
             again = None if parked is None else parked.allocation
@@ -251,7 +252,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
 
     def _start_process(self, actor: Actor, instead: NotReset | None = None) -> None:
         """Start the process of an actor. It may replace a parked process that could not be reset."""
-        if not descriptors.has_room_for_worker():
+        if self._parked and not descriptors.has_room_for_worker():
             self._drop_parked()
         place = self._place(actor)
         preload = actor.spec.request.required_resources.get(GPU, 0) == 0 and _has_one_thread(place.env)
@@ -334,7 +335,9 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
             return event._replace(error=with_hint(event.error, actor.spec.directory, self._changes_directory))
         if isinstance(event, Exited):
             self._on_exited(actor, event)
-        return super()._complete(event)
+            return super()._complete(event)
+        started: Event = event
+        return started
 
     def _leave_parked(self, actor_id: str) -> None:
         """End an actor, and keep its process."""

@@ -54,12 +54,12 @@ class Losing(InlineTrialExecutor):
             return self._end(actor, "lost", event.error.message)
         return event
 
-    def _build(self, actor: Any, make: Any) -> Event:
+    def _build(self, actor: Any, make: Any, load_args: Any) -> Event:
         if len(self._actors) > self.room():
             self.refused_s.append(self.clock.monotonic())
             return self._end(actor, "refused", "no more processes")
         self.most = max(self.most, len(self._actors))
-        return super()._build(actor, make)
+        return super()._build(actor, make, load_args)
 
     def _end(self, actor: Any, kind: str, cause: str) -> Exited:
         del self._actors[actor.actor_id]

@@ -24,9 +24,9 @@ SPREAD = 0.5
     [
         ("report", 23, 16, 1, 6),
         ("asha", 32, 20, 1, 7),
-        ("fresh", 313, 41, 4, 47),
-        ("reused", 237, 35, 4, 30),
-        ("returned", 218, 35, 3, 26),
+        ("fresh", 301, 41, 4, 47),
+        ("reused", 231, 35, 4, 30),
+        ("returned", 212, 35, 3, 26),
     ],
 )
 def test_the_driver_takes_few_steps(
