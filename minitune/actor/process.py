@@ -30,6 +30,7 @@ from minitune.actor.messages import (
     Place,
     ProtocolError,
 )
+from minitune.actor.process_tree import MemoryKills
 from minitune.base import files
 
 if TYPE_CHECKING:
@@ -54,18 +55,6 @@ class ProcessPhase(Enum):
     RUNNING = "running"
     KILLED = "killed"  # from here; its end is not reported yet
     ENDED = "ended"  # it is dead with all its descendants, or cannot be killed
-
-
-class MemoryEvidence(Protocol):
-    """Finds out whether lack of memory explains a death on the worker's machine, as `MemoryKills` does on this one."""
-
-    def look(self) -> None:
-        """See `MemoryKills.look`."""
-        ...
-
-    def claim(self) -> str:
-        """See `MemoryKills.claim`."""
-        ...
 
 
 class Occupant(Protocol):
@@ -108,7 +97,7 @@ class WorkerProcess:
         work: The work pipe. Its `handle` is the actor's.
     """
 
-    def __init__(self, loop: Loop, launcher: Launcher, processes: set[WorkerProcess], memory_kills: MemoryEvidence):
+    def __init__(self, loop: Loop, launcher: Launcher, processes: set[WorkerProcess], memory_kills: MemoryKills):
         self.actor: Occupant  # given by `start`
         self.pid = 0
         self.phase = ProcessPhase.STARTING
