@@ -227,7 +227,8 @@ def simulate(
         require(bool(curve), "curve: a table with at least one curve", curve)
         if param_space is None:
             param_space = {CURVE: grid_search(list(curve))}
-    executor = SimulatedExecutor(_machine(num_workers, resources), _opener(curve), costs)
+    _check_curve(curve)
+    executor = SimulatedExecutor(_machine(num_workers, resources), partial(_open, curve), costs)
     tune.seed = costs.seed
     tune.executor = executor
     plan = _plan(curve, param_space, tune, configured, resources_per_trial, can_save)
@@ -416,52 +417,40 @@ def _refuse_loggers(configured: RunConfig) -> None:
         )
 
 
-def _opener(curve: Any) -> Callable[[dict[str, Any], Any, int], Iterator[Step]]:
-    """A function that opens the curve of a configuration at a position.
-
-    Raises:
-        TypeError: If `curve` has none of the four forms.
-    """
-    if isinstance(curve, Mapping):
-        return partial(_open_row, curve)
-    if not callable(curve):
+def _check_curve(curve: Any) -> None:
+    """Raise a TypeError if `curve` has none of the four forms."""
+    if not isinstance(curve, Mapping) and not callable(curve):
         raise TypeError(
             "curve must be a function of the configuration, a mapping of curves, or the directory of a run, but got "
             f"{shown(curve)}"
         )
-    if _takes_state(curve):
-        return partial(_open_from_state, curve)
-    return partial(_open_at, curve)
+
+
+def _open(curve: Any, config: dict[str, Any], state: Any, position: int) -> Iterator[Step]:
+    """The steps of a configuration from a position on; see `OpenCurve`."""
+    if isinstance(curve, Mapping):
+        if CURVE not in config or config[CURVE] not in curve:
+            raise KeyError(f"config[{CURVE!r}] must be a key of the table of curves, but the config is {shown(config)}")
+        return islice(curve[config[CURVE]], position, None)
+    # A copy: the function is called again after each restore, and must get the same configuration each time.
+    config = copy.deepcopy(config)
+    if not _takes_state(curve):
+        return islice(curve(config), position, None)
+    return map(_with_state, curve(config, state))
 
 
 def _takes_state(curve: Callable[..., Any]) -> bool:
     try:
         inspect.signature(curve).bind({}, None)
-    except TypeError:
-        return False
-    except ValueError:  # a built-in without a signature
+    except (TypeError, ValueError):  # ValueError: a built-in without a signature
         return False
     return True
 
 
-def _open_row(table: Mapping[Any, Sequence[Step]], config: dict[str, Any], state: Any, position: int) -> Iterator[Step]:
-    if CURVE not in config or config[CURVE] not in table:
-        raise KeyError(f"config[{CURVE!r}] must be a key of the table of curves, but the config is {shown(config)}")
-    return iter(islice(table[config[CURVE]], position, None))
-
-
-def _open_at(curve: Callable[..., Any], config: dict[str, Any], state: Any, position: int) -> Iterator[Step]:
-    # A copy: the function is called again after each restore, and must get the same configuration each time.
-    return islice(iter(curve(copy.deepcopy(config))), position, None)
-
-
-def _open_from_state(curve: Callable[..., Any], config: dict[str, Any], state: Any, position: int) -> Iterator[Step]:
-    for step in curve(copy.deepcopy(config), state):
-        if len(step) != 3:
-            raise TypeError(
-                f"a curve that takes a state must yield (metrics, seconds, state), but yielded {shown(step)}"
-            )
-        yield step
+def _with_state(step: Step) -> Step:
+    if len(step) != 3:
+        raise TypeError(f"a curve that takes a state must yield (metrics, seconds, state), but yielded {shown(step)}")
+    return step
 
 
 def _machine(num_workers: int, resources: Mapping[str, float] | None) -> Machine:

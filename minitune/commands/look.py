@@ -282,30 +282,42 @@ def _row(trial: Trial) -> Row:
 def _experiments(directory: str) -> _Listing:
     dated: list[tuple[float, Row]] = []
     for path in find_runs(directory):
-        row: Row = {"name": path[len(directory) :].lstrip("/\\")}
+        name = os.path.relpath(path, directory)
         try:
             seen = read_overview(path)
             damage: Exception | None = seen.damage
         except (TuneError, OSError) as error:
             damage = error
-        if damage is not None:
+        if damage is None:
+            dated.append((seen.begun_s, _run_row(name, seen)))
+        else:
             # One damaged run must not hide the others. Its dates are unknown, so it comes last.
-            dated.append((0.0, {**row, "state": DAMAGED, "why": str(damage), "path": path}))
-            continue
-        counts = seen.counts()
-        row |= {"state": state_of(seen).name, "total_trials": len(seen.trials)}
-        row |= {status.lower(): counts[status] for status in (TERMINATED, ERROR)}
-        row["not_started"] = counts[NOT_STARTED]
-        row["left"] = sum(count for status, count in counts.items() if status not in _ENDED_STATUSES)
-        row["not_drawn"] = seen.not_drawn
-        row |= {"begun": date(seen.begun_s), "last_updated": date(seen.updated_s)}
-        metric, mode = seen.goal.given
-        row |= {"trainable": seen.trainable_name, "metric": metric, "mode": mode, "path": path}
-        dated.append((seen.begun_s, row))
+            dated.append((0.0, {"name": name, "state": DAMAGED, "why": str(damage), "path": path}))
     rows = [row for _, row in sorted(dated, key=lambda pair: -pair[0])]
     counts_shown = ["total_trials", "terminated", "error", "not_started", "left", "not_drawn"]
     shown = ["name", "state", *counts_shown, "begun", "last_updated"]
     return _Listing(rows, shown, f"{directory}: {counted(len(rows), 'run')}")
+
+
+def _run_row(name: str, run: Story) -> Row:
+    counts = run.counts()
+    metric, mode = run.goal.given
+    return {
+        "name": name,
+        "state": state_of(run).name,
+        "total_trials": len(run.trials),
+        "terminated": counts[TERMINATED],
+        "error": counts[ERROR],
+        "not_started": counts[NOT_STARTED],
+        "left": sum(count for status, count in counts.items() if status not in _ENDED_STATUSES),
+        "not_drawn": run.not_drawn,
+        "begun": date(run.begun_s),
+        "last_updated": date(run.updated_s),
+        "trainable": run.trainable_name,
+        "metric": metric,
+        "mode": mode,
+        "path": run.path,
+    }
 
 
 # -- choosing ----------------------------------------------------------------------------------------------------------

@@ -127,8 +127,7 @@ def run_and_trial(run: str, trial: str | None) -> tuple[str, str | None]:
 def find_trial(trials: Sequence[Trial], wanted: str | None) -> Trial:
     """Return the trial with this number, id, name or directory, or with this unique part of its id.
 
-    The beginning of an id is tried before its end, because ids end in numbers such as `00003`. If a run has only one
-    trial, no name is needed.
+    If a run has only one trial, no name is needed.
 
     Raises:
         NotFoundError: If there is no such trial, or more than one.
@@ -144,9 +143,7 @@ def find_trial(trials: Sequence[Trial], wanted: str | None) -> Trial:
     if is_number and not found:
         found = [trial for trial in trials if trial.number == int(wanted)]
     elif not found:
-        found = [trial for trial in trials if trial.trial_id.startswith(wanted)]
-        if len(found) != 1:
-            found = [trial for trial in trials if trial.trial_id.endswith(wanted)] or found
+        found = [trial for trial in trials if wanted in trial.trial_id]
     if len(found) == 1:
         return found[0]
     what = f"there is no trial {wanted!r}"

@@ -397,37 +397,27 @@ def trial_table(
     # The usual names of metrics are tried for each run, and most runs have few of them.
     metrics = {name: shown for name, shown in metrics.items() if any(value is not None for value in values[name])}
     number = Column("trial", [trial.number for trial in trials])
-    columns = [Column("Trial name", [trial.name for trial in trials], 10_000, brief=number)]
+    # Each column with its rank. Of a narrow table, the user reads the objective and the parameters first. The user's
+    # other metrics say more than the time, and the process says least.
+    ranked = [(0, Column("Trial name", [trial.name for trial in trials], 10_000, brief=number))]
     if is_over:
         brief = [ending(trial, names_scheduler=False) for trial in trials]
-        columns.append(status_column([ending(trial) for trial in trials], brief))
+        ranked.append((3, status_column([ending(trial) for trial in trials], brief)))
     else:
-        columns.append(Column("status", [trial.shown_status for trial in trials], 10_000))
+        ranked.append((3, Column("status", [trial.shown_status for trial in trials], 10_000)))
         # A trial that has ended has no process any more; its last report names it.
         pids = [trial.last_metrics.get(PID) or trial.pid for trial in trials]
         hosts = [trial.last_metrics.get(NODE_IP, "127.0.0.1") for trial in trials]
         locations = [f"{host}:{pid}" if pid else "" for host, pid in zip(hosts, pids, strict=True)]
-        columns.append(Column("loc", locations, max_length))
-    fixed = len(columns)
+        ranked.append((7, Column("loc", locations, max_length)))
     for name, shown in parameters.items():
         cells = [parameter_of(trial, name) for trial in trials]
-        columns.append(Column(format_cell(shown, max_length), cells, max_length))
-    columns += [Column(format_cell(shown, max_length), values[name], max_length) for name, shown in metrics.items()]
-    first = fixed + len(parameters)
-    by_metric = dict(zip(metrics, range(first, len(columns)), strict=True))
-    goal = []
-    if metric is not None and metric in by_metric:
-        goal = [by_metric.pop(metric)]
-    steps = []
-    if TRAINING_ITERATION in by_metric:
-        steps = [by_metric.pop(TRAINING_ITERATION)]
-    times = []
-    if TIME_TOTAL_S in by_metric:
-        times = [by_metric.pop(TIME_TOTAL_S)]
-    # Of a narrow table, the user reads the objective and the parameters first. The user's other metrics say more than
-    # the time, and the process says least.
-    ranking = [0, *goal, *range(fixed, first), 1, *steps, *by_metric.values(), *times, *range(2, fixed)]
-    return Table(columns, ranking)
+        ranked.append((2, Column(format_cell(shown, max_length), cells, max_length)))
+    ranks = {TRAINING_ITERATION: 4, TIME_TOTAL_S: 6, metric: 1}
+    for name, shown in metrics.items():
+        ranked.append((ranks.get(name, 5), Column(format_cell(shown, max_length), values[name], max_length)))
+    order = sorted(range(len(ranked)), key=lambda position: ranked[position][0])
+    return Table([column for _, column in ranked], order)
 
 
 def status_column(endings: Sequence[str], brief: Sequence[str]) -> Column:

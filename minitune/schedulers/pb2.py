@@ -302,13 +302,10 @@ class PB2(PopulationBasedTraining):
         how = "best prospects"
         if place is None:
             how = "drawn uniformly"
-        if place is not None:
-            shares = place
-        else:
-            shares = [self._rng.random() for _ in self._axes]
+            place = [self._rng.random() for _ in self._axes]
         config = copy_tree(donor_config)
         changes = Changes()
-        for axis, share in zip(self._axes, shares, strict=True):
+        for axis, share in zip(self._axes, place, strict=True):
             old = look_up(donor_config, axis.path)
             new = axis.value(share, old)
             *way, last = axis.path
