@@ -373,8 +373,14 @@ def dual_error(
     def show(self: BaseException) -> str:
         return text
 
+    def represent(self: OSError) -> str:
+        # OSError does not keep the file's name in `args`, so its own repr() leaves it out.
+        return f"{type(self).__name__}({', '.join(map(repr, OSError.__reduce__(self)[1]))})"
+
     try:
         body = {"__str__": show, "__reduce__": reduce or (lambda self: (kind, (text,))), "__module__": kind.__module__}
+        if isinstance(original, OSError) and user_class.__repr__ is BaseException.__repr__:
+            body["__repr__"] = represent
         dual = type(f"{kind.__name__}({user_class.__name__})", (kind, user_class), body)
         # MemoryError.__new__ creates no subclass
         if isinstance(original, MemoryError):
