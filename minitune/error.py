@@ -77,16 +77,11 @@ class TrialError(TuneError):
     def summary(self) -> str:
         """The error in one line. For an exception: its class and the first line of its message."""
         if self.cause or self.remote is None:
-            return self.cause or _last_line_without_hints(str(self))
+            return self.cause or str(self).strip().rpartition("\n")[2]
         message = self.remote.message.strip().partition("\n")[0]
         if message:
             return f"{self.remote.type_name}: {message}"
         return self.remote.type_name
-
-
-def _last_line_without_hints(text: str) -> str:
-    lines = [line for line in text.strip().split("\n") if not line.startswith(HINT)]
-    return lines[-1] if lines else text
 
 
 class WorkerDiedError(TrialError):

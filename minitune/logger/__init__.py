@@ -1,4 +1,13 @@
-"""Loggers: callbacks that write the results of trials to files."""
+"""Loggers: callbacks that write the results of trials to files. Each run has those of `default_loggers`.
+
+::
+
+    logger                    LoggerCallback, their base: `log_trial_start`, `log_trial_result`, `log_trial_end`
+    json, csv, tensorboardx   one file format each
+
+The driver passes results of plain values to the loggers of CSV and JSON as whole lines (`append`), so that the text of
+a value is made once. `split_plain` finds the loggers that accept this.
+"""
 
 from __future__ import annotations
 

@@ -695,9 +695,8 @@ class PopulationBasedTraining(MetricScheduler):
     def _member(self, trial: Trial) -> Member:
         """The member of a trial. A new trial becomes a member."""
         self._trials[trial.trial_id] = trial
-        return self._population.members.get(trial.trial_id) or self._population.add(
-            trial.trial_id, trial.experiment_tag.partition(PERTURBED)[0]
-        )
+        known = self._population.members.get(trial.trial_id)
+        return known or self._population.add(trial.trial_id, trial.experiment_tag)
 
     def _forget_failed(self, context: SchedulerContext) -> None:
         """Remove the members that have failed for good; the others are retried."""

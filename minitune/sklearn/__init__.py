@@ -1,5 +1,11 @@
 """TuneSearchCV: scikit-learn's randomized search, with the searchers and early stopping of minitune.
 
+::
+
+    search_cv     TuneSearchCV: makes a Tuner of its arguments, and `cv_results_` of the results
+    candidates    distributions as candidates that are drawn ahead, or as a search space
+    training      one trial: a candidate, which is trained and scored on all folds
+
 Nothing else of minitune imports this package.
 """
 
