@@ -265,10 +265,8 @@ class BasicVariantGenerator(SearchAlgorithm):
         for number, (table, _) in enumerate(self._tables):
             table.reseed(f"{self._seed}/{number}")
 
-    def _write(self, path: str, state: dict[str, Any]) -> None:
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(state, file)
+    def _encode(self, state: dict[str, Any]) -> bytes:
+        return json.dumps(state).encode()
 
-    def _read(self, path: str) -> Any:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
+    def _decode(self, data: bytes) -> Any:
+        return json.loads(data)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import random
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from minitune.base import files
+from minitune.base.pickling import dumps_by_value
 from minitune.base.randomness import GlobalDraws
 from minitune.experiment.trial import EarlierRun, Trial, TrialMaker
 from minitune.resources import Resources
@@ -24,11 +27,8 @@ from minitune.search.searcher import (
     SearcherWrapper,
     call_set_search_properties,
     cannot_learn,
-    in_one_step,
     newest_file,
     newest_state,
-    read_state,
-    write_state,
 )
 from minitune.search.wrappers import ConcurrencyLimiter
 from minitune.space.tree import (
@@ -222,8 +222,8 @@ class SearchAlgorithm:
             dirpath: The directory.
             session_str: Part of the file's name.
         """
-        with in_one_step(os.path.join(dirpath, self.CKPT_FILE_TMPL.format(session_str))) as temporary:
-            self._write(temporary, self.get_state())
+        path = os.path.join(dirpath, self.CKPT_FILE_TMPL.format(session_str))
+        files.atomic_write(path, self._encode(self.get_state()))
 
     def restore_from_dir(self, dirpath: str) -> None:
         """Read the newest state from a directory. Blocks.
@@ -231,13 +231,16 @@ class SearchAlgorithm:
         Raises:
             RuntimeError: If there is none.
         """
-        self.set_state(self._read(newest_state(dirpath, self.CKPT_FILE_TMPL, type(self))))
+        with open(newest_state(dirpath, self.CKPT_FILE_TMPL, type(self)), "rb") as file:
+            self.set_state(self._decode(file.read()))
 
-    def _write(self, path: str, state: dict[str, Any]) -> None:
-        write_state(path, state)
+    def _encode(self, state: dict[str, Any]) -> bytes:
+        """A state as the content of a file."""
+        return dumps_by_value(state)
 
-    def _read(self, path: str) -> Any:
-        return read_state(path)
+    def _decode(self, data: bytes) -> Any:
+        """The inverse of `_encode`."""
+        return pickle.loads(data)
 
 
 def experiment_list(experiments: Experiments) -> list[ExperimentSpec]:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
+from minitune.base import files
 from minitune.base.checks import shown
 from minitune.base.pickling import dumps_by_value
 from minitune.experiment.lifecycle import ERROR
@@ -239,11 +240,12 @@ class Searcher:
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state to a file. Blocks."""
-        write_state(checkpoint_path, self.get_state())
+        files.atomic_write(checkpoint_path, dumps_by_value(self.get_state()))
 
     def restore(self, checkpoint_path: str) -> None:
         """Read the state from a file that `save` has written. Blocks. It is unpickled: read only what you trust."""
-        self.set_state(read_state(checkpoint_path))
+        with open(checkpoint_path, "rb") as file:
+            self.set_state(pickle.load(file))
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """Write the state to a directory. A crash leaves the old state or the new one. Blocks.
@@ -435,19 +437,6 @@ def call_set_search_properties(
     else:
         known = {name: value for name, value in spec.items() if name in {p.name for p in parameters}}
     return bool(hook(metric, mode, config, **known))
-
-
-def write_state(path: str, state: Any) -> None:
-    """Pickle `state` to a file. Blocks."""
-    data = dumps_by_value(state)
-    with open(path, "wb") as file:
-        file.write(data)
-
-
-def read_state(path: str) -> Any:
-    """Unpickle a file. Blocks."""
-    with open(path, "rb") as file:
-        return pickle.load(file)
 
 
 @contextmanager
