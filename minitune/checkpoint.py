@@ -377,7 +377,8 @@ def prepared(trial_directory: str | os.PathLike[str], number: int, attempt: int)
         yield temporary
     except BaseException as error:
         refused = files.look_at_disk(os.fspath(trial_directory), error)  # before the removal, which frees space
-        discard_temporary(temporary)
+        with suppress(OSError):  # the next start of the trial removes it, too
+            files.remove_tree(temporary)
         if refused is not None:
             raise refused from error
         raise
@@ -400,12 +401,6 @@ def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], num
     record = _record(number, walk(temporary))
     rename(temporary, os.fspath(trial_directory), number)
     return record
-
-
-def discard_temporary(temporary: str) -> None:
-    """Remove the prepared directory of a failed checkpoint. If that fails, the next start of the trial removes it."""
-    with suppress(OSError):
-        files.remove_tree(temporary)
 
 
 def matches(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -> bool:

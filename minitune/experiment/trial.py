@@ -207,9 +207,7 @@ class Trial:
         self.trainable_name = trainable_name
         self.trial_id = trial_id or self.generate_id()
         self.number = number
-        self.raw_config: dict[str, Any] = config or {}
-        if isinstance(config, ReadOnlyDict):  # that of another trial
-            self.raw_config = dict(config)
+        self.set_config(config or {})
         self.attempt_config = self.raw_config
         """The configuration of the present attempt. Its reports belong to this one, even if another one is set."""
         self.evaluated_params = evaluated_params or {}
@@ -399,7 +397,7 @@ class Trial:
         """Replace the configuration. A running attempt keeps the old one."""
         if isinstance(config, ReadOnlyDict):  # that of a trial, which may be changed elsewhere
             config = dict(config)
-        self.raw_config = config
+        self.raw_config: dict[str, Any] = config
 
     @property
     def light_config(self) -> dict[str, Any]:
@@ -498,14 +496,10 @@ class Trial:
 
     def record_checkpoint(self, record: CheckpointRecord) -> KeptCheckpoint:
         """Add a committed checkpoint that belongs to the last result."""
-        kept = self.state_with(record)
+        kept = _with_state(record, self)
         self.checkpoints.append(kept)
         self.next_checkpoint = record.number + 1
         return kept
-
-    def state_with(self, record: CheckpointRecord) -> KeptCheckpoint:
-        """A checkpoint together with the present state."""
-        return KeptCheckpoint(record, self.report_count, self.last_metrics, self.analysis.copy(), self.reported_config)
 
     def returns(self) -> None:
         """Make sure that a trial whose trainable has returned has a last result, even if it has never reported."""
@@ -632,6 +626,11 @@ class Trial:
         return self.name
 
 
+def _with_state(record: CheckpointRecord, trial: Trial) -> KeptCheckpoint:
+    """A checkpoint together with the present state of a trial."""
+    return KeptCheckpoint(record, trial.report_count, trial.last_metrics, trial.analysis.copy(), trial.reported_config)
+
+
 def _for_users(metrics: dict[str, Any], config: dict[str, Any] | None) -> dict[str, Any]:
     """A copy of metrics and of the configuration with which they were reported, if there is one."""
     metrics = copy_of_metrics(metrics)
@@ -678,7 +677,7 @@ class InheritedCheckpoint(NamedTuple):
     @classmethod
     def of(cls, donor: Trial, record: CheckpointRecord, metrics: dict[str, Any], taker: Trial) -> InheritedCheckpoint:
         """The checkpoint of `donor` that `taker` inherits in its present state."""
-        return cls(donor, record, metrics, taker.state_with(record))
+        return cls(donor, record, metrics, _with_state(record, taker))
 
     @property
     def path(self) -> str:

@@ -707,12 +707,14 @@ class _Reader:
         return values[-1]
 
 
-def _dict_of(parts: list[Any]) -> dict[Any, Any]:
-    return dict(zip(parts[::2], parts[1::2], strict=True))
-
-
 # The container types of the table of a deep value, by the numbers that earlier versions wrote.
-_BUILDERS: Mapping[int, Callable[[list[Any]], Any]] = {1: list, 2: tuple, 3: _dict_of, 4: set, 5: frozenset}
+_BUILDERS: Mapping[int, Callable[[list[Any]], Any]] = {
+    1: list,
+    2: tuple,
+    3: lambda parts: dict(zip(parts[::2], parts[1::2], strict=True)),
+    4: set,
+    5: frozenset,
+}
 
 # Functions that make a value from the content of its tag, by the tag's name.
 _READERS: Mapping[str, Callable[[Any], Any]] = {

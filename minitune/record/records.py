@@ -65,9 +65,6 @@ FACTS = "facts"
 SUM = "sum_of_results"
 """The optional field of a `status` record with the sum of all results of its trial so far."""
 
-# The fields of a checkpoint's manifest, which are those of a `CheckpointRecord`.
-_MANIFEST = ("number", "file_count", "total_bytes", "names_crc")
-
 Record = dict[str, Any]
 
 
@@ -226,7 +223,7 @@ def result(
         "metrics": metrics,
         "decision": str.__str__(decision),  # a plain str: a Decision also holds objects
         "reason": decision.reason,
-        "checkpoint": None if checkpoint is None else _checkpoint_fields(checkpoint),
+        "checkpoint": None if checkpoint is None else dict(vars(checkpoint)),
     }
     # The time of the end, since no other record will have it.
     if ends is not None:
@@ -242,7 +239,7 @@ def result(
 
 def checkpoint(trial: str, attempt: int, number: int, checkpoint: CheckpointRecord) -> Record:
     """A checkpoint of report `number` was made without a report, for example by saving a class. This commits it."""
-    fields = _checkpoint_fields(checkpoint)
+    fields = dict(vars(checkpoint))
     return {KIND: CHECKPOINT, "trial": trial, "attempt": attempt, "number": number, "checkpoint": fields}
 
 
@@ -352,10 +349,6 @@ def _resource_fields(resources: Resources) -> dict[str, Any]:
     if resources.labels:
         fields["labels"] = resources.labels
     return fields
-
-
-def _checkpoint_fields(checkpoint: CheckpointRecord) -> dict[str, int]:
-    return {name: getattr(checkpoint, name) for name in _MANIFEST}
 
 
 def _ending_fields(ending: Ending) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from minitune.experiment.trial import TrialInfo
 from minitune.resources import Allocation, Resources
 from minitune.result import DEFAULT_METRIC, DONE, RESULT_DUPLICATE, Report
 from minitune.trainable.session import Session
-from minitune.trainable.trainable import Trainable, TrainingResult, as_path, read_state, way_out, write_state
+from minitune.trainable.trainable import Trainable, TrainingResult, path_and_metrics, way_out, write_state
 
 logger = logging.getLogger("minitune")
 
@@ -361,11 +361,7 @@ class FunctionTrainable(Trainable):
         """
         if self._tune_runner.has_begun:
             raise RuntimeError("a function can only be restored before its first train()")
-        path = as_path(checkpoint_path)
-        if isinstance(checkpoint_path, TrainingResult):
-            metrics = checkpoint_path.metrics
-        else:
-            metrics = read_state(path)
+        path, metrics = path_and_metrics(checkpoint_path)
         self._tune_fields.restore(metrics)
         self._tune_session.checkpoint = Checkpoint(path)
 

@@ -264,11 +264,7 @@ class Trainable:
         Raises:
             FileNotFoundError: If the directory does not exist.
         """
-        path = as_path(checkpoint_path)
-        if isinstance(checkpoint_path, TrainingResult):
-            self.restore_from(path, checkpoint_path.metrics or read_state(path))
-        else:
-            self.restore_from(path, read_state(path))
+        self.restore_from(*path_and_metrics(checkpoint_path))
 
     def restore_from(self, path: str, metrics: Mapping[str, Any]) -> None:
         """Load the state from directory `path`, and continue from the result `metrics`. Blocks while it reads.
@@ -446,21 +442,28 @@ def _take_info() -> TrialInfo | None:
 
 
 # -- counters in a checkpoint ------------------------------------------------------------------------------------------
-def as_path(checkpoint: Any) -> str:
-    """Return the absolute directory of a result of `save`, of a Checkpoint, or of a path.
+def path_and_metrics(checkpoint: Any) -> tuple[str, dict[str, Any]]:
+    """The absolute directory of a checkpoint, and the result that it belongs to, or what the directory tells of it.
+
+    Args:
+        checkpoint: The result of `save`, a Checkpoint, or a path.
 
     Raises:
         TypeError: If `checkpoint` has another type.
     """
+    metrics: dict[str, Any] = {}
     if isinstance(checkpoint, TrainingResult):
+        metrics = checkpoint.metrics
         checkpoint = checkpoint.checkpoint
     if isinstance(checkpoint, Checkpoint):
-        return checkpoint.path
-    if not isinstance(checkpoint, (str, os.PathLike)):
+        path = checkpoint.path
+    elif isinstance(checkpoint, (str, os.PathLike)):
+        path = absolute(os.fspath(checkpoint))
+    else:
         raise TypeError(
             f"a checkpoint must be the result of save(), a Checkpoint or a path, but got {type(checkpoint).__name__}"
         )
-    return absolute(os.fspath(checkpoint))
+    return path, metrics or read_state(path)
 
 
 def write_state(directory: str, fields: AutoFields) -> None:
