@@ -80,7 +80,7 @@ def test_the_demo_shows_what_its_files_say_and_another_seed_is_another_run(scrip
     assert all(float(best) > float(median) for best, median, _ in figures.values())
 
 
-def test_the_last_lines_of_the_demo_are_commands_that_work_where_the_shell_has_no_minitune(
+def test_demo_ends_with_commands_that_work_without_minitune_on_path(
     script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", os.defpath)

@@ -71,7 +71,7 @@ def _raise(make: Callable[[], BaseException]) -> None:
 
 
 @however_it_started
-def test_a_value_that_cannot_travel_is_a_type_error_that_names_it(driver: Driver) -> None:
+def test_unpicklable_value_is_a_type_error_that_names_it(driver: Driver) -> None:
     driver.start("a")
     driver.group.call("a", "lock")
     event = driver.next("a")
@@ -92,7 +92,7 @@ def test_a_value_that_cannot_be_loaded_hurts_only_its_call(driver: Driver) -> No
 
 
 @however_it_started
-def test_a_value_that_ends_its_loader_ends_the_worker_and_not_the_driver(driver: Driver) -> None:
+def test_value_that_exits_when_loaded_ends_only_the_worker(driver: Driver) -> None:
     driver.start("a")
     driver.group.call("a", "call", Fatal)
     assert driver.ended("a").cause == "exit code 7"

@@ -52,9 +52,7 @@ def test_a_crash_in_c_shows_the_stack_in_the_last_lines(driver: Driver, tmp_path
 
 
 @pytest.mark.parametrize("size_bytes", [10, 100_000])
-def test_killed_with_a_reply_in_the_pipe_and_a_child_that_holds_it(
-    driver: Driver, tmp_path: Path, size_bytes: int
-) -> None:
+def test_reply_in_the_pipe_survives_the_kill_of_its_worker(driver: Driver, tmp_path: Path, size_bytes: int) -> None:
     """The reply comes first, then one end; end-of-file would never come, since the forked child has the channel too.
 
     A large reply takes several reads, and the death is told in between.
@@ -110,7 +108,7 @@ def test_half_a_message_is_dropped(driver: Driver) -> None:
     assert event.cause == "SIGKILL (9)"
 
 
-def test_closing_all_low_descriptors_is_harmless_and_the_channel_is_named_if_it_is_hit(driver: Driver) -> None:
+def test_closing_low_descriptors_is_harmless_unless_it_hits_the_channel(driver: Driver) -> None:
     driver.start("a")
     assert driver.call("a", "close_standard_streams") == "still here"
     assert driver.call("a", "add", 1) == 1
@@ -210,7 +208,7 @@ def test_after_the_grace_period_user_code_is_unwound(driver: Driver, tmp_path: P
 
 @however_it_started
 @pytest.mark.usefixtures("time_to_clean_up")
-def test_a_stop_shows_the_stacks_if_it_is_told_to(driver: Driver, tmp_path: Path) -> None:
+def test_stop_shows_stacks_on_request(driver: Driver, tmp_path: Path) -> None:
     driver.start("a", partial(Sleeper, str(tmp_path / "pids")), place=Place(stderr=str(tmp_path / "err")))
     driver.group.call("a", "sleep_and_clean_up")
     read_pids(tmp_path / "pids", 1)
@@ -274,7 +272,7 @@ def test_descendants_of_every_kind_are_gone_with_the_end(driver: Driver, tmp_pat
     assert event.kind == ("stopped" if end in ("stop", "term") else "died")
 
 
-def test_descendants_stay_after_a_normal_end_if_they_are_to(start_method: str, tmp_path: Path) -> None:
+def test_descendants_may_outlive_a_normal_end(start_method: str, tmp_path: Path) -> None:
     pid_file = tmp_path / "pids"
     with Group(keep_descendants=True) as group:
         driver = Driver(group)

@@ -89,7 +89,7 @@ def test_a_dead_spare_worker_is_not_used(zygote: Driver) -> None:
     assert zygote.stop("c").cause == "stopped"
 
 
-def test_zygote_killed_its_workers_are_lost_and_the_next_start_has_a_new_one(zygote: Driver, tmp_path: Path) -> None:
+def test_killed_zygote_loses_its_workers_and_is_replaced(zygote: Driver, tmp_path: Path) -> None:
     for _ in range(2):
         zygote.start("a", partial(Family, str(tmp_path / "pids")))
         zygote.start("b")
@@ -105,7 +105,7 @@ def test_zygote_killed_its_workers_are_lost_and_the_next_start_has_a_new_one(zyg
     zygote.start("c")
 
 
-def test_zygote_killed_replies_come_first(zygote: Driver) -> None:
+def test_replies_come_before_the_loss_when_the_zygote_is_killed(zygote: Driver) -> None:
     pid = zygote.start("a")
     zygote.group.call("a", "add", 4)
     [zygote_pid] = zygote_pids()
@@ -537,7 +537,7 @@ def test_many_at_once(zygote: Driver) -> None:
         assert zygote.ended(name).cause == "stopped"
 
 
-def test_a_worker_starts_where_the_kernel_lets_it_not_be_the_first_victim(zygote: Driver) -> None:
+def test_worker_starts_without_access_to_its_memory_score(zygote: Driver) -> None:
     zygote.group.preload(_refuse_the_score)
     zygote.start("a")
     assert zygote.call("a", "add", 2) == 2

@@ -272,7 +272,7 @@ def peak(config: dict[str, Any]) -> None:
         tune.report({"loss": loss, "accuracy": 1 - loss})
 
 
-def test_the_best_trial_has_the_best_last_report_and_one_that_was_better_is_named(
+def test_best_trial_has_the_best_last_report_and_a_better_earlier_one_is_named(
     minitune: Minitune, tmp_path: Path
 ) -> None:
     space = {"losses": tune.grid_search([[0.5, 0.4, 0.3], [0.9, 0.0749, 0.8], [0.6, 0.5, 0.4]])}

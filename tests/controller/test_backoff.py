@@ -96,7 +96,7 @@ def statuses_of(number: int) -> list[str]:
 # -- how long a trial waits --------------------------------------------------------------------------------------------
 
 
-def test_a_trial_with_unlimited_retries_waits_longer_and_longer_until_it_reports_something_new() -> None:
+def test_unlimited_retries_back_off_until_a_new_report() -> None:
     def fail(config: dict[str, Any], attempt: int) -> None:
         report({"n": 1})
         if attempt > 9:
@@ -233,7 +233,7 @@ def test_where_workers_are_refused_fewer_trials_run_at_a_time_and_none_fails(
     assert "no more processes" in warning.getMessage()
 
 
-def test_a_run_without_any_worker_waits_and_then_ends_with_the_limits_to_look_at() -> None:
+def test_run_that_cannot_start_workers_ends_and_names_limits() -> None:
     executor = Losing(cpus=2, room=lambda: 0)
     with pytest.raises(CrashLoopError, match=r"no more processes \(30 times\)") as caught:
         fit(lambda config: {"n": 1}, {"i": grid_search([0, 1])}, executor=executor)
@@ -256,7 +256,7 @@ def test_a_system_that_has_processes_again_is_used_again() -> None:
 # -- when the run ends -------------------------------------------------------------------------------------------------
 
 
-def test_a_run_ends_if_nothing_runs_and_thirty_attempts_have_brought_nothing() -> None:
+def test_run_ends_after_thirty_attempts_without_a_report() -> None:
     def trainable(config: dict[str, Any]) -> dict[str, Any]:
         starts.append(config["i"])
         if has_module:

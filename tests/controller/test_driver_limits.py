@@ -60,7 +60,7 @@ LIMITED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("limited", LIMITED)
-def test_paused_trials_make_room_for_new_ones_and_those_taken_up_again_keep_to_the_limit(limited: str) -> None:
+def test_paused_trials_make_room_and_resumed_ones_keep_the_limit(limited: str) -> None:
     spy = Spy()
     scheduler = HyperBandScheduler(max_t=9, metric="n", mode="max")
     grid = fit(SavedCounter, callbacks=[spy], scheduler=scheduler, num_samples=9, **LIMITED[limited]())

@@ -397,7 +397,7 @@ def test_fail_fast_ends_the_others_with_all_hooks(fail_fast: bool | str) -> None
     ]
 
 
-def test_a_decision_that_comes_while_a_class_is_saved_waits_and_the_stronger_one_counts() -> None:
+def test_decision_during_a_save_waits_and_the_stronger_one_wins() -> None:
     def decide(context: Any, trial: Any, result: dict[str, Any]) -> Any:
         if trial.number == 0 and result["n"] == 1:
             return Decision("CONTINUE", save=True)

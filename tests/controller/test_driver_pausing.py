@@ -84,7 +84,7 @@ def test_the_lost_reports_of_a_pause_leave_the_statistics() -> None:
     assert [row["training_iteration"] for row in best.get_rows()] == [1, 2, 1, 2, 3]
 
 
-def test_a_scheduler_that_never_takes_up_paused_trials_is_named_instead_of_waiting_for_ever() -> None:
+def test_scheduler_that_never_resumes_paused_trials_is_an_error() -> None:
     class Forgetful(FIFOScheduler):
         def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
             return self.PAUSE
@@ -230,7 +230,7 @@ def test_of_two_pauses_the_one_that_does_more_counts() -> None:
     assert [row["cpus"] for row in grid[1].get_rows()] == [1, 2, 2]
 
 
-def test_a_scheduler_that_waits_for_the_end_of_the_supply_is_asked_again_when_it_comes() -> None:
+def test_scheduler_is_asked_again_when_the_searcher_finishes() -> None:
     """A searcher says that it has no more only when it is asked, and then nothing runs that could wake the loop."""
     grid = fit(
         counting(9),

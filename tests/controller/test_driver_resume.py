@@ -234,7 +234,7 @@ def test_fresh_plug_ins_hear_of_the_first_part_once_and_then_of_the_rest(how: st
 
 
 @pytest.mark.parametrize("how", ["raise", "SIGINT"])
-def test_a_fresh_searcher_hears_no_result_upon_which_the_scheduler_has_stopped_a_trial(how: str) -> None:
+def test_fresh_searcher_does_not_hear_results_that_stopped_a_trial(how: str) -> None:
     """For the result comes to it with the end of that trial; but it hears one before a stop from elsewhere."""
 
     def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
@@ -269,7 +269,7 @@ def test_callbacks_hear_only_of_the_rest() -> None:
     assert heard == [(1, 1), (1, 2), (1, 3)], "the report that was cut off has not been recorded"
 
 
-def test_a_searcher_that_now_proposes_something_else_does_not_change_the_past(
+def test_changed_searcher_does_not_change_recorded_trials(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Other(LoggingSearcher):
@@ -466,7 +466,7 @@ def test_mismatch_with_the_run_is_refused(tmp_path: Path) -> None:
     assert not Tuner.can_restore(tmp_path)
 
 
-def test_a_trial_that_ends_before_its_worker_is_ready_has_not_been_running_for_a_resume_either() -> None:
+def test_trial_ended_before_its_worker_was_ready_never_ran() -> None:
     class StopsTheFirst(LoggingScheduler):
         def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
             if not self.log.of("scheduler.on_trial_remove") and len(tune_controller.get_trials()) > 1:

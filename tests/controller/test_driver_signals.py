@@ -43,7 +43,7 @@ def statuses_of(number: int) -> list[str]:
 
 
 @pytest.mark.usefixtures("hurried")
-def test_a_signal_that_may_be_meant_for_the_run_is_a_loss_at_most_twice_in_a_row() -> None:
+def test_worker_ended_by_a_signal_is_lost_at_most_twice_in_a_row() -> None:
     """Others are failures, and are recorded at once."""
     ways = {**LOST, **FAILED}
 

@@ -162,7 +162,7 @@ NEVER_REPORTED = "2 trials have failed without a metric that no trial has report
 
 
 @pytest.mark.parametrize("num_retries", [0, -1])
-def test_a_metric_that_no_trial_has_ever_reported_ends_the_run_at_the_second_failure(num_retries: int) -> None:
+def test_metric_never_reported_ends_the_run_at_the_second_failure(num_retries: int) -> None:
     hint = "reported were: acc, evall/loss. Did you mean 'evall/loss'?"
     with pytest.raises(TuneError, match=NEVER_REPORTED + re.escape(hint)) as caught:
         fit(sometimes, {"good": grid_search([False] * 9)}, max_failures=num_retries, **ONE_BY_ONE)
@@ -257,7 +257,7 @@ def test_a_result_that_holds_nothing_of_the_users_needs_no_metric() -> None:
     assert fit(Silent, metric="loss", mode="min").num_errors == 0
 
 
-def test_a_metric_of_the_result_that_was_never_reported_is_no_reason_to_wait(caplog: pytest.LogCaptureFixture) -> None:
+def test_stop_metric_that_is_never_reported_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "minitune"):
         fit(report_n(2), stop={"unknown": 3}, num_samples=3)
     assert sum("'unknown'" in record.message for record in caplog.records) == 1

@@ -231,7 +231,7 @@ def test_pb2_in_a_run() -> None:
     assert grid[0].metrics["score"] > 10 * END
 
 
-def test_a_member_that_changes_after_its_last_report_shows_what_it_was_trained_with() -> None:
+def test_member_shows_the_config_of_its_last_report() -> None:
     def brief(config: dict[str, Any]) -> None:
         for n in range(restored_state() + 1, 5):
             report_state(n, {"score": n * config["lr"], "lr": config["lr"]})

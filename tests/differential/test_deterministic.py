@@ -235,7 +235,7 @@ class Hanging(Slow):
         return super().step()
 
 
-def test_a_hang_is_a_failure_and_those_who_wait_for_it_have_not_hung(tmp_path: Path) -> None:
+def test_hang_fails_its_trial_and_not_those_that_wait_for_it(tmp_path: Path) -> None:
     tables = []
     for cpus in (WINDOW, 2 * WINDOW):
         executor = InlineTrialExecutor(Machine({"CPU": cpus}, ()), VirtualClock())

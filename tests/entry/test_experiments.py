@@ -89,7 +89,7 @@ def test_each_has_its_own_retries_names_resources_and_start(tmp_path: Path) -> N
     assert (first.last_result["iterations_since_restore"], second.last_result["iterations_since_restore"]) == (3, 1)
 
 
-def test_one_failure_is_everybodys() -> None:
+def test_failed_trial_of_one_experiment_raises_for_all() -> None:
     experiments = {"good": {"run": count}, "bad": {"run": fails}}
     with pytest.raises(TuneError, match="Trials did not complete"):
         run_experiments(experiments, verbose=0)

@@ -278,7 +278,7 @@ def test_a_run_goes_on_if_stdout_and_stderr_raise_errors(monkeypatch, verbose):
 # -- stopped, killed, twice --------------------------------------------------------------------------------------------
 
 
-def test_a_driver_that_was_stopped_takes_no_one_for_late(script):
+def test_stopped_driver_does_not_time_out_trials(script):
     """The trials report every 10 ms and may take 2 s; the driver is frozen for longer than that."""
     driver = script.start(
         PRELUDE
@@ -358,7 +358,7 @@ def test_acknowledged_reports_survive_a_killed_driver(script, lines):
 
 
 @pytest.mark.usefixtures("hurried")
-def test_trials_whose_carrier_dies_again_and_again_fail_with_the_cause(monkeypatch):
+def test_trials_fail_with_the_cause_when_the_zygote_keeps_dying(monkeypatch):
     if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
         pytest.skip("there is none")
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "2")

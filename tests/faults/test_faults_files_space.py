@@ -142,9 +142,7 @@ def test_a_full_disk_ends_the_run_and_a_resume_loses_nothing(trainable: Any, sma
 
 
 @pytest.mark.parametrize("left_bytes", [0, 8192, 16384, 20480])
-def test_a_full_disk_at_the_start_is_told_with_its_file_and_the_run_can_begin_later(
-    left_bytes: int, small_disk: Path
-) -> None:
+def test_full_disk_at_the_start_names_its_file(left_bytes: int, small_disk: Path) -> None:
     fill(left_bytes)
     with pytest.raises(TuneError, match=rf"{run_path()}.*No space left on device \(ENOSPC\), \d+ bytes are free"):
         fit(plain)
@@ -152,7 +150,7 @@ def test_a_full_disk_at_the_start_is_told_with_its_file_and_the_run_can_begin_la
     check(resume(plain) if (run_path() / "tuner.pkl").exists() else fit(plain))
 
 
-def test_a_checkpoint_for_which_there_is_no_space_ends_the_run_although_its_rest_is_removed(small_disk: Path) -> None:
+def test_full_disk_at_a_checkpoint_ends_the_run_and_removes_the_partial_copy(small_disk: Path) -> None:
     """The workers hear of a full disk first. After the removal of a half copy there is space for other files."""
 
     def trainable(config: dict[str, Any]) -> None:
@@ -256,7 +254,7 @@ def test_workers_are_stopped_as_at_an_interrupt(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_another_disk_that_is_full_is_the_matter_of_the_trial(number: int) -> None:
+def test_full_disk_elsewhere_fails_the_trial(number: int) -> None:
     def trainable(config: dict[str, Any]) -> None:
         if config["x"] == CULPRIT:
             raise OSError(number, os.strerror(number), "/dev/shm/mine")
@@ -285,7 +283,7 @@ def test_a_trial_that_meets_the_runs_full_disk_stays_unfinished(
     check(resume(trainable))
 
 
-def test_the_full_disk_of_a_run_inside_a_trial_is_the_matter_of_the_trial(tmp_path: Path) -> None:
+def test_full_disk_of_a_nested_run_fails_its_trial(tmp_path: Path) -> None:
     def trainable(config: dict[str, Any]) -> None:
         if config["x"] == CULPRIT:
             raise disk_error(str(tmp_path), f"{tmp_path}/journal", "written", OSError(errno.ENOSPC, "full"))

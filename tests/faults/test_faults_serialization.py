@@ -265,7 +265,7 @@ def test_metrics_may_change_their_type() -> None:
 # -- one end -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_reply_in_the_socket_and_a_child_that_holds_it_give_a_result_and_one_end(script):
+def test_reply_survives_a_child_that_holds_the_socket(script):
     """The worker exits with its report still unread, while a child of it keeps the socket open."""
     driver = script.start(
         PRELUDE

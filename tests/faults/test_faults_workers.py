@@ -182,7 +182,7 @@ class Refusing(SavedCounter):
     [("refuse", 2, "0", "3 2 "), ("refuse", 1, "1", "3 2 "), ("die", 2, "0", "3 2 "), ("empty", 1, "0", "2 ")],
     ids=["refused", "refused for free", "death", "emptied"],
 )
-def test_after_a_checkpoint_that_is_of_no_use_the_one_before_it_is_taken(
+def test_unusable_checkpoint_falls_back_to_the_one_before(
     how: str,
     max_failures: int,
     free: str,
@@ -232,7 +232,7 @@ def test_a_setup_that_fails_counts_like_any_failure() -> None:
 # -- over and over -----------------------------------------------------------------------------------------------------
 
 
-def test_trials_that_die_at_once_and_for_ever_end_the_run_by_the_cause_they_share(
+def test_run_of_trials_that_always_die_ends_with_their_common_cause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "50")
@@ -383,7 +383,7 @@ FAMILY = (
 )
 
 
-def test_the_next_trial_starts_when_all_that_the_last_one_has_started_is_dead(script):
+def test_next_trial_starts_after_all_processes_of_the_last_one_are_dead(script):
     """However the last one ended. They are looked for while the run goes on: at its end everything is gone."""
     stdout = script.run(FAMILY, str(script.directory), MINITUNE_FORCE_TRIAL_CLEANUP_S="0.1")
     returned, *later = json.loads(stdout)

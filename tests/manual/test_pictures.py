@@ -103,7 +103,7 @@ def test_the_story_of_a_killed_trial_is_that_of_a_journal(tmp_path: Path, bound_
     assert [line for line in story if line is not None] == shown.strip().splitlines()
 
 
-def test_each_component_is_where_the_table_has_it_and_as_public_as_it_says() -> None:
+def test_component_table_names_real_modules() -> None:
     text = HOW_IT_WORKS.read_text(encoding="utf-8")
     rows = re.findall(r"^\| \w+ \| `([\w.]+)` \| (public|internal) \|", text, flags=re.MULTILINE)
     assert len(rows) == 8

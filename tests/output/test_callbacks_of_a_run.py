@@ -330,7 +330,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("variable", ["RAY_TUNE_CALLBACKS", "MINITUNE_CALLBACKS"])
-def test_they_come_after_the_users(module: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_callbacks_come_after_the_users(module: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable, f"{module}.Second, {module}.First")
     log = __import__(module).log
 

@@ -57,7 +57,7 @@ def flood(config: dict[str, Any]) -> None:
     report({"pid": os.getpid()})
 
 
-def test_a_trial_that_floods_its_output_is_held_in_bounds_and_one_warning_says_so(
+def test_flooding_output_is_limited_with_one_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(trial_output, "OUTPUT_LIMIT_BYTES", 1_000_000)

@@ -33,7 +33,7 @@ def printed(text: str, result: tune.Result) -> list[str]:
     return [line.removeprefix(prefix) for line in text.splitlines() if line.startswith(prefix)]
 
 
-def test_it_is_shown_under_the_name_of_its_trial(capsys: pytest.CaptureFixture[str]) -> None:
+def test_trial_output_has_the_name_of_its_trial(capsys: pytest.CaptureFixture[str]) -> None:
     (result,) = fit_talking(verbose=1, show_output=True)
 
     text = capsys.readouterr().out
@@ -41,7 +41,7 @@ def test_it_is_shown_under_the_name_of_its_trial(capsys: pytest.CaptureFixture[s
     assert text.index(") before") < text.index("Total run time")
 
 
-def test_it_is_shown_once_over_failures_and_resumes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_trial_output_is_shown_once_over_failures_and_resumes(capsys: pytest.CaptureFixture[str]) -> None:
     (result,) = fit_talking(fails=True, verbose=2, max_failures=1, log_to_file="all")
     shown = capsys.readouterr().out
     lines = printed(shown, result)
@@ -53,7 +53,7 @@ def test_it_is_shown_once_over_failures_and_resumes(capsys: pytest.CaptureFixtur
     assert printed(capsys.readouterr().out, result).count("before") == 2
 
 
-def test_it_goes_on_where_the_file_of_it_has_become_shorter(capsys: pytest.CaptureFixture[str]) -> None:
+def test_trial_output_goes_on_after_its_file_was_truncated(capsys: pytest.CaptureFixture[str]) -> None:
     def shorten(config: dict[str, Any]) -> None:
         print("many words before", flush=True)
         show()
@@ -71,7 +71,7 @@ def test_it_goes_on_where_the_file_of_it_has_become_shorter(capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("verbose", [0, 1])
-def test_it_is_shown_only_if_asked_for(capfd: pytest.CaptureFixture[str], verbose: int) -> None:
+def test_trial_output_is_shown_only_if_asked_for(capfd: pytest.CaptureFixture[str], verbose: int) -> None:
     (result,) = fit_talking(verbose=verbose)
 
     assert "before" not in capfd.readouterr().out
@@ -79,7 +79,7 @@ def test_it_is_shown_only_if_asked_for(capfd: pytest.CaptureFixture[str], verbos
 
 
 @pytest.mark.parametrize("run", [{"verbose": 0}, {"verbose": 1, "progress": False}])
-def test_it_is_all_that_is_shown_if_only_that_is_asked_for(
+def test_only_trial_output_is_shown_if_only_that_is_asked_for(
     capsys: pytest.CaptureFixture[str], run: dict[str, Any]
 ) -> None:
     (result,) = fit_talking(show_output=True, **run)
@@ -89,7 +89,7 @@ def test_it_is_all_that_is_shown_if_only_that_is_asked_for(
     assert len(text.splitlines()) == 4
 
 
-def test_it_is_shown_by_a_reporter_that_has_no_place_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_trial_output_is_shown_with_a_reporter_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
     class Mine(ProgressReporter):
         def should_report(self, trials: Any, done: bool = False) -> bool:
             return False
@@ -105,7 +105,7 @@ def draws(config: dict[str, Any]) -> None:
     print("\r30 %")
 
 
-def test_it_does_not_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+def test_trial_output_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
     fit(draws, executor="local", show_output=True)
     lines = [line.partition(") ")[2] for line in capsys.readouterr().out.splitlines()]
     assert lines == ["red", "30 %"]

@@ -154,7 +154,7 @@ def test_metrics_are_found_out_and_limited() -> None:
     ]
 
 
-def test_the_metric_is_one_of_those_that_are_found_out() -> None:
+def test_shown_metric_is_detected() -> None:
     trials = [finished(0, 1.0, a=1, b=2, c=3, d=4)]
     for metric, shown in (("loss", ["loss", "a", "b"]), ("d", ["d", "loss", "a"])):
         text = show(ready(CLIReporter(metric=metric, mode="min")), trials)
@@ -220,7 +220,7 @@ def test_without_a_metric_there_is_no_best_trial() -> None:
     assert "Best: _metric=3" in show(ready(metric=None, mode="max"), [finished(0, 1.0, _metric=3)])
 
 
-def test_thousands_of_trials_are_no_matter() -> None:
+def test_table_of_thousands_of_trials_is_short() -> None:
     trials = [make_trial(number) for number in range(5000)]
     assert show(ready(), trials).count("\n") < 10
 

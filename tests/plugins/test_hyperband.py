@@ -220,7 +220,7 @@ def test_a_trial_that_is_started_again_while_it_waits_goes_no_further() -> None:
     assert band.scheduler.get_state()["arrivals"] == 1
 
 
-def test_a_trial_that_is_being_saved_when_its_level_closes_is_stopped_when_that_is_over() -> None:
+def test_trial_saving_while_its_rung_closes_is_stopped_afterwards() -> None:
     band = Band([1, 2, 3])
     saving, last = band.trials[0], band.trials[2]
     run_trial(saving)
@@ -253,7 +253,7 @@ def test_where_no_more_come_a_bracket_makes_do_with_what_it_has(supply: str) -> 
     assert band.asked_to_stop() == [1, 2]
 
 
-def test_a_search_algorithm_that_has_none_just_now_is_waited_for_while_anything_runs() -> None:
+def test_searcher_without_a_suggestion_is_asked_again_while_trials_run() -> None:
     band = Band([3, 2, 1], supply="WAITING")
     band.report_all(range(2), 1)
     assert band.chosen() == 2
@@ -337,7 +337,7 @@ def test_debug_string_tells_how_far_the_brackets_are() -> None:
     assert lines[3] == "  Bracket(Max Size (n)=5, Milestone (r)=3, completed=0.0%): {PENDING: 1}"
 
 
-def test_a_driver_that_died_before_it_could_stop_those_who_were_dropped_stops_them_later() -> None:
+def test_trials_dropped_before_a_driver_crash_are_stopped_after_resume() -> None:
     band = Band([3, 2, 1])
     band.report_all(range(2), 1)
     run_trial(band.trials[2])

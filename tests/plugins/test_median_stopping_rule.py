@@ -144,7 +144,7 @@ def test_late_and_sparse_reports() -> None:
     assert report(2, 3.5, 1.0) == "STOP"
 
 
-def test_a_soft_stop_pauses_for_good_and_lets_run_on_unchecked_when_no_one_else_waits() -> None:
+def test_soft_stop_pauses_a_trial_only_while_others_wait() -> None:
     trials = [make_trial(number) for number in range(4)]
     context = FakeContext(trials)
     context.supply = "OPEN"
@@ -164,7 +164,7 @@ def test_a_soft_stop_pauses_for_good_and_lets_run_on_unchecked_when_no_one_else_
     assert scheduler.debug_string() == "Using MedianStoppingRule: num_stopped=1."
 
 
-def test_while_the_search_algorithm_has_none_paused_ones_go_on_only_if_nothing_runs() -> None:
+def test_paused_trials_wait_for_the_searcher_while_others_run() -> None:
     trials = [make_trial(number) for number in range(2)]
     context = FakeContext(trials)
     context.supply = "WAITING"

@@ -508,7 +508,7 @@ def test_the_files_tell_who_took_over_what_as_ray_tune_does(tmp_path: Path) -> N
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_nothing_is_written_if_the_user_does_not_want_it_or_a_past_run_is_told_again(tmp_path: Path) -> None:
+def test_nothing_is_written_when_disabled_or_replayed(tmp_path: Path) -> None:
     for log_config, is_replaying in ((False, False), (True, True)):
         loop = loop_of(pbt(log_config=log_config), 1, 8)
         loop.context.is_replaying = is_replaying

@@ -117,7 +117,7 @@ def test_nodes_that_are_added_are_found_after_a_while(cluster):
     ],
     ids=str,
 )
-def test_what_no_set_of_nodes_could_hold_is_refused(cluster, request_):
+def test_request_larger_than_the_cluster_is_refused(cluster, request_):
     cluster.cpus = [2, 2]
 
     with pytest.raises(TuneError, match="can never be met"):

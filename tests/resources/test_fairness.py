@@ -47,7 +47,7 @@ def test_a_big_request_does_not_hold_up_smaller_ones() -> None:
     assert book.owed() is None
 
 
-def test_overtaken_sixteen_times_it_is_owed() -> None:
+def test_request_overtaken_sixteen_times_goes_next() -> None:
     book = busy_ledger()
     assert not book.can_acquire(BIG, "big")
     assert overtake(book, 100) == 16
@@ -82,7 +82,7 @@ def test_a_forgotten_waiter_is_owed_nothing() -> None:
     assert book.can_acquire(SMALL, "another")
 
 
-def test_while_one_is_owed_others_may_go_beside_it() -> None:
+def test_others_may_start_beside_a_request_that_goes_next() -> None:
     book = busy_ledger()
     three = Resources.of({"cpu": 3})
     book.can_acquire(three, "three")

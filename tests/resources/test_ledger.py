@@ -38,7 +38,7 @@ def test_as_many_fit_as_by_arithmetic(amount: float, total: float, places: int) 
     assert book.free() == book.totals() == {"CPU": total}
 
 
-def test_sums_of_fractions_are_what_they_are_on_paper() -> None:
+def test_fractions_add_up_exactly() -> None:
     """Thirteen times three tenths and one tenth are four, although 0.1 * 3 is a little more than 0.3."""
     book = ledger(4)
     for number in range(13):
@@ -211,7 +211,7 @@ def test_places_on_gpus_are_the_sum_over_devices(fraction: float) -> None:
     assert fill(book, Resources.of({"gpu": fraction})) == 3 * int(1 / fraction + 1e-9)
 
 
-def test_ids_are_those_given() -> None:
+def test_ledger_hands_out_the_given_device_ids() -> None:
     book = Ledger({}, ["GPU-aa", "7"], environ={})
     assert book.totals() == {"GPU": 2}
     assert book.acquire("both", Resources.of({"gpu": 2})).gpu_ids == ("GPU-aa", "7")

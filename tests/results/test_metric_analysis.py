@@ -42,7 +42,7 @@ def test_statistics_are_those_of_all_values(count: int) -> None:
     assert found["step"]["max"] == count - 1
 
 
-def test_when_they_are_asked_for_changes_nothing() -> None:
+def test_statistics_do_not_depend_on_when_they_are_read() -> None:
     dice = random.Random(1)
     asked, left_alone = MetricAnalysis(), MetricAnalysis()
     for _ in range(300):

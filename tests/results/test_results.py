@@ -65,7 +65,7 @@ def test_a_lone_trial_is_checked_only_if_a_metric_is_known() -> None:
         fit(lambda config: {"a": 1}, {}, name="metric").get_best_result("b", "max")
 
 
-def test_a_metric_that_no_one_has_reported_is_refused_with_those_that_are_there() -> None:
+def test_unreported_metric_is_refused_with_the_reported_ones() -> None:
     def train(config: dict[str, Any]) -> dict[str, Any]:
         return {"loss": 1, "eval": {"acc": 2}, **({f"m{i}": i for i in range(30)} if config["many"] else {})}
 
@@ -100,7 +100,7 @@ def test_a_metric_that_no_one_has_reported_is_refused_with_those_that_are_there(
         ([1, 1], "_metric", "reported were: loss. Name the metric, such as metric='loss'"),
     ],
 )
-def test_why_there_is_no_best_trial_and_what_to_do(
+def test_missing_best_trial_is_explained(
     values: list[Any], metric: str, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def train(config: dict[str, Any]) -> None:

@@ -108,13 +108,13 @@ def test_a_searcher_of_one_objective_says_which_ones_take_several() -> None:
 
 
 @pytest.mark.parametrize("scheduler", [ASHAScheduler(), MedianStoppingRule(), "hyperband"])
-def test_a_scheduler_that_compares_needs_one_of_them(scheduler: Any) -> None:
+def test_comparing_scheduler_needs_one_objective(scheduler: Any) -> None:
     way_out = r"compares trials by one metric.*\(cost, gain\): name .*\(metric='cost', mode='min'\)"
     with pytest.raises(ValueError, match=way_out):
         points(scheduler=scheduler)
 
 
-def test_a_scheduler_goes_by_one_of_them() -> None:
+def test_scheduler_compares_by_one_objective() -> None:
     def train(config: dict[str, Any]) -> Any:
         for _ in range(4):
             tune.report({"cost": float(config["x"]), "gain": 1.0})
@@ -150,14 +150,14 @@ def test_invalid_objectives_are_refused(metric: Any, mode: Any, text: str) -> No
         tune.TuneConfig(metric=metric, mode=mode)
 
 
-def test_a_resumed_run_has_them_still() -> None:
+def test_resumed_run_keeps_several_objectives() -> None:
     fit(curve, {"x": tune.uniform(-5, 5)}, search_alg="tpe", num_samples=12, seed=1, **TWO)
     grid = resume(curve, add_samples=3)
     assert len(grid) == 15
     assert grid.get_front()
 
 
-def test_a_simulation_has_them() -> None:
+def test_simulation_has_several_objectives() -> None:
     grid = simulate(
         lambda config: [(curve(config), 1.0)],
         param_space={"x": tune.uniform(-5, 5)},
@@ -180,7 +180,7 @@ def test_a_notebook_shows_the_front() -> None:
     assert "cost (min), gain (max)" in html
 
 
-def test_commands_show_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_show_several_objectives(capsys: pytest.CaptureFixture[str]) -> None:
     points()
     path = str(run_path())
     assert main(["ls", path]) == 0
@@ -195,7 +195,7 @@ def test_commands_show_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Front: 5 trials" in capsys.readouterr().out
 
 
-def test_commands_that_ask_for_the_best_need_one_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_for_the_best_trial_need_one_objective(capsys: pytest.CaptureFixture[str]) -> None:
     points()
     path = str(run_path())
     assert main(["best", path]) != 0

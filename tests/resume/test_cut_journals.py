@@ -133,7 +133,7 @@ def test_a_run_that_was_cut_at_any_byte_of_its_last_records(tmp_path: Path) -> N
         shutil.rmtree(copy)
 
 
-def test_a_run_that_is_cut_again_while_it_is_gone_on_with(tmp_path: Path) -> None:
+def test_resumed_run_is_cut_again(tmp_path: Path) -> None:
     """The records that a resume itself writes are cut too."""
     whole = fit(counting(3), SPACE, seed=5, max_concurrent_trials=1)
     lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)

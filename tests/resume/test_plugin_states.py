@@ -58,7 +58,7 @@ def save_period(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("results", [1, 4, 7])
-def test_a_searcher_goes_on_where_it_was_and_hears_each_thing_once(results: int, save_period: str) -> None:
+def test_resumed_searcher_hears_each_event_once(results: int, save_period: str) -> None:
     """As `test_cut_journals` shows it of one without a limiter."""
 
     def searcher() -> Searcher:
@@ -258,7 +258,7 @@ def test_a_scheduler_finds_its_trials_again(results: int, save_period: str) -> N
     assert {trial.number: best for trial, best in scheduler.best.items()} == {0: 3, 1: 3, 2: 3}
 
 
-def test_a_scheduler_that_is_given_again_has_the_arguments_that_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scheduler_given_at_a_resume_keeps_its_new_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its class does not say what its state is, so the state that was saved holds the arguments of the earlier one."""
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
 
@@ -396,7 +396,7 @@ def test_callbacks_get_their_states_by_position(again: bool) -> None:
         assert [callback.count for callback in given if isinstance(callback, Heard)] == counts
 
 
-def test_a_callback_of_another_class_does_not_get_the_state_of_the_one_before_it() -> None:
+def test_callback_of_another_class_gets_no_saved_state() -> None:
     class Other(Heard):
         pass
 
@@ -418,7 +418,7 @@ def test_a_callback_that_cannot_be_saved_spoils_nothing(caplog: pytest.LogCaptur
     assert good.count == 3
 
 
-def test_a_state_that_is_saved_includes_all_that_is_recorded_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saved_state_includes_all_earlier_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
     fit(counting(3), {"i": 1}, num_samples=2, search_alg=Learner())
 

@@ -128,7 +128,7 @@ def test_ways_to_end_that_are_no_crash(script):
     assert len(set(pids[4:])) == 1, "one whose trial has finished is"
 
 
-def test_a_checkpoint_whose_report_was_never_sent_does_not_count(script):
+def test_unreported_checkpoint_does_not_count(script):
     """The worker dies when the report is pickled, after the checkpoint was renamed into its place."""
     process = script.start(
         PRELUDE
@@ -162,7 +162,7 @@ def test_a_checkpoint_whose_report_was_never_sent_does_not_count(script):
 
 
 @pytest.mark.parametrize("end", ["dies", "is ended"])
-def test_of_a_checkpoint_whose_report_was_never_sent_nothing_is_left(script, end):
+def test_unreported_checkpoint_is_removed(script, end):
     """The trial has no further attempt that would tidy up after the one before."""
     stdout = script.run(
         PRELUDE
@@ -230,7 +230,7 @@ def test_a_module_that_cannot_be_imported_in_a_worker(script, code, kind, text):
     assert stdout.count(text) == 2
 
 
-def test_a_run_whose_workers_never_come_up_does_not_try_for_ever(script):
+def test_run_ends_if_no_worker_ever_starts(script):
     (script.directory / "needy.py").write_text(NEEDY.format("os._exit(7)"))
     driver = script.start(
         PRELUDE
@@ -354,7 +354,7 @@ def test_where_workers_must_not_be_forked_the_run_uses_new_interpreters(script):
     assert stderr.count("each starts a new interpreter") == 1
 
 
-def test_the_death_of_what_workers_are_copied_from_is_no_failure_of_theirs(script):
+def test_zygote_death_is_no_failure_of_its_workers(script):
     if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
         pytest.skip("there is none")
     driver = script.start(PRELUDE + """
@@ -383,7 +383,7 @@ def test_the_death_of_what_workers_are_copied_from_is_no_failure_of_theirs(scrip
     assert all(map(is_gone, children))
 
 
-def test_a_trial_whose_workers_are_lost_ten_times_in_a_row_fails_and_the_others_go_on(script):
+def test_trial_fails_after_ten_lost_workers_in_a_row(script):
     if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
         pytest.skip("a worker's parent is the driver itself")
     driver = script.start(PRELUDE + """

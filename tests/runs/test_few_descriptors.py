@@ -108,7 +108,7 @@ def few_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         os.close(descriptor)
 
 
-def test_there_is_room_until_only_the_drivers_own_share_is_left(few_left: list[int]) -> None:
+def test_workers_start_until_only_the_drivers_descriptors_are_left(few_left: list[int]) -> None:
     rooms = []
     for _ in range(60):
         rooms.append(descriptors.has_room_for_worker())
@@ -122,7 +122,7 @@ def test_there_is_room_until_only_the_drivers_own_share_is_left(few_left: list[i
     assert descriptors.has_room_for_worker()
 
 
-def test_where_there_are_many_they_are_not_counted_for_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_free_descriptors_are_not_counted_for_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = []
     listdir = os.listdir
     monkeypatch.setattr(os, "listdir", lambda path: counts.append(path) or listdir(path))

@@ -14,7 +14,7 @@ from kit import PRELUDE, is_gone
 # -- trials that break their own process -------------------------------------------------------------------------------
 
 
-def test_closed_descriptors_hurt_no_one_but_the_trial_that_closes_its_channel(script):
+def test_closed_descriptors_hurt_only_their_own_trial(script):
     stdout = script.run(
         PRELUDE
         + """

@@ -103,7 +103,7 @@ import slow
 """
 
 
-def test_installed_packages_with_whose_import_a_trainable_begins_are_imported_once(script: Script) -> None:
+def test_packages_imported_first_by_a_trainable_are_loaded_once(script: Script) -> None:
     ways = (
         "trainable",
         "generator",
@@ -160,7 +160,7 @@ def test_without_preload_each_trial_imports_everything_itself(script: Script) ->
     assert imports(script, begin, "trainable, train", "installed fresh") == ([BY_EACH] * 2, "")
 
 
-def test_one_that_fails_there_is_tried_by_each_trial(script: Script) -> None:
+def test_import_that_fails_once_is_tried_by_each_trial(script: Script) -> None:
     [found], stderr = imports(script, FIRST, "trainable", "installed broken")
     assert found.startswith("[None, None, None, None] {'TrialError(RuntimeError)'}")
     assert "preload" not in stderr

@@ -195,9 +195,7 @@ def statuses(script) -> list[tuple[str, str]]:
     ],
     ids=str,
 )
-def test_trials_that_are_ended_by_signals_shortly_before_the_driver_are_interrupted(
-    script, to_workers, to_driver, kind
-):
+def test_trials_killed_just_before_the_driver_are_interrupted(script, to_workers, to_driver, kind):
     """The driver gets its signal once the deaths are on record; until then, other trials may start and report."""
     driver = script.start(
         ENDED_TOGETHER, str(script.directory), kind, MINITUNE_NUM_CPUS="2", MINITUNE_FORCE_TRIAL_CLEANUP_S="0.1"
@@ -218,7 +216,7 @@ def test_trials_that_are_ended_by_signals_shortly_before_the_driver_are_interrup
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_a_trial_that_dies_of_the_signal_of_the_driver_while_that_waits_for_its_step_is_interrupted(script, number):
+def test_trial_killed_by_the_drivers_signal_is_interrupted(script, number):
     driver = script.start(ENDED_TOGETHER, str(script.directory), "class", MINITUNE_NUM_CPUS="2")
     workers = busy_workers(script)
     driver.send_signal(number)

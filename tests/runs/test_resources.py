@@ -166,7 +166,7 @@ def test_devices_are_chosen_before_imports_and_never_held_twice(script, size, as
 
 
 @pytest.mark.parametrize(("own", "expected"), [("", ["1", "2", "4"]), ("7", ["7", "7", "7"])], ids=["cap", "own"])
-def test_threads_are_capped_at_the_cpus_before_imports_unless_the_user_has_a_wish(script, own, expected):
+def test_threads_are_capped_at_the_cpus_unless_the_user_sets_them(script, own, expected):
     (script.directory / "probe.py").write_text(PROBE)
     stdout = script.run(
         """

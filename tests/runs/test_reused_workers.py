@@ -72,7 +72,7 @@ def deaf(config: dict[str, Any]) -> None:
         Path("unwound").touch()
 
 
-def test_the_next_trial_hears_when_it_is_to_end() -> None:
+def test_stop_reaches_the_next_trial_of_a_reused_worker() -> None:
     """One that never reports is ended by SIGTERM, upon which its `finally` blocks run."""
     grid = on_one_worker(deaf, report_timeout_s=2)
     assert type(grid[1].error).__name__ == "TrialTimeoutError"
@@ -131,7 +131,7 @@ def test_leftovers_of_a_function_end_before_the_next_trial() -> None:
 
 
 @pytest.mark.parametrize("verb", ["stop_trial", "pause_trial"])
-def test_a_trial_that_must_end_before_it_begins_leaves_its_worker_to_the_next_one(verb: str, script: Any) -> None:
+def test_trial_ended_before_its_start_leaves_its_worker_to_the_next(verb: str, script: Any) -> None:
     """Its worker is there at once. The run waits for no other event, because no other trial has a worker."""
     stdout = script.run(
         PRELUDE

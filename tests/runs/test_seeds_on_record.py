@@ -58,7 +58,7 @@ def test_each_trial_has_a_seed_of_its_own(executor: str, tmp_path: Path) -> None
     assert not {*found} & {*seeds(fit_seeded(Class, tmp_path, seed=4))}
 
 
-def test_attempts_and_resumed_runs_keep_it(tmp_path: Path) -> None:
+def test_attempts_and_resumed_runs_keep_the_seed(tmp_path: Path) -> None:
     failed = fit_seeded(function, tmp_path, failures=1)
     assert failed.num_errors == 4
     for how in ("resume_errored", "restart_errored"):

@@ -77,7 +77,7 @@ def test_values_outside_are_told_once_and_parts_of_configurations_are_taken(capl
     assert len(searcher.get_state()["ended"]) == 4
 
 
-def test_earlier_trials_may_have_parameters_that_there_are_not_now(tmp_path: Path) -> None:
+def test_earlier_trials_may_have_extra_parameters(tmp_path: Path) -> None:
     grid = Tuner(
         lambda config: {"loss": config["lr"]},
         param_space={"lr": uniform(0, 1), "data": "cifar", "workers": 4},

@@ -97,7 +97,7 @@ def test_grid_and_choice_together_are_tried_completely(tmp_path: Path) -> None:
     assert sorted(pairs(grid)) == [(a, b) for a in (1, 2) for b in (4, 5, 6)]
 
 
-def test_a_point_given_twice_is_tried_once_and_one_outside_of_the_space_does_not_count(tmp_path: Path) -> None:
+def test_duplicate_points_and_points_outside_the_space_are_skipped(tmp_path: Path) -> None:
     points = [{"a": 1, "b": 4}, {"a": 1, "b": 4}, {"a": 7, "b": 4}]
     searcher = tune.BasicVariantGenerator(points_to_evaluate=points)
     grid = minimise(tmp_path, NINE, search_alg=searcher, num_samples=50, on_duplicate="resample")
@@ -302,7 +302,7 @@ def algorithm(kind: str, constraint: Patient) -> SearchAlgorithm:
 
 
 @pytest.mark.parametrize("kind", ["random", "tpe"])
-def test_the_driver_is_held_up_for_few_draws_while_no_configuration_has_been_found(kind: str) -> None:
+def test_search_for_a_first_configuration_ends_after_2000_draws(kind: str) -> None:
     never = Patient()
     with pytest.raises(ValueError, match="2000 proposals in a row were refused"):
         algorithm(kind, never).next_trial()

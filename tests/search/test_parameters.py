@@ -83,7 +83,7 @@ def test_a_part_of_a_configuration_gives_a_part_of_the_values(config: Any, value
     assert values_of(CONDITIONAL, config) == values
 
 
-def test_a_category_whose_function_may_give_anything_comes_after_one_that_has_the_value() -> None:
+def test_category_with_the_exact_value_comes_before_one_with_a_function() -> None:
     whatever = {"kind": domains.sample_from(lambda config: 1), "size": domains.uniform(0, 9)}
     space = {"part": domains.choice([whatever, {"kind": "fixed", "size": domains.randint(0, 9)}])}
 

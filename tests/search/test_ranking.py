@@ -77,7 +77,7 @@ class Counting(set[int]):
         return super().__contains__(number)
 
 
-def test_few_are_looked_at_however_many_there_are() -> None:
+def test_ranking_looks_at_few_trials() -> None:
     def finished() -> Iterator[Observation]:
         for number in range(5_000):
             yield Observation(number, value=float(-number), step=1, arrival=number)
@@ -120,7 +120,7 @@ def test_of_many_bad_observations_a_sample_gives_the_density(monkeypatch: pytest
     assert sampled == pytest.approx(densities(), abs=1.0)
 
 
-def test_of_several_objectives_those_come_first_that_add_most_volume() -> None:
+def test_pareto_points_with_most_volume_come_first() -> None:
     values = [(0.0, 10.0), (4.1, 3.95), (10.0, 0.0), (4.0, 4.0), (10.0, 10.0), (5.0, 5.0)]
     ended = [Observation(number, value=value, step=1, arrival=number) for number, value in enumerate(values)]
     ranking = Ranking(["min", "min"], "last", ended)

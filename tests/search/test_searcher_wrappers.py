@@ -19,7 +19,7 @@ def ask(searcher: Searcher, *trial_ids: str) -> list[str]:
     return [trial_id for trial_id in trial_ids if isinstance(searcher.suggest(trial_id), dict)]
 
 
-def test_no_more_than_so_many_at_once() -> None:
+def test_limiter_bounds_open_suggestions() -> None:
     inner = Recording()
     limiter = ConcurrencyLimiter(inner, 2)
     assert ask(limiter, "a", "b", "c") == ["a", "b"]
@@ -254,7 +254,7 @@ def test_a_groups_index_shows_in_tag_and_parameters() -> None:
     assert trial.evaluated_params == {"x": 0, "__trial_index__": 0}
 
 
-def test_a_group_is_paused_when_all_that_is_left_of_it_is() -> None:
+def test_group_is_paused_when_its_remaining_trials_are() -> None:
     inner = Recording(metric="loss")
     repeater = Repeater(inner, 3)
     for i in range(3):

@@ -58,7 +58,7 @@ def test_the_trace_is_that_of_a_run(tmp_path: Path, searcher: Any) -> None:
     assert one.best.config == grid.get_best_result().config
 
 
-def test_several_may_be_open_and_are_told_in_any_order_and_by_an_equal_one() -> None:
+def test_several_open_suggestions_are_told_in_any_order() -> None:
     one = Study({"x": tune.grid_search([1, 2, 3]), "y": [1]}, mode="max", num_samples=1)
     first, second, third = one.ask(), one.ask(), one.ask()
     assert one.ask() is None
@@ -162,7 +162,7 @@ def test_nothing_now_is_not_the_end() -> None:
     assert one.ask() == {"x": 1}
 
 
-def test_it_can_be_put_aside() -> None:
+def test_study_can_be_pickled() -> None:
     one = Study(SPACE, "tpe", mode="min", seed=1)
     trace(one, 15)
     other = pickle.loads(pickle.dumps(one))
@@ -206,9 +206,7 @@ def test_the_engine_is_not_loaded() -> None:
 
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("kind", [list, tuple])
-def test_several_objectives_are_told_to_be_ignored_only_if_they_are(
-    own: bool, kind: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_ignored_objectives_are_warned_of(own: bool, kind: Any, caplog: pytest.LogCaptureFixture) -> None:
     metric, mode = kind(["a", "b"]), kind(["min", "max"])
     searcher = TPESearch(metric=list(metric), mode=list(mode)) if own else "tpe"
     Study({"x": tune.uniform(0, 1)}, searcher, metric=metric, mode=mode)

@@ -80,7 +80,7 @@ def test_a_like_task_helps_from_the_first_trials_on(kind: type[TPESearch]) -> No
         assert share_won([run[number] for run in warm], [run[number] for run in cold]) > least
 
 
-def test_a_task_that_is_not_like_it_does_no_harm() -> None:
+def test_unrelated_earlier_task_does_no_harm() -> None:
     cold = [best_at(TPESearch(seed=seed), [], (30,))[0] for seed in range(12)]
     warm = [best_at(TPESearch(seed=seed), [earlier(turned, seed)], (30,))[0] for seed in range(12)]
     assert share_won(warm, cold) > 0.35  # 0.5 less two standard deviations
@@ -108,7 +108,7 @@ def test_the_first_trials_are_the_best_ones_of_the_earlier_runs() -> None:
         assert study.suggest(str(number)) == pytest.approx(min(run.tried, key=lambda one: (one[1] or {})["loss"])[0])
 
 
-def test_points_to_evaluate_and_known_points_come_before_the_best_ones_of_the_earlier_runs() -> None:
+def test_points_to_evaluate_come_before_points_of_earlier_runs() -> None:
     run = earlier(bowl)
     best = pytest.approx(min(run.tried, key=lambda one: (one[1] or {})["loss"])[0])
     search = TPESearch(SPACE, points_to_evaluate=[{"x": 0.25}], seed=0, **GOAL)
@@ -187,7 +187,7 @@ def test_the_order_within_each_category_is_learned() -> None:
     assert source.weight(new) > 0.8
 
 
-def test_the_best_new_trial_counts_as_the_best_place_that_new_trials_have_in_the_earlier_run() -> None:
+def test_best_new_trial_has_the_best_rank_of_new_trials_in_the_earlier_run() -> None:
     own = [(Observation(n, {"x": x}), value) for n, (x, value) in enumerate([(0.1, 7.0), (0.9, 5.0), (0.5, 6.0)])]
     worst, best, middle = line()._sources[0].as_shares(own)
     assert best == pytest.approx(0.1, abs=0.03)

@@ -228,7 +228,7 @@ def test_functions_may_depend_on_functions_in_any_order() -> None:
         lambda spec: spec.config.b,
     ],
 )
-def test_a_circle_is_an_error_however_it_is_read(read: Any) -> None:
+def test_circular_reference_in_a_space_is_an_error(read: Any) -> None:
     with pytest.raises(RecursiveDependencyError, match="'a', 'b'"):
         variants({"a": sample_from(read), "b": sample_from(lambda config: config["a"])})
 

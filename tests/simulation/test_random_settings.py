@@ -50,7 +50,7 @@ def test_asha_needs_a_fraction_of_the_epochs(gates: ModuleType, table: str) -> N
     assert gates.epochs_to_target(curves, lambda: gates.ASHAScheduler(max_t=27, reduction_factor=3), 4, seed=1) < 0.6
 
 
-def test_the_target_is_what_the_best_of_the_full_trials_reaches_in_half_of_the_orders(gates: ModuleType) -> None:
+def test_target_is_the_median_best_of_full_trials(gates: ModuleType) -> None:
     curves = [[({"loss": loss}, 1.0), ({"loss": loss + 1}, 1.0)] for loss in (5.0, 3.0, 1.0, 4.0)]
     curves.append([({"loss": float("nan")}, 1.0)])
 

@@ -41,7 +41,7 @@ def kinds_of(path: Path) -> list[EndKind | None]:
     return [None if trial.ending is None else trial.ending.kind for trial in read_run(path).trials]
 
 
-def test_its_texts_are_translated(run: Path) -> None:
+def test_texts_of_earlier_endings_become_kinds(run: Path) -> None:
     story = read_run(run)
 
     assert kinds_of(run) == OF_TRIALS
@@ -55,7 +55,7 @@ def test_its_texts_are_translated(run: Path) -> None:
     assert str(decisions[-1]) == "after iteration 2: stopped because score >= 100 was reached"
 
 
-def test_it_is_resumed_and_its_new_records_have_kinds(run: Path) -> None:
+def test_resumed_earlier_run_records_kinds_of_endings(run: Path) -> None:
     begins: dict[int, int] = {}
 
     def steps(config: dict[str, Any]) -> None:

@@ -63,7 +63,7 @@ def run(tmp_path: Path) -> Path:
     return Path(shutil.copytree(Path(__file__).parent / "earlier_version", tmp_path / "earlier"))
 
 
-def test_its_values_are_read(run: Path) -> None:
+def test_values_of_an_earlier_version_are_read(run: Path) -> None:
     records = list(journal.read(run / "journal", unpickle=True))
     (trial,) = (record for record in records if record["type"] == "trial")
     assert same(trial["config"], {"x": 1, "values": VALUES})

@@ -224,7 +224,7 @@ def test_code_of_another_python_is_refused() -> None:
         old.load()
 
 
-def test_of_an_object_that_cannot_be_pickled_its_text_and_the_reason_are_kept(caplog: pytest.LogCaptureFixture) -> None:
+def test_unpicklable_object_is_kept_as_text_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
     line = encode({"x": {"y": (i for i in range(3)), "z": 1}})
     encode({"x": (i for i in range(3))})
 
@@ -340,9 +340,7 @@ def test_small_values_stay_where_they_are_and_the_same_objects(tmp_path: Path) -
     assert files_in(tmp_path / "objects") == []
 
 
-def test_a_value_that_refers_to_itself_or_cannot_be_pickled_is_recorded_as_ever(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_self_referring_and_unpicklable_values_are_recorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = ObjectStore(str(tmp_path / "objects"))
     endless: list[Any] = [b"x" * 100]
     endless.append(endless)

@@ -70,7 +70,7 @@ def test_a_second_process_is_refused_and_told_who_holds_it(tmp_path: Path, kind:
         assert holder.pid == process.pid
 
 
-def test_it_is_free_at_once_when_its_holder_is_killed(tmp_path: Path, kind: str) -> None:
+def test_lock_is_free_when_its_holder_is_killed(tmp_path: Path, kind: str) -> None:
     with other_process(tmp_path / "lock", kind) as process:
         process.kill()
         process.wait()
@@ -81,7 +81,7 @@ def test_it_is_free_at_once_when_its_holder_is_killed(tmp_path: Path, kind: str)
             assert lock.holder.pid == os.getpid()
 
 
-def test_it_is_free_when_its_holder_is_dead_but_not_reaped(tmp_path: Path, kind: str) -> None:
+def test_lock_is_free_when_its_holder_is_a_zombie(tmp_path: Path, kind: str) -> None:
     with other_process(tmp_path / "lock", kind) as process:
         process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # a zombie now
@@ -100,7 +100,7 @@ def test_the_same_process_is_refused_too(tmp_path: Path, kind: str) -> None:
             RunLock(tmp_path / "lock").acquire()
 
 
-def test_the_same_thread_pool_gets_it_once(tmp_path: Path, kind: str) -> None:
+def test_lock_is_taken_once_in_a_thread_pool(tmp_path: Path, kind: str) -> None:
     start, got, refused = threading.Barrier(8), [], []
 
     def compete() -> None:
@@ -159,7 +159,7 @@ def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path, kind: str) -> Non
             pass
 
 
-def test_a_process_that_has_got_the_number_of_a_holder_is_not_taken_for_it() -> None:
+def test_process_with_the_pid_of_a_dead_holder_is_not_the_holder() -> None:
     """A process is known by its number and by the time at which it was started."""
     ours = Holder.here()
     assert ours.is_alive()

@@ -88,7 +88,7 @@ def test_a_directory_without_a_run_is_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("has_ended", [True, False])
-def test_of_two_drivers_that_find_the_same_directory_one_takes_the_next_suffix(
+def test_two_drivers_with_one_name_get_two_directories(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_ended: bool
 ) -> None:
     rivals = []

@@ -140,7 +140,7 @@ def test_a_large_object_is_on_the_disk_before_the_record_that_names_it(tmp_path:
     assert len(line) < 1000
 
 
-def test_a_batched_journal_syncs_a_large_object_and_then_itself_and_the_driver_waits_for_neither(
+def test_batched_journal_syncs_a_large_object_before_itself_in_the_background(
     housekeeper: Housekeeper, tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # no other thread syncs
@@ -206,7 +206,7 @@ def test_a_strict_checkpoint_is_on_the_disk_before_the_record_that_names_it(
         ]
 
 
-def test_a_strict_checkpoint_that_cannot_be_brought_to_the_disk_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strict_checkpoint_that_cannot_be_synced_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Injured(
         files.sync_descriptor,
         OSError(errno.EIO, "Input/output error"),
@@ -220,7 +220,7 @@ def test_a_strict_checkpoint_that_cannot_be_brought_to_the_disk_ends_the_run(mon
     assert resume(counting(4))[0].metrics["n"] == 4
 
 
-def test_a_batched_checkpoint_that_is_not_settled_yet_does_not_cost_the_one_that_is() -> None:
+def test_unsettled_checkpoint_does_not_replace_a_settled_one() -> None:
     """One is kept, and the newest that would outlive a power cut besides; at the end all is on the disk."""
     cut(counting(9), {"i": grid_search([1])}, results=5, durability="batched", num_to_keep=1)
     assert [path.name for path in sorted(run_path().glob("*/checkpoint_*"))][-1] == "checkpoint_000004"

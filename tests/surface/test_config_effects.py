@@ -38,7 +38,7 @@ ELSEWHERE = {
     "TuneConfig.reuse_actors": "tests/runs/test_hostile_trials.py::test_a_reused_worker_is_clean",
     "RunConfig.log_to_file": "tests/output/test_output_of_a_run.py::"
     "test_output_of_a_trial_has_the_names_that_were_given",
-    "RunConfig.show_output": "tests/output/test_output_of_trials.py::test_it_is_shown_under_the_name_of_its_trial",
+    "RunConfig.show_output": "tests/output/test_output_of_trials.py::test_trial_output_has_the_name_of_its_trial",
     "RunConfig.durability": "tests/storage/test_syncs.py::"
     "test_the_beginning_of_a_run_is_on_the_disk_before_its_first_trial",
     "TuneConfig.chdir_to_trial_dir": "tests/output/test_output_of_a_run.py::test_the_old_name_of_that_setting",

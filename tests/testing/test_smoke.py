@@ -274,7 +274,7 @@ def hang_in_the_end(config: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("reports", [0, 1])
-def test_a_trial_in_a_process_that_does_not_report_fails_and_the_text_tells_where_it_hangs(
+def test_hanging_trial_in_a_process_fails_with_its_stack(
     reports: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("minitune.testing.smoke_runs.GRACE_S", 0.1)

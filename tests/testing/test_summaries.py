@@ -77,7 +77,7 @@ def test_a_run_within_a_trial_does_not(tmp_path: Path, page: Path) -> None:
     assert [line for line in page.read_text().splitlines() if "###" in line] == ["### outer"]
 
 
-def test_an_empty_variable_turns_it_off(tmp_path: Path, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_variable_turns_the_summary_off(tmp_path: Path, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "")
     fit_rates(tmp_path, [1])
     assert sorted(os.listdir(tmp_path)) == ["runs"]

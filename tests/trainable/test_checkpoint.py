@@ -38,7 +38,7 @@ def source(tmp_path: Path) -> Path:
     return directory
 
 
-def test_it_is_a_directory_by_reference(source: Path) -> None:
+def test_checkpoint_refers_to_its_directory(source: Path) -> None:
     checkpoint = Checkpoint.from_directory(source)
     assert checkpoint.path == str(source)
     assert checkpoint.filesystem is None
@@ -51,7 +51,7 @@ def test_it_is_a_directory_by_reference(source: Path) -> None:
     assert checkpoint != Checkpoint(source / "sub")
 
 
-def test_it_travels(source: Path) -> None:
+def test_checkpoint_can_be_pickled_and_copied(source: Path) -> None:
     checkpoint = Checkpoint(source)
     for other in (pickle.loads(pickle.dumps(checkpoint)), copy.copy(checkpoint), copy.deepcopy(checkpoint)):
         assert (type(other), other.path) == (Checkpoint, str(source))
@@ -64,7 +64,7 @@ def test_a_relative_path_is_kept_absolute(source: Path, monkeypatch: pytest.Monk
     assert checkpoint.path == str(source)
 
 
-def test_it_is_copied_to_where_one_says(source: Path, tmp_path: Path) -> None:
+def test_checkpoint_is_copied_to_a_given_path(source: Path, tmp_path: Path) -> None:
     checkpoint = Checkpoint(source)
     target = tmp_path / "a" / "b"
     assert checkpoint.to_directory(target) == str(target)
@@ -115,7 +115,7 @@ def test_only_this_machine(source: Path) -> None:
         Checkpoint("s3://bucket/x")
 
 
-def test_it_is_the_path_of_its_directory(source: Path) -> None:
+def test_checkpoint_is_path_like(source: Path) -> None:
     checkpoint = Checkpoint(source)
     assert os.path.join(checkpoint, "a") == os.path.join(source, "a")
     assert os.fspath(checkpoint) == checkpoint.value == checkpoint.path == str(source)
@@ -161,7 +161,7 @@ def commit(source: Path, tmp_path: Path, number: int = 0) -> tuple[CheckpointRec
     return commit_copy(source, trial, number, attempt=1), trial
 
 
-def test_checkpoints_that_are_removed_meanwhile_do_not_matter_to_a_copy_of_the_trials_directory(
+def test_trial_directory_is_copied_while_checkpoints_are_removed(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, trial = commit(source, tmp_path)
@@ -324,7 +324,7 @@ def test_a_copy_that_fails_leaves_nothing_behind(source: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
-def test_a_copy_that_the_disk_refuses_is_no_fault_of_the_trial_although_there_is_space_a_moment_later(
+def test_copy_refused_by_the_disk_is_an_error_of_the_run(
     number: int, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trial = tmp_path / "trial"

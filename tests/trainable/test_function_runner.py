@@ -256,7 +256,7 @@ def test_stop_while_the_function_works_hits_the_next_report(driver: FakeDriver) 
     assert not list((driver.directory / "t_00000").iterdir()), "a checkpoint that no one will hear of is not copied"
 
 
-def test_a_function_that_catches_the_stop_gets_it_again(driver: FakeDriver) -> None:
+def test_function_that_catches_its_stop_is_stopped_again(driver: FakeDriver) -> None:
     caught: list[int] = []
 
     def fn(config: dict[str, Any]) -> None:

@@ -112,7 +112,7 @@ def test_a_value_that_cannot_be_stored_leaves_the_others(tmp_path: Path) -> None
 
 
 @in_memory
-def test_values_are_in_memory_as_long_as_it_is_enough(tmp_path: Path) -> None:
+def test_values_stay_in_memory_while_there_is_enough(tmp_path: Path) -> None:
     file = make_file(tmp_path, memory_bytes=4 * MB)
     values = [Block(b"a" * 3 * MB), Block(b"b" * 3 * MB), b"c" * 3 * MB, Block(b"d" * 1000)]
     locations = [file.add(value) for value in values]
@@ -197,7 +197,7 @@ def test_a_path_that_means_another_file_by_now_is_refused(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("how", "reuse_actors"), [("bound", True), ("put", False), ("closure", False)])
-def test_a_trial_may_write_and_no_other_sees_it(tmp_path: Path, how: str, reuse_actors: bool) -> None:
+def test_write_to_a_shared_value_is_private(tmp_path: Path, how: str, reuse_actors: bool) -> None:
     data = Block(bytearray(b"a" * 2 * MB))
 
     def bound(config: dict[str, Any], data: Block | None = None) -> None:

@@ -108,7 +108,7 @@ def test_a_class_that_was_restored_does_not_draw_the_same_again(executor: str) -
 
 
 @pytest.mark.parametrize("executor", ["inline", "local"])
-def test_an_attempt_after_a_failure_has_other_luck_and_the_same_in_each_run(executor: str, tmp_path: Path) -> None:
+def test_retry_has_another_seed_that_is_the_same_in_each_run(executor: str, tmp_path: Path) -> None:
     def unlucky(config: dict[str, Any]) -> dict[str, Any]:
         import random
 

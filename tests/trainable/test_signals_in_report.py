@@ -47,9 +47,7 @@ def _under_alarms(config: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("start_method", ["zygote", "interpreter"])
-def test_an_alarm_that_raises_anywhere_in_report_may_fail_the_trial_and_loses_no_report(
-    start_method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_raising_alarm_in_report_loses_no_report(start_method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINITUNE_START_METHOD", start_method)
     alarms = [(0.0, 400, 0), (0.005, 400, 0), (0.005, 20, 1_000_000)] * 3
     space = {"alarm": grid_search([dict(zip(("interval_s", "reports", "size"), one, strict=True)) for one in alarms])}
@@ -151,7 +149,7 @@ def _deaf(config: dict[str, Any]) -> None:
             pass
 
 
-def test_a_trial_that_swallows_its_stop_leaves_at_its_next_reports_and_is_named(
+def test_trial_that_swallows_its_stop_ends_at_a_later_report(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TUNE_FORCE_TRIAL_CLEANUP_S", "3600")  # nothing but the worker itself ends it in time

@@ -379,7 +379,7 @@ SCRIPT = """
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_is_left_on_the_cluster_when_the_driver_ends_and_it_can_be_resumed(tmp_path, number):
+def test_ended_driver_leaves_nothing_on_the_cluster_and_can_be_resumed(tmp_path, number):
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(SCRIPT))
     driver = subprocess.Popen([sys.executable, script, tmp_path / "results"], stderr=subprocess.DEVNULL)

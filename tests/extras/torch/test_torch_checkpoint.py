@@ -39,7 +39,7 @@ def test_the_network_of_the_examples_learns() -> None:
 
 
 @pytest.mark.parametrize("should_checkpoint", [True, False])
-def test_the_training_of_the_example_saves_the_weights_if_the_configuration_says_so(
+def test_example_saves_weights_if_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, should_checkpoint: bool
 ) -> None:
     pictures = [(torch.zeros(4, 1, 28, 28), torch.zeros(4, dtype=torch.long))]
