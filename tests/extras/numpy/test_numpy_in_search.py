@@ -1,13 +1,15 @@
-"""The Gaussian process of `AutoSearch` suggests the same with numpy as without it."""
+"""With numpy, the Gaussian process of `AutoSearch` finds length scales by gradients."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import numpy
 import pytest
 
-from minitune.search import AutoSearch, gaussian_process
+from minitune.search import AutoSearch, auto, gaussian_process
+from minitune.search.length_scales import likely_logs, loss_and_slopes
 from minitune.space.domains import choice, lograndint, loguniform, quniform, uniform
 
 SPACE = {
@@ -37,16 +39,55 @@ def played(pending: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("pending", [1, 8])
-def test_numpy_changes_no_suggestion_by_more_than_rounding(pending: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert gaussian_process.covariance_kind() is gaussian_process.NumpyCovariance
-    with_numpy = played(pending)
-    monkeypatch.setattr(gaussian_process, "covariance_kind", lambda: gaussian_process.Covariance)
+def test_a_search_with_numpy_is_repeatable(pending: int) -> None:
+    assert played(pending) == played(pending)
 
-    without = played(pending)
 
-    for left, right in zip(with_numpy, without, strict=True):
-        assert left["act"] == right["act"]
-        assert all(left[name] == pytest.approx(right[name], rel=1e-6) for name in SPACE if name != "act")
+@pytest.mark.parametrize("had_numpy", [True, False])
+def test_a_resume_without_what_the_search_began_with_warns_once_and_goes_on(
+    had_numpy: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def play(searcher: AutoSearch, first: int) -> None:
+        for number in range(first, first + 10):
+            config = searcher.suggest(str(number))
+            assert isinstance(config, dict)
+            searcher.on_trial_complete(str(number), {"loss": config["x"]})
+
+    def use(has_numpy: bool) -> None:
+        kind = gaussian_process.NumpyCovariance if has_numpy else gaussian_process.Covariance
+        for module in (gaussian_process, auto):
+            monkeypatch.setattr(module, "covariance_kind", lambda: kind)
+
+    began, same, other = (AutoSearch(SPACE, metric="loss", mode="min", seed=1) for _ in range(3))
+    use(had_numpy)
+    play(began, 0)
+    same.set_state(began.get_state())
+    assert not caplog.messages
+    use(not had_numpy)
+
+    other.set_state(began.get_state())
+    play(other, 10)
+
+    words = ("with", "without") if had_numpy else ("without", "with")
+    assert [f"began {words[0]} numpy and goes on {words[1]} it" in message for message in caplog.messages] == [True]
+
+
+def test_the_gradient_of_length_scales_is_that_of_their_loss() -> None:
+    rng = numpy.random.default_rng(0)
+    points = rng.random((30, 3))
+    squares = numpy.moveaxis((points[:, None] - points[None]) ** 2, 2, 0)
+    values = numpy.sin(4 * points[:, 0]) + points[:, 1] ** 2
+    place = numpy.array([0.3, -0.5, 0.2, -3.0])
+
+    loss, slopes = loss_and_slopes(place, squares, values)
+
+    for index, slope in enumerate(slopes):
+        step = numpy.zeros(4)
+        step[index] = 1e-5
+        above, below = (loss_and_slopes(place + each, squares, values)[0] for each in (step, -step))
+        assert slope == pytest.approx((above - below) / 2e-5, rel=1e-5)
+    found = likely_logs(points.tolist(), [1, 1, 1], values.tolist(), place.tolist(), [(-6, 8)] * 3 + [(-14, 0)], 40)
+    assert loss_and_slopes(numpy.array(found), squares, values)[0] < loss - 10
 
 
 def test_both_covariances_predict_the_same() -> None:
