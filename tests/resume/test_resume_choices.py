@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -51,16 +50,6 @@ def go_on(trainable: Any, **choice: ResumeType) -> list[Trial]:
         trainable, config=GRID, name=RUN, verbose=0, resume_config=ResumeConfig(**choice), max_concurrent_trials=1
     )
     return list(analysis.trials)
-
-
-def test_a_run_of_an_older_version_is_resumed() -> None:
-    """Its `tuner.pkl` lacks two parts that were added later."""
-    fit(counting(3, bad=[0]), GRID)
-    file = run_path() / "tuner.pkl"
-    parts = pickle.loads(file.read_bytes())
-    del parts["large_values"], parts["checkpoint_configs"]
-    file.write_bytes(pickle.dumps(parts))
-    assert outcome_of(resume(counting(3), restart_errored=True)) == [(3, False)] * 3
 
 
 # -- failed trials -------------------------------------------------------------------------------------------------
