@@ -97,14 +97,12 @@ class InterpreterLauncher(Launcher):
     # -- Launcher ----------------------------------------------------------------------------------------------
 
     def launch(self, on_end: OnEnd, preload: bool) -> tuple[int, socket.socket, socket.socket]:
-        """See `Launcher.launch`."""
         token = next(self._tokens)
         ours, worker_ends = worker_sockets()
         self._loop.call_later(0.0, partial(self._start, token, on_end, worker_ends))
         return token, *ours
 
     def signal(self, token: int, number: int, whole_group: bool) -> None:
-        """See `Launcher.signal`."""
         worker = self._workers.get(token)
         if worker is None or worker.popen.returncode is not None:
             return
@@ -112,7 +110,6 @@ class InterpreterLauncher(Launcher):
             process_tree.send_signal(worker.popen.pid, number)
 
     def kill(self, token: int) -> None:
-        """See `Launcher.kill`."""
         worker = self._workers.get(token)
         if worker is not None:
             self._sweep(worker)
@@ -125,7 +122,6 @@ class InterpreterLauncher(Launcher):
         """See `Launcher.preload`. New interpreters cannot share anything, so this does nothing."""
 
     def close(self) -> None:
-        """See `Launcher.close`."""
         until = time.monotonic() + CLOSE_S
         victims = [*self._workers.values(), *self._survivors]
 

@@ -104,20 +104,17 @@ class ZygoteLauncher(Launcher):
 
     @property
     def hello_s(self) -> float:
-        """See `Launcher.hello_s`."""
         if self._interpreters is not None:
             return self._interpreters.hello_s
         return ZYGOTE_HELLO_S + self._preload.longest_s  # a worker may have to wait for it
 
     @property
     def importing(self) -> str:
-        """See `Launcher.importing`."""
         return self._preload.importing
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
     def launch(self, on_end: OnEnd, preload: bool) -> tuple[int, socket.socket, socket.socket]:
-        """See `Launcher.launch`."""
         if self._interpreters is not None:
             return self._interpreters.launch(on_end, preload)
         zygote = self._ready_zygote(preload)
@@ -134,7 +131,6 @@ class ZygoteLauncher(Launcher):
         return worker.token, *worker.ours
 
     def signal(self, token: int, number: int, whole_group: bool) -> None:
-        """See `Launcher.signal`."""
         worker = self._workers.get(token)
         if worker is None and self._interpreters is not None:
             self._interpreters.signal(token, number, whole_group)
@@ -142,7 +138,6 @@ class ZygoteLauncher(Launcher):
             self.send(worker.zygote, ("signal", token, int(number), whole_group))
 
     def kill(self, token: int) -> None:
-        """See `Launcher.kill`."""
         worker = self._workers.get(token)
         if worker is None:
             if self._interpreters is not None:
@@ -165,12 +160,10 @@ class ZygoteLauncher(Launcher):
         self._sweep([worker], End())
 
     def preload(self, action: bytes) -> None:
-        """See `Launcher.preload`."""
         if self._interpreters is None:
             self._preload.add(action)
 
     def close(self) -> None:
-        """See `Launcher.close`."""
         for zygote in list(self._zygotes):
             self._retire(zygote)
         self._drop_spare(self._spare)

@@ -336,7 +336,6 @@ class ReusingLauncher(TrialLauncher):
         self._num_reused = 0
 
     def launch(self) -> Refusal | None:
-        """See `TrialLauncher.launch`."""
         self._num_reused = 0
         return super().launch()
 

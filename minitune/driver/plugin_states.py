@@ -337,11 +337,9 @@ class _Silence(SearchAlgorithm):
     """Replaces a search algorithm until it loads its state: proposes no trials and ignores all events."""
 
     def next_trial(self) -> Trial | None:
-        """See `SearchAlgorithm.next_trial`."""
         return None
 
     def is_finished(self) -> bool:
-        """See `SearchAlgorithm.is_finished`."""
         return True
 
 

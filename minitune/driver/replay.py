@@ -107,7 +107,6 @@ class Replay(Story):
     # -- calling the plug-ins ------------------------------------------------------------------------------------------
 
     def apply(self, record: records.Record) -> Change:
-        """See `Story.apply`."""
         kind = record[records.KIND]
         if kind not in _NO_EVENTS:
             # The driver carried out the scheduler's earlier requests, so they are in the journal. Only the requests

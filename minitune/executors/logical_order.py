@@ -85,7 +85,6 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
     # -- resources and values ----------------------------------------------------------------------------------------
 
     def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """See `TrialExecutor.resources`."""
         return self._executor.resources()[0], self._ledger.free()
 
     def share(self, value: Any) -> Shared:

@@ -180,7 +180,6 @@ class TrackerCallback(LoggerCallback):
     # -- in the driver -------------------------------------------------------------------------------------------------
 
     def log_trial_start(self, trial: Trial) -> None:
-        """See `LoggerCallback`."""
         facts = TrialFacts(
             trial.trial_id,
             trial.name,
@@ -193,7 +192,6 @@ class TrackerCallback(LoggerCallback):
         self._put(trial.trial_id, "start", facts)
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
-        """See `LoggerCallback`."""
         # Only results are left out. Without its start or end, a record would stay open or never begin.
         if self._events.qsize() >= _MOST_WAITING:
             self._left_out += 1
@@ -201,12 +199,10 @@ class TrackerCallback(LoggerCallback):
         self._put(trial.trial_id, "result", flatten(result), step_of(result))
 
     def log_trial_save(self, trial: Trial) -> None:
-        """See `LoggerCallback`."""
         if self._keeps_checkpoints and trial.checkpoint is not None:
             self._put(trial.trial_id, "save", trial.checkpoint.path)
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
-        """See `LoggerCallback`."""
         self._put(trial.trial_id, "end", RecordEnd.FAILED if failed else RecordEnd.FINISHED)
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:

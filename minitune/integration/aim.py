@@ -62,7 +62,6 @@ class AimLoggerCallback(TrackerCallback):
         self._aim_run_kwargs = {**quiet, **aim_run_kwargs}
 
     def open(self, facts: TrialFacts) -> Any:
-        """See `TrackerCallback`."""
         aim = load("aim", _EXTRA, type(self).__name__)
         path = os.path.join(facts.path, _FILE)
         options = {
@@ -84,17 +83,14 @@ class AimLoggerCallback(TrackerCallback):
         return run
 
     def restart(self, record: Any, facts: TrialFacts) -> None:
-        """See `TrackerCallback`."""
         record["hparams"] = facts.config
 
     def write(self, record: Any, step: int, result: dict[str, Any]) -> None:
-        """See `TrackerCallback`."""
         for name, value in numbers_of(result).items():
             is_wanted = name in self._metrics if self._metrics is not None else name not in _NOT_SHOWN
             if is_wanted and value == value:
                 record.track(value, name=_PREFIX + name, step=step)
 
     def close(self, record: Any, facts: TrialFacts, end: RecordEnd) -> None:
-        """See `TrackerCallback`."""
         record["end"] = end.value
         record.close()

@@ -89,7 +89,6 @@ class CometLoggerCallback(TrackerCallback):
                 os.environ.pop(_NO_WATCH, None)
 
     def open(self, facts: TrialFacts) -> Any:
-        """See `TrackerCallback`."""
         comet = load("comet_ml", _EXTRA, type(self).__name__)
         logging.getLogger("comet_ml").setLevel(logging.ERROR)
         from comet_ml.config import set_global_experiment
@@ -115,22 +114,18 @@ class CometLoggerCallback(TrackerCallback):
         return experiment
 
     def restart(self, record: Any, facts: TrialFacts) -> None:
-        """See `TrackerCallback`."""
         record.log_parameters(facts.config)
 
     def write(self, record: Any, step: int, result: dict[str, Any]) -> None:
-        """See `TrackerCallback`."""
         record.log_parameters(config_in(result), step=step)
         record.log_metrics(numbers_of(result), step=step)
 
     def save(self, record: Any, facts: TrialFacts, directory: str) -> None:
-        """See `TrackerCallback`."""
         comet = load("comet_ml", _EXTRA, type(self).__name__)
         artifact = comet.Artifact(name=f"checkpoint_{facts.name}", artifact_type="model")
         artifact.add(directory)
         record.log_artifact(artifact)
 
     def close(self, record: Any, facts: TrialFacts, end: RecordEnd) -> None:
-        """See `TrackerCallback`."""
         record.log_other("end", end.value)
         record.end()

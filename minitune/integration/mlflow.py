@@ -112,7 +112,6 @@ class MLflowLoggerCallback(TrackerCallback):
 
     @contextmanager
     def settings(self) -> Iterator[None]:
-        """See `TrackerCallback`."""
         before = os.environ.get(_TOKEN)
         if self._token:
             os.environ[_TOKEN] = self._token
@@ -126,7 +125,6 @@ class MLflowLoggerCallback(TrackerCallback):
                 os.environ[_TOKEN] = before
 
     def open(self, facts: TrialFacts) -> _Run:
-        """See `TrackerCallback`."""
         load("mlflow", _EXTRA, type(self).__name__)
         from mlflow.tracking import MlflowClient
 
@@ -149,7 +147,6 @@ class MLflowLoggerCallback(TrackerCallback):
         return run
 
     def restart(self, record: _Run, facts: TrialFacts) -> None:
-        """See `TrackerCallback`."""
         if not self.log_params_on_trial_end:
             self._write_params(record, facts)
 
@@ -168,7 +165,6 @@ class MLflowLoggerCallback(TrackerCallback):
         record.params = {**params, **record.params}
 
     def write(self, record: _Run, step: int, result: dict[str, Any]) -> None:
-        """See `TrackerCallback`."""
         from mlflow.entities import Metric
 
         now_ms = int(time.time() * 1000)
@@ -177,7 +173,6 @@ class MLflowLoggerCallback(TrackerCallback):
             self._client.log_batch(record.id, metrics=metrics[first : first + _MOST_METRICS])
 
     def close(self, record: _Run, facts: TrialFacts, end: RecordEnd) -> None:
-        """See `TrackerCallback`."""
         try:
             if self.log_params_on_trial_end:
                 self._write_params(record, facts)
@@ -310,11 +305,9 @@ class MLflowTrainableMixin(TrackedTrainable):
     """An older base class of Ray Tune. In `class Mine(MLflowTrainableMixin, Trainable)`, the trial's run is active."""
 
     def begin_record(self, config: dict[str, Any]) -> None:
-        """See `TrackedTrainable`."""
         setup_mlflow(config, create_experiment_if_not_exists=True)
 
     def end_record(self) -> None:
-        """See `TrackedTrainable`."""
         load("mlflow", _EXTRA, "mlflow_mixin").end_run()
 
 

@@ -99,16 +99,13 @@ class WandbLoggerCallback(TrackerCallback):
         return {**super().__getstate__(), "_key": None}
 
     def open(self, facts: TrialFacts) -> Any:
-        """See `TrackerCallback`."""
         options = {"project": self.project, "group": self.group, **self.kwargs}
         return _init(facts, options, self._key, reinit="create_new", is_quiet=True)
 
     def restart(self, record: Any, facts: TrialFacts) -> None:
-        """See `TrackerCallback`."""
         record.config.update(unflatten(facts.config), allow_val_change=True)
 
     def write(self, record: Any, step: int, result: dict[str, Any]) -> None:
-        """See `TrackerCallback`."""
         # Pictures and tables are objects of wandb itself, and it takes only numbers and these.
         media = {name: value for name, value in result.items() if type(value).__module__.partition(".")[0] == "wandb"}
         logged = {**numbers_of(result), **media}
@@ -117,13 +114,11 @@ class WandbLoggerCallback(TrackerCallback):
             record.config.update(unflatten(config_in(result)), allow_val_change=True)
 
     def save(self, record: Any, facts: TrialFacts, directory: str) -> None:
-        """See `TrackerCallback`."""
         artifact = load("wandb", _EXTRA, type(self).__name__).Artifact(f"checkpoint_{facts.name}", type="model")
         artifact.add_dir(directory)
         record.log_artifact(artifact)
 
     def close(self, record: Any, facts: TrialFacts, end: RecordEnd) -> None:
-        """See `TrackerCallback`."""
         record.finish(exit_code=_EXIT_CODES[end])
 
 
@@ -204,11 +199,9 @@ class WandbTrainableMixin(TrackedTrainable):
     wandb: Any = None
 
     def begin_record(self, config: dict[str, Any]) -> None:
-        """See `TrackedTrainable`."""
         self.wandb = setup_wandb(config)
 
     def end_record(self) -> None:
-        """See `TrackedTrainable`."""
         if self.wandb is not None:
             self.wandb.finish()
 

@@ -44,7 +44,6 @@ class Analysis(ExperimentAnalysis):
 
     @property
     def best_dataframe(self) -> pandas.DataFrame:
-        """See `ExperimentAnalysis.best_dataframe`."""
         return self.trial_dataframes[self.best_logdir]
 
     def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:

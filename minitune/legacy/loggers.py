@@ -77,7 +77,6 @@ class LegacyLoggerCallback(LoggerCallback):
         self._loggers: dict[Trial, list[Logger]] = {}
 
     def log_trial_start(self, trial: Trial) -> None:
-        """See `LoggerCallback.log_trial_start`."""
         if trial in self._loggers:
             for logger in self._loggers[trial]:
                 logger.update_config(dict(trial.config))
@@ -85,13 +84,11 @@ class LegacyLoggerCallback(LoggerCallback):
         self._loggers[trial] = [kind(dict(trial.config), trial.local_path, trial) for kind in self.logger_classes]
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
-        """See `LoggerCallback.log_trial_result`."""
         for logger in self._loggers.get(trial, ()):
             logger.on_result(result)
             logger.flush()
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
-        """See `LoggerCallback.log_trial_end`."""
         for logger in self._loggers.pop(trial, ()):
             logger.close()
 

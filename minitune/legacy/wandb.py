@@ -30,13 +30,11 @@ class WandbLogger(WandbLoggerCallback):
         return {**super().__getstate__(), "_arguments": {}}
 
     def log_trial_start(self, trial: Trial) -> None:
-        """See `LoggerCallback`."""
         nested = trial.config.get("logger_config") or {}
         self._arguments[trial.trial_id] = nested.get("wandb") or trial.config.get("wandb") or {}
         super().log_trial_start(trial)
 
     def open(self, facts: TrialFacts) -> Any:
-        """See `TrackerCallback`."""
         given = WandbLoggerCallback(**self._arguments[facts.trial_id])
         self._excludes = given._excludes
         self._logs_config = given._logs_config

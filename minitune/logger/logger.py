@@ -60,27 +60,21 @@ class LoggerCallback(Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        """See `Callback.on_trial_result`."""
         self.log_trial_result(iteration, trial, result)
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """See `Callback.on_trial_start`."""
         self.log_trial_start(trial)
 
     def on_trial_restore(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """See `Callback.on_trial_restore`."""
         self.log_trial_restore(trial)
 
     def on_trial_save(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """See `Callback.on_trial_save`."""
         self.log_trial_save(trial)
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """See `Callback.on_trial_complete`."""
         self.log_trial_end(trial, failed=False)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """See `Callback.on_trial_error`."""
         self.log_trial_end(trial, failed=True)
 
 

@@ -57,7 +57,6 @@ class TBXLoggerCallback(LoggerCallback):
         self._run_path: str | None = None
 
     def how_to_show(self) -> str | None:
-        """See `Callback`."""
         if self._run_path is None:
             return None
         return f"tensorboard --logdir {shlex.quote(self._run_path)}"

@@ -233,7 +233,6 @@ class TuneReporterBase(ProgressReporter):
 
     # -- set up ----------------------------------------------------------------------------------------------------
     def configure(self, *, verbose: int, print_errors: bool) -> None:
-        """See `ProgressReporter.configure`."""
         self._verbose = verbose
         self._prints_errors = print_errors
         self._raised = None
@@ -279,7 +278,6 @@ class TuneReporterBase(ProgressReporter):
         self._last_report_s: float | None = None
 
     def run_took(self, seconds: float) -> None:
-        """See `ProgressReporter.run_took`."""
         self._took_s = seconds
 
     def _elapsed_s(self) -> float:
@@ -484,7 +482,6 @@ class ScreenReporter(TuneReporterBase):
             self._screen = open_screen()
 
     def close(self) -> None:
-        """See `ProgressReporter.close`."""
         self._release(keeps=True)
 
     def _release(self, keeps: bool) -> None:
@@ -572,7 +569,6 @@ class LiveReporter(ScreenReporter):
 
     # -- when ------------------------------------------------------------------------------------------------------
     def note_run(self, info: table.RunInfo) -> None:
-        """See `ProgressReporter.note_run`."""
         self._info = info
 
     def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
@@ -713,12 +709,10 @@ class LiveReporter(ScreenReporter):
 
     # -- one trial -------------------------------------------------------------------------------------------------
     def trial_started(self, trial: Trial) -> None:
-        """See `ProgressReporter.trial_started`."""
         self._has_news = True
         super().trial_started(trial)
 
     def trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
-        """See `ProgressReporter.trial_result`."""
         self._has_news = True
         super().trial_result(trial, result)
 

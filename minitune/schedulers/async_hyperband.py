@@ -353,7 +353,6 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """See `TrialScheduler.set_state`."""
         saved = [[level["milestone"] for level in levels] for levels in state["brackets"]]
         if saved != self._times:
             raise ValueError(

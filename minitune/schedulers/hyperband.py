@@ -388,7 +388,6 @@ class HyperBandScheduler(HalvingScheduler):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """See `TrialScheduler.set_state`."""
         saved = (state["max_t"], state["reduction_factor"])
         own = (self._max_t, self._reduction_factor)
         if saved != own:
@@ -535,7 +534,6 @@ class HyperBandForBOHB(HyperBandScheduler):
     _short_name = "BOHB"
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        """See `HyperBandScheduler.on_trial_result`."""
         result["hyperband_info"] = {}
         return super().on_trial_result(tune_controller, trial, result)
 

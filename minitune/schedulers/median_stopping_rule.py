@@ -191,7 +191,6 @@ class MedianStoppingRule(MetricScheduler):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """See `TrialScheduler.set_state`."""
         self._curves = {
             trial_id: _Curve(list(times), list(sums), list(counts), best)
             for trial_id, (times, sums, counts, best) in state["curves"].items()

@@ -258,12 +258,10 @@ class PB2(PopulationBasedTraining):
         self._explored: dict[str, tuple[float, ...]] = {}
 
     def get_state(self) -> dict[str, Any]:
-        """See `TrialScheduler.get_state`."""
         gains = [(gain.time, gain.score, gain.place, gain.rate) for gain in self._gains]
         return {**super().get_state(), "gains": gains, "begun": dict(self._begun), "explored": dict(self._explored)}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """See `TrialScheduler.set_state`."""
         super().set_state(state)
         self._gains = [_Gain(*gain) for gain in state["gains"]]
         self._begun = dict(state["begun"])

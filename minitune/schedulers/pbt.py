@@ -244,11 +244,9 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         return f"PopulationBasedTraining replay: Step {self._step}, perturb {self._num_perturbations}"
 
     def get_state(self) -> dict[str, Any]:
-        """See `TrialScheduler.get_state`."""
         return {"trial_id": self._trial_id, "step": self._step, "num_perturbations": self._num_perturbations}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """See `TrialScheduler.set_state`."""
         self._trial_id = state["trial_id"]
         self._step = state["step"]
         self._num_perturbations = state["num_perturbations"]
@@ -354,7 +352,6 @@ class PopulationBasedTraining(MetricScheduler):
 
     @property
     def required_attrs(self) -> tuple[str, ...]:
-        """See `TrialScheduler.required_attrs`."""
         if self._require_attrs:
             return (self._metric or "", self._time_attr)
         return ()
@@ -462,7 +459,6 @@ class PopulationBasedTraining(MetricScheduler):
     # -- state ---------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
-        """See `TrialScheduler.get_state`."""
         return {
             "population": self._population.get_state(),
             "failed": sorted(self._failed),
@@ -474,7 +470,6 @@ class PopulationBasedTraining(MetricScheduler):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """See `TrialScheduler.set_state`."""
         self._population.set_state(state["population"], not_in_line=state["arrived"])
         self._failed = set(state["failed"])
         self._arrived = set(state["arrived"])

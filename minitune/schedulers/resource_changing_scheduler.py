@@ -293,12 +293,10 @@ class ResourceChangingScheduler(TrialScheduler):
 
     @property
     def time_attr(self) -> str | None:
-        """See `TrialScheduler.time_attr`."""
         return self._base.time_attr
 
     @property
     def required_attrs(self) -> tuple[str, ...]:
-        """See `TrialScheduler.required_attrs`."""
         return self._base.required_attrs
 
     @property
@@ -330,7 +328,6 @@ class ResourceChangingScheduler(TrialScheduler):
         return takes_it
 
     def set_seed(self, seed: int) -> None:
-        """See `TrialScheduler.set_seed`."""
         self._base.set_seed(seed)
 
     # -- hooks ---------------------------------------------------------------------------------------------------
@@ -373,17 +370,14 @@ class ResourceChangingScheduler(TrialScheduler):
         )
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
-        """See `TrialScheduler.on_trial_complete`."""
         self._forget(trial)
         self._base.on_trial_complete(tune_controller, trial, result)
 
     def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """See `TrialScheduler.on_trial_remove`."""
         self._forget(trial)
         self._base.on_trial_remove(tune_controller, trial)
 
     def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """See `TrialScheduler.on_trial_error`."""
         self._base.on_trial_error(tune_controller, trial)
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
@@ -408,7 +402,6 @@ class ResourceChangingScheduler(TrialScheduler):
         return f"(ResourceChangingScheduler) {self._base.debug_string()}"
 
     def get_state(self) -> dict[str, Any]:
-        """See `TrialScheduler.get_state`."""
         planned = {trial_id: request.bundles for trial_id, request in self._planned.items()}
         base = None
         if self._base_trial_resources is not None:
@@ -416,7 +409,6 @@ class ResourceChangingScheduler(TrialScheduler):
         return {"base": self._base.get_state(), "base_resources": base, "planned": planned}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """See `TrialScheduler.set_state`."""
         self._base.set_state(state["base"])
         self._base_trial_resources = None
         if state["base_resources"] is not None:

@@ -251,7 +251,6 @@ class FIFOScheduler(TrialScheduler):
     """Runs the trials in the order of submission and stops none. The default."""
 
     def debug_string(self) -> str:
-        """See `TrialScheduler.debug_string`."""
         return "Using FIFO scheduling algorithm."
 
 
@@ -289,7 +288,6 @@ class MetricScheduler(FIFOScheduler):
 
     @property
     def time_attr(self) -> str:
-        """See `TrialScheduler.time_attr`."""
         return self._time_attr
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:

@@ -87,12 +87,10 @@ class AutoSearch(TPESearch):
     _heard = 0
 
     def get_state(self) -> dict[str, Any]:
-        """See `Searcher.get_state`."""
         learned = {"scales": self._scales, "region": self._region}
         return {**super().get_state(), **{name: each and dict(vars(each)) for name, each in learned.items()}}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """See `Searcher.set_state`."""
         super().set_state(state)
         self._scales = state["scales"] and Scales(**state["scales"])
         if self._scales and self._scales.has_numpy not in (None, covariance_kind() is NumpyCovariance):

@@ -169,7 +169,6 @@ class AxSearch(LibrarySearcher):
         return None
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """See `Searcher.on_trial_complete`."""
         index = self._live.pop(trial_id, None)
         if index is not None:
             self._end(index, {} if error or result is None else {**result, _OBJECTIVE: self._value_of(result)})

@@ -78,7 +78,6 @@ class BasicVariantGenerator(SearchAlgorithm):
 
     @property
     def max_running(self) -> int | None:
-        """See `SearchAlgorithm.max_running`."""
         return self.max_concurrent or None
 
     @property
@@ -91,15 +90,12 @@ class BasicVariantGenerator(SearchAlgorithm):
 
     @property
     def end_reason(self) -> str:
-        """See `SearchAlgorithm.end_reason`."""
         return "; ".join(one.end_reason for one in self._filters if one is not None and one.end_reason)
 
     def set_rules(self, rules: Rules) -> None:
-        """See `SearchAlgorithm.set_rules`."""
         self._rules = rules
 
     def set_seed(self, seed: int) -> None:
-        """See `SearchAlgorithm.set_seed`."""
         if not self._is_seeded_by_user:
             self._seed = seed
             self._reseed_tables()
@@ -124,7 +120,6 @@ class BasicVariantGenerator(SearchAlgorithm):
             self._filters.append(one)
 
     def next_trial(self) -> Trial | None:
-        """See `SearchAlgorithm.next_trial`."""
         if self._finished or 0 < self.max_concurrent <= len(self._live) - len(self._paused):
             return None
         while self._current < len(self._tables) and self._tables[self._current][0].is_exhausted():
@@ -200,7 +195,6 @@ class BasicVariantGenerator(SearchAlgorithm):
         return None
 
     def is_finished(self) -> bool:
-        """See `SearchAlgorithm.is_finished`."""
         return self._finished or all(table.is_exhausted() for table, _ in self._tables[self._current :])
 
     def add_samples(self, samples: int) -> None:

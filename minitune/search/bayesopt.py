@@ -125,7 +125,6 @@ class BayesOptSearch(LibrarySearcher):
     # -- the loop ------------------------------------------------------------------------------------------------------
 
     def suggest(self, trial_id: str) -> Suggestion:
-        """See `Searcher.suggest`."""
         optimizer = self._ready()
         if self._points:
             values = self._values_of(point := self._points.pop(0))
@@ -196,7 +195,6 @@ class BayesOptSearch(LibrarySearcher):
         return {**super().get_state(), "random_state": random_state}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """See `Searcher.set_state`."""
         state = dict(state)
         random_state = state.pop("random_state")
         super().set_state(state)

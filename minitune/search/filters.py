@@ -320,12 +320,10 @@ class FilteredSearcher(SearcherWrapper):
         return self._filter.end_reason
 
     def set_seed(self, seed: int) -> None:
-        """See `Searcher.set_seed`."""
         self._seed = seed
         super().set_seed(seed)
 
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
-        """See `Searcher.set_search_properties`."""
         self._space = config
         is_taken = call_set_search_properties(self.searcher.set_search_properties, metric, mode, config, spec)
         if not is_taken and self.searcher.own_space is not None:
@@ -392,12 +390,10 @@ class FilteredSearcher(SearcherWrapper):
     # -- what becomes of them ------------------------------------------------------------------------------------
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """See `Searcher.on_trial_result`."""
         if trial_id not in self._drawn:
             self.searcher.on_trial_result(self._names.get(trial_id, trial_id), result)
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """See `Searcher.on_trial_complete`."""
         if trial_id in self._drawn:
             config = self._drawn.pop(trial_id)
             metric = self.metric
@@ -411,17 +407,14 @@ class FilteredSearcher(SearcherWrapper):
             self.searcher.on_trial_complete(self._names.pop(trial_id, trial_id), result=result, error=error)
 
     def on_trial_error(self, trial_id: str) -> None:
-        """See `Searcher.on_trial_error`."""
         if trial_id not in self._drawn:
             self.searcher.on_trial_error(self._names.get(trial_id, trial_id))
 
     def on_pause(self, trial_id: str) -> None:
-        """See `Searcher.on_pause`."""
         if trial_id not in self._drawn:
             self.searcher.on_pause(self._names.get(trial_id, trial_id))
 
     def on_unpause(self, trial_id: str) -> None:
-        """See `Searcher.on_unpause`."""
         if trial_id not in self._drawn:
             self.searcher.on_unpause(self._names.get(trial_id, trial_id))
 

@@ -80,13 +80,11 @@ class SpaceSearcher(Searcher):
 
     @property
     def own_space(self) -> dict[str, Any] | None:
-        """See `Searcher.own_space`."""
         if self._has_own_space:
             return self._space
         return None
 
     def first_points(self) -> Sequence[Mapping[str, Any]]:
-        """See `Searcher.first_points`."""
         return self._points
 
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
@@ -113,7 +111,6 @@ class SpaceSearcher(Searcher):
         require(self._mode in (None, "min", "max"), "mode: None, 'min' or 'max'", self._mode)
 
     def set_seed(self, seed: int) -> None:
-        """See `Searcher.set_seed`."""
         if not self._is_seeded_by_user:
             self._seed = seed
             self._rng = random.Random(seed)

@@ -106,7 +106,6 @@ class HyperOptSearch(LibrarySearcher):
     # -- the loop ------------------------------------------------------------------------------------------------
 
     def suggest(self, trial_id: str) -> Suggestion:
-        """See `Searcher.suggest`."""
         import hyperopt
 
         self._check_ready(self._domain is not None)
@@ -133,7 +132,6 @@ class HyperOptSearch(LibrarySearcher):
         return config
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """See `Searcher.on_trial_complete`."""
         tid = self._live.pop(trial_id, None)
         if tid is None:
             return

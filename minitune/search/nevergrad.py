@@ -100,7 +100,6 @@ class NevergradSearch(LibrarySearcher):
     # -- the loop ------------------------------------------------------------------------------------------------
 
     def suggest(self, trial_id: str) -> Suggestion:
-        """See `Searcher.suggest`."""
         optimizer = self._ready()
         if optimizer is None:
             return self._configured({})
@@ -121,7 +120,6 @@ class NevergradSearch(LibrarySearcher):
         return unflatten(candidate.kwargs or candidate.value)
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """See `Searcher.on_trial_complete`."""
         candidate = self._live.pop(trial_id, None)
         value = self._value_of(result)
         if candidate is not None and not error and usable(value):

@@ -370,7 +370,6 @@ class OptunaSearch(LibrarySearcher):
     # -- the loop ------------------------------------------------------------------------------------------------
 
     def suggest(self, trial_id: str) -> Suggestion:
-        """See `Searcher.suggest`."""
         if self._optuna_space is None:
             raise no_space(self)
         trial = self._ot_trials[trial_id] = self.study.ask()
@@ -393,7 +392,6 @@ class OptunaSearch(LibrarySearcher):
             trial.report(float(value), step)
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """See `Searcher.on_trial_complete`."""
         trial = self._ot_trials.pop(trial_id, None)
         self._steps.pop(trial_id, None)
         if trial is None:

@@ -279,19 +279,16 @@ class SearchGenerator(SearchAlgorithm):
 
     @property
     def metric(self) -> Metric:
-        """See `SearchAlgorithm.metric`."""
         return self.searcher.metric
 
     @property
     def max_running(self) -> int | None:
-        """See `SearchAlgorithm.max_running`."""
         if isinstance(self.searcher, ConcurrencyLimiter):
             return self.searcher.max_concurrent
         return None
 
     @property
     def total_samples(self) -> int:
-        """See `SearchAlgorithm.total_samples`."""
         if self._experiment is None:
             return 0
         if self._experiment.num_samples == -1:
@@ -300,7 +297,6 @@ class SearchGenerator(SearchAlgorithm):
 
     @property
     def end_reason(self) -> str:
-        """See `SearchAlgorithm.end_reason`."""
         return next((one.end_reason for one in self._wrappers() if isinstance(one, FilteredSearcher)), "")
 
     def set_rules(self, rules: Rules) -> None:
@@ -330,11 +326,9 @@ class SearchGenerator(SearchAlgorithm):
         return takes_space
 
     def learn_from(self, runs: Sequence[EarlierRun]) -> None:
-        """See `SearchAlgorithm.learn_from`."""
         self.searcher.learn_from(runs)
 
     def set_seed(self, seed: int) -> None:
-        """See `SearchAlgorithm.set_seed`."""
         self._seed = seed
         self.searcher.set_seed(seed)
 
@@ -355,7 +349,6 @@ class SearchGenerator(SearchAlgorithm):
         self._experiment = given[0]
 
     def next_trial(self) -> Trial | None:
-        """See `SearchAlgorithm.next_trial`."""
         if self._experiment is None or self.is_finished():
             return None
         maker = self._experiment.maker
@@ -393,16 +386,13 @@ class SearchGenerator(SearchAlgorithm):
         return trial
 
     def is_finished(self) -> bool:
-        """See `SearchAlgorithm.is_finished`."""
         return self._finished or (self._experiment is not None and self._count >= self.total_samples)
 
     def set_finished(self) -> None:
-        """See `SearchAlgorithm.set_finished`."""
         super().set_finished()
         self.searcher.on_search_end()
 
     def add_samples(self, samples: int) -> None:
-        """See `SearchAlgorithm.add_samples`."""
         if self._experiment is not None and self._experiment.num_samples != -1:
             self._experiment.num_samples += samples
         self._finished = False

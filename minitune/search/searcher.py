@@ -291,52 +291,40 @@ class SearcherWrapper(Searcher):
 
     @property
     def metric(self) -> Metric:
-        """See `Searcher.metric`."""
         return self.searcher.metric
 
     @property
     def mode(self) -> str | list[str] | None:
-        """See `Searcher.mode`."""
         return self.searcher.mode
 
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
-        """See `Searcher.set_search_properties`."""
         return call_set_search_properties(self.searcher.set_search_properties, metric, mode, config, spec)
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
-        """See `Searcher.set_max_concurrency`."""
         return self.searcher.set_max_concurrency(max_concurrent)
 
     def set_seed(self, seed: int) -> None:
-        """See `Searcher.set_seed`."""
         self.searcher.set_seed(seed)
 
     def suggest(self, trial_id: str) -> Suggestion:
-        """See `Searcher.suggest`."""
         return self.searcher.suggest(trial_id)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """See `Searcher.on_trial_result`."""
         self.searcher.on_trial_result(trial_id, result)
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """See `Searcher.on_trial_complete`."""
         self.searcher.on_trial_complete(trial_id, result=result, error=error)
 
     def on_trial_error(self, trial_id: str) -> None:
-        """See `Searcher.on_trial_error`."""
         self.searcher.on_trial_error(trial_id)
 
     def on_pause(self, trial_id: str) -> None:
-        """See `Searcher.on_pause`."""
         self.searcher.on_pause(trial_id)
 
     def on_unpause(self, trial_id: str) -> None:
-        """See `Searcher.on_unpause`."""
         self.searcher.on_unpause(trial_id)
 
     def on_search_end(self) -> None:
-        """See `Searcher.on_search_end`."""
         self.searcher.on_search_end()
 
     def add_evaluated_point(
@@ -347,11 +335,9 @@ class SearcherWrapper(Searcher):
         pruned: bool = False,
         intermediate_values: list[float] | None = None,
     ) -> None:
-        """See `Searcher.add_evaluated_point`."""
         self.searcher.add_evaluated_point(parameters, value, error, pruned, intermediate_values)
 
     def learn_from(self, runs: Sequence[EarlierRun]) -> None:
-        """See `Searcher.learn_from`."""
         self.searcher.learn_from(runs)
 
     def get_state(self) -> dict[str, Any]:
@@ -367,11 +353,9 @@ class SearcherWrapper(Searcher):
         self.searcher.restore(checkpoint_path)
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
-        """See `Searcher.save_to_dir`."""
         self.searcher.save_to_dir(checkpoint_dir, session_str)
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
-        """See `Searcher.restore_from_dir`."""
         self.searcher.restore_from_dir(checkpoint_dir)
 
 

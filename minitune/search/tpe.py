@@ -121,7 +121,6 @@ class TPESearch(SpaceSearcher):
             self._set_space(dict(space))
 
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
-        """See `Searcher.set_search_properties`."""
         takes_space = super().set_search_properties(metric, mode, config, **spec)
         self._stops_early = bool(spec.get("stops_early"))
         require_mode(self)
@@ -161,7 +160,6 @@ class TPESearch(SpaceSearcher):
         return config
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """See `Searcher.on_trial_result`."""
         if trial_id in self._live:
             self._live[trial_id].is_paused = False
             self._read(self._live[trial_id], result)

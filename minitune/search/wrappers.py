@@ -76,7 +76,6 @@ class ConcurrencyLimiter(SearcherWrapper):
         return True
 
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
-        """See `Searcher.set_search_properties`."""
         self._limits = not self.searcher.set_max_concurrency(self.max_concurrent)
         return super().set_search_properties(metric, mode, config, **spec)
 
@@ -207,7 +206,6 @@ class Repeater(SearcherWrapper):
         return super().set_search_properties(metric, mode, config, **spec)
 
     def suggest(self, trial_id: str) -> Suggestion:
-        """See `Searcher.suggest`."""
         if self._open is None:
             suggestion = self.searcher.suggest(trial_id)
             if not isinstance(suggestion, dict):

@@ -155,7 +155,6 @@ class Uniform(Sampler):
     """Draws all values with the same probability."""
 
     def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
-        """See `Sampler.draw`."""
         return domain.draw_uniform(rng)
 
 
@@ -172,7 +171,6 @@ class LogUniform(Sampler):
             warnings.warn(message, DeprecationWarning, stacklevel=4)
 
     def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
-        """See `Sampler.draw`."""
         return domain.draw_loguniform(rng)
 
 
@@ -194,7 +192,6 @@ class Normal(Sampler):
         self.sd = float(sd)
 
     def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
-        """See `Sampler.draw`."""
         return domain.cast(rng.normalvariate(self.mean, self.sd))
 
 
@@ -220,7 +217,6 @@ class Quantized(Sampler):
         return self.sampler
 
     def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
-        """See `Sampler.draw`."""
         return domain.draw_quantized(self.sampler, self.q, config, rng)
 
 
@@ -236,7 +232,6 @@ class Call(Sampler):
     """Calls the function of a `Function` domain."""
 
     def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
-        """See `Sampler.draw`."""
         return domain.draw_call(config)
 
 

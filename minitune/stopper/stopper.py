@@ -87,11 +87,9 @@ class CombinedStopper(Stopper):
         self._which: list[Stopper] = []
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """See `Stopper.__call__`."""
         return self._note([stopper(trial_id, result) for stopper in self._stoppers])
 
     def stop_all(self) -> bool:
-        """See `Stopper.stop_all`."""
         return self._note([stopper.stop_all() for stopper in self._stoppers])
 
     def describe(self) -> str:
@@ -105,7 +103,6 @@ class CombinedStopper(Stopper):
         return True
 
     def seconds_left(self) -> float | None:
-        """See `Stopper.seconds_left`."""
         waits = [left for stopper in self._stoppers if (left := stopper.seconds_left()) is not None]
         return min(waits, default=None)
 
@@ -187,12 +184,10 @@ class DictStopper(Stopper):
         self._reached = ""
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """See `Stopper.__call__`."""
         self._reached = self._reason(result, lookup)
         return bool(self._reached)
 
     def describe(self) -> str:
-        """See `Stopper.describe`."""
         return self._reached
 
     def reason(self, flat_result: Mapping[str, Any]) -> str:
@@ -288,11 +283,9 @@ class FunctionStopper(Stopper):
         self._function = function
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """See `Stopper.__call__`."""
         return bool(self._function(trial_id, result))
 
     def describe(self) -> str:
-        """See `Stopper.describe`."""
         return f"{getattr(self._function, '__name__', type(self._function).__name__)}() returned True"
 
     def get_state(self) -> dict[str, Any]:
@@ -321,12 +314,10 @@ class MaximumIterationStopper(Stopper):
         self._counts: dict[str, int] = {}
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """See `Stopper.__call__`."""
         count = self._counts[trial_id] = self._counts.get(trial_id, 0) + 1
         return count >= self._max_iter
 
     def describe(self) -> str:
-        """See `Stopper.describe`."""
         return f"{self._max_iter} results were reported"
 
     def get_state(self) -> dict[str, Any]:
@@ -379,7 +370,6 @@ class TrialPlateauStopper(Stopper):
         self._last: dict[str, list[float]] = {}
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """See `Stopper.__call__`."""
         count = self._counts[trial_id] = self._counts.get(trial_id, 0) + 1
         value = _float_of(lookup(result, self._metric))
         if value is None:
@@ -440,7 +430,6 @@ class ExperimentPlateauStopper(Stopper):
         self._close_for = 0
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """See `Stopper.__call__`."""
         value = _float_of(lookup(result, self._metric))
         if value is None:
             return self.stop_all()
@@ -457,7 +446,6 @@ class ExperimentPlateauStopper(Stopper):
         """See `Stopper.seconds_left`. None, because only a result can change the answer."""
 
     def stop_all(self) -> bool:
-        """See `Stopper.stop_all`."""
         return self._close_for >= self._patience and self.has_plateaued()
 
     def get_state(self) -> dict[str, Any]:
@@ -493,7 +481,6 @@ class TimeoutStopper(Stopper):
         self._has_told = False
 
     def stop_all(self) -> bool:
-        """See `Stopper.stop_all`."""
         self._settle(start=True)
         if self._remaining_s > 0:
             return False
@@ -503,7 +490,6 @@ class TimeoutStopper(Stopper):
         return True
 
     def describe(self) -> str:
-        """See `Stopper.describe`."""
         return f"the time budget of {round(self._timeout_s, 2) or self._timeout_s:g} s is used up"
 
     def seconds_left(self) -> float | None:

@@ -1,0 +1,58 @@
+"""Docstrings that no rule of a linter covers: those of methods, which a method that overrides another one inherits."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+
+import pytest
+
+import minitune
+
+NEEDS_A_PACKAGE = (
+    "minitune.examples.",
+    "minitune.integration.",
+    "minitune.legacy.",
+    "minitune.sklearn",
+    "minitune.search.",
+)
+"""Modules that may need an optional package. They are left out only if it is missing."""
+
+
+def classes() -> Iterator[type]:
+    for found in pkgutil.walk_packages(minitune.__path__, "minitune.", onerror=lambda name: None):
+        if found.name.endswith("__main__"):
+            continue
+        try:
+            module = importlib.import_module(found.name)
+        except ImportError:
+            assert found.name.startswith(NEEDS_A_PACKAGE), found.name
+            continue
+        for value in list(vars(module).values()):
+            if inspect.isclass(value) and value.__module__ == found.name:
+                yield value
+
+
+def undocumented(kind: type) -> Iterator[str]:
+    for name, member in vars(kind).items():
+        if name.startswith("_") or not (inspect.isfunction(member) or isinstance(member, property)):
+            continue
+        if not any(vars(base)[name].__doc__ for base in kind.__mro__ if name in vars(base)):
+            yield f"{kind.__module__}.{kind.__qualname__}.{name}"
+
+
+def test_every_public_method_has_a_docstring_or_inherits_one() -> None:
+    kinds = [kind for kind in classes() if not kind.__name__.startswith("_")]
+    assert len(kinds) > 300
+    assert [name for kind in kinds for name in undocumented(kind)] == []
+
+
+@pytest.mark.parametrize("base", [object, minitune.Callback])
+def test_a_method_without_a_docstring_is_found_unless_it_overrides_one(base: type) -> None:
+    def on_trial_result(self: object) -> None:
+        pass
+
+    kind = type("Kind", (base,), {"on_trial_result": on_trial_result, "__module__": __name__})
+    assert bool(list(undocumented(kind))) == (base is object)
