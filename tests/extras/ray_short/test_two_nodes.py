@@ -117,9 +117,7 @@ def test_checkpoints_and_output_travel_there_and_back(tmp_path: Path) -> None:
     assert not list(Path(result.path).glob(".tmp*"))
 
 
-def test_classes_are_saved_and_their_processes_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At their end, they have brought all that they had. So no process is started on their node to look for more."""
-    monkeypatch.setattr(RayTrialExecutor, "_collect", None)
+def test_classes_are_saved_and_their_processes_used_again(tmp_path: Path) -> None:
     grid = fit(
         Adding,
         tmp_path,
@@ -134,7 +132,10 @@ def test_classes_are_saved_and_their_processes_used_again(tmp_path: Path, monkey
     assert len({result.metrics["pid"] for result in grid}) == 1
 
 
-def test_values_come_from_the_object_store(tmp_path: Path) -> None:
+def test_values_come_from_the_object_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At its end, a trial has brought all that it had. So no process is started on its node to look for more."""
+    monkeypatch.setattr(RayTrialExecutor, "_collect", None)
+
     def looking(config, bound, reference):
         inline = numpy.asarray(config["inline"])
         sums = [float(array.sum()) for array in (bound, reference, tune.get(config["reference"]), inline)]
