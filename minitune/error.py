@@ -77,11 +77,17 @@ class TrialError(TuneError):
     def summary(self) -> str:
         """The error in one line. For an exception: its class and the first line of its message."""
         if self.cause or self.remote is None:
-            return self.cause or str(self).strip().rpartition("\n")[2]
+            return self.cause or _last_line_without_hints(str(self))
         message = self.remote.message.strip().partition("\n")[0]
         if message:
             return f"{self.remote.type_name}: {message}"
         return self.remote.type_name
+
+
+def _last_line_without_hints(text: str) -> str:
+    """The line of a traceback with the exception. An error that was read from `error.txt` has only its text."""
+    lines = [line for line in text.strip().split("\n") if not line.startswith(HINT)]
+    return lines[-1] if lines else text
 
 
 class WorkerDiedError(TrialError):
