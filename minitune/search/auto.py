@@ -96,7 +96,7 @@ class AutoSearch(TPESearch):
         if self._scales and self._scales.has_numpy not in (None, covariance_kind() is NumpyCovariance):
             now, before = ("without", "with") if self._scales.has_numpy else ("with", "without")
             logger.warning(
-                "the search began %s numpy and goes on %s it, so its suggestions are others than they would have been",
+                "the search began %s numpy and goes on %s it, so it suggests other values than it would have",
                 before,
                 now,
             )
