@@ -241,8 +241,8 @@ class RunHistory:
 
     @property
     def first_s(self) -> float:
-        """When the first trial got a worker, in seconds since the epoch; 0 if no trial did."""
-        return min((begin for trial in self.trials for begin, _ in trial.spans), default=0.0)
+        """When a trial first got a worker, in seconds since the epoch; 0 if no trial did. It never changes again."""
+        return 0.0 if self._reader.first_s is None else self._reader.first_s
 
     @property
     def sign(self) -> int:
@@ -320,6 +320,7 @@ class _HistoryReader(Decisions):
         trials: The histories by trial id.
         changed: The ids of the trials that records have changed since this set was replaced.
         moved: The paths of parameters that a scheduler has changed.
+        first_s: When a trial first got a worker, in seconds since the epoch; None if no trial did.
     """
 
     def __init__(self, metric: str | None):
@@ -328,6 +329,7 @@ class _HistoryReader(Decisions):
         self.trials: dict[str, TrialHistory] = {}
         self.changed: set[str] = set()
         self.moved: set[str] = set()
+        self.first_s: float | None = None
         self._working: dict[str, float] = {}  # by trial id, since when it has its present worker
         self._configs: dict[str, Mapping[str, Any]] = {}  # by trial id, before the present change
 
@@ -364,7 +366,10 @@ class _HistoryReader(Decisions):
         elif kind == records.ROLLBACK:
             del history.points[record["number"] :]
         elif kind == records.START:
-            self._working[trial_id] = record.get("at", math.nan)
+            begun_s = record.get("at", math.nan)
+            self._working[trial_id] = begun_s
+            if self.first_s is None and math.isfinite(begun_s):
+                self.first_s = begun_s
         elif kind in (records.EXPLOIT, records.CHANGE) and record["config"] is not None:
             before = flatten(self._configs[trial_id])
             after = flatten(trial.config)

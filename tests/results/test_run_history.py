@@ -211,6 +211,7 @@ def test_a_run_that_goes_on_shows_what_it_has_come_to() -> None:
 def test_a_history_that_is_read_on_names_the_trials_that_have_changed() -> None:
     histories: list[RunHistory] = []
     seen: list[list[int]] = []
+    origins: set[float] = set()
 
     class Look(Callback):
         def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
@@ -218,6 +219,7 @@ def test_a_history_that_is_read_on_names_the_trials_that_have_changed() -> None:
                 histories.append(RunHistory(run_path()))
             histories[0].read_new()
             seen.append([changed.number for changed in histories[0].take_changed()])
+            origins.add(histories[0].first_s)
 
     space = {"i": grid_search([0, 1])}
     fit(report_n(2, score=1), space, max_concurrent_trials=1, callbacks=[Look()], **OBJECTIVE)
@@ -232,3 +234,4 @@ def test_a_history_that_is_read_on_names_the_trials_that_have_changed() -> None:
     assert history.state.name == "finished"
     assert [0] in seen
     assert seen[-1] == [1]
+    assert origins == {whole.first_s}, "times on the page are counted from there, also before a trial has ended"
