@@ -53,7 +53,7 @@ def write_report(
 
     Args:
         runs: A run's directory, its `ResultGrid` or its `ExperimentAnalysis`, or a list of them. Blocks while they are
-            read and models of importances are fitted: seconds for 5,000 trials.
+            read and models of importances are fitted: seconds for 10,000 trials.
         path: The file; an older one is replaced at once.
         metric: The objective; by default each run's own.
         mode: `"min"` or `"max"`; by default each run's own.
