@@ -578,12 +578,12 @@ function plotsOf(run, open, redraw, only) {
       card.body.hidden = false;
       const names = Object.keys(found.mean).slice(0, 20);
       const y = categoryAxis("", [...names].reverse());
-      const x = numberAxis(`importance for ${data().metric} (shares of 1)`, names.map((name) => found.mean[name] + found.std[name]), { fromZero: true });
+      const x = numberAxis(`importance for ${data().metric} (shares of 1)`, names.map((name) => Math.min(1, found.mean[name] + found.std[name])), { fromZero: true });
       const hits = names.map((name) => { const at = y.at(name), to = found.mean[name];
         return { x: to, y: at, box: [0, at - 0.35, Math.max(to, x.high * 0.02), at + 0.35], text: () => `${name}: ${found.mean[name].toFixed(2)} ± ${found.std[name].toFixed(2)}` }; });
       card.chart(0).draw({ x, y, zooms: false, height: 75 + 30 * names.length, hits, layers: [
         { kind: "bars", cls: "finished", boxes: names.map((name) => [0, y.at(name) - 0.32, found.mean[name], y.at(name) + 0.32]) },
-        { kind: "lines", style: "thick", cls: "faint", lines: names.map((name) => [[Math.max(0, found.mean[name] - found.std[name]), y.at(name)], [found.mean[name] + found.std[name], y.at(name)]]) }] });
+        { kind: "lines", style: "thick", cls: "faint", lines: names.map((name) => [[Math.max(0, found.mean[name] - found.std[name]), y.at(name)], [Math.min(1, found.mean[name] + found.std[name]), y.at(name)]]) }] });
       return true;
     });
   }
@@ -838,6 +838,7 @@ function addFront(run, open, add, settings) {
 
 // -- the table of trials ----------------------------------------------------------------------------------------------
 const ROW = 28;
+const NEAR = 12;  // so many rows above and below the window are there at least
 const PEN = document.createElement("canvas").getContext("2d");  // measures texts of the table
 PEN.font = `600 12.75px ${getComputedStyle(document.body).fontFamily}`;
 const SIGNS = { "<=": (a, b) => a <= b, ">=": (a, b) => a >= b, "!=": (a, b) => a !== b, "==": (a, b) => a === b,
@@ -850,6 +851,8 @@ class TrialTable {
     this.count = el("span", { className: "quiet count" });
     this.list = el("div", { className: "columns" });
     this.head = el("tr"); this.body = el("tbody"); this.widths = el("colgroup");
+    this.lines = new Map();  // the rows that are there, by their place in `found`
+    this.above = el("tr", { className: "pad" }, el("td")); this.below = el("tr", { className: "pad" }, el("td"));
     this.table = el("table", {}, this.widths, el("thead", {}, this.head), this.body);
     this.rows = el("div", { className: "rows", tabIndex: 0, onscroll: () => this.paint() }, this.table);
     this.root = el("section", { className: "card wide table" }, el("div", { className: "tools" }, el("h3", {}, "Trials"), this.input, this.count,
@@ -925,6 +928,9 @@ class TrialTable {
       if (isSorted) head.setAttribute("aria-sort", this.isDown ? "descending" : "ascending");
       return head;
     }));
+    for (const pad of [this.above, this.below]) pad.firstChild.colSpan = Math.max(1, shown.length);
+    this.body.replaceChildren();
+    this.lines.clear();
     this.painted = null;
     this.paint();
   }
@@ -949,29 +955,46 @@ class TrialTable {
     if (!parts.length) return () => true;
     return (trial) => { const all = columns.map((one) => this.cell(one, trial)).join(" ").toLowerCase(); return parts.every((part) => all.includes(part)); };
   }
-  showAll(isWhole) { this.isWhole = isWhole; this.painted = null; this.paint(); }
-  // Only the rows near the window of the table are there, between two empty ones of the height of all others.
+  showAll(isWhole) { this.isWhole = isWhole; this.paint(); }
+  // Only the rows near the window of the table are there, between two empty ones of the height of all others. They change
+  // by a dozen, and rows that stay are not made again: scrolling costs only the rows that come near.
   paint() {
     const count = this.found.length, view = this.rows.clientHeight || 600;
-    const first = this.isWhole ? 0 : Math.max(0, Math.min(Math.floor(this.rows.scrollTop / ROW) - 12, count - 1));
-    const last = this.isWhole ? count : Math.min(count, first + Math.ceil(view / ROW) + 26);
+    const near = Math.floor(this.rows.scrollTop / ROW / NEAR) * NEAR;
+    const first = this.isWhole ? 0 : Math.max(0, Math.min(near - NEAR, count - 1));
+    const last = this.isWhole ? count : Math.min(count, near + Math.ceil(view / ROW) + 2 * NEAR);
     const key = `${first} ${last}`;
     if (this.painted === key) return;
     this.painted = key;
-    const pad = (rows) => { const row = el("tr", { className: "pad" }, el("td", { colSpan: Math.max(1, this.columns.length) })); row.style.height = `${rows * ROW}px`; return row; };
-    const lines = this.found.slice(first, last).map((trial, index) => {
-      const line = el("tr", { tabIndex: 0, className: (first + index) % 2 ? "odd" : "" });
-      line.trial = trial;
-      for (const column of this.columns) {
-        const value = this.cell(column, trial);
-        const cell = el("td", { title: value.length > 30 ? value : "" });
-        if (column.name === "ended") cell.append(el("span", { className: `key ${kindOf(trial)}` }));
-        cell.append(value);
-        line.append(cell);
-      }
-      return line;
-    });
-    this.body.replaceChildren(...(first ? [pad(first)] : []), ...lines, ...(last < count ? [pad(count - last)] : []));
+    this.above.remove();
+    this.below.remove();
+    for (const [index, line] of this.lines) {
+      if (index < first || index >= last) { line.remove(); this.lines.delete(index); }
+    }
+    let next = this.body.firstChild;
+    for (let index = first; index < last; index++) {
+      const line = this.lines.get(index);
+      if (line) { next = line.nextSibling; continue; }
+      const made = this.line(index);
+      this.lines.set(index, made);
+      this.body.insertBefore(made, next);
+    }
+    this.above.style.height = `${first * ROW}px`;
+    this.below.style.height = `${(count - last) * ROW}px`;
+    if (first) this.body.prepend(this.above);
+    if (last < count) this.body.append(this.below);
+  }
+  line(index) {
+    const trial = this.found[index], line = el("tr", { tabIndex: 0, className: index % 2 ? "odd" : "" });
+    line.trial = trial;
+    for (const column of this.columns) {
+      const value = this.cell(column, trial);
+      const cell = el("td", { title: value.length > 30 ? value : "" });
+      if (column.name === "ended") cell.append(el("span", { className: `key ${kindOf(trial)}` }));
+      cell.append(value);
+      line.append(cell);
+    }
+    return line;
   }
 }
 

@@ -259,6 +259,26 @@ def test_only_the_rows_in_sight_are_in_a_long_table(chromium: Browser, grid: Res
     assert page.run("document.querySelector('tbody tr:last-child').className") != "pad"
 
 
+def test_scrolling_keeps_the_rows_that_stay_in_sight(chromium: Browser, grid: ResultGrid, tmp_path: Path) -> None:
+    page = chromium.open(large(grid, tmp_path, 1000, 1).as_uri())
+    rows = "[...document.querySelectorAll('tbody tr:not(.pad)')]"
+
+    def scroll(row: int) -> list[float]:
+        """Scroll until this row is the first in sight, and return the values of the objective in all rows there."""
+        page.run(f"document.querySelector('.rows').scrollTop = {row} * document.querySelector('tbody tr').offsetHeight")
+        page.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        found: list[float] = page.run(f"{rows}.map((row) => Number(row.cells[1].textContent))")
+        return found
+
+    scroll(0)
+    page.run(f"{rows}.forEach((row) => {{ row.isOld = true; }})")
+    for row in (13, 30, 20, 0):
+        values = scroll(row)
+        assert values == sorted(values)
+        assert page.run(f"{rows}.some((row) => row.isOld)") == (row < 30)
+    assert page.errors == []
+
+
 def test_runs_side_by_side_are_compared(chromium: Browser, grid: ResultGrid, tmp_path: Path) -> None:
     path = plots.write_report([grid, grid], tmp_path / "two.html")
     page = chromium.open(Path(path).as_uri())
