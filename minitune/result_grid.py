@@ -15,7 +15,7 @@ from minitune.analysis.run_results import last_result_of
 from minitune.analysis.trial_rows import Row, import_pandas, logged_rows, read_params, trial_rows
 from minitune.base.checks import require, shown
 from minitune.base.files import local_path
-from minitune.base.text import plain_numbers
+from minitune.base.text import counted, plain_numbers
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, refuse_out_of_scope
 from minitune.error import TrialError, TuneError, trial_error_of_text
@@ -249,6 +249,35 @@ class Result:
         return as_html([*parts, f"Directory: {self.path}"])
 
 
+class _Front(list[Result]):
+    """A Pareto front, which a notebook shows as a table.
+
+    Args:
+        results: The results on the front.
+        metrics: The objectives.
+    """
+
+    def __init__(self, results: Sequence[Result], metrics: Sequence[str]):
+        super().__init__(results)
+        self._metrics = list(metrics)
+
+    def _repr_html_(self) -> str:
+        """Shown by notebooks."""
+        from minitune.base.table import MAX_ROWS, Column, Table, as_html, left_out_line, short_repr
+
+        shown = self[:MAX_ROWS]
+        values = [flatten(result.metrics) for result in shown]
+        configs = [
+            {name: short_repr(value, rounds=True) for name, value in flatten(result.config).items()} for result in shown
+        ]
+        columns = [Column("trial", [result.metrics.get(TRIAL_ID, "") for result in shown])]
+        columns += [Column(name, [each.get(name, "") for each in values]) for name in self._metrics]
+        names = dict.fromkeys(name for config in configs for name in config)
+        columns += [Column(name, [config.get(name, "") for config in configs]) for name in names]
+        head = f"Pareto front of {', '.join(self._metrics)}: {counted(len(self), 'trial')}"
+        return as_html([head, Table(columns), *left_out_line(len(self) - len(shown))])
+
+
 class ResultGrid(Sequence[Result]):
     """The results of all trials of a run, in order of submission.
 
@@ -385,7 +414,8 @@ class ResultGrid(Sequence[Result]):
                 them an objective.
         """
         front = {trial.trial_id for trial in self._run.front(metric, mode)}
-        return [result for trial, result in zip(self._run.trials, self, strict=True) if trial.trial_id in front]
+        results = [result for trial, result in zip(self._run.trials, self, strict=True) if trial.trial_id in front]
+        return _Front(results, metric or list(self._run.goal.metrics))
 
     def to_html(self, path: str | os.PathLike[str], metric: str | None = None, mode: str | None = None) -> str:
         """Write a report of the run to one HTML file: plots, importances, errors and a table of all trials.

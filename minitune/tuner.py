@@ -92,6 +92,12 @@ class Tuner:
         self._resumption: Resumption | None = None  # until `fit` resumes the run
         self._grid: ResultGrid | None = None
 
+    def __repr__(self) -> str:
+        plan = self._plan
+        experiment = plan.experiment
+        of_run = f"tune_config={plan.tune_config!r}, run_config={plan.run_config!r}"
+        return f"Tuner({experiment.trainable_name}, param_space={experiment.param_space!r}, {of_run})"
+
     def fit(self, *, raise_on_failed_trial: bool | None = None) -> ResultGrid:
         """Run all trials until they have ended. Blocks.
 

@@ -114,6 +114,24 @@ def test_a_result_shows_metrics_configuration_and_failure() -> None:
     assert "... 900 more" in Result({str(n): n for n in range(1000)}, None, None, "/nowhere")._repr_html_()
 
 
+def test_a_front_shows_objectives_and_parameters() -> None:
+    def cost(config: dict[str, Any]) -> None:
+        tune.report({"cost": config["x"], "gain": -abs(config["x"] - 1)})
+
+    found = fit(cost, {"x": tune.grid_search([0, 1, 2])}, metric=["cost", "gain"], mode=["min", "max"])
+    head, *body = rows(checked(found.get_front()._repr_html_()))  # type: ignore[attr-defined]
+    assert head == ["trial", "cost", "gain", "x"]
+    assert [row[1:] for row in body] == [["0", "-1", "0"], ["1", "0", "1"]]
+
+
+def test_a_tuner_shows_what_it_would_run() -> None:
+    config = tune.TuneConfig(metric="loss", mode="min")
+    text = repr(tune.Tuner(train, param_space={"x": 1}, tune_config=config))
+    assert text == (
+        "Tuner(train, param_space={'x': 1}, tune_config=TuneConfig(mode='min', metric='loss'), run_config=RunConfig())"
+    )
+
+
 def test_a_study_shows_its_best_evaluations_first() -> None:
     study = Study({"x": tune.grid_search([2, 0, 1]), "text": BAD}, metric="loss", mode="max", num_samples=1)
     assert checked(study._repr_html_()).count("<table") == 0
