@@ -1,7 +1,7 @@
 """How many steps the driver takes for each report and for each trial: speed that no busy machine can hide.
 
-`benchmarks/counts.py` counts, and says how the counts become the same on a busy machine. The bounds leave 5 % of room for
-other machines and versions of the dependencies.
+`benchmarks/counts.py` counts, and says how the counts become the same on a busy machine. The bounds leave 5 % of room
+for other machines and versions of the dependencies.
 """
 
 from __future__ import annotations
