@@ -908,9 +908,11 @@ class TrialTable {
       this.found = keyed.map(([, trial]) => trial);
     }
     this.count.textContent = `${this.found.length} of ${run.trials.length} trials`;
+    const every = Math.ceil(this.found.length / 200);
+    const measured = this.found.filter((_, index) => index % every === 0);
     const widths = shown.map((column) => {
       let longest = `${column.name} ▾`;
-      for (const trial of this.found.slice(0, 200)) { const cell = this.cell(column, trial); if (cell.length > longest.length) longest = cell; }
+      for (const trial of measured) { const cell = this.cell(column, trial); if (cell.length > longest.length) longest = cell; }
       return Math.ceil(PEN.measureText(cut(longest, 34)).width) + 24 + (column.name === "ended" ? 16 : 0);
     });
     const whole = widths.reduce((a, b) => a + b, 0);

@@ -227,7 +227,8 @@ def large(grid: ResultGrid, directory: Path, trials: int, reports: int) -> Path:
     for number in range(trials):
         trial = dict(run["trials"][number % TRIALS])
         curve = [round(draw.random(), 7) for _ in range(reports)]
-        made.append({**trial, "n": number, "curve": curve, "steps": None, "value": curve[-1]})
+        ended = "ok" if curve[-1] < 0.5 else "stopped at 4 by ASHA"
+        made.append({**trial, "n": number, "curve": curve, "steps": None, "value": curve[-1], "ended": ended})
     run["trials"] = made
     path = directory / "large.html"
     path.write_bytes(fill_page("large", json.dumps(data)))
@@ -277,6 +278,16 @@ def test_scrolling_keeps_the_rows_that_stay_in_sight(chromium: Browser, grid: Re
         assert values == sorted(values)
         assert page.run(f"{rows}.some((row) => row.isOld)") == (row == 13)
     assert page.errors == []
+
+
+def test_columns_are_as_wide_as_values_far_down_need(chromium: Browser, grid: ResultGrid, tmp_path: Path) -> None:
+    page = chromium.open(large(grid, tmp_path, 1000, 1).as_uri())
+    cells = "[...document.querySelectorAll('tbody tr:not(.pad)')].map((row) => row.cells[2])"
+
+    assert page.run(f"{cells}.every((cell) => cell.textContent === 'ok')")
+    page.run("(() => { const rows = document.querySelector('.rows'); rows.scrollTop = rows.scrollHeight; })()")
+    page.wait_for(f"{cells}.some((cell) => cell.textContent !== 'ok')")
+    assert page.run(f"{cells}.every((cell) => cell.scrollWidth <= cell.clientWidth)")
 
 
 def test_runs_side_by_side_are_compared(chromium: Browser, grid: ResultGrid, tmp_path: Path) -> None:
