@@ -7,7 +7,7 @@ from typing import Any
 from minitune.context import get_trial_dir as trial_dir
 from minitune.context import get_trial_id as trial_id
 from minitune.context import get_trial_name as trial_name
-from minitune.legacy.trainables import with_neg_mean_loss
+from minitune.trainable.old_forms import with_neg_mean_loss
 from minitune.trainable.session import report
 
 __all__ = ["init", "log", "shutdown", "trial_dir", "trial_id", "trial_name"]

@@ -3,6 +3,8 @@
 `trial_actor` makes the object that the driver calls: a `FunctionTrainable` (`function_runner`) around a function, or a
 user's `Trainable` (`trainable`). The driver calls its `train`, `save` and `restore`. The user's code calls `report`;
 `session` connects that call with the running `train`. `util` prepares a trainable in the driver, before workers start.
+`old_forms` adapts functions that take `checkpoint_dir` or `reporter`, and classes that define `_train`; a script
+without them never imports it.
 """
 
 from minitune._alias import listing, submodules

@@ -254,7 +254,7 @@ def modern(function: UserFunction) -> UserFunction:
     old = old_parameters(function)
     if not old:
         return function
-    from minitune.legacy.trainables import OldFunction
+    from minitune.trainable.old_forms import OldFunction
 
     return OldFunction(function, old)
 

@@ -121,7 +121,7 @@ class Trainable:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if hasattr(cls, "_train"):
-            from minitune.legacy.trainables import use_old_methods
+            from minitune.trainable.old_forms import use_old_methods
 
             use_old_methods(cls, Trainable)
 
