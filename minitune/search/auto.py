@@ -93,12 +93,12 @@ class AutoSearch(TPESearch):
     def set_state(self, state: dict[str, Any]) -> None:
         super().set_state(state)
         self._scales = state["scales"] and Scales(**state["scales"])
-        if self._scales and self._scales.has_numpy not in (None, covariance_kind() is NumpyCovariance):
-            now, before = ("without", "with") if self._scales.has_numpy else ("with", "without")
+        has_numpy = covariance_kind() is NumpyCovariance
+        if self._scales and self._scales.has_numpy not in (None, has_numpy):
             logger.warning(
                 "the search began %s numpy and goes on %s it, so it suggests other values than it would have",
-                before,
-                now,
+                "without" if has_numpy else "with",
+                "with" if has_numpy else "without",
             )
         region = state.get("region")  # an earlier version had none
         self._region = region and Region(**region)
