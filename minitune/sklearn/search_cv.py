@@ -189,6 +189,7 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
             KeyboardInterrupt: At Ctrl-C, after all trials have ended.
         """
         self._validate_params()
+        self._refuse_callbacks()
         scorers, refit_metric = self._get_scorers()
         X, y = indexable(X, y)
         routed = self._get_routed_params_for_fit(_check_method_params(X, params=params))
@@ -244,6 +245,13 @@ class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no ty
         return self
 
     # -- before the search ---------------------------------------------------------------------------------------------
+
+    def _refuse_callbacks(self) -> None:
+        if vars(self).get("_skl_callbacks"):
+            raise ValueError(
+                "TuneSearchCV calls no callbacks of scikit-learn; set them on the estimator that it trains: "
+                "TuneSearchCV(estimator.set_callbacks(...), ...)"
+            )
 
     def _max_iters_of(self, estimator: Any) -> int | None:
         """The number of steps of each training; None for one ordinary fit.
