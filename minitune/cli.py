@@ -112,7 +112,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         own_begins = parser.get_default("own_begins") or len  # without it, all arguments are the command's
         end = own_begins(rest)
-        options = parser.parse_args(rest[:end])
+        options, unknown = parser.parse_known_args(rest[:end])
+        if unknown:
+            way_out = "" if own_begins is len else "; a program and its arguments go behind --"
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}{way_out}")
         options.own = rest[end + 1 :] if rest[end : end + 1] == ["--"] else rest[end:]
         status: int = options.command(options)
         sys.stdout.flush()

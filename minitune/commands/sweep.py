@@ -71,7 +71,10 @@ def read_sweep(path: str) -> SweepFile:
 
 
 def _load(path: str) -> Any:
-    data = Path(path).read_bytes()
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no sweep file {path}") from None
     load, errors = _toml() if path.endswith(".toml") else _yaml()
     try:
         return load(data.decode())

@@ -114,6 +114,8 @@ def test_a_bad_parameter_is_refused_at_once(run: Run, word: str, message: str, t
         (["--", __file__], 1, f"{__file__} is not executable: put its interpreter before it"),
         ([], 1, "a command is needed"),
         (["train.py"], 2, "a command goes behind --"),
+        (["python", "train.py", "--lr", "1"], 2, "train.py --lr 1; a program and its arguments go behind --"),
+        (["missing.yaml"], 1, "there is no sweep file missing.yaml"),
         (["--param", "x=uniform(0, 1)", "--", "true"], 1, "parameter x has no place"),
         (["--param", "x", "--", "true"], 2, "NAME=DOMAIN"),
         (["--param", "a b=uniform(0, 1)", "--", "true"], 1, "but got 'a b'"),
