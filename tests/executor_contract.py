@@ -279,7 +279,9 @@ class Watch:
         self, actor_id: str, factory: ActorFactory = Account, request: Resources = ONE_CPU, **kwargs: Any
     ) -> Started:
         """Start an actor and take its `Started`, which must be the next event."""
-        self.executor.start(ActorSpec(actor_id, factory, request, **kwargs))
+        started = self.executor.start(ActorSpec(actor_id, factory, request, **kwargs))
+        if started is not None:
+            self._events.append(started)
         return self.expect(Started, actor_id)
 
     def value(self, actor_id: str, method: str, *args: Any) -> Any:

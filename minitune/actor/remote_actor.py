@@ -142,16 +142,18 @@ class RemoteActor:
         except OSError as error:  # no file descriptor is free
             self.on_end(End("refused", f"could not make a channel: {error}"))
 
-    def take_over(self, payload: bytes, timeout_s: float) -> None:
+    def take_over(self, payload: bytes, timeout_s: float) -> Started | None:
         """Use a parked process. Started follows; or NotReset, and the process is killed.
 
         The worker restores everything that user code may have changed, takes the new place, and calls `reset` of its
-        object. If the worker is clean, so that a failure is unlikely, Started is reported at once, and everything is
-        sent with the first call. If this fails, NotReset comes after Started.
+        object. If the worker is clean, so that a failure is unlikely, everything is sent with the first call.
 
         Args:
             payload: The arguments of `reset`, as in `call`.
             timeout_s: Limit for all of this.
+
+        Returns:
+            Started if the worker is clean. Then no such event follows. If the reset fails, NotReset comes nevertheless.
 
         Raises:
             RuntimeError: If the process is not parked.
@@ -168,11 +170,14 @@ class RemoteActor:
         self._attempt = process.number + 1
         self._move = Move(self._attempt, self._place, payload)
         self._reset_s = timeout_s
-        if is_clean:
-            self.phase = ActorPhase.TAKEN
-            self._tell_started()
-        else:
+        if not is_clean:
             self._send_move()
+            return None
+        self.phase = ActorPhase.TAKEN
+        started = self._started
+        self._started = None
+        assert started is not None
+        return started._replace(pid=process.pid, reused=True)
 
     def call(self, method: str, payload: bytes = b"") -> None:
         """Send a call. CallReturned, CallRaised or Exited follows.

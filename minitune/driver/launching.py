@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 from minitune import clock
@@ -20,7 +21,7 @@ from minitune.driver.hooks import Hooks
 from minitune.driver.limits import TRIAL
 from minitune.driver.state import ENDED, OPEN, WAITING, RunningTrial, RunState
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
-from minitune.executors.trial_executor import ActorFactory, ActorSpec, TrialExecutor
+from minitune.executors.trial_executor import ActorFactory, ActorSpec, Started, TrialExecutor
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.parameter_files import write_parameters
@@ -68,13 +69,20 @@ class TrialLauncher:
         hooks: The plug-ins.
         recorder: Writes the events to the journal.
         actions: Carries out what the scheduler asks for when it chooses.
+        on_started: Called for a trial whose worker is ready at once.
 
     Attributes:
         has_to_go_on: Whether `launch` has returned early, after many trials that needed no worker, and must go on.
     """
 
     def __init__(
-        self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder, actions: TrialActions
+        self,
+        executor: TrialExecutor,
+        state: RunState,
+        hooks: Hooks,
+        recorder: Recorder,
+        actions: TrialActions,
+        on_started: Callable[[RunningTrial, Started], None],
     ):
         settings = state.settings
         self.has_to_go_on = False
@@ -83,6 +91,7 @@ class TrialLauncher:
         self._hooks = hooks
         self._recorder = recorder
         self._actions = actions
+        self._on_started = on_started
         self._settings = settings
         self._max_running = min(settings.max_concurrent_trials or math.inf, hooks.search_alg.max_running or math.inf)
         self._workers_write = leave_parameters(hooks.callbacks, workers_write=executor.makes_directories)
@@ -262,7 +271,7 @@ class TrialLauncher:
         spec = ActorSpec(trial.actor_id, kind.factory, trial.resources, directory, kind.reuse_key, args)
         self._actions.commit()  # the start is in the journal before the trial starts
         try:
-            self._executor.start(spec)
+            started = self._executor.start(spec)
         except OSError as error:
             self._recorder.raise_if_run_ends(error, directory)
             raise
@@ -270,9 +279,11 @@ class TrialLauncher:
             trial.num_failures += 1
             raise Refusal(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error))) from error
         # Only now, so that a trial that cannot be sent owns no actor.
-        self._state.running[trial.actor_id] = RunningTrial(trial, trial.actor_id)
+        self._state.running[trial.actor_id] = running = RunningTrial(trial, trial.actor_id)
         if self._state.deadlines.are_set and not self._executor.has_queue:
             self._state.deadlines.begin(trial.actor_id, TRIAL, self._executor.clock.monotonic())
+        if started is not None:
+            self._on_started(running, started)
 
     def _worker_kind(self, trial: Trial) -> _WorkerKind:
         """The part of a start that many trials share. A worker has only the environment that it was started with."""
@@ -328,9 +339,15 @@ class ReusingLauncher(TrialLauncher):
     """
 
     def __init__(
-        self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder, actions: TrialActions
+        self,
+        executor: TrialExecutor,
+        state: RunState,
+        hooks: Hooks,
+        recorder: Recorder,
+        actions: TrialActions,
+        on_started: Callable[[RunningTrial, Started], None],
     ):
-        super().__init__(executor, state, hooks, recorder, actions)
+        super().__init__(executor, state, hooks, recorder, actions, on_started)
         self._by_key: dict[str, list[Trial]] = {}
         self._num_known = 0
         self._num_reused = 0

@@ -86,7 +86,7 @@ class TuneController:
         self._hooks = hooks
         self._recorder = recorder
         self._actions = TrialActions(executor, state, hooks, recorder)
-        self._launcher = launcher(executor, state, hooks, recorder, self._actions)
+        self._launcher = launcher(executor, state, hooks, recorder, self._actions, self._on_started)
         self._failures = Failures(executor, state, hooks, recorder, self._actions, self.end_run)
         self._report_handler = ReportHandler(state, hooks, recorder, self._actions, self._failures)
         self._is_ordered = settings.answered is not None

@@ -152,18 +152,21 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
 
     # -- actors --------------------------------------------------------------------------------------------------
 
-    def start(self, spec: ActorSpec) -> None:
+    def start(self, spec: ActorSpec) -> Started | None:
         """See `TrialExecutor.start`."""
         if not self._finalizer.alive:
             self._check_open()
         self._require_new(spec.actor_id)
         parked = self._take_fitting(spec) if self._parked else None
         actor = Actor(spec)
+        started = None
         try:
-            again = None if parked is None else parked.allocation
-            actor.allocation = self._ledger.acquire(spec.actor_id, spec.request, again)
-            if parked is None or not self._take_over(actor, parked):
+            if parked is None:
+                actor.allocation = self._ledger.acquire(spec.actor_id, spec.request)
                 self._start_process(actor)
+            else:
+                actor.allocation = self._ledger.acquire(spec.actor_id, spec.request, parked.allocation)
+                started = self._take_over(actor, parked)
         except BaseException:  # the actor could not be sent to its process: undo everything
             actor.remove_file()
             if actor.allocation is not _NOTHING:
@@ -172,6 +175,7 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
                 self._park(spec.reuse_key, spec.request, parked)
             raise
         self._actors[spec.actor_id] = actor
+        return started
 
     def call(self, actor_id: str, method: str, *args: Any) -> None:
         """See `TrialExecutor.call`."""
@@ -270,21 +274,24 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         started = Started(actor.spec.actor_id, 0, self._host, actor.allocation)
         actor.remote = RemoteActor(process, started, place, self._told.append)
 
-    def _take_over(self, actor: Actor, parked: Actor) -> bool:
-        """Let the process of a parked actor run another one. False if it cannot, and the actor needs a fresh one."""
+    def _take_over(self, actor: Actor, parked: Actor) -> Started | None:
+        """Let the process of a parked actor run another one. If it cannot, start a fresh one.
+
+        Returns:
+            See `RemoteActor.take_over`.
+        """
         allocation = None if actor.allocation is parked.allocation else actor.allocation
         args = dumps_small((*actor.spec.args, allocation), "an argument of reset()", LARGE_FACTORY_BYTES)
-        if args is None:
+        if args is None or parked.remote.phase is ActorPhase.ENDED:
+            self._start_process(actor)
             parked.remote.stop(0.0)
-        elif parked.remote.phase is not ActorPhase.ENDED:  # otherwise it has died
-            if actor.spec.directory is not None:
-                # Started is told at once, and then the directory must exist. If it cannot be made, its process says so.
-                with suppress(OSError):
-                    os.mkdir(actor.spec.directory)
-            self._put_into(parked.remote.process, actor, self._place(actor))
-            actor.remote.take_over(args, self._reset_timeout_s)
-            return True
-        return False
+            return None
+        if actor.spec.directory is not None:
+            # Started is told at once, and then the directory must exist. If it cannot be made, its process says so.
+            with suppress(OSError):
+                os.mkdir(actor.spec.directory)
+        self._put_into(parked.remote.process, actor, self._place(actor))
+        return actor.remote.take_over(args, self._reset_timeout_s)
 
     def _place(self, actor: Actor) -> Place:
         """The actor's working directory, output files and environment variables."""

@@ -133,11 +133,11 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
         # Its own ledger decides, and it depends on the order of events only. The other executor's has at least as much.
         self._ledger.acquire(actor_id, spec.request)
         try:
-            self._executor.start(spec)
+            started = self._executor.start(spec)
         except BaseException:
             self._ledger.release(actor_id)
             raise
-        self._actors[actor_id] = actor = _OrderedActor(actor_id)
+        self._actors[actor_id] = actor = _OrderedActor(actor_id, answer=started)
         self._expect(actor)
 
     def call(self, actor_id: str, method: str, *args: Any) -> None:

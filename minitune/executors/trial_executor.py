@@ -98,10 +98,13 @@ class TrialExecutor(Protocol):
         """Remove a waiter that no longer needs resources."""
         ...
 
-    def start(self, spec: ActorSpec) -> None:
+    def start(self, spec: ActorSpec) -> Started | None:
         """Start an actor. It holds its resources from now on. Does not block.
 
         The event that follows is `Started`, or `CallRaised` if the factory raised an error, or `Exited`.
+
+        Returns:
+            `Started` if a parked actor is taken that is ready at once. Then no such event follows.
 
         Raises:
             RuntimeError: If there is no room. Call `can_start` first.

@@ -64,14 +64,16 @@ class Group(LocalTrialExecutor):
             raise
 
     def move(self, actor_id: str, place: Place, timeout_s: float = BOUND_S) -> None:
-        """Hand the only parked process on."""
+        """Hand the only parked process on. Started is an event in any case."""
         [[parked]] = filter(None, self._parked.values())
         self._parked.clear()
         self._ledger.acquire(actor_id, _ONE)
         parked.spec = parked.spec._replace(actor_id=actor_id)
         self._actors[actor_id] = parked
         self._put_into(parked.remote.process, parked, place)
-        parked.remote.take_over(dumps((None,), "an argument"), timeout_s)
+        started = parked.remote.take_over(dumps((None,), "an argument"), timeout_s)
+        if started is not None:
+            self._told.append(started)
 
     def kill(self, actor_id: str) -> None:
         self._actors[actor_id].remote.process.kill()

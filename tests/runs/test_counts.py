@@ -24,8 +24,8 @@ ROOM = 1.05
         ("report", 23, 16, 1, 6),
         ("asha", 32, 21, 1, 7),
         ("fresh", 306, 41, 4, 47),
-        ("reused", 236, 35, 4, 30),
-        ("returned", 216, 35, 3, 26),
+        ("reused", 231, 35, 4, 30),
+        ("returned", 211, 35, 3, 26),
     ],
 )
 def test_the_driver_takes_few_steps(

@@ -131,8 +131,17 @@ def test_leftovers_of_a_function_end_before_the_next_trial() -> None:
 
 
 @pytest.mark.parametrize("verb", ["stop_trial", "pause_trial"])
-def test_trial_ended_before_its_start_leaves_its_worker_to_the_next(verb: str, script: Any) -> None:
-    """Its worker is there at once. The run waits for no other event, because no other trial has a worker."""
+@pytest.mark.parametrize(
+    ("phase", "cpus", "options"),
+    [("TRAINING", "1", ""), ("STARTING", "2", "deterministic=True, max_concurrent_trials=2")],
+)
+def test_trial_ended_before_its_report_leaves_its_worker_to_the_next(
+    phase: str, cpus: str, options: str, verb: str, script: Any
+) -> None:
+    """Its worker is there at once, but in a run with logical order the driver sees that only in the next turn.
+
+    The run waits for no other event, because no other trial has a worker.
+    """
     stdout = script.run(
         PRELUDE
         + f"""
@@ -143,7 +152,7 @@ def test_trial_ended_before_its_start_leaves_its_worker_to_the_next(verb: str, s
 
         def on_trial_add(self, controller, trial):
             for other in controller.get_live_trials():
-                if other.phase.name == "STARTING" and other.number > 0 and not self.met:
+                if other.phase.name == "{phase}" and other.number > 0 and not self.met:
                     self.met = other
                     controller.{verb}(other)
 
@@ -151,9 +160,10 @@ def test_trial_ended_before_its_start_leaves_its_worker_to_the_next(verb: str, s
         return {{"y": 1}}
 
     hasty = Hasty()
-    results = fit(trainable, range(6), scheduler=hasty, reuse_actors=True)
+    results = fit(trainable, range(6), scheduler=hasty, reuse_actors=True, {options})
     print([result.metrics.get("y") for result in results], hasty.met.number)
     """,
+        MINITUNE_NUM_CPUS=cpus,
         MINITUNE_MAX_PENDING_TRIALS="2",
     )
     ends, _, met = stdout.strip().rpartition(" ")
