@@ -60,11 +60,11 @@ is reset for the next actor. If that fails, the executor gets NotReset, and star
 
 One death
 ---------
-A death is what the kernel reports to the parent, never silence, and never the end of a channel: a child that the worker
-has forked may hold the channel open, and a living worker may have closed it. The parent, which is the zygote or the
-InterpreterLauncher, reaps the worker, kills what is left of its tree, and reports one `End` when all of it is dead.
-Then `WorkerProcess` reads what the worker had sent, so no message is lost, and `RemoteActor` makes the event Exited of
-it. The actor's resources are free.
+Only the report of the kernel to the parent counts as a death. Silence does not, nor does the end of a channel: a child
+that the worker has forked may hold the channel open, and a living worker may have closed it. The parent, which is the
+zygote or the InterpreterLauncher, reaps the worker, kills what is left of its tree, and reports one `End` when all of
+it is dead. Then `WorkerProcess` reads what the worker had sent, so no message is lost, and `RemoteActor` makes the
+event Exited of it. The actor's resources are free.
 
 A process has one time limit at a time (`TimeLimit`). After a kill it is longer than the time after which the parent
 reports survivors; so if it is exceeded, the parent does not work, and the driver kills the tree itself.

@@ -119,7 +119,7 @@ class Channel:
 
         A dead worker is no error here: the launcher reports its end.
         """
-        # Behind what is queued already, or frames would be mixed.
+        # They go behind the queued frames: a frame in the middle of another one would break both.
         unsent = self._unsent
         unsent.extend(map(memoryview, frames))
         try:

@@ -241,7 +241,7 @@ class RemoteActor:
         if dump:
             self._show()
         if phase in (ActorPhase.STOPPING, ActorPhase.PARKING):
-            # A second stop. What was sent stands; only the grace period changes, and whether the process stays.
+            # A second stop. The message was sent; only the grace period changes, and whether the process stays.
             self._keeps = self._keeps and keep
         elif phase is not ActorPhase.QUITTING:
             self._keeps = keep and phase in (ActorPhase.IDLE, ActorPhase.BUSY)

@@ -112,7 +112,7 @@ class Zygote:
         if os.getppid() != driver_pid:  # the driver died before that: the descriptor may be of another process
             os._exit(0)
         self._wakeup, self._wakeup_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        # These two are looked up here and not in each child: what a child does not touch costs no page.
+        # These two are looked up here and not in each child: an object that no child touches costs no page.
         self._marker_address = _marker_address()
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
         self._prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -371,7 +371,7 @@ class Ledger:
         if holding is not None:
             self._move(self._total, self._gpu_total, holding.demand, holding.placement, -1)
             self._move(self._free, self._gpu_free, holding.demand, holding.placement, -1)
-        self._demands.clear()  # what was feasible may not be so any more
+        self._demands.clear()  # a request that was feasible may not be so any more
 
     # -- inside --------------------------------------------------------------------------------------------------------
 

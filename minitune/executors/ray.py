@@ -583,8 +583,8 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
     def _take_in(self, actor: _ActorOnCluster, answer: Answer, then: _Then) -> None:
         """Take what came with an answer. Then call `then` with its value and its error."""
         if actor.phase is _Phase.STOPPING:
-            # Nothing of a stopped attempt is committed. What it has printed counts, but an error of the disk would
-            # have no receiver: the driver waits for the end of the attempt only.
+            # Nothing of a stopped attempt is committed. Its output is written, but an error of the disk would have
+            # no receiver: the driver waits for the end of the attempt only.
             with suppress(Exception):
                 actor.transfer.write_output(answer.output)
         else:

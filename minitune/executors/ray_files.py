@@ -254,8 +254,8 @@ class Landmark:
 class FileTransfer:
     """Brings the checkpoints and the output of one attempt into the trial's directory.
 
-    What takes several requests to the actor is a generator of steps. If the attempt is stopped, its steps are dropped:
-    the rest of a checkpoint is not requested any more, and what has come of it is removed.
+    Work that takes several requests to the actor is a generator of steps. If the attempt is stopped, its steps are
+    dropped: the rest of a checkpoint is not requested any more, and the part that has come is removed.
 
     Args:
         home: Where the trial works.

@@ -196,7 +196,8 @@ class Journal:
     def sync(self) -> None:
         """Sync everything written so far to the disk. Blocks. After an error the next `write` or `close` raises it.
 
-        A failed sync is not tried again: what is on the disk is unknown then, and a second sync may wrongly succeed.
+        A failed sync is not tried again: the content of the disk is unknown then, and a second sync may wrongly
+        succeed.
         """
         self._is_unsynced = False  # before the sync, so that a write during the sync asks for another one
         with self._sync_guard:

@@ -290,9 +290,9 @@ def check_own_directory(path: str) -> None:
     reason = _distrust(path)
     if reason is not None:
         raise UntrustedStateError(
-            f"{path} cannot be the directory of a run: {reason}. What is written there may be read or changed by its "
-            "owner. Choose another name or storage_path; or, if you trust it, pass the directory behind the link, make "
-            "it yours (chown, chmod go-w), or set MINITUNE_TRUST=1"
+            f"{path} cannot be the directory of a run: {reason}. Its owner may read or change "
+            "the files there. Choose another name or storage_path; or, if you trust it, pass the directory behind "
+            "the link, make it yours (chown, chmod go-w), or set MINITUNE_TRUST=1"
         )
 
 

@@ -293,7 +293,7 @@ def _handler_of(token: str, server: PageServer) -> Callable[..., BaseHTTPRequest
                 self._stream(found)
 
         def _refusal(self) -> tuple[HTTPStatus, str] | None:
-            """Why this request is refused; None if it is not. What the other side says is not repeated."""
+            """Why this request is refused; None if it is not. It repeats no text of the request."""
             host = self.headers.get("Host", "")
             if host.rpartition(":")[0] not in _HOSTS:
                 return HTTPStatus.FORBIDDEN, "this host is not served"
