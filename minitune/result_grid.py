@@ -93,7 +93,7 @@ class Result:
         attribute = checkpoint_config.checkpoint_score_attribute
         order = checkpoint_config.checkpoint_score_order
         if attribute is not None:
-            kept.sort(key=lambda item: _score(flatten(item.metrics).get(attribute), order))
+            kept.sort(key=lambda item: _score(flatten(item.progress.metrics).get(attribute), order))
         if checkpoint_config.num_to_keep is not None:
             kept = kept[-checkpoint_config.num_to_keep :]
         return cls(
@@ -105,7 +105,7 @@ class Result:
                 (Checkpoint(os.path.join(trial.local_path, item.record.directory)), item.result) for item in kept
             ],
             # a configuration that was set after the last report has not been trained
-            config=dict(trial.reported_config or trial.raw_config),
+            config=dict(trial.progress.config or trial.raw_config),
         )
 
     @classmethod

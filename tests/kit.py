@@ -575,7 +575,7 @@ def run_trial(trial: Trial) -> Trial:
     """Bring a waiting trial to RUNNING."""
     if trial.status == PAUSED:
         trial.move(Step.UNPAUSE)
-    trial.begin_attempt()
+    trial.begin_attempt(trial.attempt.number + 1)
     trial.move(Step.START)
     trial.move(Step.TRAIN)
     return trial

@@ -241,10 +241,10 @@ class ExperimentAnalysis:
         require(isinstance(trial, Trial), "trial: one of this analysis' trials", trial)
         # As in Ray Tune: without any metric, the latest checkpoint is the best one.
         metric, mode = self._run.require_goal(metric or self.default_metric or TRAINING_ITERATION, mode)
-        scored = ((flatten(kept.metrics).get(metric), kept) for kept in trial.checkpoints)
+        scored = ((flatten(kept.progress.metrics).get(metric), kept) for kept in trial.checkpoints)
         best = best_of(((value, kept) for value, kept in scored if is_number(value)), mode)
         if best is None:
-            names = sorted({name for kept in trial.checkpoints for name in flatten(kept.metrics)})
+            names = sorted({name for kept in trial.checkpoints for name in flatten(kept.progress.metrics)})
             known = ""
             if names:
                 known = f"; its checkpoints have {', '.join(names)}"
@@ -291,7 +291,7 @@ class ExperimentAnalysis:
         return {
             "_start_time": stats["start_time"],
             "_last_checkpoint_time": stats["timestamp"],
-            "_total_time": sum(trial.last_metrics.get(TIME_TOTAL_S, 0.0) for trial in self.trials),
+            "_total_time": sum(trial.progress.metrics.get(TIME_TOTAL_S, 0.0) for trial in self.trials),
             "_metric": self.default_metric,
             "_has_errored": any(trial.status == Trial.ERROR for trial in self.trials),
         }

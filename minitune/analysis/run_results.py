@@ -161,7 +161,7 @@ class RunResults:
         is_known = metric is None
         for trial in self.trials:
             rows = []
-            if trial.last_metrics:
+            if trial.progress.metrics:
                 rows = trial_rows(trial.local_path)
             is_known = is_known or any(metric in row for row in rows)
             row = flat_row(last_result_of(trial))
@@ -179,7 +179,7 @@ class RunResults:
         """See `ExperimentAnalysis.dataframe`."""
         frame = import_pandas().DataFrame
         rows = zip(self.rows(metric, mode), self.trials, strict=True)
-        return frame([row for row, trial in rows if trial.last_metrics])
+        return frame([row for row, trial in rows if trial.progress.metrics])
 
     def to_html(self) -> str:
         """The trials for a notebook."""

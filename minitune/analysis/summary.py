@@ -114,7 +114,7 @@ def best_of_run(results: RunResults, target: Target) -> Best | None:
     statistic = target.scope
     if statistic == "all":
         statistic = target.mode  # the smallest or the largest of all its values
-    value = best.analysis.get(target.metric, statistic)
+    value = best.progress.analysis.get(target.metric, statistic)
     if value is None:
         value = math.nan
     return Best(best, target.metric, value)
@@ -122,7 +122,7 @@ def best_of_run(results: RunResults, target: Target) -> Best | None:
 
 def config_of(trial: Trial) -> dict[str, Any]:
     """The flattened configuration of a trial at its last report."""
-    return flatten(trial.reported_config or trial.raw_config)
+    return flatten(trial.progress.config or trial.raw_config)
 
 
 def grouped_errors(trials: Iterable[Trial]) -> list[str]:
@@ -247,7 +247,7 @@ def _how_it_ended(trial: Trial) -> str:
     if trial.status != TERMINATED:
         return UNFINISHED
     # It has returned without a word. In CI that is a mistake, though not a failure.
-    if not trial.report_count:
+    if not trial.progress.num_reports:
         return SILENT
     return way_of(trial)
 
@@ -310,8 +310,8 @@ def _extremes(trials: Iterable[Trial]) -> dict[str, tuple[float, float]]:
     """For each metric with finite values: the smallest and the largest of the trials' last values."""
     found: dict[str, tuple[float, float]] = {}
     for trial in trials:
-        for name in flatten(trial.last_metrics):
-            value = trial.analysis.get(name, "last")
+        for name in flatten(trial.progress.metrics):
+            value = trial.progress.analysis.get(name, "last")
             # JSON has no NaN and no infinities, and they could not be compared with a target.
             if value is not None and -math.inf < value < math.inf:
                 low, high = found.get(name, (value, value))

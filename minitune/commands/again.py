@@ -152,7 +152,7 @@ def _reports_to_make(trial: Trial, origin: Origin) -> int:
     """The number of reports since `origin`; one more if the trial failed or returned, so that it can do so again."""
     has_returned = trial.ending is not None and trial.ending.kind is EndKind.RETURNED
     had_own_end = trial.status == ERROR or has_returned
-    return max(1, trial.report_count - origin.report_number + had_own_end)
+    return max(1, trial.progress.num_reports - origin.report_number + had_own_end)
 
 
 def _origin(run: Story, trial: Trial) -> Origin:
@@ -333,7 +333,7 @@ class _Rerun:
 
 
 def _tell_begin(run: Story, trial: Trial, origin: Origin, kept: str | None) -> None:
-    what = f"{trial.status} after {counted(trial.report_count, 'report')}"
+    what = f"{trial.status} after {counted(trial.progress.num_reports, 'report')}"
     if trial.error is not None:
         what += f": {trial.error.summary()}"
     echo(f"trial {trial.number} ({trial.trial_id}) of {run.path}: {what}")
@@ -363,7 +363,7 @@ def _tell_end(trial: Trial, origin: Origin, again: _Rerun) -> int:
         echo(f"{what} after {reports}{hint}")
         return TRIALS_FAILED
     if trial.status == ERROR:
-        before = trial.report_count - origin.report_number
+        before = trial.progress.num_reports - origin.report_number
         echo(f"did not fail this time: {reports}; the last time it failed after {before}")
     elif again.is_stopped:
         echo(f"stopped after {reports}, as many as before")
@@ -443,7 +443,7 @@ def _tell_plan(run: Story, state: str, options: argparse.Namespace) -> None:
     counts = Counter(trial.shown_status for trial in run.trials)
     left = [trial for trial in run.trials if trial.status not in (TERMINATED, ERROR)]
     # People expect that a resume continues. Such a trial cannot, and they must hear of it before it costs hours.
-    anew = sum(trial.report_count > 0 and not trial.checkpoints for trial in left)
+    anew = sum(trial.progress.num_reports > 0 and not trial.checkpoints for trial in left)
     again = " (--errored continues such trials, --restart-errored starts them again)"
     if options.errored:
         again = ", to continue"

@@ -258,7 +258,7 @@ def _trials(name: str) -> _Listing:
 def _row(trial: Trial) -> Row:
     from minitune.analysis.trial_rows import flat_row
 
-    result = {key: value for key, value in trial.last_metrics.items() if key != TRIAL_ID}
+    result = {key: value for key, value in trial.progress.metrics.items() if key != TRIAL_ID}
     automatic = {key: result.pop(key) for key in AUTO_RESULT_KEYS if key in result}
     ended = None
     if trial.shown_status in _ENDED_STATUSES:
@@ -472,9 +472,9 @@ def _compared(run: Story, state: Standing, metric: str, mode: str) -> Row:
         "trials": len(run.trials),
         "failed": sum(trial.status == ERROR for trial in run.trials),
         "not started": sum(trial.shown_status == NOT_STARTED for trial in run.trials),
-        "reports": sum(trial.report_count for trial in run.trials),
-        "seconds of training": sum(float(trial.last_metrics.get(TIME_TOTAL_S) or 0) for trial in run.trials),
-        f"best {metric}": best and best.analysis.get(metric, "last"),
+        "reports": sum(trial.progress.num_reports for trial in run.trials),
+        "seconds of training": sum(float(trial.progress.metrics.get(TIME_TOTAL_S) or 0) for trial in run.trials),
+        f"best {metric}": best and best.progress.analysis.get(metric, "last"),
         "best trial": best and _named(best),
         "once better": best and _once_better(run.trials, best, metric, mode),
     }
@@ -502,7 +502,7 @@ def _about_run(run: Story, state: Standing) -> Facts:
     metric = run.goal.metric
     mode = run.goal.mode
     if metric and mode and (found := best_trial(run.trials, metric, mode)):
-        value = _short(look_up(found.last_metrics, metric))
+        value = _short(look_up(found.progress.metrics, metric))
         facts["best"] = _Said(found.trial_id, f"trial {_named(found)}: {metric}={value}")
         facts["once better"] = _once_better(run.trials, found, metric, mode)
     if run.goal.objectives:
@@ -520,8 +520,8 @@ def _about_run(run: Story, state: Standing) -> Facts:
 
 def _about_trial(run: Story, state: Standing, trial: Trial, decisions: Sequence[TrialDecision]) -> Facts:
     status = trial.shown_status
-    if trial.attempt > 1:
-        status += f", attempt {trial.attempt}"
+    if trial.attempt.number > 1:
+        status += f", attempt {trial.attempt.number}"
     if trial.num_failures > 1:
         status += f", {trial.num_failures} failures"
     facts: Facts = {
@@ -534,9 +534,9 @@ def _about_trial(run: Story, state: Standing, trial: Trial, decisions: Sequence[
         "command": _command_of(trial),
         "resources": {**trial.resources.required_resources},
         "seed": trial.seed,
-        "iteration": trial.last_metrics.get(TRAINING_ITERATION),
-        "seconds": trial.last_metrics.get(TIME_TOTAL_S),
-        "metrics": metrics_of(trial.last_metrics),
+        "iteration": trial.progress.metrics.get(TRAINING_ITERATION),
+        "seconds": trial.progress.metrics.get(TIME_TOTAL_S),
+        "metrics": metrics_of(trial.progress.metrics),
         "checkpoints": [_about_checkpoint(trial, kept, run.goal.metric, is_short=True) for kept in trial.checkpoints],
         "decisions": [_Said(asdict(decision), str(decision)) for decision in decisions],
     }
@@ -560,7 +560,7 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
     statistic = scope
     if scope == "all":
         statistic = mode  # the smallest or the largest of all its values
-    value = trial.analysis.get(metric, statistic)
+    value = trial.progress.analysis.get(metric, statistic)
     chosen = f"{mode} of {metric}, scope {scope}, of {len(run.trials)} trials"
     if state.name != FINISHED_RUN:
         chosen += f" so far (the run {state.said})"
@@ -579,7 +579,7 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
         "iteration": None,
         "config": trial.config,
         "command": _command_of(trial),
-        "last metrics": metrics_of(trial.last_metrics),
+        "last metrics": metrics_of(trial.progress.metrics),
         "directory": trial.local_path,
     }
     if scope in ("all", "last"):  # an average has no iteration
@@ -587,7 +587,7 @@ def _about_best(run: Story, state: Standing, metric: str, mode: str, scope: str)
     if scope == "last":
         facts["once better"] = _once_better(run.trials, trial, metric, mode)
     # The best value may belong to a report without a checkpoint, or with one that was removed.
-    scored = [(look_up(kept.metrics, metric), kept) for kept in trial.checkpoints]
+    scored = [(look_up(kept.progress.metrics, metric), kept) for kept in trial.checkpoints]
     kept = best_of(((score, kept) for score, kept in scored if is_number(score)), mode)
     facts["best checkpoint"] = kept and _about_checkpoint(trial, kept, metric)
     if trial.checkpoints and trial.checkpoints[-1] is not kept:
@@ -600,7 +600,7 @@ def _once_better(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -
     trial = once_better(trials, best, metric, mode)
     if trial is None:
         return None
-    value = trial.analysis.get(metric, mode)
+    value = trial.progress.analysis.get(metric, mode)
     iteration = _iteration_of(trial, metric, value)
     text = f"trial {trial.number} was at {_short(value)}"
     if iteration is not None:
@@ -610,8 +610,8 @@ def _once_better(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -
 
 def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
     """The iteration in which a trial first reported this value; None if it is unknown."""
-    if look_up(trial.last_metrics, metric) == value:
-        return trial.last_metrics.get(TRAINING_ITERATION)
+    if look_up(trial.progress.metrics, metric) == value:
+        return trial.progress.metrics.get(TRAINING_ITERATION)
     from minitune.analysis.trial_rows import trial_rows
 
     # The last report is in memory. Earlier ones are read from the journal, which takes longer.
@@ -621,8 +621,8 @@ def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
 
 def _about_checkpoint(trial: Trial, kept: KeptCheckpoint, metric: str | None, *, is_short: bool = False) -> _Said:
     path = os.path.join(trial.local_path, kept.record.directory)
-    iteration = kept.metrics.get(TRAINING_ITERATION)
-    value = metric and look_up(kept.metrics, metric)
+    iteration = kept.progress.metrics.get(TRAINING_ITERATION)
+    value = metric and look_up(kept.progress.metrics, metric)
     told = [f"iteration {iteration}"]
     if value is not None:
         told.append(f"{metric}={_short(value)}")

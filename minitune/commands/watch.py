@@ -137,7 +137,7 @@ def _show_until_end(watched: _WatchedRun) -> Standing:
     begin_s = run.opened_s if is_live else time.time() - run.elapsed_s
     reporter.setup(begin_s, run.total_samples, *run.goal.given)
     reporter.note_run(info)
-    known = {trial.trial_id: (trial.status, trial.report_count) for trial in run.trials}
+    known = {trial.trial_id: (trial.status, trial.progress.num_reports) for trial in run.trials}
     try:
         # No lock and no signal from the run: the growth of its journal is all that is looked at.
         while state.name == RUNNING:
@@ -161,9 +161,9 @@ def _tell_changes(reporter: Any, trials: Sequence[Trial], known: dict[str, tuple
     """Report the starts, results and ends of trials. `known` has their statuses and numbers of reports so far."""
     for trial in trials:
         status, reports = known.get(trial.trial_id, ("", 0))
-        if (status, reports) == (trial.status, trial.report_count):
+        if (status, reports) == (trial.status, trial.progress.num_reports):
             continue
-        known[trial.trial_id] = trial.status, trial.report_count
+        known[trial.trial_id] = trial.status, trial.progress.num_reports
         if trial.status == status:
             reporter.trial_result(trial, trial.last_result)
         elif trial.is_finished():

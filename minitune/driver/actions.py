@@ -111,15 +111,15 @@ class TrialActions:
     def _pause(self, running: RunningTrial, reason: str) -> None:
         trial = running.trial
         start = self._state.goes_on_from(trial)
-        reached = 0 if start is None else start.report_number
-        if trial.report_count > reached and not self._warned_pause:
+        reached = 0 if start is None else start.progress.num_reports
+        if trial.progress.num_reports > reached and not self._warned_pause:
             self._warned_pause = True
             where = f"report {reached}" if reached else "the beginning"
             logger.warning(
                 "trial %s is paused after report %d and will continue from %s, its last checkpoint; report a "
                 "checkpoint with each result (a program: in $MINITUNE_CHECKPOINT_DIR) to lose nothing (logged once)",
                 trial.name,
-                trial.report_count,
+                trial.progress.num_reports,
                 where,
                 extra=about(trial),
             )
@@ -259,7 +259,7 @@ class TrialActions:
     def _on_stop_request(self, request: Request) -> None:
         ending = self._hooks.scheduler_stops(request.argument)
         settings = self._experiments[request.trial.experiment_number]
-        running = self._state.running.get(request.trial.actor_id)
+        running = self._state.running.get(request.trial.attempt.actor_id)
         if running is None:
             self.remove(request.trial, ending)
         elif running.idle and settings.saves and settings.checkpoints.checkpoint_at_end:
@@ -274,7 +274,7 @@ class TrialActions:
     def _on_pause_request(self, request: Request) -> None:
         trial = request.trial
         decision = Decision(PAUSE, "at the request of the scheduler")
-        running = self._state.running.get(trial.actor_id)
+        running = self._state.running.get(trial.attempt.actor_id)
         if running is None:
             if trial.phase is Phase.QUEUED:
                 self.move(trial, Step.PAUSE, decision.reason)
@@ -294,7 +294,7 @@ class TrialActions:
     def _on_resources_request(self, request: Request) -> None:
         trial = request.trial
         if trial.phase in OWNS_ACTOR:
-            running = self._state.running[trial.actor_id]
+            running = self._state.running[trial.attempt.actor_id]
             running.requested = stronger(
                 Decision(PAUSE, "its resources change", resources=request.argument), running.requested
             )
@@ -314,7 +314,7 @@ class TrialActions:
             inherited = InheritedCheckpoint.of(own.donor, own.record, own.metrics, trial)
         elif donor.checkpoints:
             kept = donor.checkpoints[-1]
-            inherited = InheritedCheckpoint.of(donor, kept.record, kept.metrics, trial)
+            inherited = InheritedCheckpoint.of(donor, kept.record, kept.progress.metrics, trial)
         else:
             whom = "itself" if donor is trial else donor.name
             logger.warning(
@@ -329,7 +329,7 @@ class TrialActions:
         self.release_inherited(trial)
         self._recorder.exploit(trial, inherited.donor, inherited.record, config, reason)
         self._state.inherited[trial.trial_id] = inherited
-        running = self._state.running.get(trial.actor_id)
+        running = self._state.running.get(trial.attempt.actor_id)
         if running is not None:
             running.idle = False
             self.let_go(running)

@@ -127,7 +127,7 @@ class Failures:
             self._let_rest(trial, cause, by_signal=by_signal)
 
     def _retry_lost(self, trial: Trial, ending: Ending, cause: str) -> None:
-        level = logging.WARNING if self._backoff.is_new(cause) else logging.DEBUG
+        level = logging.WARNING if self._backoff.is_untold(cause) else logging.DEBUG
         text = "trial %s lost its worker (%s); it is started again (logged once)"
         logger.log(level, text, trial.name, cause, extra=about(trial))
         self._actions.move(trial, Step.RETRY, ending)
@@ -261,7 +261,7 @@ def died_error(trial: Trial, event: Exited) -> TrialError:
     if trial.phase is Phase.STARTING:
         kind = WorkerStartError
         when = " while the trainable was loaded or set up"
-    what = f"the worker of trial {trial.name} (pid {event.pid or trial.pid}) died{when}: {event.cause}"
+    what = f"the worker of trial {trial.name} (pid {event.pid or trial.attempt.pid}) died{when}: {event.cause}"
     if event.signal == signal.SIGKILL:  # without a word on memory: the kernel's counters gave no evidence
         what += f", {_MEMORY_HINT}"
     if event.peak_bytes:
@@ -282,7 +282,7 @@ def lost_error(trial: Trial, event: Exited, num_losses: int) -> TrialError:
     """
     what = (
         f"trial {trial.name} has lost its worker {num_losses} times in a row without a new report, the last one (pid "
-        f"{event.pid or trial.pid}) because of this: {event.cause}"
+        f"{event.pid or trial.attempt.pid}) because of this: {event.cause}"
     )
     error = WorkerDiedError(
         "\n".join([what, f"last report: {_last_report(trial)}", *_where_and_last_lines(trial, event)])
@@ -313,8 +313,8 @@ def timeout_error(trial: Trial, overdue: Overdue, event: Exited) -> TrialError:
     cause = f"{what} (last: {_last_report(trial)})"
     limit = f"{overdue.kind}_timeout_s={overdue.limit_s:g}"
     first = (
-        f"trial {trial.name} (pid {event.pid or trial.pid}) has exceeded {limit}: {cause}; its worker has ended: "
-        f"{event.cause}"
+        f"trial {trial.name} (pid {event.pid or trial.attempt.pid}) has exceeded {limit}: {cause}; its worker "
+        f"has ended: {event.cause}"
     )
     error = TrialTimeoutError("\n".join([first, *_where_and_last_lines(trial, event)]))
     error.cause = cause
@@ -322,7 +322,7 @@ def timeout_error(trial: Trial, overdue: Overdue, event: Exited) -> TrialError:
 
 
 def _last_report(trial: Trial) -> str:
-    iteration = trial.last_metrics.get(TRAINING_ITERATION)
+    iteration = trial.progress.metrics.get(TRAINING_ITERATION)
     return "none" if iteration is None else f"iteration {iteration}"
 
 
@@ -422,7 +422,7 @@ class RequiredMetrics:
         self._num_failed[metric] += 1
         if self._num_failed[metric] < _NO_ACCIDENT or metric in self._reported:
             return
-        if any(metric in trial.metric_analysis or metric in flatten(trial.last_metrics) for trial in trials):
+        if any(metric in trial.metric_analysis or metric in flatten(trial.progress.metrics) for trial in trials):
             self._reported.add(metric)
             return
         raised = MissingMetricError(

@@ -337,7 +337,7 @@ class Hooks:
         elif ends or result.get(DONE):
             ending = Ending.of(EndKind.DONE)
         elif trial.stopping_criterion:
-            reached = self._limits_of(trial).reason(flatten(complete(result, trial.attempt_config)))
+            reached = self._limits_of(trial).reason(flatten(complete(result, trial.attempt.config)))
             if reached:
                 ending = _criterion_met(reached)
         if ending is not None:
@@ -346,7 +346,7 @@ class Hooks:
         searcher = self._of_searcher["on_trial_result"]
         if not (searcher or self._of_scheduler["on_trial_result"]):
             return GO_ON
-        flat = flatten(complete(result, trial.attempt_config))
+        flat = flatten(complete(result, trial.attempt.config))
         hook = self.scheduler.on_trial_result
         answer = self._call((hook,), trial, self.context, trial, flat)
         if isinstance(answer, Decision):
@@ -422,9 +422,9 @@ class Hooks:
 
     def completed(self, trial: Trial) -> None:
         """A running trial finishes. Its last result is set, and its status is still RUNNING."""
-        result = trial.last_metrics
-        if trial.reported_config is not None:
-            result = complete(result, trial.reported_config)
+        result = trial.progress.metrics
+        if trial.progress.config is not None:
+            result = complete(result, trial.progress.config)
         flat = flatten(result)
         if hooks := self._of_scheduler["on_trial_complete"]:
             self._call(hooks, trial, self.context, trial, flat)
@@ -439,7 +439,7 @@ class Hooks:
 
     def interrupted(self, trial: Trial) -> None:
         """The user has interrupted the run. The trial can be resumed later."""
-        result = flatten(trial.last_result) if trial.last_metrics else None
+        result = flatten(trial.last_result) if trial.progress.metrics else None
         self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, result=result)
         self.tell("on_trial_complete", trial)
 
@@ -512,7 +512,7 @@ def _criterion_met(criterion: str) -> Ending:
 
 def _completed(trial: Trial, result: dict[str, Any]) -> dict[str, Any]:
     """A nested result as a plug-in gets it: a copy, so that it cannot remove a metric or a parameter from the grid."""
-    return complete(copy_of_metrics(result), copy_tree(trial.attempt_config))
+    return complete(copy_of_metrics(result), copy_tree(trial.attempt.config))
 
 
 def _is_left(hook: Any, base: Any) -> bool:

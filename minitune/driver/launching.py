@@ -243,12 +243,14 @@ class TrialLauncher:
             trial.num_failures += 1
             text = f"the directory of trial {trial.name} cannot be used: {error}"
             raise Refusal(trial, TrialError(text)) from error
-        if trial.report_count:
-            trial.reports_before = max(trial.reports_before, trial.report_count)
+        if trial.progress.num_reports:
+            self._state.backoff.begins_again(trial.trial_id, trial.progress.num_reports)
             self._roll_back(trial)
-        trial.begin_attempt()  # with a new actor id, so that late events of the earlier actor find no trial
+        trial.begin_attempt(
+            trial.attempt.number + 1
+        )  # with a new actor id, so that late events of the earlier actor find no trial
         self._recorder.attempt_starts(trial)
-        self._state.move(trial, Step.START, f"attempt {trial.attempt}")
+        self._state.move(trial, Step.START, f"attempt {trial.attempt.number}")
         self._start_worker(trial, directory)
         return True
 
@@ -262,13 +264,14 @@ class TrialLauncher:
             self._settings.run_name,
             trial.seed,
             trial.light_config,
-            trial.attempt,
+            trial.attempt.number,
             trial.next_checkpoint,
             trial.num_failures,
             self._workers_write and trial.light is None,
         )
         args = (info.fields(),)
-        spec = ActorSpec(trial.actor_id, kind.factory, trial.resources, directory, kind.reuse_key, args)
+        actor_id = trial.attempt.actor_id
+        spec = ActorSpec(actor_id, kind.factory, trial.resources, directory, kind.reuse_key, args)
         self._actions.commit()  # the start is in the journal before the trial starts
         try:
             started = self._executor.start(spec)
@@ -279,9 +282,9 @@ class TrialLauncher:
             trial.num_failures += 1
             raise Refusal(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error))) from error
         # Only now, so that a trial that cannot be sent owns no actor.
-        self._state.running[trial.actor_id] = running = RunningTrial(trial, trial.actor_id)
+        self._state.running[actor_id] = running = RunningTrial(trial, actor_id)
         if self._state.deadlines.are_set and not self._executor.has_queue:
-            self._state.deadlines.begin(trial.actor_id, TRIAL, self._executor.clock.monotonic())
+            self._state.deadlines.begin(actor_id, TRIAL, self._executor.clock.monotonic())
         if started is not None:
             self._on_started(running, started)
 
@@ -307,15 +310,15 @@ class TrialLauncher:
             return False
         cause = f"could not make a directory for a trial: {error.strerror}"
         self._state.backoff.refused(cause, self._executor.clock.monotonic())
-        if self._state.backoff.is_new(cause):
+        if self._state.backoff.is_untold(cause):
             logger.warning("%s; it is started when resources are free", cause)
         return True
 
     def _roll_back(self, trial: Trial) -> None:
         """Drop the reports after the checkpoint from which the trial continues."""
         start = self._state.goes_on_from(trial)
-        reached = 0 if start is None else start.report_number
-        if trial.report_count > reached:
+        reached = 0 if start is None else start.progress.num_reports
+        if trial.progress.num_reports > reached:
             self._recorder.rolls_back(trial, reached)
             trial.roll_back(start)
 
@@ -372,11 +375,11 @@ class ReusingLauncher(TrialLauncher):
             known = self._state.trials[self._num_known]
             self._by_key.setdefault(config_key(known.raw_config), []).append(known)
             self._num_known += 1
-        if trial.attempt > 1 or trial.report_count:
+        if trial.attempt.number > 1 or trial.progress.num_reports:
             return None
         key = config_key(trial.raw_config)
         for earlier in self._by_key.get(key, ()):
-            has_ended = earlier.phase is Phase.TERMINATED and bool(earlier.last_metrics.get(DONE))
+            has_ended = earlier.phase is Phase.TERMINATED and bool(earlier.progress.metrics.get(DONE))
             if has_ended and config_key(earlier.raw_config) == key:  # a scheduler may have changed it
                 return earlier
         return None
@@ -392,10 +395,10 @@ class ReusingLauncher(TrialLauncher):
 
     def _end(self, trial: Trial, earlier: Trial) -> None:
         """End a trial in place of starting it. It gets no checkpoint; the earlier trial has one."""
-        trial.start_time = clock.current.time()
+        trial.attempt.start_time = clock.current.time()
         self._hooks.tell("on_trial_start", trial)
         self._actions.move(trial, Step.TRAIN, f"has the configuration of trial {earlier.name}")
-        result = {**earlier.last_metrics, TRIAL_ID: trial.trial_id}
+        result = {**earlier.progress.metrics, TRIAL_ID: trial.trial_id}
         if CHECKPOINT_DIR_NAME in result:
             result[CHECKPOINT_DIR_NAME] = None
         decision = self._hooks.decide(trial, result, ends=True)

@@ -52,6 +52,7 @@ class Backoff:
         self.is_active = False
         self.has_come_up = False
         self._in_row: Counter[str] = Counter()  # by trial: its attempts in vain since its last progress
+        self._reached: dict[str, int] = {}  # by trial: the most reports that it had before its present attempt
         self._in_vain: deque[str] = deque(maxlen=_MAX_IN_VAIN)  # causes of attempts in a row without a new report
         self._num_refused = 0
         self._no_start_before_s: float | None = None  # None if the last worker was not refused
@@ -87,6 +88,14 @@ class Backoff:
         self._in_vain.append(cause)
         return wait_s
 
+    def begins_again(self, trial_id: str, num_reports: int) -> None:
+        """A trial with so many reports begins another attempt, which may repeat some of them."""
+        self._reached[trial_id] = max(num_reports, self._reached.get(trial_id, 0))
+
+    def is_new_report(self, trial_id: str, num_reports: int) -> bool:
+        """Whether the next report of a trial that has so many is one that it never had."""
+        return num_reports >= self._reached.get(trial_id, 0)
+
     def progressed(self, trial_id: str) -> None:
         """A trial has reported a number that it never had, or has finished."""
         self._in_row.pop(trial_id, None)
@@ -108,11 +117,11 @@ class Backoff:
                 "Fix the cause, or limit max_failures; the run can be resumed"
             )
 
-    def is_new(self, cause: str) -> bool:
+    def is_untold(self, cause: str) -> bool:
         """Whether this cause of a loss was not told yet. Each cause gets one warning."""
-        is_new = cause not in self._told
+        is_untold = cause not in self._told
         self._told.add(cause)
-        return is_new
+        return is_untold
 
     # -- workers that could not be started --------------------------------------------------------------------------
 

@@ -116,7 +116,7 @@ class Replay(Story):
         if kind == records.RESULT:
             self.reports[record["trial"]] += 1
         elif kind == records.STATUS and change.trial is not None and records.SUM in record:
-            self.reports[record["trial"]] = change.trial.report_count
+            self.reports[record["trial"]] = change.trial.progress.num_reports
         elif kind == records.OPEN:
             self._boot_id = record["boot_id"]
         elif kind == records.EXTEND:
@@ -244,7 +244,7 @@ class Replay(Story):
             del self.state.inherited[trial.trial_id]
         is_to_end = trial.phase in OWNS_ACTOR and trial.trial_id in self.final
         if trial.custom_dirname is not None and not is_to_end and not os.path.lexists(trial.local_path):
-            if trial.report_count or trial.checkpoints:  # otherwise its worker may not have made the directory
+            if trial.progress.num_reports or trial.checkpoints:  # otherwise its worker may not have made the directory
                 logger.warning("%s has gone, so trial %s starts over", trial.local_path, trial.name)
             trial.checkpoints.clear()
             trial.set_directory(trial.experiment_path, None)  # as of a new trial: its next attempt creates a directory

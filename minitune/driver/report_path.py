@@ -64,7 +64,7 @@ class _ReportText:
         """The record of a report of the trial's current attempt, with `%s` for the report's number and each value."""
         number, *values = self._marks
         metrics = {**dict(zip(self.names, values, strict=True)), EXPERIMENT_TAG: trial.experiment_tag}
-        record = records.result(trial.trial_id, trial.attempt, 0, metrics, _CONTINUE)
+        record = records.result(trial.trial_id, trial.attempt.number, 0, metrics, _CONTINUE)
         return self._pattern("".join(_compact({**record, records.NUMBER: number}, 0)))
 
     def _pattern(self, text: str) -> str:
@@ -87,7 +87,7 @@ def _shape_of(names: tuple[str, ...], kinds: tuple[type, ...]) -> _ReportText | 
 
 def _text_of_config(trial: Trial) -> str | None:
     """The attempt's configuration as JSON for `result.json`; None if only the general path can write it."""
-    config = trial.attempt_config
+    config = trial.attempt.config
     if type(config) is not dict:
         return None
     if config is trial.raw_config:
@@ -130,7 +130,7 @@ class ReportPath:
         self._record = shape.record(trial)
         self._add_line = add_line
         self._config_text = config_text
-        self._flat_config = flatten({CONFIG: trial.attempt_config})
+        self._flat_config = flatten({CONFIG: trial.attempt.config})
         self._csv: CSVLoggerCallback | None = None
         self._json: JsonLoggerCallback | None = None
         for log in logs:
@@ -184,7 +184,7 @@ class ReportPath:
         if len(text) > _MAX_TEXT or "\\ud" in text:
             return False
         texts = text.split("\n")
-        record = self._record % (trial.report_count + 1, *texts)
+        record = self._record % (trial.progress.num_reports + 1, *texts)
         if self._csv is not None:  # these loggers ignore the iteration of the loop, so it is 0
             # JSON and CSV write numbers in the same way, and this takes a third of the time of the csv writer. But a
             # text with a comma, a quote or a line break needs that writer; JSON has escaped the latter two.
@@ -198,7 +198,7 @@ class ReportPath:
         if self._json is not None:
             texts.insert(shape.place, self._config_text)
             if not self._json.append(trial, shape.line % tuple(texts)):
-                self._json.log_trial_result(0, trial, complete(result, trial.attempt_config))
+                self._json.log_trial_result(0, trial, complete(result, trial.attempt.config))
         result[EXPERIMENT_TAG] = self._tag
         trial.record_result(result, {**result, **self._flat_config})
         self._add_line(codec.sealed(record))

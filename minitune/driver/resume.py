@@ -195,7 +195,7 @@ def _warn_of_order(unfinished: Iterable[Trial], seed: int) -> None:
 
     The journal does not record how far each trial was within its step, so the order of results may differ.
     """
-    begun = sum(trial.report_count > 0 for trial in unfinished)
+    begun = sum(trial.progress.num_reports > 0 for trial in unfinished)
     if begun:
         logger.warning(
             "deterministic=True: trials that were running when this run stopped (%d have begun) go on from their last "

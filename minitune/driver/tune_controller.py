@@ -247,7 +247,7 @@ class TuneController:
         self._end_deadline_s = self._now_s() + self._state.settings.grace_s
         self.end_supply()
         for trial in list(self._state.unfinished.values()):  # a copy, because the ends change the index
-            running = self._state.running.get(trial.actor_id)
+            running = self._state.running.get(trial.attempt.actor_id)
             if running is None:
                 self._actions.remove(trial, ending)
             elif trial.phase is Phase.SAVING or (trial.phase is Phase.TRAINING and self._saves(trial, resumable)):
@@ -276,7 +276,7 @@ class TuneController:
 
         If the trial must be saved at its end and was not, it continues from its last checkpoint to the end instead.
         """
-        is_saved = bool(trial.checkpoints) and trial.checkpoints[-1].report_number == trial.report_count
+        is_saved = bool(trial.checkpoints) and trial.checkpoints[-1].progress.num_reports == trial.progress.num_reports
         if self._saves(trial, resumable=False) and not is_saved:
             self._state.move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
             return
@@ -379,8 +379,8 @@ class TuneController:
         if backoff.is_active or not backoff.has_come_up:
             backoff.started()
         running.allocation = event.allocation
-        trial.pid = event.pid
-        trial.start_time = self._executor.clock.time()
+        trial.attempt.pid = event.pid
+        trial.attempt.start_time = self._executor.clock.time()
         self._hooks.tell("on_trial_start", trial)
         devices = event.allocation.gpu_ids
         place = ""
@@ -393,7 +393,7 @@ class TuneController:
         elif trial.checkpoints:
             newest = trial.checkpoints[-1]
             path = os.path.join(trial.local_path, newest.record.directory)
-            self._actions.restore(running, path, newest.metrics, place)
+            self._actions.restore(running, path, newest.progress.metrics, place)
         elif trial.start_checkpoint is not None:
             self._actions.restore(running, trial.start_checkpoint.path, {}, place)
         else:
@@ -485,7 +485,9 @@ class ReportHandler:
             else:  # a checkpoint without metrics; it belongs to the last result
                 self.on_saved(running, checkpoint)
             return
-        if state.backoff.is_active and (is_done or trial.report_count >= trial.reports_before):
+        if state.backoff.is_active and (
+            is_done or state.backoff.is_new_report(trial.trial_id, trial.progress.num_reports)
+        ):
             state.backoff.progressed(trial.trial_id)
         # Nearly all reports have the keys and types of the previous one, so no metric is missing. They take the fast
         # path to the files, and their trial's directory is checked only once a second.
@@ -552,7 +554,7 @@ class ReportHandler:
             ends: Why the trial ends with this result, if it does.
         """
         trial = running.trial
-        completed = complete(result, trial.attempt_config)
+        completed = complete(result, trial.attempt.config)
         self._hooks.log(trial, completed)
         # The first report of an attempt makes no path yet: many trials report only once.
         add_line = self._recorder.add_line if running.has_reported and checkpoint is None else None
@@ -574,7 +576,7 @@ class ReportHandler:
             self._state.backoff.progressed(trial.trial_id)
         trial.returns()
         running.decision = _RETURNED
-        if trial.report_count and self._saves_at_end(trial):
+        if trial.progress.num_reports and self._saves_at_end(trial):
             self._actions.save(running)
         else:
             self._actions.end(running, _RETURNED.ending)
@@ -590,7 +592,7 @@ class ReportHandler:
         frequency = config.checkpoint_frequency
         iteration = result.get(TRAINING_ITERATION)
         if not isinstance(iteration, int):  # a user may report any value under this name
-            iteration = trial.report_count + 1
+            iteration = trial.progress.num_reports + 1
         return bool(frequency) and iteration % frequency == 0
 
     def on_saved(self, running: RunningTrial, record: CheckpointRecord | None) -> None:

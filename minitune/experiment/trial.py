@@ -82,28 +82,69 @@ Mode = Literal["min", "max"] | list[str] | None
 """The mode of a metric, or those of several objectives; None if it is unknown. For arguments of users."""
 
 
+@dataclass(slots=True)
+class Attempt:
+    """One attempt to run a trial: it has one actor and one configuration.
+
+    Attributes:
+        number: 0 before the first attempt.
+        actor_id: The name of its actor. Events of actors of earlier attempts have other names, so they are told apart.
+        config: The configuration to which its reports belong, even if the trial gets another one meanwhile.
+        pid: The process of its worker; None until the worker is ready.
+        start_time: When its worker was ready, in seconds since the epoch; None until then.
+    """
+
+    number: int
+    actor_id: str
+    config: dict[str, Any]
+    pid: int | None = None
+    start_time: float | None = None
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a trial has come. It goes back to that of a checkpoint if an attempt continues from there.
+
+    Attributes:
+        num_reports: The number of its reports.
+        metrics: Its last nested result, without the configuration; empty without a report.
+        config: The configuration with which `metrics` were reported; None without a report.
+        analysis: The statistics of all its reports.
+    """
+
+    num_reports: int = 0
+    metrics: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] | None = None
+    analysis: MetricAnalysis = field(default_factory=MetricAnalysis)
+
+    def copy(self) -> Progress:
+        """A copy that later reports do not change."""
+        return Progress(self.num_reports, self.metrics, self.config, self.analysis.copy())
+
+
 @dataclass(frozen=True)  # no named tuple: users have it in pickles of a `ResultGrid`
 class KeptCheckpoint:
-    """A committed checkpoint together with the state of its trial at that time.
+    """A committed checkpoint together with the progress of its trial at that time, for a rollback.
 
     Attributes:
         record: The checkpoint on disk.
-        report_number: The trial's count of reports when it was saved.
-        metrics: The nested result that the checkpoint belongs to.
-        analysis: The trial's statistics up to that result, for a rollback.
-        config: The configuration with which the result was reported; None if there is no result.
+        progress: The trial's progress when it was saved, with the result that it belongs to.
     """
 
     record: CheckpointRecord
-    report_number: int
-    metrics: dict[str, Any]
-    analysis: MetricAnalysis
-    config: dict[str, Any] | None = None
+    progress: Progress
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickled checkpoint. Earlier versions had the fields of the progress here."""
+        if "progress" not in state:
+            progress = Progress(state["report_number"], state["metrics"], state.get("config"), state["analysis"])
+            state = {"record": state["record"], "progress": progress}
+        self.__dict__.update(state)
 
     @property
     def result(self) -> dict[str, Any]:
         """The metrics as users get them, with the configuration: a new dict."""
-        return _for_users(self.metrics, self.config)
+        return _for_users(self.progress)
 
 
 class Trial:
@@ -143,10 +184,7 @@ class Trial:
     __slots__ = (
         "__dict__",
         "__weakref__",
-        "actor_id",
-        "analysis",
         "attempt",
-        "attempt_config",
         "checkpoints",
         "custom_dirname",
         "custom_trial_name",
@@ -156,7 +194,6 @@ class Trial:
         "experiment_number",
         "experiment_path",
         "experiment_tag",
-        "last_metrics",
         "light",
         "local_path",
         "max_failures",
@@ -165,15 +202,11 @@ class Trial:
         "num_failures",
         "number",
         "phase",
-        "pid",
+        "progress",
         "raw_config",
-        "report_count",
-        "reported_config",
-        "reports_before",
         "resources",
         "seed",
         "start_checkpoint",
-        "start_time",
         "stopping_criterion",
         "story",
         "trainable_name",
@@ -204,47 +237,36 @@ class Trial:
             raise ValueError("resources and placement_group_factory are two names of one argument; pass only one")
         if storage is not None and experiment_path:
             raise ValueError("storage and experiment_path are two forms of one argument; pass only one")
-        self.trainable_name = trainable_name
+        # What is to be run.
         self.trial_id = trial_id or self.generate_id()
         self.number = number
-        self.set_config(config or {})
-        self.attempt_config = self.raw_config
-        """The configuration of the present attempt. Its reports belong to this one, even if another one is set."""
-        self.evaluated_params = evaluated_params or {}
+        self.trainable_name = trainable_name
+        self.experiment_number = 0  # the number of the run's experiment that it belongs to
         self.experiment_tag = experiment_tag
-        self.experiment_number = 0
-        """The number of the run's experiment that it belongs to."""
+        self.evaluated_params = evaluated_params or {}
+        self.set_config(config or {})
+        self.light: tuple[dict[str, Any], dict[str, Any]] | None = None  # see `light_config`
+        self.seed = 0
         self.resources = Resources.of(resources if resources is not None else placement_group_factory)
+        self.stopping_criterion = flatten(stopping_criterion) if stopping_criterion else {}
+        self.max_failures = max_failures
+        self.start_checkpoint = Checkpoint(restore_path) if restore_path else None
+        # Where: `set_name` makes `name` and `local_path` of these.
         self.experiment_path = experiment_path
         if storage is not None:
             self.experiment_path = storage.experiment_fs_path
-        self.stopping_criterion = flatten(stopping_criterion) if stopping_criterion else {}
-        self.max_failures = max_failures
-        self.seed = 0
         self.custom_trial_name: str | None = None
-        self.custom_dirname: str | None = None
-        self.start_checkpoint = Checkpoint(restore_path) if restore_path else None
+        self.custom_dirname: str | None = None  # None as long as it has no directory
+        # How it goes.
         self.phase = Phase.QUEUED
-        self.attempt = 0
-        self.actor_id = f"{self.trial_id}#0"
-        """The name of the current attempt's actor. Events of earlier attempts have other names."""
-        self.light: tuple[dict[str, Any], dict[str, Any]] | None = None
-        self.num_failures = 0
-        self.report_count = 0
-        self.reports_before = 0
-        """The most reports that it had at the end of an earlier attempt."""
-        self.next_checkpoint = 0
-        self.pid: int | None = None
-        self.start_time: float | None = None
-        self.last_metrics: dict[str, Any] = {}
-        self.reported_config: dict[str, Any] | None = None
-        """The configuration with which `last_metrics` were reported; None if the trial has no result."""
-        self.analysis = MetricAnalysis()
-        self.checkpoints: list[KeptCheckpoint] = []
-        self.error: TrialError | None = None
         self.story: list[tuple[float, Phase, str]] = []
-        self.ending: Ending | None = None
-        """Why it has ended, or its last attempt has failed or was lost; None while it runs."""
+        self.ending: Ending | None = None  # why it, or its last attempt, has ended; None while it runs
+        self.attempt = Attempt(0, f"{self.trial_id}#0", self.raw_config)
+        self.progress = Progress()
+        self.num_failures = 0
+        self.error: TrialError | None = None
+        self.checkpoints: list[KeptCheckpoint] = []
+        self.next_checkpoint = 0
         self.set_name(None)
         if trial_name_creator is not None:
             self.set_name(str(trial_name_creator(self)))
@@ -255,12 +277,13 @@ class Trial:
         """Restore a pickled trial. Those of earlier versions, in pickles of a `ResultGrid`, lack some attributes."""
         attributes, slots = state
         scheduler = slots.pop("stopped_by", "")
+        if "progress" not in slots:
+            slots = {**_parts_of(slots), **slots}  # first, because some had `last_result`, whose setter needs them
         self.__dict__.update(attributes or {})
         for name, value in slots.items():
             setattr(self, name, value)
         if "name" not in slots:
             self.set_name(self.custom_trial_name)
-            self.actor_id = f"{self.trial_id}#{self.attempt}"
         if "ending" not in slots:
             has_ended = self.phase in FINISHED and bool(self.story)
             self.ending = translated(self.story[-1][2], self.status, scheduler) if has_ended else None
@@ -329,7 +352,7 @@ class Trial:
     @property
     def has_started(self) -> bool:
         """Whether the trial has had a worker. Before that it has no directory."""
-        return self.attempt > 0 or self.report_count > 0
+        return self.attempt.number > 0 or self.progress.num_reports > 0
 
     @property
     def shown_status(self) -> str:
@@ -358,11 +381,14 @@ class Trial:
 
     # -- read and set by plug-ins ------------------------------------------------------------------------------
 
-    def begin_attempt(self) -> None:
-        """Count another attempt. Its reports belong to the present configuration, even if another one is set."""
-        self.attempt += 1
-        self.actor_id = f"{self.trial_id}#{self.attempt}"
-        self.attempt_config = self.raw_config
+    def begin_attempt(self, number: int) -> None:
+        """Begin an attempt, with the present configuration and a new name for its actor."""
+        self.attempt = Attempt(number, f"{self.trial_id}#{number}", self.raw_config)
+
+    @property
+    def start_time(self) -> float | None:
+        """When the last attempt's worker was ready, in seconds since the epoch; None before that."""
+        return self.attempt.start_time
 
     @property
     def placement_group_factory(self) -> Resources:
@@ -443,7 +469,7 @@ class Trial:
     @property
     def has_reported_at_least_once(self) -> bool:
         """Whether the trial has a result."""
-        return bool(self.last_metrics)
+        return bool(self.progress.metrics)
 
     @property
     def run_metadata(self) -> Trial:
@@ -453,91 +479,83 @@ class Trial:
     @property
     def metric_analysis(self) -> dict[str, dict[str, float]]:
         """Statistics of every numeric metric; see `MetricAnalysis.as_dict`."""
-        return self.analysis.as_dict()
+        return self.progress.analysis.as_dict()
 
     @property
     def last_result(self) -> dict[str, Any]:
         """The last nested result as plug-ins and users get it, with `config`: a copy; empty without a result.
 
-        The driver itself uses `last_metrics`, which have no `config`.
+        The driver itself uses `progress.metrics`, which have no `config`.
         """
-        return _for_users(self.last_metrics, self.reported_config)
+        return _for_users(self.progress)
 
     @last_result.setter
     def last_result(self, result: dict[str, Any]) -> None:
         metrics = dict(result)
-        self.reported_config = metrics.pop(CONFIG, None)
-        self.last_metrics = metrics
+        self.progress.config = metrics.pop(CONFIG, None)
+        self.progress.metrics = metrics
 
     def record_result(self, result: dict[str, Any], flat: Mapping[str, Any] | None = None) -> None:
         """Make a nested result of the present attempt the last one, count it, and add it to the statistics.
 
         A caller that has the completed result, flattened, passes it as `flat`: flattening takes most of the time.
         """
-        self.last_metrics = result
-        self.reported_config = self.attempt_config
-        self.report_count += 1
+        config = self.attempt.config
+        progress = self.progress
+        progress.num_reports += 1
+        progress.metrics = result
+        progress.config = config
         if flat is None:
-            flat = flatten(complete(result, self.attempt_config))
-        self.analysis.update(flat)
+            flat = flatten(complete(result, config))
+        progress.analysis.update(flat)
 
     def sum_up(self) -> dict[str, Any]:
         """The count, the last result and the statistics so far, as plain data for `take_sum`."""
-        return {"count": self.report_count, "last": self.last_metrics, "analysis": self.analysis.get_state()}
+        progress = self.progress
+        return {"count": progress.num_reports, "last": progress.metrics, "analysis": progress.analysis.get_state()}
 
     def take_sum(self, total: Mapping[str, Any]) -> None:
         """Restore the state that `sum_up` has returned, instead of recording each result."""
-        self.report_count = total["count"]
-        self.last_metrics = total["last"]
-        self.last_metrics.pop(CONFIG, None)  # journals of the first schema have `None` there
-        self.reported_config = self.attempt_config
-        self.analysis = MetricAnalysis()
-        self.analysis.set_state(total["analysis"])
+        metrics = total["last"]
+        metrics.pop(CONFIG, None)  # journals of the first schema have `None` there
+        self.progress = Progress(total["count"], metrics, self.attempt.config)
+        self.progress.analysis.set_state(total["analysis"])
 
     def record_checkpoint(self, record: CheckpointRecord) -> KeptCheckpoint:
         """Add a committed checkpoint that belongs to the last result."""
-        kept = _with_state(record, self)
+        kept = KeptCheckpoint(record, self.progress.copy())
         self.checkpoints.append(kept)
         self.next_checkpoint = record.number + 1
         return kept
 
     def returns(self) -> None:
         """Make sure that a trial whose trainable has returned has a last result, even if it has never reported."""
-        if not self.last_metrics:
-            self.last_metrics = {TRIAL_ID: self.trial_id, EXPERIMENT_TAG: self.experiment_tag}
+        if not self.progress.metrics:
+            self.progress.metrics = {TRIAL_ID: self.trial_id, EXPERIMENT_TAG: self.experiment_tag}
 
     def completes(self) -> None:
         """Mark the last result of a finished trial as `done`.
 
         Such results take most of the memory of a large run. So equal texts in them are interned.
         """
-        if not self.last_metrics:
+        if not self.progress.metrics:
             return
         shared: dict[str, Any] = {}
-        for name, value in self.last_metrics.items():
+        for name, value in self.progress.metrics.items():
             if type(value) is str and len(value) <= _SHARED_LENGTH:
                 value = intern(value)
             if type(name) is str:  # a user's key may have any type
                 name = intern(name)
             shared[name] = value
         shared[DONE] = True
-        self.last_metrics = shared
+        self.progress.metrics = shared
 
     def roll_back(self, to: KeptCheckpoint | None) -> None:
-        """Return to the state of a checkpoint, or to the beginning if `to` is None.
+        """Return to the progress at a checkpoint, or to the beginning if `to` is None.
 
         Later results no longer count. The journal and the trial's files keep them.
         """
-        if to is not None:
-            self.report_count = to.report_number
-            self.last_metrics = to.metrics
-            self.reported_config = to.config
-            self.analysis = to.analysis.copy()
-        else:
-            self.report_count = 0
-            self.last_metrics = {}
-            self.reported_config = None
-            self.analysis = MetricAnalysis()
+        self.progress = Progress() if to is None else to.progress.copy()
 
     # -- names and places ----------------------------------------------------------------------------------------
 
@@ -626,17 +644,28 @@ class Trial:
         return self.name
 
 
-def _with_state(record: CheckpointRecord, trial: Trial) -> KeptCheckpoint:
-    """A checkpoint together with the present state of a trial."""
-    return KeptCheckpoint(record, trial.report_count, trial.last_metrics, trial.analysis.copy(), trial.reported_config)
+def _parts_of(slots: dict[str, Any]) -> dict[str, Any]:
+    """Take attributes of an earlier version's pickled trial that are parts of its attempt or progress today."""
+    number = slots.pop("attempt")
+    actor_id = slots.pop("actor_id", f"{slots['trial_id']}#{number}")
+    raw_config = slots["raw_config"] if "raw_config" in slots else slots["config"]
+    progress = Progress(slots.pop("report_count"), analysis=slots.pop("analysis"))
+    progress.metrics = slots.pop("last_metrics", {})
+    progress.config = slots.pop("reported_config", None)
+    config = slots.pop("attempt_config", raw_config)
+    slots.pop("reports_before", None)
+    return {
+        "attempt": Attempt(number, actor_id, config, slots.pop("pid"), slots.pop("start_time")),
+        "progress": progress,
+    }
 
 
-def _for_users(metrics: dict[str, Any], config: dict[str, Any] | None) -> dict[str, Any]:
-    """A copy of metrics and of the configuration with which they were reported, if there is one."""
-    metrics = copy_of_metrics(metrics)
-    if config is None:
+def _for_users(progress: Progress) -> dict[str, Any]:
+    """A copy of the last metrics and of the configuration with which they were reported, if there is one."""
+    metrics = copy_of_metrics(progress.metrics)
+    if progress.config is None:
         return metrics
-    return complete(metrics, copy_tree(config))
+    return complete(metrics, copy_tree(progress.config))
 
 
 def copy_of_metrics(metrics: dict[str, Any]) -> dict[str, Any]:
@@ -666,7 +695,7 @@ class InheritedCheckpoint(NamedTuple):
         donor: The trial that owns the checkpoint.
         record: The checkpoint.
         metrics: The donor's result with this checkpoint.
-        taken_at: The state of the receiving trial at that time, for a rollback.
+        taken_at: The progress of the receiving trial at that time, for a rollback.
     """
 
     donor: Trial
@@ -677,7 +706,7 @@ class InheritedCheckpoint(NamedTuple):
     @classmethod
     def of(cls, donor: Trial, record: CheckpointRecord, metrics: dict[str, Any], taker: Trial) -> InheritedCheckpoint:
         """The checkpoint of `donor` that `taker` inherits in its present state."""
-        return cls(donor, record, metrics, _with_state(record, taker))
+        return cls(donor, record, metrics, KeptCheckpoint(record, taker.progress.copy()))
 
     @property
     def path(self) -> str:
@@ -843,8 +872,8 @@ class EarlierRun:
         for trial in trials:
             if trial.status == ERROR:
                 tried.append((trial.raw_config, None))
-            elif trial.shown_status == lifecycle.TERMINATED and trial.last_metrics:
-                flat = flatten(trial.last_metrics)
+            elif trial.shown_status == lifecycle.TERMINATED and trial.progress.metrics:
+                flat = flatten(trial.progress.metrics)
                 tried.append((trial.raw_config, {name: float(v) for name, v in flat.items() if is_real(v)}))
         return cls(path, tried)
 
@@ -981,7 +1010,7 @@ class Goal:
         signs = {name: 1 if mode == "max" else -1 for name, mode in self.objectives.items() if mode != "obs"}
         scored = []
         for trial in trials:
-            values = [trial.analysis.get(name, "last") for name in signs]
+            values = [trial.progress.analysis.get(name, "last") for name in signs]
             scores = [sign * v for sign, v in zip(signs.values(), values, strict=True) if v is not None]
             if len(scores) == len(values) and all(map(math.isfinite, scores)):
                 scored.append((scores, trial))
@@ -1033,7 +1062,7 @@ def best_trial(
     if scope not in SCOPES:
         raise ValueError(f"scope must be one of {', '.join(SCOPES)}, but got {scope!r}")
     statistic = mode if scope == "all" else scope
-    values = ((trial.analysis.get(metric, statistic), trial) for trial in trials)
+    values = ((trial.progress.analysis.get(metric, statistic), trial) for trial in trials)
     return best_of(
         (
             (value, trial)
@@ -1051,7 +1080,11 @@ def once_better(trials: Sequence[Trial], best: Trial, metric: str, mode: str) ->
         The best one of such trials; None if there is none.
     """
     other = best_trial(trials, metric, mode, "all")
-    if other is None or other is best or other.analysis.get(metric, mode) == best.analysis.get(metric, mode):
+    if (
+        other is None
+        or other is best
+        or other.progress.analysis.get(metric, mode) == best.progress.analysis.get(metric, mode)
+    ):
         return None
     return other
 
@@ -1062,7 +1095,7 @@ def why_no_best(trials: Sequence[Trial], metric: str) -> str:
     It is one or two sentences without the last full stop, which begin with, for example, `no trial of 2 has reported`.
     """
     beginning = f"no trial of {len(trials)} has reported"
-    values = [flat[metric] for flat in (flatten(trial.last_metrics) for trial in trials) if metric in flat]
+    values = [flat[metric] for flat in (flatten(trial.progress.metrics) for trial in trials) if metric in flat]
     if values:
         return f"{beginning} a finite number as {metric!r}: {_what_it_was(values)}{_earlier(trials, metric)}"
     known = reported_metrics(trials)
@@ -1088,9 +1121,9 @@ def why_no_best(trials: Sequence[Trial], metric: str) -> str:
 
 def is_unreported(trials: Sequence[Trial], metric: str) -> bool:
     """Whether trials have reported, but none of them `metric`. So its name is probably misspelt."""
-    have_reported = [trial for trial in trials if trial.last_metrics]
+    have_reported = [trial for trial in trials if trial.progress.metrics]
     return bool(have_reported) and not any(
-        metric in flatten(trial.last_metrics) or trial.analysis.get(metric, "last") is not None
+        metric in flatten(trial.progress.metrics) or trial.progress.analysis.get(metric, "last") is not None
         for trial in have_reported
     )
 
@@ -1107,7 +1140,7 @@ def require_reported(trials: Sequence[Trial], metric: str, path: str) -> None:
 
 def reported_metrics(trials: Iterable[Trial]) -> list[str]:
     """The flattened names of the users' metrics in the last results of trials, in the order of the reports."""
-    own = ({key: value for key, value in t.last_metrics.items() if key not in AUTO_RESULT_KEYS} for t in trials)
+    own = ({key: value for key, value in t.progress.metrics.items() if key not in AUTO_RESULT_KEYS} for t in trials)
     return list(dict.fromkeys(name for result in own for name in flatten(result)))
 
 

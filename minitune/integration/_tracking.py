@@ -187,7 +187,7 @@ class TrackerCallback(LoggerCallback):
             trial.experiment_path,
             trial.local_path,
             plain_config(trial.config),
-            is_new=trial.attempt <= 1 and not trial.report_count,
+            is_new=trial.attempt.number <= 1 and not trial.progress.num_reports,
         )
         self._put(trial.trial_id, "start", facts)
 

@@ -75,7 +75,7 @@ class TBXLoggerCallback(LoggerCallback):
                 logger.warning("trial %s is not shown in TensorBoard: %s", trial.name, error)
 
     def _begin(self, trial: Trial) -> None:
-        if not trial.attempt:  # outside of a run only: in a run, a new directory would hide that it was removed
+        if not trial.attempt.number:  # outside of a run only: in a run, a new directory would hide that it was removed
             trial.init_local_path()
         os.stat(trial.local_path)  # the writer would create a missing directory
         if len(self._trial_writer) >= self._max_open:

@@ -189,7 +189,7 @@ class Progress:
             if why_no_more:
                 lines.append(f"No more trials: {why_no_more}")
             # The commonest mistake of a first script: it prints its loss and does not report it.
-            is_silent = all(trial.status == TERMINATED and not trial.report_count for trial in trials)
+            is_silent = all(trial.status == TERMINATED and not trial.progress.num_reports for trial in trials)
             if trials and is_silent and not self._ending:
                 lines.append(_SILENT)
             for line in (*lines, *(f"To look at the run: {command}" for command in commands)):

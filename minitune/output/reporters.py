@@ -352,7 +352,7 @@ class TuneReporterBase(ProgressReporter):
             number += f" ({counts})"
         parts.append(number)
         # A table of waiting trials would say nothing.
-        has_begun = len(statuses[PENDING]) < len(trials) or any(trial.last_metrics for trial in trials)
+        has_begun = len(statuses[PENDING]) < len(trials) or any(trial.progress.metrics for trial in trials)
         if has_begun and (done or self.print_intermediate_tables is not False):
             rank = None
             if self.sort_by_metric and self._goal.metric and self._goal.mode:
@@ -420,8 +420,8 @@ class TuneReporterBase(ProgressReporter):
         if trial.status == ERROR:
             self.say(f"Trial {trial.name} failed: {last_line(trial)} ({trial.error_file})")
         else:
-            result = trial.last_metrics
-            values = self._values(trial.last_metrics)
+            result = trial.progress.metrics
+            values = self._values(trial.progress.metrics)
             text = f"Trial {trial.name} ended after {counted(result.get(TRAINING_ITERATION, 0), 'iteration')}"
             if values:
                 text += f": {values}"
@@ -637,7 +637,7 @@ class LiveReporter(ScreenReporter):
             parts.append(f"Ended early: {self._info.ending}")
         parts += table.best_line(trials, self._goal, list(self._parameter_columns))
         shown = table.best_and_failed(trials, self._goal, _MAX_FINAL_ROWS, _MAX_FAILED_ROWS)
-        if any(trial.last_metrics for trial in shown):
+        if any(trial.progress.metrics for trial in shown):
             length = self.max_column_length
             metric = self._metric_of(columns)
             parts.append(table.trial_table(shown, self._parameter_columns, columns, length, metric, is_over=True))
@@ -777,7 +777,9 @@ class LiveReporter(ScreenReporter):
         new = [trial for trial in ended if trial.trial_id not in self._ranked]
         self._ranked.update(trial.trial_id for trial in new)
         self._best_ended = table.best_trials([*self._best_ended, *new], self._goal, _MAX_BEST_ROWS)
-        going_on = [trial for status in (RUNNING, PAUSED, PENDING) for trial in statuses[status] if trial.last_metrics]
+        going_on = [
+            trial for status in (RUNNING, PAUSED, PENDING) for trial in statuses[status] if trial.progress.metrics
+        ]
         return table.best_trials([*self._best_ended, *going_on], self._goal, _MAX_BEST_ROWS)
 
     def _total(self) -> int | None:
@@ -788,8 +790,8 @@ class LiveReporter(ScreenReporter):
         return int(total)
 
     def _row(self, trial: Trial, metrics: Sequence[str]) -> TrialLine:
-        result = trial.last_metrics
-        time_s = trial.last_metrics.get(TIME_TOTAL_S)
+        result = trial.progress.metrics
+        time_s = trial.progress.metrics.get(TIME_TOTAL_S)
         if time_s is None and trial.start_time is not None:
             time_s = clock.current.time() - trial.start_time
         values = {name: table.look_up(result, name) for name in metrics}
@@ -823,7 +825,7 @@ def _part_done(trial: Trial) -> float | None:
         if isinstance(limit, (tuple, list)):  # a pair of an operator and a limit, see `DictStopper`
             limit = limit[1] if limit[0] in (">=", ">") else None
         if end := as_number(limit):
-            parts.append((as_number(trial.last_metrics.get(name)) or 0.0) / end)
+            parts.append((as_number(trial.progress.metrics.get(name)) or 0.0) / end)
     return max(parts, default=None)
 
 
@@ -831,7 +833,7 @@ def _what_starts(trials: Sequence[Trial], importing: str) -> str:
     """A text on the work before the first trial begins; empty afterwards."""
     count = 0
     for trial in trials:
-        if trial.status != PENDING or trial.last_metrics:
+        if trial.status != PENDING or trial.progress.metrics:
             return ""
         count += trial.phase is Phase.STARTING
     what = "loading the trainable"

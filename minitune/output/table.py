@@ -157,7 +157,7 @@ def infer_metrics(trials: Iterable[Trial], known: Iterable[str], limit: int) -> 
     known = set(known)
     found = dict[str, None]()
     # A run may have many thousands of trials, and this is asked for each redraw. Trials mostly report the same metrics.
-    results = islice((trial.last_metrics for trial in trials if trial.last_metrics), _SCANNED_TRIALS)
+    results = islice((trial.progress.metrics for trial in trials if trial.progress.metrics), _SCANNED_TRIALS)
     for name, value in (pair for result in results for pair in metrics_of(result).items()):
         if len(found) >= limit:
             break
@@ -241,8 +241,8 @@ def ending(trial: Trial, *, names_scheduler: bool = True) -> str:
     text = way_of(trial)
     if text not in ("stopped", "cut short"):
         return text
-    if TRAINING_ITERATION in trial.last_metrics:
-        text += f" at {trial.last_metrics[TRAINING_ITERATION]}"
+    if TRAINING_ITERATION in trial.progress.metrics:
+        text += f" at {trial.progress.metrics[TRAINING_ITERATION]}"
     if names_scheduler and trial.stopped_by:
         text += f" by {trial.stopped_by}"
     return text
@@ -277,10 +277,10 @@ def rank_by(goal: Goal) -> Callable[[Trial], float]:
     def rank(trial: Trial) -> float:
         if goal.metric is None or goal.mode is None:
             return 0.0
-        value = trial.analysis.get(goal.metric, "last")
+        value = trial.progress.analysis.get(goal.metric, "last")
         # A metric that is no number, such as an array with one element, has no statistics.
         if value is None:
-            value = as_number(look_up(trial.last_metrics, goal.metric))
+            value = as_number(look_up(trial.progress.metrics, goal.metric))
         if value is None or not math.isfinite(value):
             return math.inf
         if goal.mode == "max":
@@ -339,7 +339,7 @@ def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) ->
         return []
     names = list(names or flatten(best.config))[:MAX_SHOWN_PARAMETERS]
     config = ", ".join(f"{one_line(name)}={short_repr(parameter_of(best, name), rounds=True)}" for name in names)
-    text = f"Best: {metric}={short_repr(look_up(best.last_metrics, metric), rounds=True)}"
+    text = f"Best: {metric}={short_repr(look_up(best.progress.metrics, metric), rounds=True)}"
     if config:
         text += f" with {config}"
     if best.status == ERROR:
@@ -369,7 +369,7 @@ def curve_of(trials: Iterable[Trial], goal: Goal) -> str:
 
 def values_of(trials: Iterable[Trial], metric: str) -> list[tuple[float, float]]:
     """The number and the last value of each trial with a value."""
-    values = ((trial.number, trial.analysis.get(metric, "last")) for trial in trials)
+    values = ((trial.number, trial.progress.analysis.get(metric, "last")) for trial in trials)
     return [(number, value) for number, value in values if value is not None]
 
 
@@ -393,7 +393,7 @@ def trial_table(
         is_over: Whether the table shows how each trial has ended, in place of status and process.
     """
     parameters = parameters or {name: name for name in sorted({p for t in trials for p in t.evaluated_params})}
-    values = {name: [look_up(trial.last_metrics, name) for trial in trials] for name in metrics}
+    values = {name: [look_up(trial.progress.metrics, name) for trial in trials] for name in metrics}
     # The usual names of metrics are tried for each run, and most runs have few of them.
     metrics = {name: shown for name, shown in metrics.items() if any(value is not None for value in values[name])}
     number = Column("trial", [trial.number for trial in trials])
@@ -406,8 +406,8 @@ def trial_table(
     else:
         ranked.append((3, Column("status", [trial.shown_status for trial in trials], 10_000)))
         # A trial that has ended has no process any more; its last report names it.
-        pids = [trial.last_metrics.get(PID) or trial.pid for trial in trials]
-        hosts = [trial.last_metrics.get(NODE_IP, "127.0.0.1") for trial in trials]
+        pids = [trial.progress.metrics.get(PID) or trial.attempt.pid for trial in trials]
+        hosts = [trial.progress.metrics.get(NODE_IP, "127.0.0.1") for trial in trials]
         locations = [f"{host}:{pid}" if pid else "" for host, pid in zip(hosts, pids, strict=True)]
         ranked.append((7, Column("loc", locations, max_length)))
     for name, shown in parameters.items():

@@ -219,7 +219,7 @@ class CheckpointManager:
     def _rank(self, entry: _Entry) -> _Entry | None:
         """Add a checkpoint to its trial's best k. Return the checkpoint that drops out of them, if any."""
         number = entry.trial.experiment_number
-        metrics = entry.kept.metrics
+        metrics = entry.kept.progress.metrics
         num_to_keep = self._num_to_keep[number]
         score = self._scores[number]
         attribute = score.attribute
@@ -289,7 +289,7 @@ class CheckpointManager:
     def _best_ended(self) -> _Entry | None:
         """The best checkpoint of the finished trials, or the newest one if there is no score."""
         living = (entry for entry in self._ended if self._entries.get(entry.key) is entry)
-        return max(living, key=lambda entry: self._final_score.of(entry.kept.metrics, entry.age), default=None)
+        return max(living, key=lambda entry: self._final_score.of(entry.kept.progress.metrics, entry.age), default=None)
 
 
 class _Score:

@@ -237,7 +237,7 @@ class Recorder:
         if self._journal is None or os.path.isdir(trial.local_path):
             return None
         self._journal.look()
-        if trial.phase in _BEFORE_USER_CODE and not (trial.report_count or trial.checkpoints):
+        if trial.phase in _BEFORE_USER_CODE and not (trial.progress.num_reports or trial.checkpoints):
             files.make_directory(trial.local_path)
             return None
         if os.path.exists(trial.local_path):
@@ -279,11 +279,11 @@ class Recorder:
         checkpoint = None
         if trial.checkpoints:
             checkpoint = trial.checkpoints[-1].record.number
-        self._add(records.start(trial.trial_id, trial.attempt, checkpoint, trial.custom_dirname or ""))
+        self._add(records.start(trial.trial_id, trial.attempt.number, checkpoint, trial.custom_dirname or ""))
 
     def rolls_back(self, trial: Trial, number: int) -> None:
         """Record that the next attempt continues after report `number`, so that later reports no longer count."""
-        self._add(records.rollback(trial.trial_id, trial.attempt + 1, number))
+        self._add(records.rollback(trial.trial_id, trial.attempt.number + 1, number))
 
     def status(self, trial: Trial, cause: str | Ending) -> None:
         """Record the new public status of the trial, unless its last result is recorded as its end."""
@@ -291,7 +291,7 @@ class Recorder:
             self._ended.remove(trial.trial_id)
             return
         total = None
-        if trial.report_count >= _RESULTS_WORTH_A_SUM and trial.is_finished() and _may_be_summed_up(trial):
+        if trial.progress.num_reports >= _RESULTS_WORTH_A_SUM and trial.is_finished() and _may_be_summed_up(trial):
             total = trial.sum_up()
         self._add(records.status(trial.trial_id, trial.status, cause, total))
 
@@ -315,14 +315,14 @@ class Recorder:
         # Before the record, which must not name a checkpoint that a power cut can still destroy.
         if checkpoint is not None and self._is_strict:
             self._settle(trial, checkpoint)
-        is_long = trial.report_count >= _RESULTS_WORTH_A_SUM
+        is_long = trial.progress.num_reports >= _RESULTS_WORTH_A_SUM
         if is_long and ends is not None and checkpoint is None and _may_be_summed_up(trial):
             ends = None  # the end needs a record of its own, which has the sum
         self._add(
             records.result(
                 trial.trial_id,
-                trial.attempt,
-                trial.report_count,
+                trial.attempt.number,
+                trial.progress.num_reports,
                 result,
                 decision,
                 checkpoint,
@@ -352,7 +352,7 @@ class Recorder:
 
     def trial_ends(self, trial: Trial) -> None:
         """Clean up after a trial has ended. If a retry succeeded, remove the `error.pkl` of the earlier failure."""
-        if trial.attempt > 1 and trial.error is None and not self.in_memory:
+        if trial.attempt.number > 1 and trial.error is None and not self.in_memory:
             with self._told("error.pkl of trial %s could not be removed: %s", trial):
                 remove_error_pickle(trial.local_path)
         self._known.pop(trial.trial_id, None)
@@ -381,7 +381,7 @@ class Recorder:
         if not reported:
             if self._is_strict:
                 self._settle(trial, kept.record)
-            self._add(records.checkpoint(trial.trial_id, trial.attempt, kept.report_number, kept.record))
+            self._add(records.checkpoint(trial.trial_id, trial.attempt.number, kept.progress.num_reports, kept.record))
         self._drop(self._checkpoints.add(trial, kept))
 
     def _settle(self, trial: Trial, record: CheckpointRecord) -> None:
@@ -447,7 +447,7 @@ class Recorder:
 
 def _may_be_summed_up(trial: Trial) -> bool:
     """Whether no rollback to a checkpoint may need the trial's single results."""
-    return trial.attempt == 1 and trial.next_checkpoint == 0
+    return trial.attempt.number == 1 and trial.next_checkpoint == 0
 
 
 class _Changeable(NamedTuple):

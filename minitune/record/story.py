@@ -208,7 +208,7 @@ class Story:
     @property
     def updated_s(self) -> float:
         """The time of the last known event, including results of trials, in seconds since the epoch."""
-        reported = [trial.last_metrics.get("timestamp") for trial in self.trials]
+        reported = [trial.progress.metrics.get("timestamp") for trial in self.trials]
         return max([self.noted_s, *(at for at in reported if isinstance(at, (int, float)))])
 
     @property
@@ -360,22 +360,23 @@ class Story:
     def _on_start(self, trial: Trial, change: Change) -> None:
         record = change.record
         trial.set_directory(self.path, record["directory"] or None)
-        trial.attempt = record["attempt"] - 1
-        trial.begin_attempt()
+        trial.begin_attempt(record["attempt"])
         if self._details:
             inherited = self.inherited.get(trial.trial_id)
-            origin = Origin(None, {}, trial.report_count)
+            origin = Origin(None, {}, trial.progress.num_reports)
             if inherited is not None:
-                origin = self.grafts[trial.trial_id] = Origin(inherited.path, inherited.metrics, trial.report_count)
+                origin = self.grafts[trial.trial_id] = Origin(
+                    inherited.path, inherited.metrics, trial.progress.num_reports
+                )
             elif trial.checkpoints:
                 kept = trial.checkpoints[-1]
                 path = os.path.join(trial.local_path, kept.record.directory)
-                origin = Origin(path, kept.metrics, trial.report_count)
+                origin = Origin(path, kept.progress.metrics, trial.progress.num_reports)
             self.origins[trial.trial_id] = origin
         self.final.pop(trial.trial_id, None)
         if trial.phase in OWNS_ACTOR:  # its final result is recorded, but a worker must still save the trial once more
             self._move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
-        self._move(trial, Step.START, f"attempt {trial.attempt}")
+        self._move(trial, Step.START, f"attempt {trial.attempt.number}")
         if self._start_is_running:
             change.before = trial.phase
             change.step = Step.TRAIN
@@ -388,7 +389,7 @@ class Story:
         if report <= self._reports.get(trial.trial_id, (0, 0)):
             raise self._comes_again(f"report {record[records.NUMBER]} of trial {trial.trial_id}")
         self._reports[trial.trial_id] = report
-        trial.attempt_config = trial.raw_config  # a change is recorded when the next attempt starts
+        trial.attempt.config = trial.raw_config  # a change is recorded when the next attempt starts
         ends = bool(record.get(records.ENDS))
         # If the driver dies before the end is recorded, the next one ends the trial and does not run it again.
         if record["decision"] == STOP and record["metrics"].get(DONE) and not ends:
@@ -407,8 +408,8 @@ class Story:
         if not self._details:
             return {}
         known = self._configs.get(trial.trial_id)
-        if known is None or known[0] is not trial.attempt_config:
-            known = trial.attempt_config, flatten({CONFIG: trial.attempt_config})
+        if known is None or known[0] is not trial.attempt.config:
+            known = trial.attempt.config, flatten({CONFIG: trial.attempt.config})
             self._configs[trial.trial_id] = known
         flat = flatten(metrics)
         flat.update(known[1])
@@ -438,7 +439,9 @@ class Story:
             return
         for kept in donor.checkpoints:
             if kept.record.number == record["checkpoint"]:
-                self.inherited[trial.trial_id] = InheritedCheckpoint.of(donor, kept.record, kept.metrics, trial)
+                self.inherited[trial.trial_id] = InheritedCheckpoint.of(
+                    donor, kept.record, kept.progress.metrics, trial
+                )
 
     def _on_change(self, trial: Trial, change: Change) -> None:
         record = change.record
@@ -461,7 +464,7 @@ class Story:
             return
         total = record.get(records.SUM) if self._details else None
         if total is not None:  # the sum replaces the results, which the reader may have skipped
-            trial.attempt_config = trial.raw_config
+            trial.attempt.config = trial.raw_config
             trial.take_sum(total)
         if step in _ENDS:
             change.ending = records.ending_of(record)
@@ -517,7 +520,7 @@ class Story:
         if self._details:
             trial.record_result(record["metrics"], flat)
         else:
-            trial.report_count += 1
+            trial.progress.num_reports += 1
 
     def _set_resources(self, trial: Trial, resources: Resources) -> None:
         trial.resources = resources
@@ -765,7 +768,7 @@ def logged_reports(
             metrics = change.record["metrics"]
             metrics.pop(EXPERIMENT_TAG, None)  # the driver added it after it had called the loggers
             assert change.trial is not None
-            yield change.trial.trial_id, metrics, change.trial.attempt_config
+            yield change.trial.trial_id, metrics, change.trial.attempt.config
 
 
 class Reports:

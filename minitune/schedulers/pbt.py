@@ -537,7 +537,7 @@ class PopulationBasedTraining(MetricScheduler):
         self._num_checkpoints += 1
 
     def _put_aside(self, member: Member) -> None:
-        member.pauses_after = self._trials[member.trial_id].attempt
+        member.pauses_after = self._trials[member.trial_id].attempt.number
         self._population.wait(member)
 
     # -- exploit and explore ---------------------------------------------------------------------------------------
@@ -619,7 +619,7 @@ class PopulationBasedTraining(MetricScheduler):
         if self._log_config and path and not getattr(context, "is_replaying", False):  # a trial of no run has no path
             newest = {}
             if giver.checkpoints:
-                newest = giver.checkpoints[-1].metrics
+                newest = giver.checkpoints[-1].progress.metrics
             donor_iteration = newest.get(TRAINING_ITERATION, donor.iteration)
             step = ExploitStep(member.tag, donor.tag, member.iteration, donor_iteration, giver.raw_config, config)
             try:

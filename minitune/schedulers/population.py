@@ -258,7 +258,7 @@ class Population:
                 if trial.phase in _WAITS:
                     chosen = trial
                     break
-                if member.pauses_after == trial.attempt and trial.phase in _ENDS_SOON:
+                if member.pauses_after == trial.attempt.number and trial.phase in _ENDS_SOON:
                     not_yet.append(self._line[0])
             heapq.heappop(self._line)
         for place in not_yet:

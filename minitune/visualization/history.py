@@ -104,7 +104,7 @@ class TrialHistory:
         self.way = way_of(trial)
         self.why = "" if trial.ending is None else trial.ending.text
         self.error = last_line(trial)
-        self.metrics = flatten(trial.last_metrics)
+        self.metrics = flatten(trial.progress.metrics)
         self.working_s = begun_s
 
     @property

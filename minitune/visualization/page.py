@@ -268,7 +268,7 @@ def trial_details(history: RunHistory, each: TrialHistory, output_bytes: int = _
     checkpoints = []
     for kept in trial.checkpoints:
         path = os.path.join(trial.local_path, kept.record.directory)
-        iteration = kept.metrics.get(TRAINING_ITERATION)
+        iteration = kept.progress.metrics.get(TRAINING_ITERATION)
         checkpoints.append({"path": path, "iteration": iteration, "bytes": kept.record.total_bytes})
     error = last_error_text(trial.local_path) if trial.num_failures or each.failed else ""
     commands = {"run it again": f"minitune rerun {run} {trial.number}"}
@@ -280,7 +280,7 @@ def trial_details(history: RunHistory, each: TrialHistory, output_bytes: int = _
     return {
         "config": _plain(trial.config),
         "seed": trial.seed,
-        "attempt": trial.attempt,
+        "attempt": trial.attempt.number,
         "directory": trial.local_path if trial.has_started else None,
         "decisions": [str(one) for one in history.decisions_on(each)[-_DECISIONS_SHOWN:]],
         "checkpoints": checkpoints,

@@ -125,7 +125,7 @@ def test_statistics_count_each_report_of_the_live_view_once() -> None:
         "last-5-avg": (301 + 3 + 4 + 5) / 4,
         "last-10-avg": (301 + 3 + 4 + 5) / 4,
     }
-    assert trial.report_count == 5
+    assert trial.progress.num_reports == 5
     assert grid.get_best_result("peak", "max", scope="all").metrics["n"] == 5
     restored = fit(trainable, max_failures=3, name="again")  # nothing is left to fail
     assert restored[0].metrics["n"] == 5

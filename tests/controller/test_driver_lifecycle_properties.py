@@ -104,12 +104,12 @@ def walk(state: RunState, trial: Trial, step: Step, gone: list[RunningTrial]) ->
     if step is Step.START:
         if not state.is_startable(trial):
             return
-        trial.begin_attempt()
+        trial.begin_attempt(trial.attempt.number + 1)
         state.move(trial, step)
-        state.running[trial.actor_id] = RunningTrial(trial, trial.actor_id)
+        state.running[trial.attempt.actor_id] = RunningTrial(trial, trial.attempt.actor_id)
         return
     if before in OWNS_ACTOR and following not in OWNS_ACTOR:
-        running = state.running[trial.actor_id]
+        running = state.running[trial.attempt.actor_id]
         state.let_go(running)
         gone.append(running)
     changed = state.move(trial, step)

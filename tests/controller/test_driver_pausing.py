@@ -161,7 +161,7 @@ def test_until_it_has_a_checkpoint_of_its_own_a_trial_falls_back_on_its_donors()
 
     def exploit(context: Any, trial: Trial, result: dict[str, Any]) -> Any:
         donor, taker = context.get_trials()
-        if trial is taker and result["n"] == 3 and taker.attempt == 1:
+        if trial is taker and result["n"] == 3 and taker.attempt.number == 1:
             return Decision("PAUSE", exploit=(donor, dict(taker.config)))
         return "CONTINUE"
 

@@ -350,7 +350,7 @@ def test_an_exploit_that_was_cut_off_is_still_carried_out() -> None:
                 report_state(n, {"n": n})
 
     def cut_off(trial: Trial, **info: Any) -> None:
-        if trial.attempt == 2:
+        if trial.attempt.number == 2:
             raise CutOff
 
     space = {"i": grid_search(["donor", "taker"])}

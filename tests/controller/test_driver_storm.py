@@ -186,11 +186,13 @@ def check_run(grid: ResultGrid, spy: Spy, log: Log) -> None:
 
     # the journal tells the same as the run's own memory, and has each report of the live view once
     story = read_run(run_path())
-    assert [(trial.trial_id, trial.status, trial.report_count) for trial in story.trials] == [
-        (trial.trial_id, trial.status, trial.report_count) for trial in spy.trials
+    assert [(trial.trial_id, trial.status, trial.progress.num_reports) for trial in story.trials] == [
+        (trial.trial_id, trial.status, trial.progress.num_reports) for trial in spy.trials
     ]
     live = live_reports(records_in(run_path() / "journal"))
-    assert [len(live.get(trial.trial_id, ())) for trial in spy.trials] == [trial.report_count for trial in spy.trials]
+    assert [len(live.get(trial.trial_id, ())) for trial in spy.trials] == [
+        trial.progress.num_reports for trial in spy.trials
+    ]
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("MINITUNE_TEST_STORMS", "20"))))

@@ -162,13 +162,13 @@ class Changing(Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        if trial.report_count == 7:
+        if trial.progress.num_reports == 7:
             result["more"] = 1
-        if trial.report_count == 9:
+        if trial.progress.num_reports == 9:
             result["loss"] = math.nan
-        if trial.report_count == 11:
+        if trial.progress.num_reports == 11:
             trial.set_config({**trial.config, "x": [1, 2]})
-        if trial.report_count == 13:
+        if trial.progress.num_reports == 13:
             trial.set_experiment_tag("another")
 
 
@@ -177,7 +177,7 @@ class Explaining(FIFOScheduler):
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         decisions = ["CONTINUE", Decision("CONTINUE", "it is good"), Decision("CONTINUE", facts={"rule": "good"})]
-        return decisions[trial.report_count // 3 % 3]
+        return decisions[trial.progress.num_reports // 3 % 3]
 
 
 class Upper(CSVLoggerCallback):

@@ -20,7 +20,13 @@ class NotingCallback(Callback):
         self._notes = notes
 
     def _note(self, hook: str, trial: Trial, details: Any = None) -> None:
-        seen = (trial.status, trial.attempt, trial.report_count, trial.num_failures, len(trial.checkpoints))
+        seen = (
+            trial.status,
+            trial.attempt.number,
+            trial.progress.num_reports,
+            trial.num_failures,
+            len(trial.checkpoints),
+        )
         self._notes.append((hook, trial.trial_id, (*seen, details)))
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:

@@ -98,7 +98,7 @@ def test_a_result_that_only_the_record_cannot_hold_is_on_record_as_text(script):
         from minitune.record.story import read_run
 
         trials = read_run(os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")).trials
-        print([[trial.report_count, trial.status] for trial in trials])
+        print([[trial.progress.num_reports, trial.status] for trial in trials])
     """)
     assert stdout == "[[3, 'TERMINATED'], [3, 'TERMINATED']]\n"
     assert '{"$":"unrecorded","text":"<__main__.Bomb' in (script.storage / "run" / "journal").read_text()

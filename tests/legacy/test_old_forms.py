@@ -40,7 +40,7 @@ def steps_until(config: dict[str, Any], checkpoint_dir: str | None = None, data:
 def test_a_function_goes_on_from_checkpoint_dir() -> None:
     trial = run(functools.partial(steps_until, data=7), max_failures=1).trials[0]
     assert [trial.last_result[key] for key in ("n", "start", "data")] == [4, 2, 7]
-    assert [kept.report_number for kept in trial.checkpoints] == [1, 2, 3, 4]
+    assert [kept.progress.num_reports for kept in trial.checkpoints] == [1, 2, 3, 4]
     assert Path(trial.checkpoint.value, "n").read_text() == "4"
 
 

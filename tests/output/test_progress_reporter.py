@@ -321,7 +321,7 @@ def test_a_trial_that_never_began_ends_without_a_word(capsys: pytest.CaptureFixt
     trial.move(Step.STOP)
     reporter.trial_ended(trial)
     assert capsys.readouterr().out == ""
-    trial.attempt = 1
+    trial.attempt.number = 1
     reporter.trial_ended(trial)
     assert capsys.readouterr().out == "Trial train_t0004 ended after 0 iterations\n"
 

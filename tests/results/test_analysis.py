@@ -204,5 +204,5 @@ def test_reports_before_a_rollback_do_not_count(tmp_path: Path) -> None:
     (trial,) = read_run(grid.experiment_path).trials
 
     assert (trial.status, trial.num_failures, trial.error) == ("TERMINATED", 1, None)
-    assert trial.analysis.get("n", "max") == grid[0].metrics["n"] == 1
+    assert trial.progress.analysis.get("n", "max") == grid[0].metrics["n"] == 1
     assert math.isclose(trial.metric_analysis["n"]["avg"], 1)

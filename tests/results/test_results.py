@@ -27,7 +27,7 @@ from minitune import (
 from minitune.checkpoint import CheckpointRecord
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Step
-from minitune.experiment.trial import EarlierRun, Goal, KeptCheckpoint, Trial
+from minitune.experiment.trial import EarlierRun, Goal, KeptCheckpoint, Progress, Trial
 
 
 def test_a_grid_is_a_sequence_in_order_of_submission(grid: ResultGrid) -> None:
@@ -411,19 +411,27 @@ class Pickled:
         return object.__new__, (self.kind,), self.attributes
 
 
-def test_a_trial_that_an_earlier_version_has_pickled_gets_an_ending() -> None:
-    trial = Trial("train")
+def test_a_trial_that_an_earlier_version_has_pickled_can_be_loaded() -> None:
+    trial = Trial("train", trial_id="t", config={"x": 1})
+    trial.begin_attempt(2)
     for step, reason in ((Step.START, ""), (Step.TRAIN, ""), (Step.STOP, "rank 3 of 4")):
         trial.move(step, reason)
+    trial.record_result({"loss": 1})
     attributes, slots = trial.__reduce_ex__(4)[2]  # type: ignore[index, misc]
-    del slots["ending"]
-    slots["stopped_by"] = "ASHA"
+    for name in ("attempt", "ending", "name", "progress", "raw_config"):
+        del slots[name]
+    earlier = {"attempt": 2, "config": {"x": 1}, "pid": 3, "start_time": 4.0, "stopped_by": "ASHA", "report_count": 1}
+    earlier |= {"analysis": trial.progress.analysis, "last_result": {"loss": 1, "config": {"x": 1}}}
 
     loaded = Trial.__new__(Trial)
-    loaded.__setstate__((attributes, slots))
+    loaded.__setstate__((attributes, {**slots, **earlier}))
 
     assert loaded.ending == Ending(EndKind.SCHEDULER, "rank 3 of 4", {"scheduler": "ASHA"})
-    assert pickle.loads(pickle.dumps(loaded)).stopped_by == "ASHA"
+    again = pickle.loads(pickle.dumps(loaded))
+    assert (again.stopped_by, again.config, again.start_time) == ("ASHA", {"x": 1}, 4.0)
+    assert (again.attempt.number, again.attempt.actor_id, again.attempt.config) == (2, "t#2", {"x": 1})
+    assert (again.progress.num_reports, again.last_result) == (1, {"loss": 1, "config": {"x": 1}})
+    assert again.metric_analysis == trial.metric_analysis
 
 
 def test_grids_and_interrupted_runs_of_earlier_versions_can_be_loaded() -> None:
@@ -436,7 +444,7 @@ def test_grids_and_interrupted_runs_of_earlier_versions_can_be_loaded() -> None:
     ]
     assert pickle.loads(pickle.dumps(older)) == [
         record,
-        KeptCheckpoint(record, 1, {"loss": 1}, None),  # type: ignore[arg-type]  # the trial's statistics
+        KeptCheckpoint(record, Progress(1, {"loss": 1}, None, None)),  # type: ignore[arg-type]  # the statistics
         Goal("loss", "min"),
         EarlierRun("run", [({"x": 1}, {"loss": 1.0})]),
     ]

@@ -24,7 +24,8 @@ def train(config: dict[str, Any]) -> None:
 
 def state(trials: list[Trial]) -> Any:
     return [
-        (trial.status, repr(trial.last_result), repr(trial.metric_analysis), trial.report_count) for trial in trials
+        (trial.status, repr(trial.last_result), repr(trial.metric_analysis), trial.progress.num_reports)
+        for trial in trials
     ]
 
 
@@ -39,7 +40,7 @@ def test_a_run_that_is_read_or_resumed_is_what_it_was(scheduler: Any) -> None:
     assert decisions.by_trial == read_decisions(run_path()).by_trial
     grid = resume(train, callbacks=[second := Spy()])
     assert state(second.trials) == before
-    assert [len(result.get_rows()) for result in grid] == [trial.report_count for trial in first.trials]
+    assert [len(result.get_rows()) for result in grid] == [trial.progress.num_reports for trial in first.trials]
 
 
 def test_a_stopper_of_the_users_hears_each_result_again() -> None:

@@ -142,7 +142,7 @@ class Rests(TrialScheduler):
     """Pauses each trial after its third result."""
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
-        if result["training_iteration"] == 3 and trial.attempt == 1:
+        if result["training_iteration"] == 3 and trial.attempt.number == 1:
             return Decision(PAUSE, "have a rest")
         return "CONTINUE"
 
