@@ -233,19 +233,12 @@ class Allocation(NamedTuple):
         bundles: One allocation for each bundle of the request, in the same order.
         env: Environment variables for the trial's own process. They must be set before user code is imported. The
             process sees all devices of the trial, and its number of threads is that of the first bundle.
+        gpu_ids: The ids of all devices of the trial, without duplicates.
     """
 
     bundles: tuple[BundleAllocation, ...] = ()
     env: Mapping[str, str] = {}
-
-    @property
-    def gpu_ids(self) -> tuple[str, ...]:
-        """The ids of all devices of the trial, without duplicates."""
-        found: dict[str, None] = {}
-        for bundle in self.bundles:
-            if bundle.gpus:
-                found.update(dict.fromkeys(bundle.gpu_ids))
-        return tuple(found)
+    gpu_ids: tuple[str, ...] = ()
 
 
 PlacementGroupFactory = Resources

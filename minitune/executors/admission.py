@@ -20,7 +20,7 @@ from minitune.clock import Clock
 from minitune.executors.devices import Machine
 from minitune.executors.ledger import Ledger
 from minitune.executors.trial_executor import CallReturned, Event, Exited
-from minitune.resources import CPU, Resources
+from minitune.resources import Resources
 
 _Actor = TypeVar("_Actor")
 _Parked = TypeVar("_Parked")
@@ -54,12 +54,6 @@ class Admission(Generic[_Actor, _Parked]):
         """See `TrialExecutor.forget`."""
         self._ledger.forget(waiter)
 
-    def _require_new(self, actor_id: str) -> None:
-        """Raise RuntimeError if there is an actor with this id."""
-        # The driver tells late events of an earlier attempt by the id alone.
-        if actor_id in self._actors:
-            raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
-
     def _park(self, reuse_key: str | None, request: Resources, parked: _Parked) -> None:
         """Keep what served an actor with this key and request."""
         self._parked.setdefault((reuse_key, request), []).append(parked)
@@ -72,14 +66,6 @@ class Admission(Generic[_Actor, _Parked]):
         if not parked:
             return None
         return parked.pop()
-
-    def _has_place_for_parked(self) -> bool:
-        """Whether one more actor may be parked: at most one for each CPU, because each needs memory."""
-        # A run with one trial at a time always has place: the totals are not added up for it.
-        if not any(self._parked.values()):
-            return True
-        count = sum(map(len, self._parked.values()))
-        return count < self._ledger.totals().get(CPU, 1)
 
 
 class LoopExecutor(Admission[_Actor, _Parked]):

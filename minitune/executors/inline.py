@@ -131,7 +131,6 @@ class InlineTrialExecutor(Admission[_ThreadActor, _ThreadActor]):
     def start(self, spec: ActorSpec) -> None:
         """See `TrialExecutor.start`. The directory is not used."""
         actor_id = spec.actor_id
-        self._require_new(actor_id)
         # Pickle before anything is acquired: a value that cannot be pickled changes nothing.
         make = _packed(spec.factory, "the factory")
         load_args = _packed(spec.args, "an argument of the factory")

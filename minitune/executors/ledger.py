@@ -319,7 +319,7 @@ class Ledger:
             TuneError: If the request can never fit.
         """
         if holder in self._holdings:
-            raise RuntimeError(f"{holder!r} already holds resources; release them first")
+            raise RuntimeError(f"{holder!r} holds resources already; each holder needs a name of its own")
         demand = self._demands.get(request) or self._demand(request)
         placement = self._place(demand, again)
         if placement is None:
@@ -540,10 +540,10 @@ def allocation_of(request: Resources, placement: Placement, environ: Mapping[str
         gpus = tuple(GpuShare(device, fraction) for device in devices)
         env = _env(bundle.get(CPU, 0), devices if placement else None, environ)
         bundles.append(BundleAllocation(dict(bundle), gpus, env))
+    gpu_ids = tuple(dict.fromkeys(itertools.chain.from_iterable(placement)))
     if len(bundles) == 1:
-        return Allocation((bundles[0],), bundles[0].env)
-    devices = tuple(dict.fromkeys(itertools.chain.from_iterable(placement)))
-    return Allocation(tuple(bundles), _env(bundles[0].cpus, devices or None, environ))
+        return Allocation((bundles[0],), bundles[0].env, gpu_ids)
+    return Allocation(tuple(bundles), _env(bundles[0].cpus, gpu_ids or None, environ), gpu_ids)
 
 
 def _env(cpus: float, gpu_ids: Sequence[str] | None, environ: Mapping[str, str]) -> dict[str, str]:

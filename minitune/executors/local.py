@@ -30,7 +30,7 @@ from minitune.error import HINT, RemoteError, TuneError
 from minitune.executors.admission import LoopExecutor, ledger_of
 from minitune.executors.devices import Machine, memory_for_values
 from minitune.executors.trial_executor import ActorSpec, CallRaised, Event, Exited, Started
-from minitune.resources import GPU, Allocation, Resources
+from minitune.resources import CPU, Allocation, Resources
 from minitune.settings import ORIG_WORKING_DIR, number_setting
 
 if TYPE_CHECKING:
@@ -148,7 +148,20 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
         """See `TrialExecutor.can_start`. Warns once if this process has too few descriptors for one worker more."""
-        return self._ledger.can_acquire(request, waiter) and self._has_descriptors()
+        if not self._ledger.can_acquire(request, waiter):
+            return False
+        # The first worker is always allowed, and a parked one may be taken, or make room.
+        if not self._actors or any(self._parked.values()) or descriptors.has_room_for_worker():
+            return True
+        if not self._is_short:
+            self._is_short = True
+            logger.warning(
+                "at most %d trial(s) run at a time for now: this process may have %s files open (ulimit -n), each "
+                "worker takes up to three, the driver needs some. Raise the limit, or lower max_concurrent_trials",
+                len(self._actors),
+                descriptors.limit(),
+            )
+        return False
 
     # -- actors --------------------------------------------------------------------------------------------------
 
@@ -156,7 +169,6 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         """See `TrialExecutor.start`."""
         if not self._finalizer.alive:
             self._check_open()
-        self._require_new(spec.actor_id)
         parked = self._take_fitting(spec) if self._parked else None
         actor = Actor(spec)
         started = None
@@ -190,7 +202,9 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         actor = self._actors.get(actor_id)
         if actor is None:
             return None
-        parks = keep and actor.spec.reuse_key is not None and self._has_place_for_parked()
+        parks = keep and actor.spec.reuse_key is not None
+        if parks and any(self._parked.values()):  # at most one for each CPU, because each needs memory
+            parks = sum(map(len, self._parked.values())) < self._ledger.totals().get(CPU, 1)
         exited = actor.remote.stop(grace_s, parks, dump)
         if exited is None:
             return None
@@ -240,26 +254,12 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         directory = os.path.join(self._directory(), "shared")
         return ValueFile(directory, "choose a storage_path with more space", memory_bytes=memory_for_values())
 
-    def _has_descriptors(self) -> bool:
-        """Whether there are enough descriptors for one more worker. The first worker is always allowed."""
-        if not self._actors or any(self._parked.values()) or descriptors.has_room_for_worker():
-            return True
-        if not self._is_short:
-            self._is_short = True
-            logger.warning(
-                "at most %d trial(s) run at a time for now: this process may have %s files open (ulimit -n), each "
-                "worker takes up to three, the driver needs some. Raise the limit, or lower max_concurrent_trials",
-                len(self._actors),
-                descriptors.limit(),
-            )
-        return False
-
     def _start_process(self, actor: Actor, instead: NotReset | None = None) -> None:
         """Start the process of an actor. It may replace a parked process that could not be reset."""
         if self._parked and not descriptors.has_room_for_worker():
             self._drop_parked()
         place = self._place(actor)
-        preload = actor.spec.request.required_resources.get(GPU, 0) == 0 and _has_one_thread(place.env)
+        preload = not actor.allocation.gpu_ids and _has_one_thread(place.env)
         is_reusable = actor.spec.reuse_key is not None
         factory, args = self._pack(actor)
         boot = Boot(0, place, tuple(search_path()), tuple(map(str, sys.argv)), is_reusable, args, factory)

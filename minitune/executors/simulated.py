@@ -153,7 +153,6 @@ class SimulatedExecutor(Admission[_SimulatedActor, _SimulatedActor]):
     def start(self, spec: ActorSpec) -> None:
         """See `TrialExecutor.start`. The factory is not called; `args` has the trial."""
         actor_id = spec.actor_id
-        self._require_new(actor_id)
         info = TrialInfo(*spec.args[0])
         allocation = self._ledger.acquire(actor_id, spec.request)
         rng = None

@@ -107,7 +107,7 @@ class TrialExecutor(Protocol):
             `Started` if a parked actor is taken that is ready at once. Then no such event follows.
 
         Raises:
-            RuntimeError: If there is no room. Call `can_start` first.
+            RuntimeError: If there is no room (call `can_start` first), or there is an actor with this id.
         """
         ...
 

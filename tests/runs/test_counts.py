@@ -23,9 +23,9 @@ ROOM = 1.05
     [
         ("report", 23, 16, 1, 6),
         ("asha", 32, 21, 1, 7),
-        ("fresh", 306, 41, 4, 47),
-        ("reused", 231, 35, 4, 30),
-        ("returned", 211, 35, 3, 26),
+        ("fresh", 301, 41, 4, 47),
+        ("reused", 226, 35, 4, 30),
+        ("returned", 206, 35, 3, 26),
     ],
 )
 def test_the_driver_takes_few_steps(

@@ -348,7 +348,7 @@ def test_the_context_tells_about_the_trial(driver: FakeDriver, tmp_path: Path) -
         }
 
     directory = str(tmp_path / "t_00000")
-    assert in_trial(driver, look, allocation=Allocation((bundle,)), attempt=2) == {
+    assert in_trial(driver, look, allocation=Allocation((bundle,), gpu_ids=("3",)), attempt=2) == {
         "id": "t_00000",
         "name": "fn_t_00000",
         "dir": directory,
