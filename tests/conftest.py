@@ -11,6 +11,7 @@ debugger. A passing test never waits for a bound, which only ends a test that ha
 from __future__ import annotations
 
 import compileall
+import functools
 import importlib.util
 import os
 import shutil
@@ -33,6 +34,8 @@ pytest.register_assert_rewrite("kit", "adapter_suite", "executor_contract")
 from kit import SHORT_WAITS, Script, scaled_s  # noqa: E402
 
 import minitune  # noqa: E402
+from minitune.actor.process_tree import MemoryKills  # noqa: E402
+from minitune.executors import local  # noqa: E402
 from minitune.logger import default_loggers  # noqa: E402
 from minitune.testing.smoke_runs import STRAGGLER_BOUND_S, ProcessSnapshot, is_helper, kill  # noqa: E402
 
@@ -157,7 +160,8 @@ def nothing_left(session_temporary: Path, no_process_left: None) -> Iterator[Non
 def storage_of_its_own(nothing_left: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs go to the test's own directory, on a machine of four CPUs and no GPU, wherever the tests run.
 
-    Settings of the caller's shell stay out, but for those that are meant for tests.
+    Settings of the caller's shell stay out, but for those that are meant for tests. So do processes of others that the
+    kernel kills for lack of memory: its count of these would be taken as the reason of a death in this test.
     """
     for name in list(os.environ):
         if name in OF_THE_SHELL or (name.startswith(("MINITUNE_", "GITHUB_")) and not name.startswith(FOR_TESTS)):
@@ -165,6 +169,7 @@ def storage_of_its_own(nothing_left: None, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path / "minitune_results"))
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "4")
     monkeypatch.setenv("MINITUNE_NUM_GPUS", "0")
+    monkeypatch.setattr(local, "MemoryKills", functools.partial(MemoryKills, "/nowhere", "/nowhere"))
 
 
 @pytest.fixture

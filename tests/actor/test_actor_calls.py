@@ -19,6 +19,7 @@ from kit import BOUND_S, Injured, Script
 
 from minitune.actor import messages
 from minitune.actor.messages import CallRaised, CallReturned, Exited, Started
+from minitune.error import RemoteError
 
 
 def test_two_actors_keep_their_state_and_work_at_the_same_time(driver: Driver) -> None:
@@ -33,37 +34,58 @@ def test_two_actors_keep_their_state_and_work_at_the_same_time(driver: Driver) -
     pids = driver.group.pids()
     assert len({os.getpid(), pids["a"], pids["b"]}) == 3
     assert driver.call("a", "pid") == pids["a"]
+    assert driver.call("a", "call", lambda: threading.current_thread() is threading.main_thread())
+    assert driver.call("a", "call", lambda: random.random()) != driver.call("b", "call", lambda: random.random())
     assert driver.stop("a").cause == "stopped"
     assert driver.stop("b").exit_code == 0
     assert driver.group.pids() == {}
 
 
 @however_it_started
-def test_an_exception_comes_with_its_traceback_and_the_actor_lives_on(driver: Driver) -> None:
+def test_after_a_call_that_fails_the_actor_lives_on(driver: Driver) -> None:
     driver.start("a")
+    base = 5
+    assert driver.call("a", "call", lambda x: x + base, 2) == 7
+    assert driver.call("a", "call", lambda: lambda x: 2 * x)(4) == 8
+
     driver.group.call("a", "fail", "what now")
-    event = driver.next("a")
-    assert isinstance(event, CallRaised)
-    assert (event.error.type_name, event.error.message) == ("ValueError", "what now")
-    assert "in fail" in event.error.traceback
-    assert "actor/worker" not in event.error.traceback
-    assert isinstance(event.error.load(), ValueError)
-    assert driver.call("a", "add", 1) == 1
+    error = _error(driver)
+    assert (error.type_name, error.message) == ("ValueError", "what now")
+    assert "in fail" in error.traceback
+    assert "actor/worker" not in error.traceback
+    assert isinstance(error.load(), ValueError)
+
+    for make in (
+        partial(SystemExit, 4),
+        KeyboardInterrupt,
+        partial(StopIteration, 2),
+        GeneratorExit,
+        partial(NeedsTwo, 1, 2),
+    ):
+        driver.group.call("a", "call", _raise, make)
+        assert _error(driver).type_name.endswith(type(make()).__name__)
+
+    driver.group.call("a", "lock")  # its value cannot be pickled
+    error = _error(driver)
+    assert error.type_name == "TypeError"
+    assert "lock" in error.message
+    driver.group.call("a", "call", Brittle)  # its value cannot be loaded
+    assert "does not like to be loaded" in _error(driver).message
+    driver.group.call("a", "echo", Brittle())  # nor can its argument
+    assert "does not like to be loaded" in _error(driver).message
+    with pytest.raises(TypeError, match=r"argument of echo\(\) cannot be pickled"):
+        driver.group.call("a", "echo", threading.Lock())
+
+    driver.group.call("a", "add", 1)
+    with pytest.raises(RuntimeError, match="busy"):
+        driver.group.call("a", "pid")
+    assert driver.next("a") == CallReturned("a", 1)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [partial(SystemExit, 4), KeyboardInterrupt, partial(StopIteration, 2), GeneratorExit, partial(NeedsTwo, 1, 2)],
-    ids=lambda make: repr(make()),
-)
-@however_it_started
-def test_an_exception_of_any_class_is_a_failed_call(driver: Driver, make: Callable[[], BaseException]) -> None:
-    driver.start("a")
-    driver.group.call("a", "call", _raise, make)
+def _error(driver: Driver) -> RemoteError:
     event = driver.next("a")
-    assert isinstance(event, CallRaised)
-    assert event.error.type_name.endswith(type(make()).__name__)
-    assert driver.call("a", "add", 5) == 5
+    assert isinstance(event, CallRaised), event
+    return event.error
 
 
 def _raise(make: Callable[[], BaseException]) -> None:
@@ -71,65 +93,10 @@ def _raise(make: Callable[[], BaseException]) -> None:
 
 
 @however_it_started
-def test_unpicklable_value_is_a_type_error_that_names_it(driver: Driver) -> None:
-    driver.start("a")
-    driver.group.call("a", "lock")
-    event = driver.next("a")
-    assert isinstance(event, CallRaised)
-    assert event.error.type_name == "TypeError"
-    assert "lock" in event.error.message
-    assert driver.call("a", "add", 1) == 1
-
-
-@however_it_started
-def test_a_value_that_cannot_be_loaded_hurts_only_its_call(driver: Driver) -> None:
-    driver.start("a")
-    driver.group.call("a", "call", Brittle)
-    event = driver.next("a")
-    assert isinstance(event, CallRaised)
-    assert "does not like to be loaded" in event.error.message
-    assert driver.call("a", "add", 1) == 1
-
-
-@however_it_started
 def test_value_that_exits_when_loaded_ends_only_the_worker(driver: Driver) -> None:
     driver.start("a")
     driver.group.call("a", "call", Fatal)
     assert driver.ended("a").cause == "exit code 7"
-
-
-@however_it_started
-def test_arguments_that_cannot_be_pickled_are_refused_at_once(driver: Driver) -> None:
-    driver.start("a")
-    with pytest.raises(TypeError, match=r"argument of echo\(\) cannot be pickled"):
-        driver.group.call("a", "echo", threading.Lock())
-    assert driver.call("a", "add", 1) == 1
-
-
-@however_it_started
-def test_arguments_that_cannot_be_loaded_fail_their_call(driver: Driver) -> None:
-    driver.start("a")
-    driver.group.call("a", "echo", Brittle())
-    assert isinstance(driver.next("a"), CallRaised)
-    assert driver.call("a", "add", 1) == 1
-
-
-@however_it_started
-def test_functions_and_closures_travel_both_ways(driver: Driver) -> None:
-    driver.start("a")
-    base = 5
-    assert driver.call("a", "call", lambda x: x + base, 2) == 7
-    double = driver.call("a", "call", lambda: lambda x: 2 * x)
-    assert double(4) == 8
-
-
-@however_it_started
-def test_one_call_at_a_time(driver: Driver) -> None:
-    driver.start("a")
-    driver.group.call("a", "pid")
-    with pytest.raises(RuntimeError, match="busy"):
-        driver.group.call("a", "pid")
-    assert isinstance(driver.next("a"), CallReturned)
 
 
 def _limit_messages() -> None:
@@ -157,6 +124,7 @@ def test_too_large_a_message_is_refused_with_size_limit_and_advice(
             group.start_in("b", b"x" * 200_000)
 
 
+@however_it_started
 def test_large_messages_cross_in_both_directions_at_the_same_time(driver: Driver) -> None:
     driver.start("a")
     driver.start("b")
@@ -207,11 +175,6 @@ def _count_warnings_of_a_fork(has_thread: bool) -> int:
     finally:
         go.set()
     return len(seen)
-
-
-def test_user_code_runs_on_the_main_thread(driver: Driver) -> None:
-    driver.start("a")
-    assert driver.call("a", "call", lambda: threading.current_thread() is threading.main_thread())
 
 
 def test_a_factory_whose_module_is_missing_is_a_failed_start(driver: Driver) -> None:
@@ -265,26 +228,15 @@ def test_after_a_large_message_the_driver_rests(driver: Driver, monkeypatch: pyt
 
 
 @however_it_started
-def test_random_numbers_differ_between_workers(driver: Driver) -> None:
-    driver.start("a")
-    driver.start("b")
-    assert driver.call("a", "call", _draw) != driver.call("b", "call", _draw)
-
-
-def _draw() -> float:
-    return random.random()
-
-
-@however_it_started
 @pytest.mark.parametrize("kind", [BaseException, TimeoutError])
 def test_an_alarm_that_raises_loses_and_exchanges_no_answer(driver: Driver, kind: type[BaseException]) -> None:
     """A handler that raises again and again may end the worker, with a cause that says so."""
-    for number in range(10):
+    for number in range(4):
         actor = f"a{number}"
         driver.start(actor)
         driver.group.call(actor, "call", partial(_arm_raising_timer, kind))
         event = driver.next(actor)
-        for value in range(500):
+        for value in range(200):
             if isinstance(event, Exited):
                 break
             driver.group.call(actor, "echo", value)
@@ -305,6 +257,7 @@ def _arm_raising_timer(kind: type[BaseException]) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
 
 
+@pytest.mark.parametrize("start_method", ["interpreter"], indirect=True)  # for the other one see `runs`
 def test_main_module_objects_and_no_guard(script: Script, start_method: str) -> None:
     """A script without a main guard works, is run once, and its classes can be pickled by reference in the worker."""
     done = script.run_command([sys.executable, str(script.write(_SCRIPT))], PYTHONPATH=PYTHONPATH)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -100,9 +101,11 @@ def test_a_dirty_worker_is_handed_on_clean(driver: Driver, tmp_path: Path) -> No
     assert driver.call("a", "call", _look_around) != before
     driver.group.stop("a", BOUND_S, keep=True)
     assert driver.next("a").kind == "parked"
-    driver.group.move("b", place_in(tmp_path / "a"))
+    driver.group.move("b", place_in(tmp_path / "b"))
     assert driver.next("b").reused
     assert driver.call("b", "call", _look_around) == before
+    modes = [(tmp_path / name / "out").stat().st_mode for name in "ab"]
+    assert modes[0] == modes[1] != 0o100666
 
 
 def _look_around() -> dict[str, object]:
@@ -111,16 +114,18 @@ def _look_around() -> dict[str, object]:
     umask = os.umask(0)
     os.umask(umask)
     return {
-        "directory": os.getcwd(),
-        "environment": dict(os.environ),
+        "is at home": os.path.exists("out"),
+        "environment": {name: value for name, value in os.environ.items() if name not in ("MINITUNE_TRIAL", "PWD")},
         "umask": umask,
         "handlers": {number: str(signal.getsignal(number))[:24] for number in signal.valid_signals()},
         "mask": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
         "timer": signal.getitimer(signal.ITIMER_REAL),
         "limit": resource.getrlimit(resource.RLIMIT_NOFILE),
-        "logging": (len(logging.root.handlers), logging.root.level),
+        "logging": (len(logging.root.handlers), logging.root.level, logging.root.manager.disable),
+        "warnings": len(warnings.filters),
         "path": list(sys.path),
-        "stdout": sys.stdout is sys.__stdout__,
+        "arguments": list(sys.argv),
+        "streams": (sys.stdout is sys.__stdout__, sys.stderr is sys.__stderr__),
     }
 
 
@@ -129,18 +134,24 @@ def _make_dirty() -> None:
     import resource
 
     os.chdir("/")
-    os.environ["DIRT"] = "1"
-    del os.environ["PATH"]
+    os.environ.update(DIRT="1", PATH="/nowhere")
+    del os.environ["HOME"]
     os.umask(0)
-    signal.signal(signal.SIGUSR1, lambda number, frame: None)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, lambda number, frame: None)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, lambda number, frame: None)
     signal.alarm(int(FOREVER_S))
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR1])
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 10, hard))
     logging.basicConfig(level=logging.DEBUG, stream=io.StringIO())
+    logging.disable(logging.ERROR)
+    warnings.simplefilter("ignore")
     sys.path.insert(0, "/dirt")
+    sys.argv.append("dirt")
     sys.stdout = io.StringIO()
+    sys.stderr = io.StringIO()
 
 
 @however_it_started
