@@ -55,6 +55,9 @@ OPTIONAL = {
 FILES = {"py": "python", "sh": "sh", "yaml": "yaml", "c": "c"}
 """The language of a block that is a file, by the end of the file's name."""
 
+IN_PROCESSES = {"README", "output", "resources", "storage", "trainables"}
+"""The pages whose trials run in processes, as a reader's do. Those of the others run inline, which is twice as fast."""
+
 PICTURES = {
     "live view": "best so far",
     "journal": "start   attempt 1",
@@ -257,9 +260,11 @@ class Home:
         """
         self._write_files(page)
         printed = []
+        environment = {} if page.stem in IN_PROCESSES else {"MINITUNE_EXECUTOR": "inline"}
         for number, parts in enumerate(scripts_of(page)):
             text = "print('-- next --')\n".join(f"{block.body}\n" for block, _ in parts)
-            sections = self._run_script(f"{page.stem}_example_{number}.py", text).split("-- next --\n")
+            output = self._run_script(f"{page.stem}_example_{number}.py", text, **environment)
+            sections = output.split("-- next --\n")
             for (block, shown), section in zip(parts, sections, strict=True):
                 if shown is not None:
                     printed.append(Printed(block.body, shown.body, section))
@@ -285,10 +290,10 @@ class Home:
             if block.file_name is not None:
                 (self._directory / block.file_name).write_text(block.body, encoding="utf-8")
 
-    def _run_script(self, name: str, text: str, quiet: bool = True) -> str:
+    def _run_script(self, name: str, text: str, quiet: bool = True, **environment: str) -> str:
         script = self._directory / name
         script.write_text(text, encoding="utf-8")
-        done = self._run([sys.executable, str(script)], "", subprocess.PIPE)
+        done = self._run([sys.executable, str(script)], "", subprocess.PIPE, **environment)
         assert done.returncode == 0, f"{name} failed\n{done.stdout}\n{done.stderr}"
         assert not (quiet and done.stderr), f"{name} wrote to its standard error\n{done.stderr}"
         return self._shown(done.stdout)
@@ -301,11 +306,13 @@ class Home:
             assert done.returncode == 0, f"`{line}` failed with {done.returncode}\n{done.stdout}"
         return Printed(line, without, self._shown(done.stdout))
 
-    def _run(self, words: Sequence[str], typed: str, stderr: int) -> subprocess.CompletedProcess[str]:
+    def _run(
+        self, words: Sequence[str], typed: str, stderr: int, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             words,
             cwd=self._directory,
-            env=self._environment,
+            env={**self._environment, **environment},
             input=typed,
             stdout=subprocess.PIPE,
             stderr=stderr,
