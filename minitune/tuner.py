@@ -159,7 +159,7 @@ class Tuner:
 
         run = self._resumption.run
         recorded = read_run(run.path)
-        is_interrupted = recorded.ending is not None and recorded.ending.kind is EndKind.INTERRUPTED
+        is_interrupted = recorded.driver.ending is not None and recorded.driver.ending.kind is EndKind.INTERRUPTED
         return self._make_grid(Outcome(run, recorded.trials, interrupted=is_interrupted))
 
     @classmethod

@@ -283,7 +283,7 @@ class ExperimentAnalysis:
             story = read_run(self.experiment_path)
         except FileNotFoundError as error:
             raise ValueError(str(error)) from error
-        return {"start_time": story.begun_s, "timestamp": story.updated_s}
+        return {"start_time": story.setup.begun_s, "timestamp": story.updated_s}
 
     def runner_data(self) -> dict[str, Any]:
         """Those entries of Ray Tune's state of a run that have a meaning here: times in seconds, and the metric."""

@@ -85,7 +85,7 @@ class RunResults:
             next(story.follow(journal.read(RunDirectory(self.path).journal)), None)
         except FileNotFoundError:
             return None
-        return story.seed
+        return story.setup.seed
 
     def find_best(
         self, metric: str | None, mode: str | None, scope: str = "last", filter_nan_and_inf: bool = True

@@ -181,7 +181,7 @@ def _trainable(run: Story, trial: Trial, script: str | None, arguments: Sequence
     """
     if script is None:
         return load_trainable(RunDirectory(run.path), trial.experiment_number)
-    plan = plan_of_script(script, arguments, lambda plan: plan.experiment.trainable_name == run.trainable_name)
+    plan = plan_of_script(script, arguments, lambda plan: plan.experiment.trainable_name == run.setup.trainable_name)
     return plan.experiments[trial.experiment_number].trainable
 
 

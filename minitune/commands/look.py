@@ -237,8 +237,8 @@ def _trials(name: str) -> _Listing:
     is_over = state.name in (FINISHED_RUN, STOPPED)
     rows = [_row(trial) for trial in run.trials]
     searched = sorted({f"{CONFIG}/{name}" for trial in run.trials for name in trial.evaluated_params})
-    own = infer_metrics(run.trials, run.goal.metrics, 4)
-    metrics = [*run.goal.metrics, *own]
+    own = infer_metrics(run.trials, run.setup.goal.metrics, 4)
+    metrics = [*run.setup.goal.metrics, *own]
     shown = ["trial", TRIAL_ID, "status", "ended", *searched, *metrics, TRAINING_ITERATION, TIME_TOTAL_S]
     if len({row.get(NODE_IP) for row in rows} - {None}) > 1:  # on a cluster
         shown.append(NODE_IP)
@@ -251,7 +251,7 @@ def _trials(name: str) -> _Listing:
     how = "status"
     if all(row["ended"] for row in rows):
         how = "ended"  # it says more than TERMINATED
-    vital = ["trial", *(run.goal.metrics or own[:1]), *searched, how]
+    vital = ["trial", *(run.setup.goal.metrics or own[:1]), *searched, how]
     return _Listing(rows, shown, heading, vital)
 
 
@@ -289,7 +289,7 @@ def _experiments(directory: str) -> _Listing:
         except (TuneError, OSError) as error:
             damage = error
         if damage is None:
-            dated.append((seen.begun_s, _run_row(name, seen)))
+            dated.append((seen.setup.begun_s, _run_row(name, seen)))
         else:
             # One damaged run must not hide the others. Its dates are unknown, so it comes last.
             dated.append((0.0, {"name": name, "state": DAMAGED, "why": str(damage), "path": path}))
@@ -301,7 +301,7 @@ def _experiments(directory: str) -> _Listing:
 
 def _run_row(name: str, run: Story) -> Row:
     counts = run.counts()
-    metric, mode = run.goal.given
+    metric, mode = run.setup.goal.given
     return {
         "name": name,
         "state": state_of(run).name,
@@ -311,9 +311,9 @@ def _run_row(name: str, run: Story) -> Row:
         "not_started": counts[NOT_STARTED],
         "left": sum(count for status, count in counts.items() if status not in _ENDED_STATUSES),
         "not_drawn": run.not_drawn,
-        "begun": date(run.begun_s),
+        "begun": date(run.setup.begun_s),
         "last_updated": date(run.updated_s),
-        "trainable": run.trainable_name,
+        "trainable": run.setup.trainable_name,
         "metric": metric,
         "mode": mode,
         "path": run.path,
@@ -434,7 +434,7 @@ def show(options: argparse.Namespace) -> int:
 def best(options: argparse.Namespace) -> int:
     """Run `minitune best`."""
     run, state = read_standing(existing_run(options.run))
-    metric, mode = run.goal.require_one(options.metric, options.mode, run.path, run.trials)
+    metric, mode = run.setup.goal.require_one(options.metric, options.mode, run.path, run.trials)
     _tell(_about_best(run, state, metric, mode, options.scope), options.json)
     return 0
 
@@ -442,7 +442,7 @@ def best(options: argparse.Namespace) -> int:
 def compare(options: argparse.Namespace) -> int:
     """Run `minitune compare`."""
     found = [read_standing(existing_run(name)) for name in options.runs]
-    goals = {run.goal.require_one(options.metric, options.mode, run.path, run.trials) for run, _ in found}
+    goals = {run.setup.goal.require_one(options.metric, options.mode, run.path, run.trials) for run, _ in found}
     metric, mode = goals.pop()
     if goals:
         raise ValueError("the runs have different metrics or modes; pass --metric and --mode")
@@ -467,8 +467,8 @@ def _compared(run: Story, state: Standing, metric: str, mode: str) -> Row:
     best = best_trial(run.trials, metric, mode)
     row: Row = {
         "state": state.name,
-        "trainable": run.trainable_name,
-        "begun": date(run.begun_s),
+        "trainable": run.setup.trainable_name,
+        "begun": date(run.setup.begun_s),
         "trials": len(run.trials),
         "failed": sum(trial.status == ERROR for trial in run.trials),
         "not started": sum(trial.shown_status == NOT_STARTED for trial in run.trials),
@@ -491,22 +491,24 @@ def _about_run(run: Story, state: Standing) -> Facts:
     facts: Facts = {
         "run": run.path,
         "state": _Said(state.name, state.text),
-        "trainable": run.trainable_name,
-        "optimised": str(run.goal) or None,
-        "seed": run.seed,
-        "versions": _Said(run.versions, ", ".join(f"{name} {version}" for name, version in run.versions.items())),
-        "begun": date(run.begun_s),
+        "trainable": run.setup.trainable_name,
+        "optimised": str(run.setup.goal) or None,
+        "seed": run.setup.seed,
+        "versions": _Said(
+            run.setup.versions, ", ".join(f"{name} {version}" for name, version in run.setup.versions.items())
+        ),
+        "begun": date(run.setup.begun_s),
         "last updated": date(run.updated_s),
         "trials": _Said(counts, ", ".join(f"{n} {status}" for status, n in sorted(counts.items())) or "none yet"),
     }
-    metric = run.goal.metric
-    mode = run.goal.mode
+    metric = run.setup.goal.metric
+    mode = run.setup.goal.mode
     if metric and mode and (found := best_trial(run.trials, metric, mode)):
         value = _short(look_up(found.progress.metrics, metric))
         facts["best"] = _Said(found.trial_id, f"trial {_named(found)}: {metric}={value}")
         facts["once better"] = _once_better(run.trials, found, metric, mode)
-    if run.goal.objectives:
-        front = run.goal.front(run.trials)
+    if run.setup.goal.objectives:
+        front = run.setup.goal.front(run.trials)
         numbers = ", ".join(str(trial.number) for trial in front)
         facts["front"] = _Said([trial.trial_id for trial in front], numbers or "none yet")
     failed = [trial for trial in run.trials if trial.status == ERROR]
@@ -537,7 +539,9 @@ def _about_trial(run: Story, state: Standing, trial: Trial, decisions: Sequence[
         "iteration": trial.progress.metrics.get(TRAINING_ITERATION),
         "seconds": trial.progress.metrics.get(TIME_TOTAL_S),
         "metrics": metrics_of(trial.progress.metrics),
-        "checkpoints": [_about_checkpoint(trial, kept, run.goal.metric, is_short=True) for kept in trial.checkpoints],
+        "checkpoints": [
+            _about_checkpoint(trial, kept, run.setup.goal.metric, is_short=True) for kept in trial.checkpoints
+        ],
         "decisions": [_Said(asdict(decision), str(decision)) for decision in decisions],
     }
     text = ""

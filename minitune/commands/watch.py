@@ -51,7 +51,7 @@ class _WatchedRun:
 
     def state(self) -> Standing:
         """Return the state of the run."""
-        if self.follower.run.ending is not None or time.monotonic() - self._looked_s > _ALIVE_S:
+        if self.follower.run.driver.ending is not None or time.monotonic() - self._looked_s > _ALIVE_S:
             _, self._state = read_on(self.follower)
             self._looked_s = time.monotonic()
         return self._state
@@ -131,11 +131,11 @@ def _show_until_end(watched: _WatchedRun) -> Standing:
     run = watched.follower.run
     state = watched.state()
     is_live = state.name == RUNNING
-    info = RunInfo(run.path, ended_before=len(run.ended_before))
-    reporter = default_reporter(run.time_budget_s)
+    info = RunInfo(run.path, ended_before=len(run.driver.ended_before))
+    reporter = default_reporter(run.driver.time_budget_s)
     reporter.configure(verbose=1, print_errors=True)
-    begin_s = run.opened_s if is_live else time.time() - run.elapsed_s
-    reporter.setup(begin_s, run.total_samples, *run.goal.given)
+    begin_s = run.driver.opened_s if is_live else time.time() - run.elapsed_s
+    reporter.setup(begin_s, run.total_samples, *run.setup.goal.given)
     reporter.note_run(info)
     known = {trial.trial_id: (trial.status, trial.progress.num_reports) for trial in run.trials}
     try:

@@ -143,8 +143,8 @@ class ResumedDriver(Driver):
         recorded = Story(run.path)
         for first in firsts:  # a second one is damage; notice it before anything is added to the journal
             recorded.apply(first)
-        check_same_trainable(plan, recorded.trainable_name)
-        before = recorded.versions["python"]
+        check_same_trainable(plan, recorded.setup.trainable_name)
+        before = recorded.setup.versions["python"]
         now = platform.python_version()
         if before.split(".")[:2] != now.split(".")[:2]:
             logger.warning(
@@ -153,7 +153,7 @@ class ResumedDriver(Driver):
                 before,
                 now,
             )
-        self.make_parts(int(recorded.seed or 0))
+        self.make_parts(int(recorded.setup.seed or 0))
         opened.begin(firsts[0] if begins else None)
         write_trainable_file(run, trainables)
         self.put_together(opened)
@@ -288,13 +288,13 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
         if path in _resumed or (wanted == "1" and not _may_be_named(os.path.relpath(path, storage_path), first.name)):
             continue
         seen = read_overview(path)
-        if seen.trainable_name != first.trainable_name:
+        if seen.setup.trainable_name != first.trainable_name:
             continue
-        has_keys = seen.space_keys == keys
-        holder = None if seen.ending is not None else read_holder(RunDirectory(path).lock)
+        has_keys = seen.setup.space_keys == keys
+        holder = None if seen.driver.ending is not None else read_holder(RunDirectory(path).lock)
         # A run that has ended and has other parameters comes from another fit() of the script.
         if holder is None and (has_keys or seen.is_unfinished or wanted != "1"):
-            found.append(_Candidate(has_keys, seen.is_unfinished, seen.begun_s, path))
+            found.append(_Candidate(has_keys, seen.is_unfinished, seen.setup.begun_s, path))
         elif holder is not None and has_keys and holder.pid != os.getpid():
             live.append((path, holder.pid))
     if live and not any(one.has_keys and one.is_unfinished for one in found):

@@ -54,7 +54,7 @@ class Standing:
 def state_of(run: Story) -> Standing:
     """The state of a run whose journal has been read."""
     path = run.path
-    ending = run.ending
+    ending = run.driver.ending
     go_on = f"`minitune resume {shlex.quote(path)}` continues it"
     if ending is None:
         from minitune.record.lock import read_holder  # needs psutil

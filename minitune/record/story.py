@@ -28,7 +28,7 @@ import os
 from array import array
 from bisect import bisect_right, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -128,6 +128,55 @@ class Change:
     replaced: Trial | None = None
 
 
+@dataclass(frozen=True)
+class Setup:
+    """What a run was begun with.
+
+    Attributes:
+        begun_s: When the run was begun, in seconds since the epoch.
+        goal: The metrics that the run optimises.
+        trainable_name: The trainable's name.
+        space_keys: The flattened keys of the search space.
+        scales: How a plot shows each searched value, by path; empty in journals of the first schema.
+        seed: The base seed of the run.
+        versions: The versions of Python and of minitune when the run was begun.
+    """
+
+    begun_s: float = 0.0
+    goal: Goal = field(default_factory=Goal)
+    trainable_name: str = ""
+    space_keys: Sequence[str] = ()
+    scales: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    seed: int | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+_NOT_BEGUN = Setup()
+
+
+@dataclass(slots=True)
+class LastDriver:
+    """The driver that ran a run last, or still runs it.
+
+    Attributes:
+        opened_s: When it was started, in seconds since the epoch.
+        time_budget_s: Seconds after which it ends the run; None if there is no limit, or it is unknown.
+        limits: The stopping criterion of each experiment's trials; empty if there are none, or they are unknown.
+        ended_before: The ids of the trials that had ended before it was started.
+        start_is_running: Whether its `start` records mean that the trial is RUNNING. In the first schema they do not.
+        ending: Why it has ended; None if it is running or was killed.
+        took_s: How long it ran, in seconds; None if it is running, or ended without recording this.
+    """
+
+    opened_s: float = 0.0
+    time_budget_s: float | None = None
+    limits: Sequence[dict[str, Any]] = ()
+    ended_before: set[str] = field(default_factory=set)
+    start_is_running: bool = True
+    ending: Ending | None = None
+    took_s: float | None = None
+
+
 class Story:
     """The state of a run after the records that were applied so far.
 
@@ -138,6 +187,8 @@ class Story:
 
     Attributes:
         path: The run's directory, absolute.
+        setup: What the run was begun with.
+        driver: The last driver of the run.
         trials: The trials in order of submission. Pickled objects in them stay pickled unless the journal was read with
             `unpickle`.
         unfinished: The trials that have not ended, by id.
@@ -146,53 +197,32 @@ class Story:
         final: By trial id, the ending in a recorded final result, as long as the end of the trial is not recorded.
         origins: By trial id, the origin of the trial's last attempt.
         grafts: By trial id, the last origin that was a checkpoint of another trial.
-        goal: The metrics that the run optimises.
-        trainable_name: The trainable's name.
-        space_keys: The flattened keys of the search space.
-        scales: How a plot shows each searched value, by path; empty in journals of the first schema.
-        seed: The base seed of the run.
-        versions: The versions of Python and of minitune when the run was started.
         total_samples: How many trials there will be; None if the search has no end, or the number is unknown.
-        time_budget_s: Seconds after which the last driver ends the run; None if there is no limit, or it is unknown.
-        limits: The stopping criterion of each experiment's trials; empty if there are none, or they are unknown.
-        ended_before: The ids of the trials that had ended before the last driver was started.
         was_ended: Whether a stopper or a failure ended the run, so that it creates no new trials.
-        ending: Why the last driver ended; None if it is running or was killed.
-        begun_s: When the run was started, in seconds since the epoch.
-        opened_s: When the last driver was started, in seconds since the epoch.
         noted_s: The time of the last record with a time, in seconds since the epoch. Results have no such time.
-        took_s: How long the last driver ran, in seconds; None if it is running, or ended without recording this.
         damage: The error of a damaged journal that `read_overview` has read in part; else None.
     """
 
     def __init__(self, path: str, details: bool = True):
         self.path = path
+        # The run and its drivers.
+        self.setup = _NOT_BEGUN
+        self.driver = LastDriver()
+        self.total_samples: int | None = None
+        self.was_ended = False
+        self.noted_s = 0.0
+        self.damage: JournalCorruptError | None = None
+        self._earlier_s = 0.0  # how long the drivers before the last one ran
+        # The trials.
         self.trials: list[Trial] = []
         self.unfinished: dict[str, Trial] = {}
         self.inherited: dict[str, InheritedCheckpoint] = {}
         self.final: dict[str, Ending] = {}
         self.origins: dict[str, Origin] = {}
         self.grafts: dict[str, Origin] = {}
-        self.goal = Goal()
-        self.trainable_name = ""
-        self.space_keys: list[str] = []
-        self.scales: dict[str, dict[str, Any]] = {}
-        self.seed: int | None = None
-        self.versions: dict[str, str] = {}
-        self.total_samples: int | None = None
-        self.time_budget_s: float | None = None
-        self.limits: list[dict[str, Any]] = []
-        self.ended_before: set[str] = set()
-        self.was_ended = False
-        self.ending: Ending | None = None
-        self.begun_s = self.opened_s = self.noted_s = 0.0
-        self.took_s: float | None = None
-        self.damage: JournalCorruptError | None = None
-        self._has_begun = False
-        self._start_is_running = True  # whether a `start` record means that the trial is RUNNING
-        self._reports: dict[str, tuple[int, int]] = {}  # by trial id, the attempt and the number of its last report
-        self._earlier_s = 0.0  # how long the drivers before the last one ran
         self._trials: dict[str, Trial] = {}  # by id, replaced trials included
+        self._reports: dict[str, tuple[int, int]] = {}  # by trial id, the attempt and the number of its last report
+        # What makes reading faster.
         self._details = details
         # by trial id, its configuration nested and flattened, so that it is flattened only once
         self._configs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
@@ -214,9 +244,9 @@ class Story:
     @property
     def elapsed_s(self) -> float:
         """How long the last driver ran, in seconds: the time that it recorded, or else up to its last known event."""
-        if self.took_s is None:
-            return max(0.0, self.updated_s - self.opened_s)
-        return self.took_s
+        if self.driver.took_s is None:
+            return max(0.0, self.updated_s - self.driver.opened_s)
+        return self.driver.took_s
 
     @property
     def worked_s(self) -> float:
@@ -226,7 +256,7 @@ class Story:
     @property
     def is_unfinished(self) -> bool:
         """Whether the last driver is running, or ended before its trials so that the run can be resumed."""
-        return self.ending is None or not self.ending.kind.is_for_good
+        return self.driver.ending is None or not self.driver.ending.kind.is_for_good
 
     def counts(self) -> Counter[str]:
         """The number of trials by status; see `Trial.shown_status`."""
@@ -283,31 +313,35 @@ class Story:
 
     def _on_run(self, change: Change) -> None:
         record = change.record
-        if self._has_begun:
+        if self.setup is not _NOT_BEGUN:
             raise self._comes_again("the record of the run's beginning")
-        self._has_begun = True
-        self.goal = Goal.of(record["metric"], record["mode"])
-        self.trainable_name = record["trainable"]
-        self.space_keys = record["space_keys"]
-        self.scales = record.get("scales", {})
-        self.seed = record["seed"]
-        self.versions = record["versions"]
+        at_s = record["at"]
+        self.setup = Setup(
+            begun_s=at_s,
+            goal=Goal.of(record["metric"], record["mode"]),
+            trainable_name=record["trainable"],
+            space_keys=record["space_keys"],
+            scales=record.get("scales", {}),
+            seed=record["seed"],
+            versions=record["versions"],
+        )
+        self.driver.opened_s = at_s
         self.total_samples = record.get("total_samples")
-        self.begun_s = self.opened_s = record["at"]
 
     def _on_open(self, change: Change) -> None:
         """A driver starts: trials that had a worker of the driver before go back into the queue.
 
         A trial with a recorded final result keeps its phase, because the driver only has to end it.
         """
-        self._start_is_running = change.record.get("schema", 1) > 1
+        record = change.record
         self._earlier_s += self.elapsed_s
-        self.opened_s = change.record["at"]
-        self.time_budget_s = change.record.get("time_budget_s")
-        self.limits = change.record.get("limits", [])
-        self.ending = None
-        self.took_s = None
-        self.ended_before = {trial.trial_id for trial in self.trials if trial.phase in FINISHED}
+        self.driver = LastDriver(
+            opened_s=record["at"],
+            time_budget_s=record.get("time_budget_s"),
+            limits=record.get("limits", []),
+            ended_before={trial.trial_id for trial in self.trials if trial.phase in FINISHED},
+            start_is_running=record.get("schema", 1) > 1,
+        )
         for trial in list(self.unfinished.values()):
             # Each driver gives each trial all its attempts again.
             trial.num_failures = 0
@@ -320,9 +354,10 @@ class Story:
             self.total_samples += change.record["samples"]
 
     def _on_close(self, change: Change) -> None:
-        self.ending = records.ending_of(change.record)
-        self.took_s = change.record.get("took_s")
-        if self.ending.kind.is_early and self.ending.kind.is_for_good:
+        ending = records.ending_of(change.record)
+        self.driver.ending = ending
+        self.driver.took_s = change.record.get("took_s")
+        if ending.kind.is_early and ending.kind.is_for_good:
             self.was_ended = True
 
     # -- records of a trial --------------------------------------------------------------------------------------------
@@ -377,7 +412,7 @@ class Story:
         if trial.phase in OWNS_ACTOR:  # its final result is recorded, but a worker must still save the trial once more
             self._move(trial, Step.RETRY, Ending.of(EndKind.DRIVER_ENDED))
         self._move(trial, Step.START, f"attempt {trial.attempt.number}")
-        if self._start_is_running:
+        if self.driver.start_is_running:
             change.before = trial.phase
             change.step = Step.TRAIN
             self._move(trial, Step.TRAIN, "")
@@ -499,10 +534,12 @@ class Story:
         """Make the trial of a `trial` record, without its configuration and other fields."""
         experiment = record["experiment"]
         limits = None
-        if experiment < len(self.limits):
-            limits = self.limits[experiment]
+        if experiment < len(self.driver.limits):
+            limits = self.driver.limits[experiment]
         resources = self._resources_of(record)
-        return Trial(self.trainable_name, trial_id=record["trial"], resources=resources, stopping_criterion=limits)
+        return Trial(
+            self.setup.trainable_name, trial_id=record["trial"], resources=resources, stopping_criterion=limits
+        )
 
     def _add(self, trial: Trial, replaced: Trial | None) -> None:
         """Add a trial to the run, or put it in the place of `replaced`."""
@@ -512,7 +549,7 @@ class Story:
             return
         self.trials[self.trials.index(replaced)] = trial
         self.unfinished.pop(replaced.trial_id, None)
-        self.ended_before.discard(replaced.trial_id)
+        self.driver.ended_before.discard(replaced.trial_id)
         self.inherited.pop(replaced.trial_id, None)
 
     def _record_result(self, trial: Trial, record: records.Record, flat: dict[str, Any]) -> None:
@@ -533,7 +570,7 @@ class Story:
             self.unfinished.pop(trial.trial_id, None)
         elif step is Step.REVIVE:
             self.unfinished[trial.trial_id] = trial
-            self.ended_before.discard(trial.trial_id)
+            self.driver.ended_before.discard(trial.trial_id)
 
 
 # Handlers of records about the run, and of the records that add a trial.
@@ -613,7 +650,7 @@ def read_overview(path: str | os.PathLike[str]) -> Story:
             for _ in story.follow(good):
                 pass
     story.damage = damage
-    if story.ending is None:  # the last event may be a result, and results were not read
+    if story.driver.ending is None:  # the last event may be a result, and results were not read
         story.noted_s = max(story.noted_s, os.path.getmtime(run.journal))
     return story
 
@@ -1128,8 +1165,8 @@ class PastRun:
             raise run.lost_journal()
         if not past.curves:
             raise TuneError(f"the run in {directory} has no results yet")
-        past.metric = story.goal.metric
-        past.mode = story.goal.mode
+        past.metric = story.setup.goal.metric
+        past.mode = story.setup.goal.mode
         past.took_s = story.worked_s
         return past
 

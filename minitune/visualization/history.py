@@ -142,14 +142,11 @@ class RunHistory:
         objectives: The modes by metric of a run with several objectives, else empty.
         trials: All trials that were drawn, by number.
         params: The paths of the parameters that were searched or have changed.
-        scales: How an axis shows each parameter, by path; see `minitune.space.parameters.scales`.
+        setup: What the run was begun with.
         state: The state of the run, as text.
-        trainable: The trainable's name.
-        begun_s: When it began, in seconds since the epoch.
         updated_s: The time of the last record, in seconds since the epoch.
         worked_s: How long its drivers ran, in seconds.
         not_drawn: How many trials the search has not drawn.
-        seed: Its seed.
 
     Raises:
         FileNotFoundError: If there is no run.
@@ -172,7 +169,7 @@ class RunHistory:
         self._follower = RunFollower(self.path, decisions=self._reader)
         _, self.state = read_on(self._follower)
         story = self._follower.run
-        goal = story.goal
+        goal = story.setup.goal
         metric = self._reader.metric
         if needs_metric or metric is not None:
             metric, mode = goal.require_one(metric, mode or goal.objectives.get(metric or ""), self.path, story.trials)
@@ -181,10 +178,6 @@ class RunHistory:
         self.metric = metric or ""
         self.mode = mode or "min"
         self.objectives = {name: way for name, way in goal.objectives.items() if way != "obs"}
-        self.trainable = story.trainable_name
-        self.begun_s = story.begun_s
-        self.seed = story.seed
-        self.scales = story.scales
         self.trials: list[TrialHistory] = []
         self.params: list[str] = []
         self._paths: list[str] = []  # of all parameters, also of those that no trial has
@@ -223,6 +216,7 @@ class RunHistory:
         if self.state.name != RUNNING:
             self._reader.end_spans(story.updated_s)
             put_back(story.trials)
+        self.setup = story.setup
         self.updated_s = story.updated_s
         self.worked_s = story.worked_s
         self.not_drawn = story.not_drawn

@@ -153,7 +153,7 @@ class RunList:
                 raise story.damage
         except (TuneError, OSError):
             return {**row, "state": "damaged", "href": None}
-        row |= {"state": state_of(story).name, "trials": len(story.trials), "begun": story.begun_s}
+        row |= {"state": state_of(story).name, "trials": len(story.trials), "begun": story.setup.begun_s}
         row |= {"updated": story.updated_s, "failed": sum(trial.status == ERROR for trial in story.trials)}
         self._known[path] = key, row
         return row

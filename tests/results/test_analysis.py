@@ -127,8 +127,8 @@ def test_a_run_can_be_read_while_it_goes_on() -> None:
     run = read_run(Path(os.environ["MINITUNE_STORAGE_PATH"], "run", "journal"))
 
     assert seen == [("RUNNING", 0), ("RUNNING", 1), ("RUNNING", 2)]
-    assert (run.goal.metric, run.goal.mode, run.trials[0].status) == ("n", "max", "TERMINATED")
-    assert run.ending is not None
+    assert (run.setup.goal.metric, run.setup.goal.mode, run.trials[0].status) == ("n", "max", "TERMINATED")
+    assert run.driver.ending is not None
 
 
 def test_a_torn_end_and_unknown_records_are_passed_over(grid: ResultGrid) -> None:
@@ -141,7 +141,7 @@ def test_a_torn_end_and_unknown_records_are_passed_over(grid: ResultGrid) -> Non
         file.write(b'{"type": "resu')
 
     assert [str(trial) for trial in read_run(grid.experiment_path).trials] == [str(t) for t in before.trials]
-    assert before.ending is not None
+    assert before.driver.ending is not None
 
 
 def test_each_view_of_a_journal_counts_the_same_trials(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_each_view_of_a_journal_counts_the_same_trials(tmp_path: Path) -> None:
         (cut / "journal").write_bytes(b"".join(lines[:count]))
         run, overview = read_run(cut), read_overview(cut)
         assert overview.damage is None
-        assert (overview.counts(), overview.ending) == (run.counts(), run.ending)
+        assert (overview.counts(), overview.driver.ending) == (run.counts(), run.driver.ending)
         assert overview.not_drawn == run.not_drawn == 3 - len(run.trials)
         seen |= set(run.counts())
     assert seen == {"PENDING", "RUNNING", "TERMINATED", "ERROR"}
@@ -183,7 +183,10 @@ def test_a_record_of_a_trial_that_was_never_introduced_is_damage(grid: ResultGri
             read(grid.experiment_path)
     overview = read_overview(grid.experiment_path)
     assert "'stranger'" in str(overview.damage)
-    assert (overview.trainable_name, overview.ending) == (before.trainable_name, before.ending)
+    assert (overview.setup.trainable_name, overview.driver.ending) == (
+        before.setup.trainable_name,
+        before.driver.ending,
+    )
 
 
 def test_reports_before_a_rollback_do_not_count(tmp_path: Path) -> None:

@@ -72,8 +72,8 @@ def test_resumed_earlier_run_records_kinds_of_endings(run: Path) -> None:
     assert len(grid) == 10
     assert kinds_of(run) == [*OF_TRIALS[:-1], EndKind.RETURNED, EndKind.RETURNED]
     story = read_run(run)
-    assert story.ending is not None
-    assert story.ending.kind is EndKind.FINISHED
+    assert story.driver.ending is not None
+    assert story.driver.ending.kind is EndKind.FINISHED
     assert not read_overview(run).unfinished
 
     kit.resume(steps, path=run, callbacks=(), executor="inline")
