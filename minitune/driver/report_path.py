@@ -107,7 +107,7 @@ class ReportPath:
         shape: The shape.
         config_text: The configuration of the attempt in `result.json`.
         logs: The loggers of this package.
-        add_line: Adds the encoded line of a record to the journal.
+        add_encoded: Adds a record to the journal that is already JSON.
 
     Attributes:
         names: The keys of the reports.
@@ -120,7 +120,7 @@ class ReportPath:
         shape: _ReportText,
         config_text: str,
         logs: Iterable[LoggerCallback],
-        add_line: Callable[[bytes], object],
+        add_encoded: Callable[[str], object],
     ):
         self._trial = trial
         self._tag = trial.experiment_tag
@@ -128,7 +128,7 @@ class ReportPath:
         self.names = shape.names
         self.kinds = shape.kinds
         self._record = shape.record(trial)
-        self._add_line = add_line
+        self._add_encoded = add_encoded
         self._config_text = config_text
         self._flat_config = flatten({CONFIG: trial.attempt.config})
         self._csv: CSVLoggerCallback | None = None
@@ -145,7 +145,7 @@ class ReportPath:
         trial: Trial,
         result: dict[str, Any],
         logs: Iterable[LoggerCallback],
-        add_line: Callable[[bytes], object],
+        add_encoded: Callable[[str], object],
     ) -> ReportPath | None:
         """The path for reports with the shape of `result`; None if that is not plain."""
         if not _TEXT.issuperset(map(type, result)):
@@ -154,7 +154,7 @@ class ReportPath:
         config_text = None if shape is None else _text_of_config(trial)
         if shape is None or config_text is None:
             return None
-        return cls(trial, shape, config_text, logs, add_line)
+        return cls(trial, shape, config_text, logs, add_encoded)
 
     def fits(self, result: dict[str, Any]) -> bool:
         """Whether a result has this path's keys and types."""
@@ -201,5 +201,5 @@ class ReportPath:
                 self._json.log_trial_result(0, trial, complete(result, trial.attempt.config))
         result[EXPERIMENT_TAG] = self._tag
         trial.record_result(result, {**result, **self._flat_config})
-        self._add_line(codec.sealed(record))
+        self._add_encoded(record)
         return True

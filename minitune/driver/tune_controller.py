@@ -557,9 +557,9 @@ class ReportHandler:
         completed = complete(result, trial.attempt.config)
         self._hooks.log(trial, completed)
         # The first report of an attempt makes no path yet: many trials report only once.
-        add_line = self._recorder.add_line if running.has_reported and checkpoint is None else None
-        if add_line is not None and (running.path is None or not running.path.fits(result)):
-            running.path = ReportPath.after(trial, result, self._hooks.logs, add_line)
+        add_encoded = self._recorder.add_encoded if running.has_reported and checkpoint is None else None
+        if add_encoded is not None and (running.path is None or not running.path.fits(result)):
+            running.path = ReportPath.after(trial, result, self._hooks.logs, add_encoded)
         running.has_reported = True
         result[EXPERIMENT_TAG] = trial.experiment_tag
         trial.record_result(result, flatten(completed))

@@ -5,8 +5,8 @@ Modules
 ::
 
     records             the fields of each kind of record
-    codec               a record as a line of text, and back
-    journal             Journal: the file of these lines; and its readers
+    codec               a record as JSON, and back
+    journal             Journal: the file of these texts, one a line with a checksum; and its readers
     lock                RunLock: one driver for each run; and whether the run's files can be trusted
     layout              names of runs, of the directories of trials and of their error files
     recorder            Recorder: writes all events of the trials for the driver

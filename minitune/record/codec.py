@@ -1,7 +1,7 @@
-"""Encode a record of the journal as one line of text, and decode it without loss. Decoding runs no code of an author.
+"""Encode a record of the journal as JSON, and decode it without loss. Decoding runs no code of an author.
 
-A line is `crc32 in 8 hex digits, space, compact JSON, newline`, so a text editor shows it. A value that JSON cannot
-represent is written as a *tag*, an object whose first key is `$`::
+The JSON is compact, on one line and in ASCII. A value that JSON cannot represent is written as a *tag*, an object whose
+first key is `$`::
 
     {"$":"float","v":"nan"}   {"$":"bytes","v":"<base64>"}   {"$":"tuple","v":[1,2]}
     {"$":"dict","v":[[key,value],...]}      a dict with keys that are not str, or with the key "$"
@@ -13,11 +13,11 @@ Large ints, dates, times, numbers of NumPy and texts that UTF-8 cannot represent
 is a pickle, with a text for those who only look: also a value that is nested too deeply for JSON parsers. Journals of
 earlier versions have other forms for it, and for sets, bytearrays, complex numbers and `...`; they are still read.
 
-The characters `{"$":` occur in a line only where a tag begins: a user's dict with the key `$` is always written as a
-tag, and JSON escapes quotes in texts. So most lines, which lack these characters, need only the JSON parser.
+The characters `{"$":` occur only where a tag begins: a user's dict with the key `$` is always written as a tag, and
+JSON escapes quotes in texts. So most records, which lack these characters, need only the JSON parser.
 
-Objects stay pickled: small ones in the line, large ones in the `ObjectStore` beside the journal. A caller may load them
-only after checking who wrote the run.
+Objects stay pickled: small ones in the record, large ones in the `ObjectStore` beside the journal. A caller may load
+them only after checking who wrote the run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ import pickle
 import re
 import sys
 import weakref
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -93,24 +92,6 @@ _MARK = '{"$":'
 _TAG_KEY = '"$":'
 
 _WITH_CONFIG = frozenset({records.TRIAL, records.CHANGE, records.EXPLOIT})
-
-BODY = 9
-"""The position of the JSON in a line, after eight digits and a space."""
-
-
-_HEAD = re.compile(rb'\{"%b":"(\w+)"(?:,"trial":"([^"]*)")?' % records.KIND.encode())
-
-
-def head(line: bytes) -> tuple[bytes, bytes]:
-    """The kind of a line's record, and the id of its trial as it is written in JSON, without decoding the line.
-
-    Both are empty if the line is bad. The id is empty if the record is about the run.
-    """
-    found = _HEAD.match(line, BODY)
-    if found is None:
-        return b"", b""
-    return found[1], found[2] or b""
-
 
 _plain_chunks = json_chunks(separators=(",", ":"))
 
@@ -736,19 +717,16 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-# -- records as lines --------------------------------------------------------------------------------------------------
+# -- records -----------------------------------------------------------------------------------------------------------
 
 
-def encode(record: dict[str, Any], objects: ObjectStore) -> bytes:
-    """Encode `record` as one line. Blocks if large objects are stored.
+def encode(record: dict[str, Any], objects: ObjectStore) -> str:
+    """Encode `record` as JSON. Blocks if large objects are stored.
 
     Args:
         record: Any dict. `decode` returns an equal dict with the same types. Only an object that cannot be pickled
             comes back as `Unrecorded`.
         objects: The store for large objects.
-
-    Returns:
-        The line, with its newline.
 
     Raises:
         OSError: If a large object cannot be stored.
@@ -767,31 +745,14 @@ def encode(record: dict[str, Any], objects: ObjectStore) -> bytes:
     if text is None or len(text) > LARGE_BYTES:
         lighter = objects.by_reference(record)
         text = json.dumps(_Tagger(objects).record(lighter), separators=(",", ":"), allow_nan=False)
-    return sealed(text)
+    return text
 
 
-def sealed(text: str) -> bytes:
-    """The line of a record that is given as JSON. It equals the line that `encode` makes from the record."""
-    body = text.encode("ascii")
-    return b"%08x %b\n" % (zlib.crc32(body), body)
-
-
-def check(line: bytes) -> bytes:
-    """Compare the checksum of a line with its content, and return its JSON. ValueError: it is torn or damaged."""
-    if line[-1:] != b"\n" or line[8:9] != b" ":
-        raise ValueError("a line must consist of a checksum, a space, JSON and a newline")
-    body = line[BODY:-1]
-    # compare texts, not numbers: a flipped bit may only change the case of a hex digit
-    if line[:8] != b"%08x" % zlib.crc32(body):
-        raise ValueError("the checksum of a line does not fit its content")
-    return body
-
-
-def decode(line: bytes, unpickle: bool, objects: ObjectStore) -> dict[str, Any]:
-    """Decode one line. Blocks if it loads large objects.
+def decode(text: str, unpickle: bool, objects: ObjectStore) -> dict[str, Any]:
+    """Decode one record. Blocks if it loads large objects.
 
     Args:
-        line: The line, with its newline.
+        text: Its JSON.
         unpickle: False is safe with any file: objects stay `Pickled`, and numpy numbers become plain numbers. True
             restores all values; use it only for a file that `lock.check_trusted` has accepted.
         objects: The store of large objects.
@@ -800,17 +761,16 @@ def decode(line: bytes, unpickle: bool, objects: ObjectStore) -> dict[str, Any]:
         The record.
 
     Raises:
-        ValueError: If the line is torn or damaged.
+        ValueError: If the text is no record.
         TuneError: If an object cannot be unpickled.
     """
-    text = check(line).decode("ascii")
     try:
         record = _read_json(text)
         if _MARK in text:
             # keep objects of configurations, since many trials share them; do not keep objects of results
             keep = type(record) is dict and record.get(records.KIND) in _WITH_CONFIG
             record = _Reader(unpickle, objects, keep).value(record)
-    # The checksum shows that a line is whole, not that we have written it. So any content may come here.
+    # A checksum shows that a line is whole, not that we have written it. So any content may come here.
     except (RecursionError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
         raise ValueError(f"a line has a good checksum, but no record in it: {error!r}") from error
     if type(record) is not dict:

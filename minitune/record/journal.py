@@ -1,8 +1,9 @@
 """Journal: the append-only log of a run. Each event is written to it before it is acknowledged. Also its readers.
 
-A journal is one file with one writer and one line per event (`codec`). All added lines are written by one unbuffered
-write. Once the write has returned, the lines survive the death of the process, because the kernel has them. What a
-power cut may destroy depends on `durability`:
+A journal is one file with one writer and one line per event: `crc32 in 8 hex digits, space, JSON, newline`. So a text
+editor shows it; `codec` makes the JSON of a record. All added lines are written by one unbuffered write. Once the write
+has returned, the lines survive the death of the process, because the kernel has them. What a power cut may destroy
+depends on `durability`:
 
 * `process`: the file is never synced;
 * `batched`: the housekeeper syncs the file at most 100 ms after the first unsynced record, or later on a disk so slow
@@ -24,8 +25,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
@@ -65,7 +68,7 @@ class Journal:
         path: The path of the file, absolute.
         durability: `process`, `batched` or `strict`.
         objects: The store of large objects.
-        unwritten: The lines for the next `write`.
+        unwritten: The records for the next `write`, as `codec.encode` makes them.
 
     Raises:
         ValueError: If `durability` is unknown.
@@ -91,7 +94,7 @@ class Journal:
             raise _os_error(self.path, "created" if is_new else "opened", error) from error
         self._descriptor: int | None = descriptor
         self.objects = ObjectStore(_objects_directory(self.path), durability)
-        self.unwritten: list[bytes] = []
+        self.unwritten: list[str] = []
         self._directory = os.open(os.path.dirname(self.path), _DIRECTORY)
         self._lock = lock
         self._next_look_s = 0.0
@@ -125,7 +128,7 @@ class Journal:
 
     @property
     def offset(self) -> int:
-        """The journal's length in bytes, without the unwritten lines."""
+        """The journal's length in bytes, without the unwritten records."""
         return self._end
 
     def append(self, record: dict[str, Any]) -> None:
@@ -175,15 +178,19 @@ class Journal:
         if now_s >= self._next_look_s:
             self._next_look_s = now_s + LOOK_S
             self.look()
+        lines = []
+        for text in self.unwritten:
+            body = text.encode("ascii")
+            lines.append(b"%08x %b\n" % (zlib.crc32(body), body))
         # One call for all lines of a turn: a kill can tear only their end, and the driver waits once.
-        lines = b"".join(self.unwritten)
+        data = b"".join(lines)
         try:
-            written = os.write(descriptor, lines)
-            if written < len(lines):
-                files.finish_append(descriptor, lines, written)
+            written = os.write(descriptor, data)
+            if written < len(data):
+                files.finish_append(descriptor, data, written)
         except OSError as error:
             raise self.fail(self.path, "written", error) from error
-        self._end += len(lines)
+        self._end += len(data)
         self.unwritten.clear()
         if self.durability == "strict":
             self.sync()
@@ -320,6 +327,34 @@ def _is_at(path: str, descriptor: int) -> bool:
         return False
 
 
+# -- lines ---------------------------------------------------------------------------------------------------------
+_BODY = 9
+"""The position of the JSON in a line, after eight digits and a space."""
+_HEAD = re.compile(rb'\{"%b":"(\w+)"(?:,"trial":"([^"]*)")?' % records.KIND.encode())
+
+
+def head(line: bytes) -> tuple[bytes, bytes]:
+    """The kind of a line's record, and the id of its trial as it is written in JSON, without decoding the line.
+
+    Both are empty if the line is bad. The id is empty if the record is about the run.
+    """
+    found = _HEAD.match(line, _BODY)
+    if found is None:
+        return b"", b""
+    return found[1], found[2] or b""
+
+
+def body_of(line: bytes) -> str:
+    """The JSON in a line. ValueError if its checksum does not fit, because it is torn or damaged."""
+    if line[-1:] != b"\n" or line[8:9] != b" ":
+        raise ValueError("a line must consist of a checksum, a space, JSON and a newline")
+    body = line[_BODY:-1]
+    # compare texts, not numbers: a flipped bit may only change the case of a hex digit
+    if line[:8] != b"%08x" % zlib.crc32(body):
+        raise ValueError("the checksum of a line does not fit its content")
+    return body.decode("ascii")
+
+
 # -- reading -------------------------------------------------------------------------------------------------------
 
 
@@ -375,9 +410,9 @@ def scan(
         for offset, line in _lines(file, begin):
             try:
                 if leaves_out is not None and leaves_out(offset, line):
-                    codec.check(line)
+                    body_of(line)
                     continue
-                record = codec.decode(line, unpickle, objects)
+                record = codec.decode(body_of(line), unpickle, objects)
             except ValueError:
                 _require_torn(file, file_path, offset)
                 return
@@ -400,7 +435,7 @@ def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[dict[st
         for offset in offsets:
             file.seek(offset)
             try:
-                yield codec.decode(file.readline(), False, objects)
+                yield codec.decode(body_of(file.readline()), False, objects)
             except ValueError as error:
                 raise JournalCorruptError(
                     f"{file_path} was changed while it was read: the record at byte {offset} is gone; read it again"
@@ -410,7 +445,7 @@ def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[dict[st
 def of_kinds(path: str | os.PathLike[str], *kinds: str) -> Iterator[dict[str, Any]]:
     """Read only the records of some kinds, in order. Objects stay pickled. Blocks. Bad lines are left out."""
     objects = _objects_of(os.path.abspath(path))
-    return (codec.decode(line, False, objects) for _, line in lines_of_kind(path, *kinds))
+    return (codec.decode(body_of(line), False, objects) for _, line in lines_of_kind(path, *kinds))
 
 
 def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"") -> Iterator[tuple[int, bytes]]:
@@ -422,13 +457,13 @@ def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"
     with _reading(os.path.abspath(path)) as file:
         for offset, line in _lines(file, 0, (holding,) if holding else marks):
             # The checksum comes last: it takes most time.
-            if line.startswith(marks, codec.BODY) and holding in line and _is_good(line):
+            if line.startswith(marks, _BODY) and holding in line and _is_good(line):
                 yield offset, line
 
 
 def _is_good(line: bytes) -> bool:
     try:
-        codec.check(line)
+        body_of(line)
     except ValueError:
         return False
     return True
@@ -487,9 +522,9 @@ def _good_beginning(file: BinaryIO, path: str) -> tuple[int, bool]:
     length = 0
     for offset, line in _lines(file, 0):
         try:
-            codec.check(line)
+            body = body_of(line)
             if offset == 0:
-                _check_schema(path, codec.decode(line, False, _objects_of(path)))
+                _check_schema(path, codec.decode(body, False, _objects_of(path)))
         except ValueError:
             return length, True
         length = offset + len(line)

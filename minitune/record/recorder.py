@@ -66,9 +66,9 @@ class Recorder:
     Attributes:
         is_closed: Whether `close` has been called.
         in_memory: Whether the run has no files.
-        unwritten: The records since the last `write`. Only this class and `add_line` change the list.
+        unwritten: The records since the last `write`. Only this class and `add_encoded` change the list.
         write: Writes the records since the last call. They survive the death of the process once it returns. Blocks.
-        add_line: Adds the line of a record that is already encoded; None if a listener needs every single record.
+        add_encoded: Adds a record that is already JSON; None if a listener needs every single record.
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class Recorder:
         self.in_memory = journal is None
         self._journal = journal
         if journal is None:
-            self.unwritten: list[bytes] = []
+            self.unwritten: list[str] = []
             self.write: Callable[[], None] = lambda: None
         else:
             self.unwritten = journal.unwritten
             self.write = journal.write
-        self.add_line: Callable[[bytes], object] | None = None
+        self.add_encoded: Callable[[str], object] | None = None
         if journal is not None and listen is None:
-            self.add_line = journal.unwritten.append
+            self.add_encoded = journal.unwritten.append
         self._listen = listen
         if journal is None or listen is not None:
             self._add = self._add_and_tell

@@ -52,7 +52,7 @@ from minitune.experiment.lifecycle import (
     Step,
 )
 from minitune.experiment.trial import EarlierRun, Goal, InheritedCheckpoint, Trial
-from minitune.record import codec, journal, records
+from minitune.record import journal, records
 from minitune.record.layout import RunDirectory, last_error_text, no_run, run_path
 from minitune.resources import Resources
 from minitune.result import (
@@ -622,7 +622,7 @@ _ENDS_TRIAL = b'"%b":true' % records.ENDS.encode()
 
 def _is_not_in_overview(offset: int, line: bytes) -> bool:
     """Whether an overview skips the line at `offset`. It reads a result only if the trial ends with it."""
-    return codec.head(line)[0] in _NOT_IN_OVERVIEW and _ENDS_TRIAL not in line
+    return journal.head(line)[0] in _NOT_IN_OVERVIEW and _ENDS_TRIAL not in line
 
 
 def read_overview(path: str | os.PathLike[str]) -> Story:
@@ -782,11 +782,11 @@ class SummedUp:
         self._ends: dict[bytes, int] = {}
         for offset, line in journal.lines_of_kind(path, records.STATUS, holding=_SUM):
             if until is None or offset < until:
-                self._ends[codec.head(line)[1]] = offset
+                self._ends[journal.head(line)[1]] = offset
 
     def __call__(self, offset: int, line: bytes) -> bool:
         """Whether the reader may skip the line at `offset`, in bytes."""
-        kind, trial_id = codec.head(line)
+        kind, trial_id = journal.head(line)
         return kind == _RESULT and offset < self._ends.get(trial_id, 0)
 
 
@@ -832,7 +832,7 @@ class Reports:
 
         Only `start` records must be decoded, because they have the names of directories; and the first record.
         """
-        kind, trial_id = codec.head(line)
+        kind, trial_id = journal.head(line)
         if kind == _START or not offset:
             return False
         if kind in _OF_REPORTS:

@@ -252,7 +252,7 @@ def results_of_writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return events
 
     def write(self: Journal) -> None:
-        if count := sum(b'{"type":"result",' in line for line in self.unwritten):
+        if count := sum('{"type":"result",' in text for text in self.unwritten):
             counts.append(count)
         real_write(self)
 
@@ -346,7 +346,7 @@ def test_a_short_trial_takes_few_records_and_writes(monkeypatch: pytest.MonkeyPa
     write = Journal.write
 
     def counting(self: Journal) -> None:
-        kinds = [json.loads(line[9:])["type"] for line in self.unwritten]
+        kinds = [json.loads(text)["type"] for text in self.unwritten]
         if {"trial", "start", "result", "status"} & set(kinds):
             writes.append(kinds)
         write(self)

@@ -21,11 +21,11 @@ ROOM = 1.05
 @pytest.mark.parametrize(
     ("kind", "calls", "modules", "records", "system_calls"),
     [
-        ("report", 23, 16, 1, 6),
-        ("asha", 32, 21, 1, 7),
-        ("fresh", 301, 41, 4, 47),
-        ("reused", 226, 35, 4, 30),
-        ("returned", 206, 35, 3, 26),
+        ("report", 22, 15, 1, 6),
+        ("asha", 31, 20, 1, 7),
+        ("fresh", 298, 41, 4, 47),
+        ("reused", 222, 35, 4, 30),
+        ("returned", 203, 35, 3, 26),
     ],
 )
 def test_the_driver_takes_few_steps(

@@ -11,6 +11,7 @@ import os
 import pickle
 import sys
 import tracemalloc
+import zlib
 from collections import OrderedDict
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 
 from minitune.error import TuneError
-from minitune.record import codec
+from minitune.record import codec, journal
 from minitune.record.codec import PYTHON, TEXT_LIMIT, ObjectStore, Pickled
 
 
@@ -75,11 +76,18 @@ NOWHERE = ObjectStore(f"{os.devnull}/objects")
 
 
 def encode(record: dict[str, Any], objects: ObjectStore = NOWHERE) -> bytes:
-    return codec.encode(record, objects)
+    """The line of a record."""
+    return _line(codec.encode(record, objects))
 
 
 def decode(line: bytes, unpickle: bool = False, objects: ObjectStore = NOWHERE) -> dict[str, Any]:
-    return codec.decode(line, unpickle, objects)
+    return codec.decode(journal.body_of(line), unpickle, objects)
+
+
+def _line(json_text: str) -> bytes:
+    """A line with a good checksum around any text."""
+    body = json_text.encode()
+    return b"%08x %b\n" % (zlib.crc32(body), body)
 
 
 AWKWARD = {
@@ -397,14 +405,6 @@ def test_files_of_older_versions_are_read(tmp_path: Path) -> None:
     line = _line(json.dumps({"x": {"$": "pickle", "text": "...", "python": PYTHON, "sha256": name, "size": len(data)}}))
 
     assert decode(line, True, ObjectStore(str(tmp_path))) == {"x": value}
-
-
-def _line(json_text: str) -> bytes:
-    """A line with a good checksum around any text."""
-    import zlib
-
-    body = json_text.encode()
-    return b"%08x %b\n" % (zlib.crc32(body), body)
 
 
 @pytest.mark.parametrize(
