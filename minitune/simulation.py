@@ -366,9 +366,7 @@ class _SimulatedDriver(Driver):
             run, lock = create_run_directory(first.storage_path, first.name, trainable_name=first.trainable_name)
             opened = self._closing.enter_context(open_run(plan, run, lock=lock, listen=log.listen))
         log.story.path = run.path
-        record = run_record(plan, run, self.seed)
-        log.listen(record)
-        opened.begin(record)
+        opened.begin(run_record(plan, run, self.seed))
         self._closing.enter_context(_quiet())
         self.put_together(opened)
 

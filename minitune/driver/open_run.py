@@ -22,10 +22,10 @@ from minitune.record import journal, records
 from minitune.record.checkpoint_manager import CheckpointManager
 from minitune.record.codec import ObjectStore
 from minitune.record.housekeeper import Housekeeper
-from minitune.record.journal import Journal
+from minitune.record.journal import Journal, Listener, MemoryJournal, ToldJournal
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import Holder, RunLock, boot_id
-from minitune.record.recorder import Listener, Recorder
+from minitune.record.recorder import Recorder
 
 # -- in a directory ----------------------------------------------------------------------------------------------------
 
@@ -44,7 +44,7 @@ class OpenRun:
             names.
         time_budget_s: Seconds after which this driver ends the run; None for no limit. Other processes show it.
         limits: The stopping criterion of each experiment's trials, for the same purpose.
-        listen: Called with each record of the trials when it has been added to the journal.
+        listen: Called with each record when it has been added to the journal.
         lock: The lock of the directory, if this process holds it already; None to take it.
 
     Raises:
@@ -97,25 +97,16 @@ class OpenRun:
             self._driver = self._lock.holder or self._lock.acquire()
             stack.callback(self._housekeeper.close)
             self._prepare()
-            self._journal = Journal(
-                self.run.journal,
-                self._durability,
-                self._housekeeper,
-                self._lock,
-                is_new=self._is_new,
-            )
+            where = self.run.journal, self._durability, self._housekeeper, self._lock
+            if self._listen is None:
+                self._journal = Journal(*where, is_new=self._is_new)
+            else:
+                self._journal = ToldJournal(*where, is_new=self._is_new, listen=self._listen)
             stack.callback(self._journal.close)
             self._housekeeper.disk_failed = self._settle_failed
             if self.is_blank and self.run.has_trials():
                 raise self.run.lost_journal()
-            self.recorder = Recorder(
-                self.run,
-                self._journal,
-                self._manager,
-                self._dirname_creators,
-                is_strict=self._durability == "strict",
-                listen=self._listen,
-            )
+            self.recorder = Recorder(self.run, self._journal, self._manager, self._dirname_creators)
             self._closing = stack.pop_all()
         return self
 
@@ -217,10 +208,13 @@ class MemoryRun:
     ):
         self.run = run
         manager = CheckpointManager(*checkpoints, metric=metric, mode=mode)
-        self.recorder = Recorder(run, None, manager, listen=listen)
+        self._journal = MemoryJournal(listen)
+        self.recorder = Recorder(run, self._journal, manager)
 
     def begin(self, first: records.Record | None = None) -> None:
-        """See `OpenRun.begin`: nothing is written."""
+        """See `OpenRun.begin`: only the listener gets the record."""
+        if first is not None:
+            self._journal.add(first)
 
     def keeper(self, hooks: Hooks, context: DriverContext) -> StateKeeper:
         """See `OpenRun.keeper`: this one saves nothing."""

@@ -394,7 +394,7 @@ def open_run(
         plan: The plan.
         run: The directory.
         lock: The lock of the directory of a new run, as `create_run_directory` returns it; None for an earlier run.
-        listen: Called with each record of the trials.
+        listen: Called with each record.
     """
     creators = [experiment.trial_dirname_creator for experiment in plan.experiments]
     return OpenRun(

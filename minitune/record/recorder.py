@@ -26,7 +26,7 @@ from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record import records
 from minitune.record.checkpoint_manager import CheckpointManager, Surplus
 from minitune.record.codec import is_small
-from minitune.record.journal import Journal
+from minitune.record.journal import Journal, MemoryJournal
 from minitune.record.layout import (
     RunDirectory,
     append_error,
@@ -47,60 +47,40 @@ _BEFORE_USER_CODE = frozenset((Phase.QUEUED, Phase.STARTING))
 _RESULTS_WORTH_A_SUM = 32
 
 
-Listener = Callable[[records.Record], None]
-"""Called with each record of a run, in order."""
-
-
 class Recorder:
-    """Writes a run's journal and files. A run in memory has neither, only a listener.
+    """Writes a run's journal and files. A run in memory has no files.
 
     Args:
         run: The run's directory.
-        journal: The open journal; None for a run in memory.
+        journal: The open journal.
         checkpoints: Decides which checkpoints are kept.
         dirname_creators: Functions for the names of trial directories, one for each experiment; None for the default
             names.
-        is_strict: Whether a checkpoint is synced to the disk before the record that names it is written.
-        listen: Called with each record when the journal has it. A run in memory must have it.
 
     Attributes:
-        is_closed: Whether `close` has been called.
         in_memory: Whether the run has no files.
-        unwritten: The records since the last `write`. Only this class and `add_encoded` change the list.
+        unwritten: See `Journal`. Only the journal and `add_encoded` change the list.
         write: Writes the records since the last call. They survive the death of the process once it returns. Blocks.
-        add_encoded: Adds a record that is already JSON; None if a listener needs every single record.
+        add_encoded: See `Journal`.
+        is_closed: Whether `close` has been called.
     """
 
     def __init__(
         self,
         run: RunDirectory,
-        journal: Journal | None,
+        journal: Journal | MemoryJournal,
         checkpoints: CheckpointManager,
         dirname_creators: Sequence[Callable[[Trial], str] | None] = (),
-        *,
-        is_strict: bool = False,
-        listen: Listener | None = None,
     ):
         self.run = run
-        self.in_memory = journal is None
         self._journal = journal
-        if journal is None:
-            self.unwritten: list[str] = []
-            self.write: Callable[[], None] = lambda: None
-        else:
-            self.unwritten = journal.unwritten
-            self.write = journal.write
-        self.add_encoded: Callable[[str], object] | None = None
-        if journal is not None and listen is None:
-            self.add_encoded = journal.unwritten.append
-        self._listen = listen
-        if journal is None or listen is not None:
-            self._add = self._add_and_tell
-        else:
-            self._add = journal.add
+        self.in_memory = isinstance(journal, MemoryJournal)
+        # The journal's own, so that no call lies between: the driver needs them in each turn and for each report.
+        self.unwritten = journal.unwritten
+        self.write = journal.write
+        self.add_encoded = journal.add_encoded
         self._checkpoints = checkpoints
         self._dirname_creators = dirname_creators
-        self._is_strict = is_strict
         self._name_characters = identifier_limit()
         self.is_closed = False
         self._pid = os.getpid()
@@ -117,11 +97,11 @@ class Recorder:
     def offset(self) -> int:
         """The journal's length in bytes. Writes all added records first, which blocks."""
         self.write()
-        return 0 if self._journal is None else self._journal.offset
+        return self._journal.offset
 
     def state_saved(self, component: str, plugin: str, written: dict[str, str], offset: int) -> None:
         """Record that the state of a component was written; see `records.state`."""
-        self._add(records.state(component, plugin, written, offset))
+        self._journal.add(records.state(component, plugin, written, offset))
         self.write()
 
     def close(self, ending: Ending, took_s: float | None = None) -> None:
@@ -129,7 +109,7 @@ class Recorder:
         self.is_closed = True
         # The `close` record must be the last one, and settled checkpoints make older ones surplus.
         self._drop(self._checkpoints.finish())
-        self._add(records.close(ending, took_s))
+        self._journal.add(records.close(ending, took_s))
         self.write()
 
     # -- trials ----------------------------------------------------------------------------------------------------
@@ -153,9 +133,9 @@ class Recorder:
         )
         if not is_small(config):  # the searched parameters are parts of it
             # Journal, worker and logs get references, so that a large value is stored once.
-            record = self._by_reference(record)
+            record = self._journal.by_reference(record)
             trial.set_light_config(record["config"])
-        self._add(record)
+        self._journal.add(record)
 
     def note_changes(self, trial: Trial) -> None:
         """Record the changes that plug-ins made to a trial since the last call."""
@@ -165,7 +145,7 @@ class Recorder:
         # A plug-in replaces the whole configuration, so identity is enough. Comparing large values would take long.
         if before.config is now.config and before[1:] == now[1:]:
             return
-        self._add(
+        self._journal.add(
             records.change(
                 trial.trial_id,
                 config=self._recorded_config(trial) if before.config is not now.config else None,
@@ -180,23 +160,12 @@ class Recorder:
         if trial.light is None and is_small(trial.raw_config):
             return trial.raw_config
         if trial.light_config is trial.raw_config:
-            trial.set_light_config(self._by_reference({"config": trial.raw_config})["config"])
+            trial.set_light_config(self._journal.by_reference({"config": trial.raw_config})["config"])
         return trial.light_config
-
-    def _by_reference(self, record: records.Record) -> records.Record:
-        if self._journal is None:
-            return record
-        return self._journal.by_reference(record)
-
-    def _add_and_tell(self, record: records.Record) -> None:
-        if self._journal is not None:
-            self._journal.add(record)
-        if self._listen is not None:
-            self._listen(record)
 
     def extends(self, samples: int) -> None:
         """Record that the run gets more samples."""
-        self._add(records.extend(samples))
+        self._journal.add(records.extend(samples))
 
     def prepare_directory(self, trial: Trial, *, is_left: bool = False) -> str:
         """Create the trial's directory, or remove unfinished files of an earlier attempt from it.
@@ -234,7 +203,7 @@ class Recorder:
             OSError: If it cannot be made.
             DiskError: If the run's directory is gone.
         """
-        if self._journal is None or os.path.isdir(trial.local_path):
+        if isinstance(self._journal, MemoryJournal) or os.path.isdir(trial.local_path):
             return None
         self._journal.look()
         if trial.phase in _BEFORE_USER_CODE and not (trial.progress.num_reports or trial.checkpoints):
@@ -249,7 +218,7 @@ class Recorder:
 
         Otherwise `error` concerns only one trial, or one file that the run can do without.
         """
-        if self._journal is None:
+        if isinstance(self._journal, MemoryJournal):
             return
         # If the run's directory is gone, any error of its files means just that.
         self._journal.look()
@@ -258,7 +227,7 @@ class Recorder:
 
     def note(self, trial_id: str, text: str) -> None:
         """Record a remark about a trial for people who read the run; see `records.note`."""
-        self._add(records.note(trial_id, text))
+        self._journal.add(records.note(trial_id, text))
 
     def worker_is_gone(self, trial: Trial) -> None:
         """Remove the checkpoints that a lost worker wrote and did not report.
@@ -279,11 +248,11 @@ class Recorder:
         checkpoint = None
         if trial.checkpoints:
             checkpoint = trial.checkpoints[-1].record.number
-        self._add(records.start(trial.trial_id, trial.attempt.number, checkpoint, trial.custom_dirname or ""))
+        self._journal.add(records.start(trial.trial_id, trial.attempt.number, checkpoint, trial.custom_dirname or ""))
 
     def rolls_back(self, trial: Trial, number: int) -> None:
         """Record that the next attempt continues after report `number`, so that later reports no longer count."""
-        self._add(records.rollback(trial.trial_id, trial.attempt.number + 1, number))
+        self._journal.add(records.rollback(trial.trial_id, trial.attempt.number + 1, number))
 
     def status(self, trial: Trial, cause: str | Ending) -> None:
         """Record the new public status of the trial, unless its last result is recorded as its end."""
@@ -293,7 +262,7 @@ class Recorder:
         total = None
         if trial.progress.num_reports >= _RESULTS_WORTH_A_SUM and trial.is_finished() and _may_be_summed_up(trial):
             total = trial.sum_up()
-        self._add(records.status(trial.trial_id, trial.status, cause, total))
+        self._journal.add(records.status(trial.trial_id, trial.status, cause, total))
 
     def result(
         self,
@@ -313,12 +282,12 @@ class Recorder:
             ends: Why the trial ends now, if nothing else has to be recorded before its end.
         """
         # Before the record, which must not name a checkpoint that a power cut can still destroy.
-        if checkpoint is not None and self._is_strict:
-            self._settle(trial, checkpoint)
+        if checkpoint is not None:
+            self._settle_if_strict(trial, checkpoint)
         is_long = trial.progress.num_reports >= _RESULTS_WORTH_A_SUM
         if is_long and ends is not None and checkpoint is None and _may_be_summed_up(trial):
             ends = None  # the end needs a record of its own, which has the sum
-        self._add(
+        self._journal.add(
             records.result(
                 trial.trial_id,
                 trial.attempt.number,
@@ -379,18 +348,19 @@ class Recorder:
         `reported` means that it came with a report, whose record has already committed it.
         """
         if not reported:
-            if self._is_strict:
-                self._settle(trial, kept.record)
-            self._add(records.checkpoint(trial.trial_id, trial.attempt.number, kept.progress.num_reports, kept.record))
+            self._settle_if_strict(trial, kept.record)
+            self._journal.add(
+                records.checkpoint(trial.trial_id, trial.attempt.number, kept.progress.num_reports, kept.record)
+            )
         self._drop(self._checkpoints.add(trial, kept))
 
-    def _settle(self, trial: Trial, record: CheckpointRecord) -> None:
-        """Sync a checkpoint to the disk. Blocks.
+    def _settle_if_strict(self, trial: Trial, record: CheckpointRecord) -> None:
+        """Sync a checkpoint to the disk if the durability is `strict`. Blocks.
 
         Raises:
-            DiskError: If the sync fails, because the promise of durability `strict` cannot be kept then.
+            DiskError: If the sync fails, because the promise of `strict` cannot be kept then.
         """
-        if self._journal is None:
+        if isinstance(self._journal, MemoryJournal) or self._journal.durability != "strict":
             return
         directory = os.path.join(trial.local_path, record.directory)
         try:
@@ -417,7 +387,7 @@ class Recorder:
         for item in surplus:
             # One write for each. A driver that dies in between leaves directories without a record, which the next one
             # removes.
-            self._add(records.drop(item.trial.trial_id, item.record.number))
+            self._journal.add(records.drop(item.trial.trial_id, item.record.number))
             self.write()
             self._checkpoints.remove(item)
 
@@ -425,8 +395,10 @@ class Recorder:
         self, trial: Trial, donor: Trial, record: CheckpointRecord, config: dict[str, Any], reason: str = ""
     ) -> None:
         """Record that a trial continues from a checkpoint of another trial with a new configuration."""
-        fields = self._by_reference(records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason))
-        self._add(fields)
+        fields = self._journal.by_reference(
+            records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason)
+        )
+        self._journal.add(fields)
         if fields["config"] is not config:
             trial.light = (config, fields["config"])
         self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)
