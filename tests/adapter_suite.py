@@ -108,7 +108,7 @@ class AdapterSuite:
         assert kinds == ({("kind", "c"), ("kind", "depth")} if "model" in self.adapter.space else {()})
 
     @pytest.mark.parametrize("mode", ["min", "max"])
-    def test_it_finds_what_is_best(self, mode: str) -> None:
+    def test_it_finds_the_optimum(self, mode: str) -> None:
         search = self.adapter.searching(mode=mode)
         sign, found = 1 if mode == "min" else -1, []
         for number in range(self.adapter.trials):

@@ -57,7 +57,7 @@ def test_workloads_run_and_their_records_equal_their_reports(tmp_path: Path, bou
     assert {kind for each in document["runs"] for kind in each["seen"]["cpu_s"]} == {"driver", "helpers", "workers"}
 
 
-def test_the_requirements_are_the_engines_of_the_tables_in_the_versions_that_these_name() -> None:
+def test_requirements_pin_the_versions_that_the_tables_name() -> None:
     requirements = (BENCHMARKS / "requirements.txt").read_text(encoding="utf-8")
     pinned = dict(re.findall(r"^(\w+)(?:\[\w+\])?==(\d+\.\d+)", requirements, flags=re.MULTILINE))
     named = {"ray": "Ray Tune", "optuna": "Optuna", "joblib": "joblib"}
@@ -124,7 +124,7 @@ def test_searchers_are_compared(tmp_path: Path, bound_s: Callable[[float], float
     assert "| minitune TPE | " in done.stdout
 
 
-def test_a_function_on_which_a_searcher_is_worse_is_named_unless_it_is_one_of_many(
+def test_a_worse_function_is_named_unless_many_are_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))

@@ -66,7 +66,7 @@ def _check(output: str, storage: Path, seed: int, samples: int) -> tuple[str, st
     return figures
 
 
-def test_the_demo_shows_what_its_files_say_and_another_seed_is_another_run(script: Script, tmp_path: Path) -> None:
+def test_the_demo_agrees_with_its_files_and_depends_on_its_seed(script: Script, tmp_path: Path) -> None:
     figures = {}
     for seed in (1, 2):
         storage = tmp_path / f"storage{seed}"

@@ -123,7 +123,7 @@ print([name for name in ("psutil", "html") if name in sys.modules])
 """
 
 
-def test_a_script_loads_what_it_needs_when_it_needs_it(tmp_path):
+def test_modules_are_loaded_when_they_are_needed(tmp_path):
     """The zygote comes up while the driver loads; what neither needs would hold up the first trial."""
     (tmp_path / "script.py").write_text(QUIET_RUN)
     command = [sys.executable, "script.py", str(tmp_path / "storage")]

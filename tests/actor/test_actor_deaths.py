@@ -148,7 +148,7 @@ def _garble() -> None:
 
 
 @however_it_started
-def test_a_worker_that_answers_what_it_was_not_asked_is_killed(driver: Driver) -> None:
+def test_a_worker_with_an_unexpected_answer_is_killed(driver: Driver) -> None:
     """Otherwise the driver would wait until its calls have reached that number."""
     driver.start("a")
     driver.group.call("a", "call", _answer_ahead)

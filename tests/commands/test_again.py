@@ -476,7 +476,7 @@ def half(config: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("option", "told"), [("--errored", "to continue"), ("--restart-errored", "to start again")])
-def test_a_run_goes_on_with_what_it_has_kept(minitune: Minitune, tmp_path: Path, option: str, told: str) -> None:
+def test_a_run_continues_with_its_kept_checkpoints(minitune: Minitune, tmp_path: Path, option: str, told: str) -> None:
     space = {"x": grid_search([0, 1]), "flag": str(tmp_path / "flag")}
     first = fit(half, space, name="half", storage_path=tmp_path)
 

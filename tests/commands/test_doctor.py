@@ -54,7 +54,7 @@ def orphans_in(told: dict[str, str]) -> set[str]:
     return {word for text in told["warnings"].splitlines() if "whose driver is gone" in text for word in text.split()}
 
 
-def test_the_doctor_tells_what_there_is(minitune: Minitune, storage: Path) -> None:
+def test_the_doctor_lists_the_machine_and_the_packages(minitune: Minitune, storage: Path) -> None:
     status, out, _ = minitune("doctor")
     told = told_by(out)
 
@@ -65,7 +65,7 @@ def test_the_doctor_tells_what_there_is(minitune: Minitune, storage: Path) -> No
     assert ", psutil " in told["needed"]
 
 
-def test_the_doctor_says_what_is_broken(minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_names_broken_parts(minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path / "file" / "runs"))
     status, out, _ = minitune("doctor")

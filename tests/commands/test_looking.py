@@ -164,7 +164,7 @@ def test_without_any_run_that_is_said(minitune: Minitune, tmp_path: Path, monkey
         assert (status, out, err.startswith(f"there is no run below {tmp_path} yet; ")) == (1, "", True)
 
 
-def test_runs_are_listed_with_what_has_become_of_them(minitune: Minitune, storage: Path) -> None:
+def test_runs_are_listed_with_their_endings(minitune: Minitune, storage: Path) -> None:
     status, out, _ = minitune("ls", "--json")
 
     assert status == 0

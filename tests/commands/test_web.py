@@ -118,7 +118,7 @@ def test_other_methods_are_refused(client: Client, method: str) -> None:
     assert client.ask(method=method)[0] == 501
 
 
-def test_an_event_has_only_what_has_changed(client: Client) -> None:
+def test_an_event_has_only_changes(client: Client) -> None:
     page = client.ask()[1]
     version = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["version"]
     journal = run_path() / "journal"

@@ -296,7 +296,7 @@ def test_a_request_that_depends_on_the_config_fails_only_its_trial() -> None:
     assert "99" in Path(grid[1].path, "error.txt").read_text()
 
 
-def test_a_class_says_itself_what_it_needs() -> None:
+def test_a_class_declares_its_resources() -> None:
     class Wide(Counter):
         @classmethod
         def default_resource_request(cls, config: dict[str, Any]) -> dict[str, int]:

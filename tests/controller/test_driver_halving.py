@@ -94,7 +94,7 @@ def test_every_kind_of_trainable_is_put_aside_and_taken_up_again(
 @pytest.mark.parametrize(
     ("stop", "limit"), [(None, 1), ({"training_iteration": 9}, 2), (MaximumIterationStopper(9), None)]
 )
-def test_a_searcher_a_limit_and_a_criterion_at_max_t_leave_hyperband_what_it_is(stop: Any, limit: int | None) -> None:
+def test_hyperband_is_the_same_with_a_searcher_a_limit_and_a_criterion(stop: Any, limit: int | None) -> None:
     settings: dict[str, Any] = {"scheduler": hyperband(), "max_concurrent_trials": limit, "stop": stop}
     grid = fit(Saved, search_alg=nine(), num_samples=9, **settings)
     assert levels(grid) == HALVED
@@ -206,7 +206,7 @@ def test_trials_without_end_under_a_time_budget() -> None:
 
 
 @pytest.mark.parametrize(("workers", "limit"), [(1, None), (16, 2)])
-def test_a_full_band_costs_what_it_costs_in_the_paper(workers: int, limit: int | None) -> None:
+def test_a_full_band_costs_as_much_as_in_the_paper(workers: int, limit: int | None) -> None:
     def curve(config: dict[str, Any]) -> Any:
         return [({"score": config["x"]}, 1.0 + config["x"])] * 200
 

@@ -224,7 +224,7 @@ def test_a_trial_that_was_paused_can_go_on_in_another_ones_worker() -> None:
     assert [result.metrics["n"] for result in grid] == [5] * 4
 
 
-def test_a_limited_searcher_is_asked_only_for_what_can_start() -> None:
+def test_a_limited_searcher_is_asked_only_while_trials_can_start() -> None:
     log = Log()
     open_at_ask: list[int] = []
 

@@ -49,7 +49,7 @@ TRAINABLES: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", TRAINABLES)
 @pytest.mark.parametrize("limit", [None, 1])
-def test_all_trials_end_whatever_is_paused_and_in_whatever_order(
+def test_all_trials_end_after_any_order_of_pauses(
     kind: str, limit: int | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "minitune"):
@@ -67,7 +67,7 @@ def reported(grid: ResultGrid) -> list[int]:
 
 
 @pytest.mark.usefixtures("one_cpu")
-def test_the_scheduler_chooses_among_what_waits() -> None:
+def test_the_scheduler_chooses_among_waiting_trials() -> None:
     order: list[int] = []
 
     def trainable(config: dict[str, Any]) -> None:

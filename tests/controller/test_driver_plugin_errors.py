@@ -151,7 +151,7 @@ def test_the_hooks_of_other_ends(hook: str) -> None:
         )
 
 
-def test_the_error_is_also_what_the_plugin_raised() -> None:
+def test_the_error_is_also_of_the_plugins_class() -> None:
     with pytest.raises(Bad, match=r"^Spoiled\.suggest raised Bad: .*I am bad") as caught:
         fit(SavedCounter, search_alg=spoiled(Always, "suggest", Bad("I am bad", 7)))
     assert isinstance(caught.value, TuneError)

@@ -136,7 +136,7 @@ def test_each_exploit_is_on_record_with_its_reason(synch: bool) -> None:
         assert "donor" in one.facts
 
 
-def test_eight_members_share_two_cpus_and_no_one_starves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eight_members_share_two_cpus_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "2")
     order: list[int] = []
     spy = Spy(lambda trial, result: order.append(trial.number))

@@ -290,7 +290,7 @@ def test_settings_that_depend_on_the_clock_are_named(
     assert what in said[0]
 
 
-def test_a_simulation_shows_what_the_order_costs(tmp_path: Path) -> None:
+def test_a_simulation_shows_the_cost_of_the_order(tmp_path: Path) -> None:
     def uneven(config: dict[str, Any]) -> Iterator[tuple[dict[str, Any], float]]:
         return (({"loss": loss(config, step)}, 1 + 9 * config["x"]) for step in range(1, LAST + 1))
 

@@ -153,7 +153,7 @@ def test_the_list_of_callbacks_is_not_changed() -> None:
     assert config.callbacks == []
 
 
-def test_repr_shows_what_differs() -> None:
+def test_repr_shows_the_differences_from_the_defaults() -> None:
     assert repr(RunConfig(name="x")) == "RunConfig(name='x')"
     assert repr(CheckpointConfig(num_to_keep=2)) == "CheckpointConfig(num_to_keep=2)"
     assert repr(TuneConfig(metric="loss", mode="min")) == "TuneConfig(mode='min', metric='loss')"

@@ -71,7 +71,7 @@ def test_damaged_files_are_rebuilt_byte_by_byte(damage: Callable[[Path], Any]) -
     assert contents() == before
 
 
-def test_only_what_is_damaged_is_written() -> None:
+def test_only_damaged_files_are_written_again() -> None:
     fit(trainable, **ALL_FILES)
     paths = sorted(run_path().glob("*/result.json"))
     paths[0].unlink()

@@ -406,7 +406,7 @@ def test_checkpoints_stay_within_the_budget() -> None:
 # -- the user's own directories ----------------------------------------------------------------------------------------
 
 
-def test_a_reported_directory_of_the_users_is_copied_and_stays_what_it_is(tmp_path: Path) -> None:
+def test_a_reported_directory_is_copied_and_stays_unchanged(tmp_path: Path) -> None:
     own = tmp_path / "own"
     (own / "deep").mkdir(parents=True)
     (own / "deep" / "state").write_text("first")

@@ -20,7 +20,7 @@ from minitune.error import CrashLoopError, WorkerStartError
 
 
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
-def test_half_a_report_does_not_count_and_delays_no_one_else(script, number):
+def test_half_a_report_does_not_count_and_delays_no_other_trial(script, number):
     """It is hit while 50 MB are on their way; if it was only frozen, the other one kills it when it is done itself."""
     code = (
         PRELUDE
@@ -115,7 +115,7 @@ def test_no_memory_is_an_ordinary_error_and_costs_the_worker() -> None:
     assert len({result.metrics["pid"] for result in grid}) == 3, "no worker is used again"
 
 
-def test_death_for_lack_of_memory_is_told_by_what_the_kernel_says(script):
+def test_a_death_for_lack_of_memory_is_known_from_the_kernel(script):
     limits = {"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"}
     group = control_group(limits, 200_000_000)
     if not group:

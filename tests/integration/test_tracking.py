@@ -195,6 +195,6 @@ def test_a_package_that_is_not_there_is_named_with_its_extra(
         made()
 
 
-def test_a_mixin_refuses_what_is_no_trainable() -> None:
+def test_a_mixin_needs_a_trainable() -> None:
     with pytest.raises(TypeError, match="wandb_mixin must be given a function or a subclass of Trainable, but got 3"):
         wandb_mixin(3)  # type: ignore[type-var]  # what is tested

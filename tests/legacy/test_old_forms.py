@@ -235,7 +235,7 @@ def test_private_helpers_of_a_modern_class_are_left_alone() -> None:
     assert Modern().train()["n"] == 5
 
 
-def test_save_checkpoint_may_return_only_what_lies_inside(tmp_path: Path) -> None:
+def test_save_checkpoint_may_return_only_a_path_inside(tmp_path: Path) -> None:
     class Elsewhere(Old):
         def _save(self, checkpoint_dir: str) -> str:
             (tmp_path / "x").touch()

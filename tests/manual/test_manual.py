@@ -37,7 +37,7 @@ by_page = pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 
 @by_page
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the manual shows commands for bash")
-def test_examples_print_what_the_page_shows(page: Path, tmp_path: Path, bound_s: Callable[[float], float]) -> None:
+def test_examples_print_the_output_on_the_page(page: Path, tmp_path: Path, bound_s: Callable[[float], float]) -> None:
     for printed in Home(tmp_path, bound_s(120)).run_page(page):
         assert printed.agrees, f"{printed.source}\nshown\n{printed.shown}\nbut printed was\n{printed.actual}"
 
@@ -157,7 +157,7 @@ def test_continuous_integration_runs_the_readmes_own_commands() -> None:
         assert f"{line} || exit 1" in [line.strip() for line in script]
 
 
-def test_masks_hide_only_what_differs_from_run_to_run() -> None:
+def test_masks_hide_only_differences_between_runs() -> None:
     first = "train_ab12c_00003  TERMINATED  127.0.0.1:4711  1.25e-05  total 1.62s in /home/a/runs/f_2026-01-02_03-04-05"
     second = "train_0f12e_00003 TERMINATED 10.0.0.1:17 1.25e-05  total 0.9s in /tmp/f_2027-01-02_13-04-05"
 
@@ -181,7 +181,7 @@ def test_each_block_of_the_readme_is_a_script_of_its_own() -> None:
     assert [len(parts) for parts in scripts_of(MANUAL / "results.md")] == [6]
 
 
-def test_a_block_knows_what_it_is(tmp_path: Path) -> None:
+def test_a_block_knows_its_kind(tmp_path: Path) -> None:
     assert Block(tmp_path, 1, "python", "# train.py\nx = 1\n").file_name == "train.py"
     assert Block(tmp_path, 1, "python", "# needs torch\nimport torch\n").package == "torch"
     assert Block(tmp_path, 1, "python", "x = 1\n").is_script

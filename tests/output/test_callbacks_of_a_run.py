@@ -287,7 +287,7 @@ def test_a_report_belongs_to_the_configuration_of_its_attempt() -> None:
     assert read.last_result["config"] == {"x": 1}
 
 
-def test_copies_of_what_hooks_get_can_be_changed() -> None:
+def test_copies_of_the_arguments_of_hooks_can_be_changed() -> None:
     class Copies(Callback):
         copied: Any = None
 

@@ -124,7 +124,7 @@ def test_a_front_shows_objectives_and_parameters() -> None:
     assert [row[1:] for row in body] == [["0", "-1", "0"], ["1", "0", "1"]]
 
 
-def test_a_tuner_shows_what_it_would_run() -> None:
+def test_a_tuner_shows_its_run() -> None:
     config = tune.TuneConfig(metric="loss", mode="min")
     text = repr(tune.Tuner(train, param_space={"x": 1}, tune_config=config))
     assert text == (
@@ -153,7 +153,7 @@ def test_a_study_shows_its_best_evaluations_first() -> None:
     assert rows(checked(several._repr_html_()))[1] == ["1", "2", "2"]
 
 
-def test_the_live_view_escapes_what_users_wrote() -> None:
+def test_the_live_view_escapes_text_of_users() -> None:
     row = TrialLine(BAD, {BAD: BAD}, {"loss": 1.0, BAD: BAD}, 1, 1.0, 1, "finished")
     snapshot = RunSnapshot(
         BAD,

@@ -351,7 +351,7 @@ def test_the_end_of_a_long_run_on_a_small_terminal(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(("importing", "what"), [("", "loading the trainable"), ("torch", "importing torch")])
-def test_before_a_trial_begins_the_view_says_what_goes_on(
+def test_before_a_trial_begins_the_view_tells_the_state(
     terminal: Terminal, now_s: list[float], importing: str, what: str
 ) -> None:
     trials = [make_trial(number) for number in range(3)]
@@ -548,7 +548,7 @@ def ten_seconds_each(config: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("is_resumed", [False, True])
 @pytest.mark.parametrize("budget_s", [None, 115])
-def test_watch_shows_what_the_driver_shows_also_from_the_middle_of_a_run(
+def test_watch_shows_the_view_of_the_driver_in_the_middle_of_a_run(
     is_resumed: bool, budget_s: float | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reporter = default_reporter(budget_s)

@@ -83,7 +83,7 @@ def test_numbers_of_other_libraries_are_shown_as_numbers(
     assert repr(TuneConfig(time_budget_s=Float64(0.27))) == "TuneConfig(time_budget_s=0.27)"
 
 
-def test_only_what_is_long_is_shortened() -> None:
+def test_only_long_text_is_shortened() -> None:
     assert not any(map(is_long, SHORT))
     assert all(map(is_long, LONG.values()))
     assert not is_long(object())

@@ -314,7 +314,7 @@ def test_a_run_tells_how_many_were_not_promoted_and_stopped() -> None:
 
 
 @pytest.mark.parametrize("supply", ["ENDED", "WAITING"])
-def test_while_trials_may_still_come_no_one_is_promoted_for_want_of_others(supply: str) -> None:
+def test_no_trial_is_promoted_while_more_may_come(supply: str) -> None:
     run = PromotingRun([1, 2])
     run.context.supply = "OPEN"
     run.to_the_end()

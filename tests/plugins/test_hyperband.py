@@ -245,7 +245,7 @@ def test_while_trials_may_still_come_a_bracket_waits_to_be_filled() -> None:
 
 
 @pytest.mark.parametrize("supply", ["ENDED", "WAITING"])
-def test_where_no_more_come_a_bracket_makes_do_with_what_it_has(supply: str) -> None:
+def test_a_bracket_ranks_the_present_trials_when_no_more_come(supply: str) -> None:
     band = Band([3, 2, 1], supply="OPEN")
     band.report_all(range(3), 1)
     band.context.supply = supply

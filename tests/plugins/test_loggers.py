@@ -114,7 +114,7 @@ def test_a_line_is_in_the_file_before_the_next_report(trial: Trial) -> None:
     end(logger, trial)
 
 
-def test_json_holds_whatever_is_reported(trial: Trial) -> None:
+def test_json_holds_any_report(trial: Trial) -> None:
     cycle: list[Any] = []
     cycle.append(cycle)
     logger = JsonLoggerCallback()
@@ -361,7 +361,7 @@ def test_a_retry_keeps_rows_and_late_values(trial: Trial) -> None:
     assert (rows[2]["b"], rows[4]["c"], rows[5]["c"]) == ("1", "2", "")
 
 
-def test_a_table_holds_whatever_is_reported(trial: Trial) -> None:
+def test_a_table_holds_any_report(trial: Trial) -> None:
     logger = CSVLoggerCallback()
     start(logger, trial)
     values = [
@@ -437,7 +437,7 @@ def test_files_are_closed_when_a_trial_ends(make: Any, how: str, trial: Trial) -
 
 @pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSPC])
-def test_a_file_that_cannot_be_written_is_told_once_but_a_full_disk_ends_the_run(
+def test_an_unwritable_file_is_warned_about_once_and_a_full_disk_ends_the_run(
     make: Any, number: int, trial: Trial, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "result.json" if make is JsonLoggerCallback else "progress.csv"
@@ -529,7 +529,7 @@ def test_pretty_print_of_nothing() -> None:
     assert pretty_print({}) == pretty_print({"config": {"lr": 1}}) == "{}\n"
 
 
-def test_pretty_print_is_sorted_and_leaves_out_what_is_long() -> None:
+def test_pretty_print_is_sorted_and_leaves_out_long_values() -> None:
     result = {
         "loss": 0.5,
         "config": {"lr": 1},

@@ -62,7 +62,7 @@ def test_only_those_are_compared_with_that_have_come_as_far() -> None:
     assert ask(scheduler, flat, 101, 0) == "STOP"
 
 
-def test_within_the_grace_period_no_one_ends_and_nothing_counts() -> None:
+def test_nothing_is_stopped_or_counted_in_the_grace_period() -> None:
     scheduler = rule(grace_period=2.5)
     for trial in two_curves(scheduler):
         end(scheduler, trial, 10, 1000)
@@ -74,7 +74,7 @@ def test_within_the_grace_period_no_one_ends_and_nothing_counts() -> None:
     assert ask(early, make_trial(2), 5, 2) == "CONTINUE", "1000 came too early to count"
 
 
-def test_with_too_few_others_no_one_ends() -> None:
+def test_nothing_is_stopped_with_too_few_other_trials() -> None:
     scheduler = rule(min_samples_required=2)
     rising, flat = two_curves(scheduler)
     end(scheduler, rising, 10, 1000)
@@ -176,7 +176,7 @@ def test_paused_trials_wait_for_the_searcher_while_others_run() -> None:
     assert rule().choose_trial_to_run(context) is trials[0]
 
 
-def test_no_one_makes_room_unless_asked_to() -> None:
+def test_no_trial_makes_room_unless_asked_to() -> None:
     context = FakeContext([make_trial(1), make_trial(2)])
     scheduler = rule()
     assert [ask(scheduler, context.trials[0], t, 1, context) for t in range(1, 20)] == ["CONTINUE"] * 19

@@ -100,7 +100,7 @@ def test_new_hyperparameters_stay_within_their_bounds_and_keep_their_type() -> N
     assert any(math.log10(config["log"]) < -3 for config in new), "orders of magnitude are alike"
 
 
-def test_it_finds_what_helps() -> None:
+def test_it_finds_the_helpful_parameter() -> None:
     loop = Loop(
         pb2(synch=True, quantile_fraction=0.5),
         [{"x": 0.0}, {"x": 0.1}, {"x": 0.2}, {"x": 0.9}],
@@ -150,7 +150,7 @@ def test_a_custom_function_has_the_last_word() -> None:
 # -- the model ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_model_knows_what_it_has_seen_and_is_unsure_of_the_rest() -> None:
+def test_the_model_is_sure_only_near_its_observations() -> None:
     points = [(0.0, share / 10) for share in range(6)]
     values = [math.sin(5 * point[1]) for point in points]
     model = TimeVaryingGP(points, values, 0.3, 0.1)
@@ -163,7 +163,7 @@ def test_the_model_knows_what_it_has_seen_and_is_unsure_of_the_rest() -> None:
     assert share((0.0, 0.3)) < share((20.0, 0.3)), "what was long ago says less"
 
 
-def test_the_kernel_fits_what_was_observed() -> None:
+def test_the_kernel_fits_the_observations() -> None:
     rng = random.Random(0)
     points = [(0.0, rng.random()) for _ in range(40)]
 

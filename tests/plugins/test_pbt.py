@@ -121,7 +121,7 @@ def test_a_mode_must_be_known() -> None:
         pbt(synch=True).set_search_properties(None, None, num_samples=-1)
 
 
-def test_a_metric_that_no_one_has_named_is_asked_for_by_that_word() -> None:
+def test_an_unnamed_metric_gets_an_error_that_says_so() -> None:
     scheduler = pbt(metric=None)
     assert scheduler.set_search_properties(None, None)
     context, (trial,) = members(scheduler, 1)
@@ -273,7 +273,7 @@ def test_failed_trial_without_a_checkpoint_copies_one_with_a_number() -> None:
         assert donor in trials[2:]
 
 
-def test_no_one_is_copied_where_no_one_has_a_number() -> None:
+def test_without_numbers_no_member_is_copied() -> None:
     scheduler = pbt(quantile_fraction=0.5)
     context, trials = members(scheduler, 4)
     for trial in trials:
@@ -305,14 +305,14 @@ def test_no_share_means_no_exploit() -> None:
     assert not loop.exploits()
 
 
-def test_without_a_checkpoint_no_one_is_copied() -> None:
+def test_without_a_checkpoint_no_member_is_copied() -> None:
     loop = loop_of(pbt(), 1, 2, 3, 4, saves=False)
     for _ in range(10):
         loop.step()
     assert not loop.exploits()
 
 
-def test_equals_keep_what_they_have_and_explore_their_own_config() -> None:
+def test_equal_members_explore_their_own_configs() -> None:
     loop = loop_of(pbt(), 4, 4)
     for _ in range(4):
         loop.step()
@@ -389,7 +389,7 @@ def test_a_custom_function_sees_and_makes_the_final_config() -> None:
 # -- time-sharing ------------------------------------------------------------------------------------------------------
 
 
-def test_members_share_the_room_and_no_one_starves() -> None:
+def test_members_share_the_room_evenly() -> None:
     loop = loop_of(pbt(), *range(1, 9), room=2)
     for _ in range(200):
         loop.step()
@@ -400,7 +400,7 @@ def test_members_share_the_room_and_no_one_starves() -> None:
     assert any("makes room for a waiting trial" in decision.reason for _, decision in loop.decisions)
 
 
-def test_no_one_makes_room_where_no_one_waits() -> None:
+def test_no_member_makes_room_without_waiting_ones() -> None:
     loop = loop_of(pbt(quantile_fraction=0), 1, 2)
     for _ in range(10):
         loop.step()
@@ -410,7 +410,7 @@ def test_no_one_makes_room_where_no_one_waits() -> None:
 # -- waiting for each other ------------------------------------------------------------------------------------------
 
 
-def test_with_synch_no_one_goes_on_before_all_have_come() -> None:
+def test_with_synch_members_wait_for_all_others() -> None:
     scheduler = pbt(synch=True)
     loop = loop_of(scheduler, 1, 2, 3, 4)
     for trial in loop.trials[:3]:
@@ -491,7 +491,7 @@ def test_the_toy_problem_is_solved_by_exploring_and_not_without() -> None:
     assert solve(0, explores=False) == pytest.approx(0.39, abs=0.005)
 
 
-def test_the_files_tell_who_took_over_what_as_ray_tune_does(tmp_path: Path) -> None:
+def test_files_of_exploits_are_as_in_ray_tune(tmp_path: Path) -> None:
     loop = loop_of(pbt(), 1, 8)
     for trial in loop.trials:
         trial.set_directory(str(tmp_path), None)

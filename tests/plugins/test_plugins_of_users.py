@@ -201,7 +201,7 @@ def test_a_search_algorithm_that_makes_its_trials_itself(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("hook", [name for name in vars(Callback) if name == "setup" or name.startswith("on_")])
-def test_every_hook_of_a_callback_takes_what_is_to_come_and_does_nothing(hook: str) -> None:
+def test_every_hook_of_a_callback_takes_future_arguments(hook: str) -> None:
     arguments = {"trials": []} if hook == "on_experiment_end" else {"iteration": 3, "trials": []}
     if hook == "setup":
         arguments = {"stop": None, "num_samples": 1, "total_num_samples": 1}

@@ -65,7 +65,7 @@ def test_free_resources_are_divided_equally() -> None:
     assert reported(scheduler, context, one) == [{"CPU": 8}]
 
 
-def test_a_trial_shrinks_when_others_join_but_not_below_what_it_came_with() -> None:
+def test_a_trial_shrinks_to_its_first_resources_when_others_join() -> None:
     scheduler = ResourceChangingScheduler()
     context = machine(scheduler, {"cpu": 2}, count=1)
     (trial,) = context.trials
@@ -77,7 +77,7 @@ def test_a_trial_shrinks_when_others_join_but_not_below_what_it_came_with() -> N
         assert reported(scheduler, context, trial) == [{"CPU": max(2, 8 - 2 * n)}]
 
 
-def test_no_one_is_given_what_another_one_was_given_just_now() -> None:
+def test_resources_are_given_to_one_trial_only() -> None:
     scheduler = ResourceChangingScheduler()
     context = machine(scheduler, {"cpu": 1}, cpus=4, count=3)
     first, second, _ = context.trials
@@ -201,7 +201,7 @@ def test_invalid_arguments_are_refused(caplog: pytest.LogCaptureFixture) -> None
     assert "no trial's resources will be changed" in caplog.text
 
 
-def test_a_saved_state_knows_what_trials_came_with_and_have() -> None:
+def test_a_saved_state_has_first_and_present_resources() -> None:
     scheduler = ResourceChangingScheduler()
     context = machine(scheduler, {"cpu": 1}, count=2)
     reported(scheduler, context, context.trials[0])

@@ -163,7 +163,7 @@ def test_a_scheduler_with_a_saved_state_goes_on_like_the_first(kind: str, seed: 
     assert first.debug_string() == second.debug_string()
 
 
-def test_the_streams_exercise_what_is_random() -> None:
+def test_the_streams_exercise_random_choices() -> None:
     """These runs draw random numbers, so the test above fails if a state lacks the generator."""
     for kind in ("asha", "pbt", "pb2"):
         first = SCHEDULERS[kind]()

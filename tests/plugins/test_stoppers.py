@@ -126,7 +126,7 @@ def test_make_stopper_accepts_all_forms() -> None:
 # -- the others --------------------------------------------------------------------------------------------------------
 
 
-def test_the_base_stops_nothing_and_users_override_what_they_need() -> None:
+def test_the_base_stops_nothing_and_may_be_overridden() -> None:
     class Always(Stopper):
         def stop_all(self) -> bool:
             return True
@@ -224,7 +224,7 @@ def test_combined_knows_the_next_time_to_ask() -> None:
 
 
 @pytest.mark.parametrize("bad", [-1, math.nan, "10", True])
-def test_timeout_refuses_what_is_no_duration(bad: Any) -> None:
+def test_timeout_needs_a_duration(bad: Any) -> None:
     with pytest.raises(ValueError, match="timeout must be seconds"):
         TimeoutStopper(bad)
 
@@ -284,7 +284,7 @@ def test_experiment_plateau_has_patience_and_forgives() -> None:
     assert feed(stopper, [1, 3, 3]) == [False, False, True]
 
 
-def test_experiment_plateau_passes_over_what_is_no_number() -> None:
+def test_experiment_plateau_ignores_values_that_are_no_numbers() -> None:
     stopper = ExperimentPlateauStopper("m", top=2)
     assert feed(stopper, [..., math.nan, None, "x", 1, 1]) == [False] * 5 + [True]
 

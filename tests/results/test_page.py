@@ -107,7 +107,7 @@ def stopped() -> tune.ResultGrid:
     return fit(curve, {"i": grid_search([9, 2, 1]), "c": {"deep": [1, None, True]}}, scheduler=scheduler, **OBJECTIVE)
 
 
-def test_a_trial_has_its_curve_its_end_and_what_the_reader_may_do(stopped: tune.ResultGrid) -> None:
+def test_a_trial_has_its_curve_its_end_and_its_commands(stopped: tune.ResultGrid) -> None:
     run = run_of(stopped)
 
     failed, finished, cut = run["trials"]
@@ -134,7 +134,7 @@ def test_a_long_error_is_cut_at_its_end() -> None:
     assert len(trial["error"]) == 300
 
 
-def test_what_a_trial_printed_is_in_the_file_up_to_a_limit() -> None:
+def test_the_output_of_a_trial_is_in_the_file_up_to_a_limit() -> None:
     grid = fit(curve, {"i": 1}, executor="local", **OBJECTIVE)
     path = Path(grid[0].path)
     (path / "stdout").write_text("".join(f"line {i}\n" for i in range(10_000)))
@@ -269,7 +269,7 @@ def test_each_plot_takes_a_grid_or_a_path(
         plot(stopped, mode="best")
 
 
-def test_a_plot_refuses_what_the_run_does_not_have(stopped: tune.ResultGrid) -> None:
+def test_a_plot_refuses_unknown_names(stopped: tune.ResultGrid) -> None:
     with pytest.raises(ValueError, match=r"params must be some of i, but got 'j'"):
         plots.plot_slice(stopped, params=["j"])
     with pytest.raises(ValueError, match="by"):

@@ -346,7 +346,7 @@ def test_the_table_stands_in_for_missing_lines(grid: ResultGrid, tmp_path: Path)
     assert [result.config for result in read] == [result.config for result in grid]
 
 
-def test_only_what_must_be_a_number_becomes_one_again(tmp_path: Path) -> None:
+def test_only_numeric_columns_become_numbers(tmp_path: Path) -> None:
     rows = [
         {"a": 1, "b": None, "c": "Infinity", "d": None, "e": {"f": "-Infinity"}, "g": None, "config": {"x": None}},
         {"a": None, "b": None, "c": "text", "d": True, "e": {"f": 2}, "g": None, "config": {"x": 1}},

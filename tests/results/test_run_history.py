@@ -133,7 +133,7 @@ def test_values_that_no_axis_can_show_are_texts_or_missing() -> None:
     assert isinstance(first.params["g"], str)
 
 
-def test_a_killed_run_shows_what_it_came_to() -> None:
+def test_a_killed_run_shows_its_results() -> None:
     fit(report_n(3, score=1), {"i": grid_search([0, 1])}, max_concurrent_trials=1, **OBJECTIVE)
     journal = next(run_path().glob("*journal*"))
     lines = journal.read_bytes().splitlines(keepends=True)
@@ -187,7 +187,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     assert 'pip install "minitune[report]"' in capsys.readouterr().err
 
 
-def test_a_run_that_goes_on_shows_what_it_has_come_to() -> None:
+def test_a_live_run_shows_its_results() -> None:
     seen: list[RunHistory] = []
 
     class Look(Callback):

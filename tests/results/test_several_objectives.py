@@ -34,12 +34,12 @@ def points(**settings: Any) -> tune.ResultGrid:
     return fit(trade, {"n": tune.grid_search(list(range(len(POINTS))))}, **{**TWO, **settings})
 
 
-def test_the_front_has_what_no_other_trial_beats() -> None:
+def test_the_front_has_the_trials_that_no_other_dominates() -> None:
     assert [result.config["n"] for result in points().get_front()] == ON_FRONT
 
 
 @pytest.mark.parametrize("places", [list(product(range(3), repeat=2)), list(product(range(2), repeat=3))])
-def test_a_front_is_what_its_definition_says(places: list[tuple[int, ...]]) -> None:
+def test_a_front_agrees_with_its_definition(places: list[tuple[int, ...]]) -> None:
     def beats(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
         return a != b and all(x >= y for x, y in zip(a, b, strict=True))
 

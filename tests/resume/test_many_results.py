@@ -30,7 +30,7 @@ def state(trials: list[Trial]) -> Any:
 
 
 @pytest.mark.parametrize("scheduler", [None, ASHAScheduler(max_t=REPORTS, grace_period=REPORTS // 2)])
-def test_a_run_that_is_read_or_resumed_is_what_it_was(scheduler: Any) -> None:
+def test_a_run_that_is_read_or_resumed_is_unchanged(scheduler: Any) -> None:
     fit(train, SPACE, metric="loss", mode="min", scheduler=scheduler, callbacks=[first := Spy()])
     before = state(first.trials)
     assert state(read_run(run_path()).trials) == before

@@ -188,7 +188,7 @@ def test_threads_are_capped_at_the_cpus_unless_the_user_sets_them(script, own, e
     assert stdout.strip() == str([[threads, threads] for threads in expected])
 
 
-def test_a_gang_gives_each_child_its_devices_and_leaves_nothing_when_it_is_killed(script):
+def test_children_of_a_gang_have_devices_and_die_with_it(script):
     stdout = script.run(
         HURRIED
         + """

@@ -104,7 +104,7 @@ def asked_to_end(config: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("hurried")
-def test_a_signal_that_no_one_has_asked_for_ends_the_process() -> None:
+def test_an_unexpected_signal_ends_the_process() -> None:
     """It had been asked to end its first trial; it must not take this one for the same."""
     space = {"x": grid_search([0, 1])}
     grid = fit(asked_to_end, space, executor="local", reuse_actors=True, stop={"is_over": 1})

@@ -163,7 +163,7 @@ for trainable in (train, Model):
 """
 
 
-def test_tracebacks_of_what_a_notebook_defines_show_its_lines(script: Script) -> None:
+def test_tracebacks_of_notebook_code_show_its_lines(script: Script) -> None:
     told = script.run(CELL)
     for line in ('raise ValueError("no")  # the line of the helper', "helper(config)  # the line of the function"):
         assert told.count(f", in {'helper' if 'no' in line else 'train'}\n    {line}\n") == 2

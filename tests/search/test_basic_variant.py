@@ -214,7 +214,7 @@ def test_bad_arguments_are_refused() -> None:
         basic({}, -2)
 
 
-def test_the_base_says_what_to_override() -> None:
+def test_the_base_names_the_method_to_override() -> None:
     for call in (SearchAlgorithm().next_trial, lambda: SearchAlgorithm().add_configurations([])):
         with pytest.raises(NotImplementedError, match="must override"):
             call()

@@ -30,7 +30,7 @@ def test_arguments_that_it_does_not_know_are_left_out_with_a_warning(caplog: pyt
         ("zoopt", r"minitune\.search\.Searcher"),
     ],
 )
-def test_names_that_are_not_here_say_what_to_do(name: str, way_out: str) -> None:
+def test_unknown_names_get_an_error_with_the_way_out(name: str, way_out: str) -> None:
     with pytest.raises(ValueError, match=f"{name}' is not supported; there are .*random.*instead, .*{way_out}"):
         create_searcher(name)
 

@@ -71,9 +71,7 @@ def test_a_small_space_is_tried_once_and_then_the_search_ends_with_the_reason(
     assert caplog.text.count("all 9 configurations of the search space have been tried") == 1
 
 
-def test_the_reason_is_part_of_what_the_run_shows_at_its_end(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_run_shows_the_reason_at_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = tune.TuneConfig(executor="inline", num_samples=5, on_duplicate="resample")
     run = tune.RunConfig(storage_path=str(tmp_path))
     tune.Tuner(loss, param_space={"a": tune.choice([1, 2])}, tune_config=settings, run_config=run).fit()

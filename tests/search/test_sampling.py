@@ -300,7 +300,9 @@ def test_a_choice_needs_a_sequence() -> None:
         (domains.sample_from(lambda: 1), [0, "anything"], []),
     ],
 )
-def test_is_valid_knows_what_could_have_been_drawn(domain: Domain, inside: list[Any], outside: list[Any]) -> None:
+def test_is_valid_accepts_exactly_the_values_that_can_be_drawn(
+    domain: Domain, inside: list[Any], outside: list[Any]
+) -> None:
     assert [value for value in inside if not domain.is_valid(value)] == []
     assert [value for value in outside if domain.is_valid(value)] == []
 

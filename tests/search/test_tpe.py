@@ -164,7 +164,7 @@ def test_a_finite_space_is_tried_whole_before_anything_is_tried_twice(
 
 
 @pytest.mark.parametrize("kind", [TPESearch, AutoSearch])
-def test_the_last_configurations_of_a_finite_space_are_all_proposed_while_others_run(kind: type[TPESearch]) -> None:
+def test_all_of_a_finite_space_is_proposed_while_others_run(kind: type[TPESearch]) -> None:
     space = {"n": domains.lograndint(1, 13), "x": domains.quniform(0.1, 0.3, 0.1)}
     searcher = kind(space, metric="loss", mode="min", seed=2)
     searcher.add_evaluated_point({"n": 3}, 1.0)  # only a part of a configuration, so none is used up by it

@@ -210,7 +210,7 @@ def test_configurations_of_an_earlier_run_may_be_repeated() -> None:
     assert {each[0]["n"] for each in made if each is not None} <= {0, 1, 2}
 
 
-def test_a_saved_search_does_not_begin_again_with_the_best_one_of_the_earlier_run() -> None:
+def test_a_saved_search_does_not_repeat_the_first_point_of_its_warm_start() -> None:
     whole, later = TPESearch(SPACE, seed=3, **GOAL), TPESearch(SPACE, seed=4, **GOAL)
     for study in (whole, later):
         study.learn_from([earlier(bowl)])

@@ -68,7 +68,7 @@ def test_a_past_run_is_simulated_under_another_scheduler(tmp_path: Path) -> None
     assert done.num_steps < 40
 
 
-def test_replay_tells_what_would_have_been_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_tells_the_savings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     grid = run(tmp_path, count=4)
 
     assert cli.main(["replay", grid.experiment_path, "--set", "reduction_factor=3"]) == 0
@@ -152,7 +152,7 @@ def test_replay_says_that_curves_are_cut(
     assert "of the cut curves, and ended those trials there" in shown
 
 
-def test_replay_refuses_what_it_cannot_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_refuses_unsuitable_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = run(tmp_path, count=2).experiment_path
 
     for arguments, text in (

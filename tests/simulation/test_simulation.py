@@ -65,7 +65,7 @@ def test_more_workers_take_less_time_and_no_less_work() -> None:
     assert {on_grid(6, num_workers=count).training_s for count in (1, 2, 3, 6)} == {540.0}
 
 
-def test_trials_take_what_they_ask_for() -> None:
+def test_trials_take_their_resources() -> None:
     done = on_grid(4, num_workers=4, resources={"GPU": 1}, resources_per_trial={"cpu": 1, "gpu": 0.5})
 
     assert done.makespan_s == 180.0
@@ -198,7 +198,7 @@ def counting_in_place(config: dict[str, Any], state: list[int] | None) -> Iterat
         yield {"loss": -state[0] * config["x"]}, 1.0, state
 
 
-def test_a_saved_state_stays_what_it_was_although_the_trial_goes_on_with_it() -> None:
+def test_a_saved_state_is_independent_of_the_trial() -> None:
     config = TuneConfig(metric="loss", mode="min", scheduler=Exploiter())
     done = simulate(counting_in_place, param_space={"x": grid_search([2, 1])}, tune_config=config, num_workers=2)
 

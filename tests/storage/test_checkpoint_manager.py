@@ -115,7 +115,7 @@ def test_a_score_that_is_never_reported_is_told_once(tmp_path: Path, caplog: pyt
     assert said.endswith("its metrics: loss")
 
 
-def test_retention_is_what_a_full_sort_would_keep(tmp_path: Path) -> None:
+def test_retention_keeps_the_same_as_a_full_sort(tmp_path: Path) -> None:
     randomness = random.Random(7)
     for case in range(30):
         keep = randomness.randint(1, 4)
@@ -210,7 +210,7 @@ def test_the_budget_spares_the_one_that_is_the_newest_again(tmp_path: Path) -> N
     assert run.numbers(one) == [0]
 
 
-def test_the_budget_leaves_what_a_retry_or_a_resume_needs(tmp_path: Path) -> None:
+def test_the_budget_keeps_checkpoints_for_retries_and_resumes(tmp_path: Path) -> None:
     run = make(tmp_path, max_total_bytes=15)
     failed, running, best = (run.trial(name) for name in "abc")
     run.commit(best, loss=0.0)
@@ -237,7 +237,7 @@ def test_a_budget_of_one_checkpoint_per_trial_is_held(tmp_path: Path) -> None:
     assert run.numbers(trial)[-1] == 4
 
 
-def test_a_resumed_run_goes_on_with_what_is_there(tmp_path: Path) -> None:
+def test_a_resumed_run_counts_existing_checkpoints(tmp_path: Path) -> None:
     run = make(tmp_path)
     finished, trial = run.trial("a"), run.trial("b")
     for number in range(4):
@@ -257,7 +257,7 @@ def test_a_resumed_run_goes_on_with_what_is_there(tmp_path: Path) -> None:
     assert resumed.manager.total_bytes == 20
 
 
-def test_removal_goes_through_the_housekeeper_and_no_one_sees_half_of_it(tmp_path: Path) -> None:
+def test_the_housekeeper_removes_checkpoints_as_a_whole(tmp_path: Path) -> None:
     with closing(Housekeeper()) as housekeeper:
         manager = CheckpointManager(CheckpointConfig(num_to_keep=1), housekeeper=housekeeper)
         run = Run(tmp_path, manager)

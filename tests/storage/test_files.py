@@ -24,9 +24,7 @@ def outside(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("remove", [files.remove_file, files.remove_tree])
-def test_a_link_is_removed_and_not_what_it_leads_to(
-    tmp_path: Path, outside: Path, remove: Callable[[str], object]
-) -> None:
+def test_removing_a_link_leaves_its_target(tmp_path: Path, outside: Path, remove: Callable[[str], object]) -> None:
     before = tree(outside)
     for target in (outside, outside / "file"):
         (tmp_path / "link").symlink_to(target)

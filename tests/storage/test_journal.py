@@ -526,7 +526,7 @@ def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", EndKind)
-def test_a_kind_of_ending_is_read_whatever_its_text_says(kind: EndKind) -> None:
+def test_a_kind_of_ending_is_read_with_any_text(kind: EndKind) -> None:
     for text in ("", "the trainable has returned", "lost: because it rained"):
         ending = Ending(kind, text, {"a": 1})
         assert records.ending_of(records.status("a", "TERMINATED", ending)) == ending

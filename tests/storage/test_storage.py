@@ -346,7 +346,7 @@ def test_an_exception_that_cannot_be_pickled_leaves_no_older_one_behind(tmp_path
 # -- removal -------------------------------------------------------------------------------------------------------
 
 
-def test_a_trials_directory_is_cleared_of_what_no_record_names(tmp_path: Path) -> None:
+def test_unrecorded_checkpoints_are_removed_from_a_trials_directory(tmp_path: Path) -> None:
     trial, outside = tmp_path / "run" / "trial", tmp_path / "outside"
     outside.mkdir(parents=True)
     (outside / "precious").touch()

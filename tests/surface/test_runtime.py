@@ -24,7 +24,7 @@ def fit_here(trainable, tmp_path, param_space=None, **settings):
     return fit(trainable, param_space or {}, storage_path=tmp_path, **settings)
 
 
-def test_totals_are_what_init_says():
+def test_totals_are_those_of_init():
     context = ray.init(num_cpus=3, num_gpus=2, resources={"tokens": 5, "memory": 100})
     assert ray.cluster_resources() == {"CPU": 3.0, "GPU": 2.0, "tokens": 5.0, "memory": 100.0}
     assert ray.available_resources() == ray.cluster_resources()
@@ -77,7 +77,7 @@ def test_a_call_that_is_refused_sets_nothing():
     assert not ray.is_initialized()
 
 
-def test_runs_have_the_totals_of_init_and_say_what_is_left(tmp_path):
+def test_runs_have_the_totals_of_init_and_show_free_resources(tmp_path):
     seen = []
 
     class Watch(Callback):

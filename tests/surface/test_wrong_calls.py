@@ -50,7 +50,7 @@ CALLS: dict[str, tuple[Callable[[], Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_whose_arguments_do_not_fit_names_what_is_meant(name: str) -> None:
+def test_a_wrong_call_names_the_right_arguments(name: str) -> None:
     call, parts = CALLS[name]
     with pytest.raises(TypeError) as caught:
         call()

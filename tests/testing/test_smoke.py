@@ -293,7 +293,7 @@ def test_a_training_without_end_is_stopped_at_the_budget(tmp_path: Path) -> None
     assert grid[0].metrics["training_iteration"] > 1
 
 
-def test_a_training_that_reports_nothing_is_told_what_to_do(tmp_path: Path) -> None:
+def test_a_training_without_reports_gets_advice(tmp_path: Path) -> None:
     text = refused(tmp_path, lambda config: None, {}, num_samples=1)
     assert text.endswith("has reported anything before its end: call report(), or return a dict of metrics")
 
@@ -301,7 +301,7 @@ def test_a_training_that_reports_nothing_is_told_what_to_do(tmp_path: Path) -> N
 # -- assert_best ---------------------------------------------------------------------------------------------------
 
 
-def test_assert_best_returns_the_best_trial_or_says_what_it_is(tmp_path: Path) -> None:
+def test_assert_best_returns_the_best_trial_or_names_it(tmp_path: Path) -> None:
     grid = smoke(train, {"lr": grid_search([0.3, 0.6])}, num_samples=1, metric="loss", mode="min", directory=tmp_path)
     assert assert_best(grid, at_most=0.2).config == {"lr": 0.3}
     assert assert_best(ExperimentAnalysis(grid.experiment_path), "loss", at_most=0.2).config == {"lr": 0.3}

@@ -46,7 +46,7 @@ def test_a_run_adds_counts_the_best_trial_and_each_error_once(tmp_path: Path, pa
     ]
 
 
-def test_trials_that_a_scheduler_has_stopped_count_as_such_as_in_the_final_table(
+def test_trials_stopped_by_a_scheduler_are_counted_as_stopped(
     tmp_path: Path, page: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def curve(config: dict[str, Any]) -> None:

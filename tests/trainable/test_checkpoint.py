@@ -125,7 +125,7 @@ def test_checkpoint_is_path_like(source: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["from_bytes", "to_bytes", "from_uri", "to_uri", "uri", "set_preprocessor", "get_internal_representation"]
 )
-def test_a_method_of_older_versions_says_what_to_do(source: Path, name: str) -> None:
+def test_a_method_of_older_versions_names_its_replacement(source: Path, name: str) -> None:
     for holder in (Checkpoint, Checkpoint(source)):
         assert not hasattr(holder, name)
         with pytest.raises(AttributeError, match=rf"Checkpoint\.{name} is gone: .*directory"):

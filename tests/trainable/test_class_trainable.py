@@ -135,7 +135,7 @@ def test_a_class_without_checkpoints_says_so() -> None:
         Trainable().train()
 
 
-def test_restoring_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_restoring_needs_a_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="but got int"):
         Counter().restore(3)
     with pytest.raises(FileNotFoundError):
@@ -274,7 +274,7 @@ def test_a_slow_setup_is_worth_a_warning(caplog: pytest.LogCaptureFixture) -> No
 
 
 @pytest.mark.parametrize("name", ["export_model", "train_buffered", "resource_help"])
-def test_a_method_that_is_gone_says_what_to_do(name: str) -> None:
+def test_a_removed_method_names_its_replacement(name: str) -> None:
     for holder in (Plain(), Plain):
         with pytest.raises(AttributeError, match=rf"Plain\.{name} is gone: "):
             getattr(holder, name)

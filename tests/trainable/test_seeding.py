@@ -44,7 +44,7 @@ def drawn(trainable: Any, **settings: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("trainable", [drawing, Drawing])
-def test_a_seed_fixes_what_trials_draw(trainable: Any) -> None:
+def test_a_seed_fixes_the_random_numbers_of_trials(trainable: Any) -> None:
     in_turn = {"reuse_actors": True, "max_concurrent_trials": 1}
     one = drawn(trainable, seed=1)
     assert len(set(one)) == 3

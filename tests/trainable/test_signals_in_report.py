@@ -94,7 +94,7 @@ def _without_isinstance(config: dict[str, Any]) -> None:
     report({"x": 2})
 
 
-def test_a_trial_that_replaces_what_we_need_ends_its_worker() -> None:
+def test_a_trial_that_breaks_the_signal_handling_ends_its_worker() -> None:
     seen, grid = _fit(_without_isinstance)
     assert seen == [1]
     assert isinstance(grid[0].error, WorkerDiedError)

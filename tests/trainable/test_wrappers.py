@@ -87,7 +87,7 @@ def test_resources_may_depend_on_the_config() -> None:
     assert trainable_resources(wrapped, {}) == Resources([{"CPU": 1}, {"GPU": 1}])
 
 
-def test_a_class_may_say_what_it_needs() -> None:
+def test_a_class_may_declare_its_resources() -> None:
     class Hungry(Summing):
         @classmethod
         def default_resource_request(cls, config: dict[str, Any]) -> Any:

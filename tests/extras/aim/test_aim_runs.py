@@ -58,7 +58,7 @@ def test_each_trial_is_one_run_also_when_it_pauses(tmp_path: Path) -> None:
     assert len(hashes) == 2
 
 
-def test_a_restored_run_goes_on_with_its_runs(tmp_path: Path) -> None:
+def test_a_restored_run_continues_its_runs(tmp_path: Path) -> None:
     tracker = AimLoggerCallback(str(tmp_path), "mine", metrics=["training_iteration"])
     with pytest.raises(tune.TuneError):
         fit(counting(4), storage_path=tmp_path, name="run", callbacks=[CutAfter(2), tracker])

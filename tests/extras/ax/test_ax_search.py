@@ -34,7 +34,7 @@ class TestAx(AdapterSuite):
     )
 
     @pytest.mark.parametrize("mode", ["min", "max"])
-    def test_it_finds_what_is_best(self, mode: str) -> None:
+    def test_it_finds_the_optimum(self, mode: str) -> None:
         """With the default method and only a few trials: from the sixth on, each fits a model, which takes seconds."""
         search = AxSearch({"x": tune.uniform(0, 1)}, metric="loss", mode=mode, random_seed=1)
         assert min(abs(config["x"] - 0.3) for config in play(search, 9, 1 if mode == "min" else -1)[5:]) < 0.05
@@ -78,7 +78,7 @@ def test_the_seed_decides_and_random_seed_takes_precedence() -> None:
     assert one == same != other
 
 
-def test_names_that_mean_something_in_a_formula_are_only_names() -> None:
+def test_names_with_meanings_in_formulas_are_plain_names() -> None:
     search = AxSearch({"beta": tune.uniform(0, 1), "if": {"x y": tune.uniform(0, 1)}}, "S/E", "max", **RANDOM)
     config: Any = search.suggest("0")
     search.on_trial_complete("0", {"S/E": 1.0})
@@ -117,7 +117,7 @@ def test_a_finite_space_ends_without_asking_ax(monkeypatch: pytest.MonkeyPatch) 
     assert search.suggest("third") == search.FINISHED
 
 
-def test_it_waits_for_results_only_while_some_can_come() -> None:
+def test_it_waits_only_while_results_may_come() -> None:
     search = AxSearch({"x": tune.uniform(0, 1)}, metric="loss", mode="min", random_seed=1)
     assert [search.suggest(str(number)) is None for number in range(6)] == [False] * 5 + [True]
     for number in range(5):
@@ -126,7 +126,7 @@ def test_it_waits_for_results_only_while_some_can_come() -> None:
     assert search._client.summarize()["trial_status"].tolist()[:5] == ["FAILED"] * 5
 
 
-def test_parameter_constraints_hold_and_bind_no_steps_or_categories(caplog: pytest.LogCaptureFixture) -> None:
+def test_parameter_constraints_hold_for_plain_numbers(caplog: pytest.LogCaptureFixture) -> None:
     space: dict[str, Any] = {"x": tune.uniform(0, 1), "inner": {"y": tune.uniform(0, 1)}}
     constrained: dict[str, Any] = {"parameter_constraints": ["x + inner/y <= 0.8"]}
     assert all(each["x"] + each["inner"]["y"] <= 0.8 for each in play(random_search(space, **constrained), 12))
@@ -142,7 +142,7 @@ def test_parameter_constraints_hold_and_bind_no_steps_or_categories(caplog: pyte
         random_search(space, parameter_constraints=["z <= 1"]).suggest("0")
 
 
-def test_a_metric_that_a_constraint_needs_is_missed(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_metric_of_a_constraint_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
     search = random_search({"x": tune.uniform(0, 1)}, outcome_constraints=["size <= 4"])
     play(search, 2)
     assert "AxSearch" not in caplog.text
@@ -152,7 +152,7 @@ def test_a_metric_that_a_constraint_needs_is_missed(caplog: pytest.LogCaptureFix
     assert search._client.summarize()["trial_status"].tolist() == ["COMPLETED"] * 2 + ["FAILED"]
 
 
-def test_a_client_of_the_users_own() -> None:
+def test_a_client_of_the_user_is_used() -> None:
     client = configured_client()
     search = AxSearch(ax_client=client, metric="loss")
     assert not search.set_search_properties("loss", "min", {})
@@ -172,7 +172,7 @@ def test_arguments_that_ax_does_not_know_are_refused_at_once() -> None:
         AxSearch(methd="fast")
 
 
-def test_ax_shows_no_trial_unless_asked_and_keeps_the_users_logging(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ax_is_silent_and_logging_stays_as_the_user_set_it(capsys: pytest.CaptureFixture[str]) -> None:
     def shown(**options: Any) -> str:
         play(random_search({"x": tune.uniform(0, 1)}, **options), 1)
         return capsys.readouterr().err

@@ -75,7 +75,7 @@ def test_a_seed_repeats_the_suggestions_and_42_is_the_default() -> None:
     assert own.suggest("0") == searching(SPACE, seed=6, random_state=7).suggest("0")
 
 
-def test_points_come_first_and_a_space_may_be_pairs_of_bounds() -> None:
+def test_points_come_first_and_bounds_are_a_space() -> None:
     search = searching(SPACE, points_to_evaluate=[{"x": 0.25, "inner/rate": 0.5}, {"inner": {"width": 16}}])
     first, second = search.suggest("0"), search.suggest("1")
     assert (first["x"], first["inner"]["rate"], second["inner"]["width"], first["constant"]) == (0.25, 0.5, 16, 7)
@@ -86,7 +86,7 @@ def test_points_come_first_and_a_space_may_be_pairs_of_bounds() -> None:
     assert 0 <= pairs.suggest("0")["x"] <= 2
 
 
-def test_saved_state(tmp_path: Path) -> None:
+def test_a_saved_state_is_restored(tmp_path: Path) -> None:
     search, other = searching(SPACE, random_search_steps=2), searching(SPACE, seed=9)
     for number in range(5):
         search.on_trial_complete(str(number), {"loss": search.suggest(str(number))["x"]})

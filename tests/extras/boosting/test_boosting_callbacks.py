@@ -100,7 +100,7 @@ def test_rounds_are_reported_and_models_saved(
 
 
 @both
-def test_metrics_are_renamed_and_processed_and_the_model_comes_back(tmp_path: Path, library: Any) -> None:
+def test_metrics_are_renamed_and_the_model_is_loaded_again(tmp_path: Path, library: Any) -> None:
     kind = library.callbacks.TuneReportCheckpointCallback
     callback = kind(
         metrics={"loss": f"eval-{library.loss}"},
@@ -116,7 +116,7 @@ def test_metrics_are_renamed_and_processed_and_the_model_comes_back(tmp_path: Pa
 
 
 @both
-def test_a_metric_that_is_not_there_is_named(tmp_path: Path, library: Any) -> None:
+def test_a_missing_metric_is_named(tmp_path: Path, library: Any) -> None:
     callback = library.callbacks.TuneReportCheckpointCallback("train-loss")
     (result,) = fit(lambda config: library.train(callback))
     expected = f"no metric 'train-loss' was logged; there are eval-{library.error}, eval-{library.loss}"
@@ -142,7 +142,7 @@ def test_cross_validation_of_xgboost_has_pairs_and_no_model_to_save(tmp_path: Pa
 
 
 @both
-def test_the_form_without_checkpoints(tmp_path: Path, library: Any) -> None:
+def test_a_callback_without_checkpoints(tmp_path: Path, library: Any) -> None:
     callback = library.callbacks.TuneReportCallback({"loss": f"eval-{library.loss}"})
     (result,) = fit(lambda config: library.train(callback))
     assert (result.error, result.metrics["training_iteration"], result.checkpoint) == (None, 5, None)

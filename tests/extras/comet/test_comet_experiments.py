@@ -44,7 +44,7 @@ def test_each_trial_is_one_experiment_also_when_it_pauses(tmp_path: Path, capfd:
     assert "COMET INFO" not in captured.err
 
 
-def test_a_restored_run_goes_on_with_its_experiments(tmp_path: Path) -> None:
+def test_a_restored_run_continues_its_experiments(tmp_path: Path) -> None:
     tracker = CometLoggerCallback(online=False, project_name="mine", api_key="secret-of-mine")
     with pytest.raises(tune.TuneError):
         fit(counting(4), storage_path=tmp_path, name="run", callbacks=[CutAfter(2), tracker])

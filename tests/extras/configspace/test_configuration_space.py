@@ -8,7 +8,7 @@ import pytest
 from minitune.search.bohb import TuneBOHB
 
 
-def test_each_kind_of_parameter_is_drawn_as_there() -> None:
+def test_each_kind_of_parameter_is_drawn_as_in_scikit_learn() -> None:
     space = CS.ConfigurationSpace()
     space.add(
         CS.Float("rate", (1e-5, 1.0), log=True),

@@ -49,7 +49,7 @@ def learned(search: HyperOptSearch) -> Any:
     return search.get_state()["_trials"]
 
 
-def test_a_space_of_the_librarys_own() -> None:
+def test_a_native_space() -> None:
     hp = hyperopt.hp
     space = {
         "x": hp.uniform("x", 0, 1),
@@ -84,7 +84,7 @@ OWN_SPACE = {
         ({}, {}),
     ],
 )
-def test_points_in_a_space_of_the_librarys_own_come_first(point: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_points_in_a_native_space_come_first(point: dict[str, Any], expected: dict[str, Any]) -> None:
     search = searching(OWN_SPACE, own=True, points_to_evaluate=[point, {"x": 0.75}])
     first, second = search.suggest("0"), search.suggest("1")
     assert {key: first[key] for key in expected} == expected
@@ -105,7 +105,7 @@ def test_points_in_a_space_of_the_librarys_own_come_first(point: dict[str, Any],
         ({"model": "fancy"}, "'model' of a point must be a number, or a category of the choice, but got 'fancy'"),
     ],
 )
-def test_a_point_that_is_not_in_a_space_of_the_librarys_own_is_refused(point: dict[str, Any], text: str) -> None:
+def test_a_point_outside_of_a_native_space_is_refused(point: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         HyperOptSearch(OWN_SPACE, "loss", "min", points_to_evaluate=[{"x": 0.5}, point])
 
@@ -123,7 +123,7 @@ def test_a_seed_of_its_own() -> None:
     assert [first.suggest(str(n)) for n in range(5)] == [second.suggest(str(n)) for n in range(5)]
 
 
-def test_only_values_count() -> None:
+def test_only_numbers_are_learned_from() -> None:
     search = searching()
     for trial_id in "abcdef":
         search.suggest(trial_id)
@@ -146,7 +146,7 @@ def test_evaluated_points() -> None:
     assert search.suggest("0") != searching(SPACE).suggest("0")
 
 
-def test_a_point_that_a_constraint_forbids(tmp_path: Path) -> None:
+def test_a_forbidden_point_is_refused(tmp_path: Path) -> None:
     near = [lambda config: config["x"] < 0.05]
     assert len(minimise(tmp_path / "2", {}, HyperOptSearch({"x": tune.uniform(0, 1)}), constraints=near)) == 8
     search = HyperOptSearch({"x": HP.uniform("x", 0, 1)}, points_to_evaluate=[{"x": 0.5}])
@@ -154,7 +154,7 @@ def test_a_point_that_a_constraint_forbids(tmp_path: Path) -> None:
         minimise(tmp_path / "3", {}, search, constraints=near)
 
 
-def test_a_converted_space_gives_what_the_domains_give() -> None:
+def test_a_converted_space_draws_like_its_domains() -> None:
     space = {
         "rate": tune.loguniform(1e-4, 1),
         "step": tune.quniform(0, 1, 0.25),

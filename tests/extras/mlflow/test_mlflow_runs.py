@@ -69,7 +69,7 @@ def test_a_parameter_that_changes_becomes_a_tag(tmp_path: Path, store: str) -> N
     assert (run.data.params["rate"], run.data.tags["config/rate"]) == ("1", "2")
 
 
-def test_parameters_may_come_at_the_end_and_a_failed_trial_is_a_failed_run(tmp_path: Path, store: str) -> None:
+def test_parameters_of_a_failed_run_are_logged_at_its_end(tmp_path: Path, store: str) -> None:
     def fail(config: dict[str, Any]) -> None:
         tune.report({"n": 1})
         raise ValueError("no")
@@ -79,7 +79,7 @@ def test_parameters_may_come_at_the_end_and_a_failed_trial_is_a_failed_run(tmp_p
     assert (run.data.params, run.info.status) == ({"x": "1"}, "FAILED")
 
 
-def test_a_restored_run_goes_on_with_its_runs(tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restored_run_continues_its_runs(tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_TOKEN", raising=False)
     tracker = MLflowLoggerCallback(store, experiment_name="mine", tracking_token="secret-of-mine")
     with pytest.raises(tune.TuneError):
@@ -93,7 +93,7 @@ def test_a_restored_run_goes_on_with_its_runs(tmp_path: Path, store: str, monkey
     assert steps(store, run, "training_iteration")[-1] == (4, 4)
 
 
-def test_a_server_that_is_not_there_costs_one_warning(
+def test_an_unreachable_server_costs_one_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
@@ -105,7 +105,7 @@ def test_a_server_that_is_not_there_costs_one_warning(
     assert "opens no more records in mlflow" in text
 
 
-def test_a_trial_writes_its_own_run_and_goes_on_with_it(tmp_path: Path, store: str) -> None:
+def test_a_trial_writes_its_own_run_and_continues_it(tmp_path: Path, store: str) -> None:
     def train(config: dict[str, Any]) -> None:
         library = setup_mlflow(config, tracking_uri=store, experiment_name="own", create_experiment_if_not_exists=True)
         checkpoint = tune.get_checkpoint()
@@ -122,7 +122,7 @@ def test_a_trial_writes_its_own_run_and_goes_on_with_it(tmp_path: Path, store: s
     assert steps(store, run, "y") == [(1, 1), (2, 2), (3, 3), (4, 4)]
 
 
-def test_the_old_decorator(tmp_path: Path, store: str) -> None:
+def test_the_old_decorator_still_works(tmp_path: Path, store: str) -> None:
     @mlflow_mixin
     def train(config: dict[str, Any]) -> None:
         mlflow.log_metric("y", config["x"])
@@ -142,6 +142,6 @@ def test_the_old_decorator(tmp_path: Path, store: str) -> None:
         assert steps(store, run, "y") == [(0, 5)]
 
 
-def test_an_experiment_that_is_not_there_is_named(tmp_path: Path, store: str) -> None:
+def test_a_missing_experiment_is_named(tmp_path: Path, store: str) -> None:
     with pytest.raises(ValueError, match="MLflow has no experiment 'none': create it, or pass create_exp"):
         setup_mlflow({}, tracking_uri=store, experiment_name="none")

@@ -21,7 +21,7 @@ def searching(utility: dict[str, Any]) -> BayesOptSearch:
 
 
 @pytest.mark.parametrize("utility", UTILITIES)
-def test_it_learns_by_each_utility_and_goes_on_from_its_state(utility: dict[str, Any], tmp_path: Path) -> None:
+def test_each_utility_learns_and_restores_its_state(utility: dict[str, Any], tmp_path: Path) -> None:
     assert importlib.util.find_spec("bayes_opt.acquisition") is None, "the package is newer than its version 1"
     search = searching(utility)
     found = []

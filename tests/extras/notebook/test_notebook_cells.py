@@ -102,13 +102,13 @@ def test_results_at_the_end_of_a_cell_show_as_tables(tmp_path: Path, monkeypatch
         assert shown.data["text/plain"]
 
 
-def test_at_level_2_what_trials_print_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verbose_2_shows_the_output_of_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (found,) = outputs(tmp_path, monkeypatch, of_level(2))
     assert [output.output_type for output in found].count("display_data") == 1
     text = "".join(output.text for output in found if output.output_type == "stream")
     assert text.count(") from a trial\n") == 3
 
 
-def test_at_level_0_there_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verbose_0_shows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ((printed,),) = outputs(tmp_path, monkeypatch, of_level(0))
     assert printed.text == "mine\n"

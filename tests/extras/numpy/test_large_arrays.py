@@ -51,7 +51,7 @@ def test_arrays_are_mapped_and_private(how: str, reuse_actors: bool) -> None:
     assert arrays["c"][0] == 0
 
 
-def test_a_closure_and_a_class_get_them_too() -> None:
+def test_closures_and_classes_get_bound_values() -> None:
     array = np.arange(LARGE)
 
     class Summing(tune.Trainable):

@@ -9,7 +9,7 @@ from kit import fit
 import minitune as tune
 
 
-def test_functions_that_draw_from_numpy() -> None:
+def test_functions_may_draw_from_numpy() -> None:
     def drawn(seed: int | None, state: int) -> list[float]:
         np.random.seed(state)
         before = np.random.get_state()[1].tolist()

@@ -44,7 +44,7 @@ def test_a_search_with_numpy_is_repeatable(pending: int) -> None:
 
 
 @pytest.mark.parametrize("had_numpy", [True, False])
-def test_a_resume_without_what_the_search_began_with_warns_once_and_goes_on(
+def test_a_resume_without_the_first_arguments_warns_once(
     had_numpy: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def play(searcher: AutoSearch, first: int) -> None:

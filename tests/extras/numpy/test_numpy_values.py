@@ -61,7 +61,7 @@ def fit_arrays(tmp_path: Path, executor: str, **tune: Any) -> ResultGrid:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("executor", ["inline", "local"])
-def test_values_come_back_as_they_are_and_the_best_is_a_number(tmp_path: Path, executor: str) -> None:
+def test_values_keep_their_types_and_the_best_is_a_number(tmp_path: Path, executor: str) -> None:
     fresh = fit_arrays(tmp_path, executor)
     resumed = Tuner.restore(str(tmp_path / "run"), trainable).fit()
     for grid in (fresh, resumed):
@@ -79,7 +79,7 @@ def test_values_come_back_as_they_are_and_the_best_is_a_number(tmp_path: Path, e
         assert math.isinf(grid.get_best_result(mode="max", metric="loss", filter_nan_and_inf=False).config["x"])
 
 
-def test_the_files_hold_numbers_and_short_text(tmp_path: Path) -> None:
+def test_event_files_hold_numbers_and_short_text(tmp_path: Path) -> None:
     [result, *_] = fit_arrays(tmp_path, "inline")
     [row, _] = [json.loads(line) for line in (Path(result.path) / "result.json").read_text().splitlines()]
     numbers = {"f16": 0.5, "f64": 0.1, "i8": -3, "u64": 2**64 - 1, "bool": True, "zero": 2.5}
@@ -94,7 +94,7 @@ def test_the_files_hold_numbers_and_short_text(tmp_path: Path) -> None:
     assert read.metrics["f64"] == 0.1
 
 
-def test_asha_and_the_retention_of_checkpoints_take_them_as_numbers(tmp_path: Path) -> None:
+def test_asha_and_retention_accept_numpy_numbers(tmp_path: Path) -> None:
     scheduler = ASHAScheduler(max_t=2, grace_period=1, reduction_factor=2)
     grid = fit_arrays(tmp_path, "inline", scheduler=scheduler)
     assert not grid.errors
@@ -129,7 +129,7 @@ def test_configurations_of_numpy_values_are_equal_by_value() -> None:
     assert config_key({"x": np.bool_(True)}) != config_key({"x": 1})
 
 
-def test_a_constraint_may_answer_with_a_bool_of_numpy() -> None:
+def test_a_constraint_may_return_a_numpy_bool() -> None:
     grid = fit(
         lambda config: {"x": float(config["x"])},
         {"x": choice(np.array([1.0, 2.0, 3.0]))},
@@ -140,7 +140,7 @@ def test_a_constraint_may_answer_with_a_bool_of_numpy() -> None:
     assert sorted(result.metrics["x"] for result in grid) == [2.0, 3.0]
 
 
-def test_arrays_are_compared_by_what_they_hold() -> None:
+def test_arrays_are_compared_by_their_values() -> None:
     def shown(before: Any, now: Any) -> list[str]:
         return differences({"a": before}, {"a": now})
 

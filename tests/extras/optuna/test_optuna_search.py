@@ -51,13 +51,13 @@ def states(search: OptunaSearch) -> list[str]:
     return [trial.state.name for trial in search.study.trials]
 
 
-def test_a_seed_of_its_own_and_what_the_study_has_of_a_nested_space() -> None:
+def test_a_seed_repeats_suggestions_in_a_nested_space() -> None:
     first, second = searching(SPACE), searching(SPACE)
     assert [first.suggest(str(n)) for n in range(5)] == [second.suggest(str(n)) for n in range(5)]
     assert set(first.study.trials[0].params) > {"x", "inner/rate", "inner/width"}
 
 
-def test_distributions_of_its_own_nested_with_constants() -> None:
+def test_nested_native_distributions_with_constants() -> None:
     space = {
         "a": {"x": FloatDistribution(0, 1)},
         "b/n": IntDistribution(1, 3),
@@ -70,7 +70,7 @@ def test_distributions_of_its_own_nested_with_constants() -> None:
     assert (config["c"], config["k"]) == ("p", 5)
 
 
-def test_a_function_that_defines_the_space() -> None:
+def test_a_function_defines_the_space() -> None:
     def define(trial: optuna.Trial) -> dict[str, Any]:
         if trial.suggest_categorical("kind", ["a", "b"]) == "a":
             trial.suggest_float("deep/x", 0, 1)
@@ -87,12 +87,12 @@ def test_a_function_that_defines_the_space() -> None:
     assert search.study.best_params == {"kind": "a", "deep/x": 0.5, "n": 2}
 
 
-def test_a_function_that_returns_something_else() -> None:
+def test_a_function_must_return_constants_or_none() -> None:
     with pytest.raises(TypeError, match="must return None or a dict of constants by name, but returned 5"):
         searching(lambda trial: 5, own=True).suggest("0")
 
 
-def test_states_of_the_trials_in_the_study() -> None:
+def test_trials_in_the_study_have_their_states() -> None:
     search = searching()
     for trial_id in "abcdefg":
         search.suggest(trial_id)
@@ -140,7 +140,7 @@ def test_evaluated_points() -> None:
     assert search.study.trials[0].intermediate_values == {0: 3.0, 1: 2.0}
 
 
-def test_an_evaluated_point_with_a_mistake_is_refused_by_name() -> None:
+def test_a_wrong_evaluated_point_is_refused_by_name() -> None:
     for space in ({"x": tune.uniform(0, 1)}, {"x": optuna.distributions.FloatDistribution(0, 1)}):
         search = OptunaSearch(space, metric="loss", mode="min")
         with pytest.raises(ValueError, match=r"got 'xx' \(did you mean 'x'\?\)"):
@@ -165,18 +165,18 @@ def test_a_finished_run_as_history(tmp_path: Path) -> None:
         ({"x": tune.choice([{"y": tune.qrandn(0, 1, 0.5)}])}, "parameter 'x/0/y' has one"),
     ],
 )
-def test_spaces_that_it_cannot_search(space: Any, text: str) -> None:
+def test_unsupported_spaces_are_refused(space: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         searching(space, own=True)
 
 
-def test_a_sampler_of_its_own_and_a_seed(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_seed_has_no_effect_on_a_native_sampler(caplog: pytest.LogCaptureFixture) -> None:
     search = searching(sampler=optuna.samplers.RandomSampler(seed=3))
     assert "seed=1 has no effect on the given sampler" in caplog.text
     assert isinstance(search.study.sampler, optuna.samplers.RandomSampler)
 
 
-def test_a_study_in_a_storage_goes_on(tmp_path: Path) -> None:
+def test_a_stored_study_is_continued(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/study.db"
     for _ in range(2):
         search = searching(storage=url, study_name="mine")
@@ -185,7 +185,7 @@ def test_a_study_in_a_storage_goes_on(tmp_path: Path) -> None:
     assert len(optuna.load_study(study_name="mine", storage=url).trials) == 2
 
 
-def test_nothing_is_said_that_no_one_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_optuna_logs_nothing_unless_asked(capsys: pytest.CaptureFixture[str]) -> None:
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.INFO)
     try:

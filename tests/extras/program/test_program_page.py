@@ -29,7 +29,7 @@ def test_all_trials_of_the_command_finish(block: Block, tmp_path: Path, bound_s:
     assert "failed" not in shown
 
 
-def test_yaml_without_a_point_in_its_number_is_a_number(tmp_path: Path) -> None:
+def test_yaml_numbers_without_a_point_are_numbers(tmp_path: Path) -> None:
     file = tmp_path / "sweep.yaml"
     text = "program: a.py\nmethod: random\nrun_cap: 2\nparameters: {x: {distribution: %s, min: 1e-4, max: 1e-1}}\n"
     file.write_text(text % "log_uniform_values", encoding="utf-8")
@@ -37,7 +37,7 @@ def test_yaml_without_a_point_in_its_number_is_a_number(tmp_path: Path) -> None:
     assert (domain.lower, domain.upper) == (1e-4, 1e-1)
 
 
-def test_a_file_that_is_no_yaml_is_named_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_yaml_file_is_named_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "sweep.yaml"
     file.write_text("{a", encoding="utf-8")
     assert cli.main(["run", str(file)]) == 1

@@ -11,7 +11,7 @@ from manual_pages import Block, Home, needing, where
 
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize(("block", "shown"), needing("ray"), ids=lambda block: where(block) if block else "")
-def test_the_example_prints_what_the_page_shows(
+def test_the_example_prints_the_output_on_the_page(
     block: Block, shown: Block | None, tmp_path: Path, bound_s: Callable[[float], float]
 ) -> None:
     printed = Home(tmp_path, bound_s(300)).run_alone(block, shown)

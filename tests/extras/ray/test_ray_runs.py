@@ -128,7 +128,7 @@ def test_functions_report_checkpoint_and_print(tmp_path):
     wait_until(lambda: not processes())
 
 
-def test_classes_are_reset_and_used_again(tmp_path):
+def test_classes_are_reset_and_reused(tmp_path):
     grid = fit(
         Adding,
         tmp_path,
@@ -151,7 +151,7 @@ class DiesWhenItIsReset(Adding):
         return super().step()
 
 
-def test_a_worker_that_dies_when_it_is_reset_is_replaced_for_good(tmp_path):
+def test_a_worker_that_dies_in_a_reset_is_replaced(tmp_path):
     grid = fit(
         DiesWhenItIsReset,
         tmp_path,
@@ -242,7 +242,7 @@ def test_a_gang_holds_its_bundles(tmp_path):
     assert not [group for group in ray.util.placement_group_table().values() if group["state"] != "REMOVED"]
 
 
-def test_devices_are_those_that_ray_gives(tmp_path):
+def test_trials_have_the_devices_that_ray_assigns(tmp_path):
     def looking(config):
         tune.report({"device": os.environ["CUDA_VISIBLE_DEVICES"]})
 
@@ -256,7 +256,7 @@ def test_request_beyond_every_node_is_refused(tmp_path):
         fit(tune.with_resources(counting, {"cpu": 1000}), tmp_path)
 
 
-def test_a_cluster_that_refuses_the_connection_is_named_with_the_way_out():
+def test_an_unreachable_cluster_gets_an_error_with_the_way_out():
     """Ray's own error does not say that a token may be missing."""
 
     def refuse(**settings):
@@ -287,7 +287,7 @@ def new_executor(tmp_path):
     made[-1].shutdown()
 
 
-def test_only_a_trial_that_others_keep_waiting_is_told(new_executor, monkeypatch, caplog):
+def test_a_trial_that_waits_on_purpose_is_not_reported(new_executor, monkeypatch, caplog):
     """One more trial than there is room for waits on purpose, for a node that may be added."""
     whole = Resources([{"CPU": 8}])
     executor = new_executor()
@@ -307,7 +307,7 @@ def test_only_a_trial_that_others_keep_waiting_is_told(new_executor, monkeypatch
     ray.kill(other)
 
 
-def test_bound_values_arrive(tmp_path):
+def test_bound_values_reach_the_trial(tmp_path):
     def measuring(config, data):
         tune.report({"size": len(data)})
 
@@ -340,7 +340,7 @@ def test_a_time_limit_ends_a_trial(tmp_path):
     assert "trial_timeout_s" in str(result.error)
 
 
-def test_members_of_a_population_take_over_others(tmp_path):
+def test_members_of_a_population_exploit_others(tmp_path):
     scheduler = tune.schedulers.PopulationBasedTraining(
         "training_iteration", perturbation_interval=2, hyperparam_mutations={"x": [1, 2, 3]}, quantile_fraction=0.5
     )
@@ -399,7 +399,7 @@ def test_ended_driver_leaves_nothing_on_the_cluster_and_can_be_resumed(tmp_path,
     assert not list(tmp_path.glob("results/run/shared/*"))
 
 
-def test_a_run_of_a_cluster_that_is_gone_goes_on_in_another_one(tmp_path):
+def test_a_run_is_resumed_on_another_cluster(tmp_path):
     """From its last checkpoint: its first reports are kept, and the next one is the third."""
     script = tmp_path / "script.py"
     own = 'import ray\nray.init(address="local", num_cpus=1, include_dashboard=False)\n'
@@ -418,7 +418,7 @@ def test_a_run_of_a_cluster_that_is_gone_goes_on_in_another_one(tmp_path):
     assert rows == [(1, 2, None), (2, 3, 2), (3, 4, 2)]
 
 
-def test_a_package_from_elsewhere_comes_by_py_modules(tmp_path):
+def test_py_modules_ship_a_package(tmp_path):
     package = tmp_path / "elsewhere" / "far_away"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("from far_away.part import value")

@@ -97,7 +97,7 @@ class Adding(tune.Trainable):
         return True
 
 
-def test_checkpoints_and_output_travel_there_and_back(tmp_path: Path) -> None:
+def test_checkpoints_and_output_travel_without_a_shared_disk(tmp_path: Path) -> None:
     """Also those of a trial that dies: what it had printed comes, and the next attempt gets its checkpoint."""
     failures = {"failure_config": FailureConfig(max_failures=1)}
     (result,) = fit(training, tmp_path, {"fault": die}, run={**failures, "log_to_file": True})
@@ -117,7 +117,7 @@ def test_checkpoints_and_output_travel_there_and_back(tmp_path: Path) -> None:
     assert not list(Path(result.path).glob(".tmp*"))
 
 
-def test_classes_are_saved_and_their_processes_used_again(tmp_path: Path) -> None:
+def test_classes_are_saved_and_workers_are_reused(tmp_path: Path) -> None:
     grid = fit(
         Adding,
         tmp_path,
@@ -149,7 +149,7 @@ def test_values_come_from_the_object_store(tmp_path: Path, monkeypatch: pytest.M
     assert not result.metrics["owns"]
 
 
-def test_a_module_that_only_the_driver_has_is_an_error_with_the_way_out(
+def test_a_module_missing_on_the_nodes_gets_an_error_with_the_way_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     only_here = types.ModuleType("only_here")
@@ -182,7 +182,7 @@ def test_bundles_and_labels_choose_nodes(tmp_path: Path) -> None:
             fit(tune.with_resources(looking, impossible), tmp_path / "impossible")
 
 
-def test_a_trial_goes_on_elsewhere_when_its_node_dies(tmp_path: Path, two_nodes: Cluster) -> None:
+def test_a_trial_of_a_dead_node_continues_on_another_one(tmp_path: Path, two_nodes: Cluster) -> None:
     """It does not count as a failure. A node that is added later is used."""
     handler = signal.getsignal(signal.SIGTERM)
     lost = two_nodes.add_node(num_cpus=1, resources={"stand": 1}, object_store_memory=100 * 2**20)

@@ -15,7 +15,7 @@ from minitune.visualization import Importances, importances
 OBJECTIVE = {"metric": "loss", "mode": "min"}
 
 
-def test_importances_find_what_matters_and_say_how_sure_they_are(grid: ResultGrid) -> None:
+def test_importances_rank_parameters_and_have_deviations(grid: ResultGrid) -> None:
     found = grid.importances()
 
     assert next(iter(found.mean)) == "lr"
@@ -30,7 +30,7 @@ def test_importances_find_what_matters_and_say_how_sure_they_are(grid: ResultGri
         plots.get_param_importances(plots.RunHistory(grid), metric="size")
 
 
-def test_of_many_trials_an_even_choice_is_enough(grid: ResultGrid, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_importances_use_an_even_choice_of_many_trials(grid: ResultGrid, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importances, "_MOST", 30)
 
     found = grid.importances()

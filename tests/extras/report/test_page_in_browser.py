@@ -111,7 +111,7 @@ def test_axes_are_those_of_the_search_space(chromium: Browser, report: str) -> N
     assert {"None", "1.5"} <= set(ticks["only"])
 
 
-def test_the_ends_of_trials_look_different_and_can_be_switched_off(chromium: Browser, report: str) -> None:
+def test_ends_of_trials_are_marked_and_the_marks_can_be_hidden(chromium: Browser, report: str) -> None:
     page = chromium.open(report)
     draw_all(page)
     marks = (
@@ -163,7 +163,7 @@ def test_a_plot_is_zoomed_with_the_mouse(chromium: Browser, report: str) -> None
     assert page.run(ticks) == whole
 
 
-def test_the_table_is_sorted_filtered_and_has_the_columns_that_the_reader_chooses(
+def test_the_table_is_sorted_and_filtered_and_its_columns_are_chosen(
     chromium: Browser, report: str, grid: ResultGrid
 ) -> None:
     page = chromium.open(report)
@@ -249,7 +249,7 @@ def test_a_large_run_is_light(chromium: Browser, grid: ResultGrid, tmp_path: Pat
     assert page.errors == []
 
 
-def test_only_the_rows_in_sight_are_in_a_long_table(chromium: Browser, grid: ResultGrid, tmp_path: Path) -> None:
+def test_a_long_table_has_only_its_visible_rows(chromium: Browser, grid: ResultGrid, tmp_path: Path) -> None:
     page = chromium.open(large(grid, tmp_path, 10_000, 1).as_uri())
     for share in (0, 0.5, 1):
         page.run(
@@ -263,7 +263,7 @@ def test_only_the_rows_in_sight_are_in_a_long_table(chromium: Browser, grid: Res
     assert page.run("document.querySelector('tbody tr:last-child').className") != "pad"
 
 
-def test_scrolling_keeps_the_rows_that_stay_in_sight(chromium: Browser, grid: ResultGrid, tmp_path: Path) -> None:
+def test_scrolling_keeps_visible_rows(chromium: Browser, grid: ResultGrid, tmp_path: Path) -> None:
     page = chromium.open(large(grid, tmp_path, 1000, 1).as_uri())
     rows = "[...document.querySelectorAll('tbody tr:not(.pad)')]"
 
@@ -283,7 +283,7 @@ def test_scrolling_keeps_the_rows_that_stay_in_sight(chromium: Browser, grid: Re
     assert page.errors == []
 
 
-def test_columns_are_as_wide_as_values_far_down_need(chromium: Browser, grid: ResultGrid, tmp_path: Path) -> None:
+def test_columns_fit_values_far_down(chromium: Browser, grid: ResultGrid, tmp_path: Path) -> None:
     page = chromium.open(large(grid, tmp_path, 1000, 1).as_uri())
     cells = "[...document.querySelectorAll('tbody tr:not(.pad)')].map((row) => row.cells[2])"
 

@@ -39,7 +39,7 @@ def shipped(table: str) -> Any:
 
 
 @pytest.mark.parametrize("table", ["digits", "diabetes"])
-def test_the_first_curves_of_a_table_can_be_made_again(benchmark: Callable[[str], Any], table: str) -> None:
+def test_the_first_curves_of_the_table_are_reproduced(benchmark: Callable[[str], Any], table: str) -> None:
     program = benchmark("make_curves")
 
     made, known = program.make(table), shipped(table)

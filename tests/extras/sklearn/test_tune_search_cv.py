@@ -84,7 +84,7 @@ def last_steps(search: TuneSearchCV) -> list[int]:
     ],
     ids=["lists", "scipy", "dicts"],
 )
-def test_a_random_search_gives_what_that_of_scikit_learn_gives(distributions: Any, n_jobs: int) -> None:
+def test_a_random_search_equals_that_of_scikit_learn(distributions: Any, n_jobs: int) -> None:
     arguments = {"n_iter": 4, "cv": 3, "random_state": 5, "return_train_score": True}
     theirs = RandomizedSearchCV(NEAREST, distributions, **arguments).fit(X, Y)
     ours = TuneSearchCV(NEAREST, distributions, n_jobs=n_jobs, **arguments).fit(X, Y)
@@ -100,7 +100,7 @@ def test_a_random_search_gives_what_that_of_scikit_learn_gives(distributions: An
 
 
 @pytest.mark.parametrize("refit", ["recall_macro", False, lambda results: 1], ids=["name", "none", "function"])
-def test_several_metrics_are_as_there(refit: Any) -> None:
+def test_several_metrics_are_as_in_scikit_learn(refit: Any) -> None:
     arguments = {"n_iter": 3, "cv": 3, "random_state": 0, "refit": refit, "scoring": ["accuracy", "recall_macro"]}
     theirs = RandomizedSearchCV(NEAREST, NEIGHBOURS, **arguments).fit(X, Y)
     ours = TuneSearchCV(NEAREST, NEIGHBOURS, **arguments).fit(X, Y)
@@ -113,7 +113,7 @@ def test_several_metrics_are_as_there(refit: Any) -> None:
         assert ours.best_index_ == theirs.best_index_
 
 
-def test_groups_weights_and_frames_reach_where_they_belong() -> None:
+def test_groups_weights_and_frames_reach_the_estimator() -> None:
     frame = pandas.DataFrame(X, columns=list("abcd"))
     arguments = {"n_iter": 3, "cv": GroupKFold(3), "random_state": 0}
     given = {"groups": numpy.arange(len(X)) % 7, "sample_weight": numpy.linspace(0.1, 2, len(X))}
@@ -125,7 +125,7 @@ def test_groups_weights_and_frames_reach_where_they_belong() -> None:
     assert list(ours.feature_names_in_) == list("abcd")
 
 
-def test_metadata_are_routed_as_there() -> None:
+def test_metadata_are_routed_as_in_scikit_learn() -> None:
     weights = numpy.linspace(0.1, 2, len(X))
     with sklearn.config_context(enable_metadata_routing=True):
         model = (
@@ -139,7 +139,7 @@ def test_metadata_are_routed_as_there() -> None:
     )
 
 
-def test_the_private_parts_that_are_used_have_the_form_that_they_had_from_1_6_to_1_9() -> None:
+def test_used_private_functions_of_scikit_learn_keep_their_signatures() -> None:
     """If this fails with a newer version, look at `BaseSearchCV.fit` there and change ours likewise."""
     wanted = {
         "scorer",
@@ -170,7 +170,7 @@ def test_a_function_may_give_several_scores() -> None:
     assert search.score(X, Y) > 0.9
 
 
-def test_scripts_for_tune_sklearn_find_the_search_and_hear_what_there_is_for_the_grid() -> None:
+def test_scripts_for_tune_sklearn_run_and_the_grid_names_its_replacement() -> None:
     from minitune.tune.sklearn import TuneSearchCV as ByItsOldPath
 
     assert ByItsOldPath is TuneSearchCV
@@ -288,7 +288,7 @@ def test_bad_candidates_are_stopped_and_the_best_is_trained_on_all_data() -> Non
     assert search.score(X, Y) > 0.8
 
 
-def test_of_stopped_candidates_none_is_the_best() -> None:
+def test_a_stopped_candidate_is_never_the_best() -> None:
     class WorseWithTime(Faulty):
         def partial_fit(self, X: Any, y: Any, classes: Any) -> Any:
             self.passes = getattr(self, "passes", 0) + 1
@@ -330,7 +330,7 @@ def test_iterations_are_divided_among_the_steps(max_iter: int, iterations: list[
     assert last_steps(search) == [3]
 
 
-def test_a_scheduler_that_pauses_goes_on_where_the_training_was() -> None:
+def test_a_paused_training_continues_from_its_checkpoint() -> None:
     model, distributions = SGDClassifier(random_state=0), {"alpha": [1e-4, 1e-3, 1e2, 1e3]}
     arguments = {"n_iter": 4, "cv": 2, "max_iters": 9, "random_state": 0}
     all_steps = TuneSearchCV(model, distributions, early_stopping=FIFOScheduler(), **arguments).fit(X, Y)
@@ -433,7 +433,7 @@ def test_a_failed_fit_has_the_error_score() -> None:
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_the_error_itself_is_raised_if_that_is_asked_for(n_jobs: int) -> None:
+def test_error_score_raise_raises_the_error(n_jobs: int) -> None:
     search = TuneSearchCV(Faulty(), {"how": ["well", "raise"]}, n_iter=2, cv=2, n_jobs=n_jobs, error_score="raise")
     with pytest.raises(KeyError, match="a fault of the estimator"):
         search.fit(X, Y)
@@ -462,7 +462,7 @@ def test_ctrl_c_ends_the_search() -> None:
     assert not hasattr(search, "cv_results_")
 
 
-def test_a_budget_that_is_too_short_for_any_score_is_told() -> None:
+def test_a_budget_without_any_score_gets_an_error() -> None:
     search = TuneSearchCV(NEAREST, NEIGHBOURS, time_budget_s=1e-6, n_jobs=2)
     with pytest.raises(TimeoutError, match="larger time_budget_s"):
         search.fit(X, Y)

@@ -62,7 +62,7 @@ def result(iteration: int, **metrics: Any) -> dict[str, Any]:
     return {**metrics, "training_iteration": iteration, "time_total_s": 1.0, "pid": 7, "timestamp": 1, "config": {}}
 
 
-def test_numbers_lists_and_hyperparameters(trial: Trial) -> None:
+def test_numbers_lists_and_hyperparameters_are_written(trial: Trial) -> None:
     logger = TBXLoggerCallback()
     logger.log_trial_start(trial)
     for i in (1, 2):
@@ -108,7 +108,7 @@ def test_an_int_of_any_size_is_a_number(trial: Trial) -> None:
     assert (found["ray/tune/more"], found["ray/tune/less"]) == ([(1, float("inf"))], [(1, float("-inf"))])
 
 
-def test_a_retry_begins_a_new_file_that_is_shown_together_with_the_old_one(trial: Trial) -> None:
+def test_a_retry_writes_a_second_file_of_the_same_run(trial: Trial) -> None:
     logger = TBXLoggerCallback()
     logger.log_trial_start(trial)
     logger.log_trial_result(1, trial, result(1, loss=1.0))
@@ -131,7 +131,7 @@ def test_hundreds_of_trials_need_few_threads(tmp_path: Path) -> None:
     assert [step for step, _ in scalars(Path(trials[0].local_path))["ray/tune/loss"]] == [1, 2]
 
 
-def test_it_is_added_by_itself_but_never_twice() -> None:
+def test_the_logger_is_added_once() -> None:
     assert SameLogger is TBXLoggerCallback
     assert any(isinstance(logger, TBXLoggerCallback) for logger in default_loggers([]))
 

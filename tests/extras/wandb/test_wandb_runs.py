@@ -104,7 +104,7 @@ def test_a_failed_trial_is_a_failed_run(tmp_path: Path) -> None:
     assert (len(run.history), run.exit_code) == (1, 1)
 
 
-def test_a_restored_run_goes_on_under_the_same_ids(tmp_path: Path) -> None:
+def test_a_restored_run_keeps_its_ids(tmp_path: Path) -> None:
     settings = {"storage_path": tmp_path, "name": "run"}
     with pytest.raises(tune.TuneError):
         fit(counting(4), callbacks=[CutAfter(2), WandbLoggerCallback("mine", api_key="secret-of-mine")], **settings)
@@ -115,7 +115,7 @@ def test_a_restored_run_goes_on_under_the_same_ids(tmp_path: Path) -> None:
     assert [row["training_iteration"] for row in [*first.history, *second.history]][-1] == 4
 
 
-def test_without_an_account_there_is_one_warning_and_a_whole_run(
+def test_without_an_account_the_run_warns_once_and_ends_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.delenv("WANDB_MODE")
@@ -143,7 +143,7 @@ def test_a_trial_writes_its_own_run_and_ends_it(tmp_path: Path) -> None:
         assert [row["y"] for row in run.history] == [result.config["x"]]
 
 
-def test_the_old_decorator(tmp_path: Path) -> None:
+def test_the_old_decorator_still_works(tmp_path: Path) -> None:
     @wandb_mixin
     def train(config: dict[str, Any]) -> None:
         wandb.log({"y": config["x"]})
@@ -170,7 +170,7 @@ def test_outside_of_a_trial_it_is_an_ordinary_run(tmp_path: Path) -> None:
     run.finish()
 
 
-def test_a_key_that_is_given_twice(tmp_path: Path) -> None:
+def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text("abc\n")
     assert WandbLoggerCallback(api_key_file=os.fspath(path))._key == "abc"
@@ -194,7 +194,7 @@ def test_the_old_logger_finds_its_arguments_in_the_configuration(tmp_path: Path)
         assert "time_total_s" not in run.history[0]
 
 
-def test_the_id_and_the_name_of_a_run_have_old_names(tmp_path: Path) -> None:
+def test_old_names_of_a_runs_id_and_name(tmp_path: Path) -> None:
     def train(config: dict[str, Any]) -> None:
         setup_wandb(config, project="mine", trial_id="its-id", trial_name="its name").log({"n": 1})
 
