@@ -169,8 +169,10 @@ def init(
 
 def shutdown() -> None:
     """Undo `init`, and delete the values that `put` has stored. May be called at any time."""
-    _state.machine = _state.address = None
-    _state.is_used = _state.local_mode = False
+    _state.machine = None
+    _state.address = None
+    _state.is_used = False
+    _state.local_mode = False
     _remove_values()
 
 

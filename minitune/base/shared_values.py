@@ -479,7 +479,8 @@ class SharedFile(Location):
         import_ahead(value)
 
     def _load(self) -> tuple[Any, bool]:
-        _loaded[self] = found = read_value(self)
+        found = read_value(self)
+        _loaded[self] = found
         return found
 
     def forget(self) -> None:

@@ -199,7 +199,8 @@ class Table:
         if self.is_framed and width is not None and sum(column.width + 3 for column in self.columns) + 1 > width:
             rows = zip(*(column.texts for column in self.columns), strict=True)
             return [", ".join(filter(None, cells)) for cells in rows]
-        begin = end = ""
+        begin = ""
+        end = ""
         between = "  "
         if self.is_framed:
             begin = "| "

@@ -105,9 +105,12 @@ class ShortRepr(reprlib.Repr):
 
     def __init__(self, length: int = 200, members: int | None = None, level: int | None = None):
         super().__init__()
-        self.maxother = self.maxstring = length
+        self.maxother = length
+        self.maxstring = length
         if members is not None:
-            self.maxdict = self.maxlist = self.maxtuple = members
+            self.maxdict = members
+            self.maxlist = members
+            self.maxtuple = members
         if level is not None:
             self.maxlevel = level
 

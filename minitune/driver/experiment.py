@@ -101,6 +101,7 @@ class Experiment:
         local_dir: str | os.PathLike[str] | None = None,
         **old: Any,
     ):
+        # Old keywords first: they may set some of the arguments.
         self.loggers = tuple(old.pop("loggers", None) or ())
         if old:
             from minitune.legacy.keywords import CHECKPOINT_KEYWORDS, modern, with_checkpoint_keywords
@@ -112,6 +113,7 @@ class Experiment:
             num_samples = given.get("num_samples", num_samples)
             resources_per_trial = given.get("resources_per_trial", resources_per_trial)
         refuse_out_of_scope(storage_filesystem, sync_config, export_formats)
+        # The run.
         self.trainable = _find_trainable(run)
         self.trainable_name = trainable_name(run)
         self.name = name or None
@@ -121,6 +123,7 @@ class Experiment:
         local_path(self.storage_path or default_storage_path())  # raises an error for a path on another machine
         self.param_space = as_space(config)
         self.num_samples = _limited_samples(check_num_samples(num_samples))
+        # When trials stop: limits of a dict are read for each trial, and a stopper hears the results of all.
         self.stop = stop
         self.stopping_criterion: dict[str, Any] = {}
         self._stopper: Stopper | None = None
@@ -131,8 +134,9 @@ class Experiment:
             self._stopper = make_stopper(stop)
         self.time_budget_s = time_budget_s
         duration_s(time_budget_s, "time_budget_s")
+        # The trials.
         self.checkpoint_config = as_config("checkpoint_config", checkpoint_config, CheckpointConfig)
-        self.has_checkpoint_config = checkpoint_config is not None
+        self.has_checkpoint_config = checkpoint_config is not None  # if not, that of a resumed run holds
         self.trial_name_creator = require_creator(trial_name_creator, "trial_name_creator")
         self.trial_dirname_creator = require_creator(trial_dirname_creator, "trial_dirname_creator")
         self.output_names = log_file_names(log_to_file)
@@ -144,6 +148,7 @@ class Experiment:
             self.resources_per_trial = Resources.of(resources_per_trial)
             self._refuse_twice(self._declared_for_any())
         self.checkpoints()  # raises an error if the trainable cannot be saved as wanted
+        # Only now, because it needs the checked resources. A run with several experiments gives them other makers.
         self.maker = self.new_maker()
 
     # -- used by a run ---------------------------------------------------------------------------------------------

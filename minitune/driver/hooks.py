@@ -395,7 +395,8 @@ class Hooks:
         """The trial's own stop criterion. All trials of an experiment share one object."""
         limits = self._limits.get(trial.experiment_number)
         if limits is None:
-            limits = self._limits[trial.experiment_number] = DictStopper(trial.stopping_criterion)
+            limits = DictStopper(trial.stopping_criterion)
+            self._limits[trial.experiment_number] = limits
         return limits
 
     def result(self, trial: Trial, result: dict[str, Any]) -> None:

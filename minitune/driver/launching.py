@@ -282,7 +282,8 @@ class TrialLauncher:
             trial.num_failures += 1
             raise Refusal(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error))) from error
         # Only now, so that a trial that cannot be sent owns no actor.
-        self._state.running[actor_id] = running = RunningTrial(trial, actor_id)
+        running = RunningTrial(trial, actor_id)
+        self._state.running[actor_id] = running
         if self._state.deadlines.are_set and not self._executor.has_queue:
             self._state.deadlines.begin(actor_id, TRIAL, self._executor.clock.monotonic())
         if started is not None:

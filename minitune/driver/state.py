@@ -234,25 +234,30 @@ class RunState:
     """
 
     def __init__(self, settings: RunSettings | None = None) -> None:
-        self.settings = settings = settings or RunSettings()
+        settings = settings or RunSettings()
+        self.settings = settings
+        # The run as a whole.
         self.supply = OPEN
+        self.ending: Ending | None = None
+        self.may_start = True
         self.requests: deque[Request] = deque()
         self.deadlines = Deadlines(settings.report_timeout_s, settings.trial_timeout_s)
         self.backoff = Backoff()
+        # All trials, and what holds in each phase.
         self.trials: list[Trial] = ReadOnlyList((), _READ_ONLY)
-        self.queue = TrialQueue()
-        self.paused: dict[str, Trial] = {}
-        self.running: dict[str, RunningTrial] = {}
-        self.resting: dict[str, float] = {}
-        self.leaving: dict[str, str] = {}
-        self.cut_short: dict[str, Trial] = {}
+        self.unfinished: dict[str, Trial] = {}
         self.counts: Counter[str] = Counter()
         self.inherited: dict[str, InheritedCheckpoint] = {}
-        self.ending: Ending | None = None
-        self.unfinished: dict[str, Trial] = {}
-        self.may_start = True
-        self.to_end: list[tuple[Trial, Ending]] = []
+        # Those that wait for a worker. One that is resting or leaving comes to the queue when that is over.
+        self.queue = TrialQueue()
+        self.paused: dict[str, Trial] = {}
+        self.resting: dict[str, float] = {}
+        self.leaving: dict[str, str] = {}
         self.num_pending = 0
+        # Those that have an actor.
+        self.running: dict[str, RunningTrial] = {}
+        self.cut_short: dict[str, Trial] = {}
+        self.to_end: list[tuple[Trial, Ending]] = []
 
     @property
     def interrupted(self) -> bool:

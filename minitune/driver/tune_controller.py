@@ -89,9 +89,9 @@ class TuneController:
         self._launcher = launcher(executor, state, hooks, recorder, self._actions, self._on_started)
         self._failures = Failures(executor, state, hooks, recorder, self._actions, self.end_run)
         self._report_handler = ReportHandler(state, hooks, recorder, self._actions, self._failures)
+        self._end_deadline_s = 0.0  # when a run that is ending cuts its trials short
+        self._asked_in_vain = 0  # how often the searcher has said "not now" while nothing runs
         self._is_ordered = settings.answered is not None
-        self._end_deadline_s = 0.0
-        self._asked_in_vain = 0
         self._has_news = True  # in a run with logical order: whether the last wait has brought an event
         self._handlers: dict[type, Callable[[RunningTrial, Any], None]] = {
             Placed: self._on_placed,

@@ -137,7 +137,8 @@ class OrderedExecutor(Admission[_OrderedActor, None]):
         except BaseException:
             self._ledger.release(actor_id)
             raise
-        self._actors[actor_id] = actor = _OrderedActor(actor_id, answer=started)
+        actor = _OrderedActor(actor_id, answer=started)
+        self._actors[actor_id] = actor
         self._expect(actor)
 
     def call(self, actor_id: str, method: str, *args: Any) -> None:

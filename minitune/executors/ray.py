@@ -237,7 +237,8 @@ class _Values:
         token = os.urandom(8).hex()
         with shared_values.noting() as locations:
             try:
-                self._of_all[token] = reference = self._ray.put(value)
+                reference = self._ray.put(value)
+                self._of_all[token] = reference
             except TypeError:
                 require_picklable(value, "the value")  # names the part that is the cause
                 raise

@@ -44,7 +44,8 @@ class MetricAnalysis:
         shape = self._shape
         if kinds != shape.kinds or names != shape.names:
             self._take_in()
-            shape = self._shape = _shape_of(names, kinds)
+            shape = _shape_of(names, kinds)
+            self._shape = shape
         self._rows.append(shape.pick(flat_result))
         if len(self._rows) >= _ROWS:
             self._take_in()

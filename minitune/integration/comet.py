@@ -66,7 +66,8 @@ class CometLoggerCallback(TrackerCallback):
         super().__init__()
         self.online = online
         self.tags = list(tags or [])
-        self.save_checkpoints = self._keeps_checkpoints = save_checkpoints
+        self.save_checkpoints = save_checkpoints
+        self._keeps_checkpoints = save_checkpoints
         self.experiment_kwargs = {**dict.fromkeys(_OFF, False), "display_summary_level": 0, **experiment_kwargs}
 
     def __getstate__(self) -> dict[str, Any]:

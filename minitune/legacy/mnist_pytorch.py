@@ -68,7 +68,8 @@ def test_func(model: nn.Module, data_loader: Any, device: Any = None) -> float: 
     """The share of right answers on about `TEST_SIZE` pictures."""
     device = device or torch.device("cpu")
     model.eval()
-    right = seen = 0
+    right = 0
+    seen = 0
     with torch.no_grad():
         for pictures, labels in data_loader:
             if seen > TEST_SIZE:

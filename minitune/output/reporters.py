@@ -562,7 +562,8 @@ class LiveReporter(ScreenReporter):
         self._ranked: set[str] = set()
         self._best_ended: list[Trial] = []
         self._has_news = True
-        self._wait_s = self._cost_s = 0.0
+        self._wait_s = 0.0
+        self._cost_s = 0.0
         self._pause_s = _FIRST_LINE_S
         self._line_s = time.monotonic() + _FIRST_LINE_S
         self._told: set[str] = set()
@@ -876,7 +877,8 @@ class JupyterNotebookReporter(TuneReporterBase):
 
     def _reset(self) -> None:
         super()._reset()
-        self._notebook = self._blocks = NotebookCell(clears=self.overwrite)  # each run has its own output cell
+        self._notebook = NotebookCell(clears=self.overwrite)  # each run has its own output cell
+        self._blocks = self._notebook
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
         """Show a status block in place of the last one."""

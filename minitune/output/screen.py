@@ -60,7 +60,8 @@ class Screen:
         try:
             columns, rows = os.get_terminal_size(self._stream.fileno())
         except (OSError, ValueError, AttributeError):
-            columns = rows = 0
+            columns = 0
+            rows = 0
         # A pseudo-terminal without a size, such as that of some CI services, has 0 columns.
         columns = columns or _FALLBACK_SIZE[0]
         rows = rows or _FALLBACK_SIZE[1]

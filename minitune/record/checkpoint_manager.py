@@ -97,14 +97,16 @@ class CheckpointManager:
             self._final_score = self._scores[0]
         else:
             self._final_score = _Score(metric, mode or "max")
-        self._entries: dict[_Key, _Entry] = {}
-        self._best: dict[str, list[tuple[tuple[float, int], _Entry]]] = {}
-        self._doomed: list[_Entry] = []
-        self._candidates: list[_Entry] = []
-        self._ended: list[_Entry] = []
-        self._pins: Counter[_Key] = Counter()
+        self._entries: dict[_Key, _Entry] = {}  # all checkpoints that were not dropped
         self._next_age = 0
-        self.total_bytes = 0
+        self.total_bytes = 0  # of all entries
+        self._pins: Counter[_Key] = Counter()  # how many trials load a checkpoint at present
+        # By trial id: its best k, the worst first, with their scores.
+        self._best: dict[str, list[tuple[tuple[float, int], _Entry]]] = {}
+        # Heaps of those that may go, the oldest first. An entry waits there while it is pinned or not settled.
+        self._doomed: list[_Entry] = []  # beyond the number to keep
+        self._candidates: list[_Entry] = []  # go while there are too many bytes
+        self._ended: list[_Entry] = []  # of finished trials: go after all candidates
 
     # -- events -----------------------------------------------------------------------------------------------------
 

@@ -133,7 +133,8 @@ class ObjectStore:
         """The store of a directory for reading. Callers share one store and its loaded values while it is in use."""
         store = _stores.get(directory)
         if store is None:
-            store = _stores[directory] = cls(directory)
+            store = cls(directory)
+            _stores[directory] = store
         return store
 
     def put(self, value: Any, text: str) -> StoredValue:
@@ -314,7 +315,8 @@ class _Lightening:
             return value, weight
         found = self._stored.get(id(value))
         try:
-            stored = self._stored[id(value)] = found or self._store.put(value, short_text(value))
+            stored = found or self._store.put(value, short_text(value))
+            self._stored[id(value)] = stored
         except TypeError:  # it cannot be pickled; `_Tagger` logs this
             return value, weight
         return stored, _ITEM_BYTES

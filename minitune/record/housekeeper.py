@@ -121,7 +121,8 @@ class Housekeeper:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
         with self._changed:
-            self._thread = self._close_by = None
+            self._thread = None
+            self._close_by = None
 
     def _wake(self) -> None:
         """Start the thread, or wake it if it runs. The caller holds the condition."""

@@ -400,9 +400,8 @@ class Story:
             inherited = self.inherited.get(trial.trial_id)
             origin = Origin(None, {}, trial.progress.num_reports)
             if inherited is not None:
-                origin = self.grafts[trial.trial_id] = Origin(
-                    inherited.path, inherited.metrics, trial.progress.num_reports
-                )
+                origin = Origin(inherited.path, inherited.metrics, trial.progress.num_reports)
+                self.grafts[trial.trial_id] = origin
             elif trial.checkpoints:
                 kept = trial.checkpoints[-1]
                 path = os.path.join(trial.local_path, kept.record.directory)
@@ -493,8 +492,10 @@ class Story:
         record = change.record
         status = record["status"]
         cause = record["cause"]
-        before = change.before = trial.phase
-        step = change.step = _BACK.get(before) if status == PENDING else _STEPS.get(status)
+        before = trial.phase
+        change.before = before
+        step = _BACK.get(before) if status == PENDING else _STEPS.get(status)
+        change.step = step
         if step is None:
             return
         total = record.get(records.SUM) if self._details else None
@@ -1001,7 +1002,8 @@ class Decisions:
         if trial is None:
             return
         if (history := self._histories.get(trial.trial_id)) is None:
-            history = self._histories[trial.trial_id] = _History()
+            history = _History()
+            self._histories[trial.trial_id] = history
             self.by_trial[trial.trial_id] = history.decisions
         if kind == records.RESULT:
             self._on_result(history, change.record)

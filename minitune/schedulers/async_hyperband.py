@@ -383,7 +383,8 @@ class AsyncHyperBandScheduler(HalvingScheduler):
             bracket = 0
             if count > 1:
                 bracket = self._rng.choices(range(count), self._shares)[0]
-            standing = self._standings[trial.trial_id] = _Standing(bracket)
+            standing = _Standing(bracket)
+            self._standings[trial.trial_id] = standing
         return standing
 
     def _record(

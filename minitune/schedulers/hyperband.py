@@ -418,7 +418,8 @@ class HyperBandScheduler(HalvingScheduler):
                 size = bracket_size(self._largest + 1, place, self._eta)
                 self._brackets.append(Bracket(self._largest - place, band, size, times, self._eta))
                 self._num_brackets += 1
-            bracket = self._homes[trial.trial_id] = self._brackets[-1]
+            bracket = self._brackets[-1]
+            self._homes[trial.trial_id] = bracket
             bracket.add(trial.trial_id)
         self._trials[trial.trial_id] = trial
         return bracket

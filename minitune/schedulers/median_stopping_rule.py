@@ -207,7 +207,8 @@ class MedianStoppingRule(MetricScheduler):
         """Record a result, unless the trial has been as far before: it may have started again."""
         curve = self._curves.get(trial_id)
         if curve is None:
-            curve = self._curves[trial_id] = _Curve()
+            curve = _Curve()
+            self._curves[trial_id] = curve
         before = -math.inf
         if curve.times:
             before = curve.times[-1]

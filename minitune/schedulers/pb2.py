@@ -309,7 +309,9 @@ class PB2(PopulationBasedTraining):
             *way, last = axis.path
             holder = config
             for name in way:  # the donor may share a mapping that `copy_tree` has not copied
-                holder[name] = holder = dict(holder.get(name, {}))
+                inner = dict(holder.get(name, {}))
+                holder[name] = inner
+                holder = inner
             holder[last] = new
             changes[axis.path] = (old, new, how)
         self._explored[member.trial_id] = self._place(config)

@@ -335,20 +335,25 @@ class PopulationBasedTraining(MetricScheduler):
         require(good, "quantile_fraction: a number from 0 to 0.5", quantile_fraction)
         for name, flag in (("log_config", log_config), ("require_attrs", require_attrs), ("synch", synch)):
             require_flag(name, flag)
-        self._explorer = Explorer(mutations, resample_probability, tuple(factors))
-        self._custom_explore_fn = custom
+        require(compare_at in ("same_time", "turn"), "compare_at: 'same_time' or 'turn'", compare_at)
         self._log_config = log_config
         self._require_attrs = require_attrs
         self._synch = synch
-        require(compare_at in ("same_time", "turn"), "compare_at: 'same_time' or 'turn'", compare_at)
+        # How new configurations are made.
+        self._explorer = Explorer(mutations, resample_probability, tuple(factors))
+        self._custom_explore_fn = custom
+        self._rng = random.Random(0)  # the run sets the seed
+        # The members and their turns.
         self._population = Population(exact(quantile_fraction), at_same_time=compare_at == "same_time")
-        self._failed: set[str] = set()
-        self._turn = max(1, math.ceil(self._burn_in / self._interval))
-        self._arrived: set[str] = set()
-        self._rng = random.Random(0)
+        self._failed: set[str] = set()  # ids of members that wait for another attempt
+        self._turn = max(1, math.ceil(self._burn_in / self._interval))  # with `synch`: for which all wait
+        self._arrived: set[str] = set()  # ids of the members that wait for it
+        # What is told to the user.
         self._num_checkpoints = 0
-        self._has_missed = self._has_saved = self._is_told = False
         self._num_perturbations = 0
+        self._has_missed = False  # whether a copy was due, but no better member had a checkpoint
+        self._has_saved = False  # whether any member had one
+        self._is_told = False
 
     @property
     def required_attrs(self) -> tuple[str, ...]:

@@ -116,7 +116,8 @@ class Population:
 
     def add(self, trial_id: str, tag: str) -> Member:
         """Add a new member."""
-        member = self.members[trial_id] = Member(trial_id, tag)
+        member = Member(trial_id, tag)
+        self.members[trial_id] = member
         return member
 
     def remove(self, trial_id: str) -> None:

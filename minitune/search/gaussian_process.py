@@ -494,8 +494,10 @@ class NumpyCovariance:
         if half < _BLOCK:
             return self._numpy.linalg.inv(lower)
         found = self._numpy.zeros_like(lower)
-        found[:half, :half] = top = self._inverted(lower[:half, :half])
-        found[half:, half:] = rest = self._inverted(lower[half:, half:])
+        top = self._inverted(lower[:half, :half])
+        found[:half, :half] = top
+        rest = self._inverted(lower[half:, half:])
+        found[half:, half:] = rest
         found[half:, :half] = -rest @ lower[half:, :half] @ top
         return found
 

@@ -372,7 +372,8 @@ class OptunaSearch(LibrarySearcher):
     def suggest(self, trial_id: str) -> Suggestion:
         if self._optuna_space is None:
             raise no_space(self)
-        trial = self._ot_trials[trial_id] = self.study.ask()
+        trial = self.study.ask()
+        self._ot_trials[trial_id] = trial
         return self._optuna_space.suggest(trial)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:

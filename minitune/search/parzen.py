@@ -147,7 +147,8 @@ class KernelSpace:
 
     def pack(self, places: Sequence[float], categories: Sequence[int]) -> Point:
         """Make a point from positions and indices of categories."""
-        bits = offset = 0
+        bits = 0
+        offset = 0
         for index, size in zip(categories, self.sizes, strict=True):
             bits |= 1 << (offset + index)
             offset += size

@@ -97,19 +97,24 @@ class TPESearch(SpaceSearcher):
         self.n_initial_points = n_initial_points
         self.early_stop = early_stop
         self._model_options: dict[str, Any] = {"gamma": gamma, "n_candidates": n_candidates, "max_bad": max_bad}
+        self._has_own_space = bool(space)
+        self._stops_early = False  # whether the scheduler does
+        # Each suggestion draws with a generator of its own, made from this and its number. So a replay that skips some
+        # calls, or a saved state, needs no state of a generator.
         if seed is not None:
             self._seed = int(seed)
         else:
             self._seed = random.SystemRandom().getrandbits(63)
-        self._has_own_space = bool(space)
-        self._model: Model | None = None
-        self._ranking: Ranking | None = None
-        self._ended: list[Observation] = []
+        self._count = 0  # of suggestions and of points that were evaluated elsewhere
+        self._points_given = 0
+        # The observations are the truth. Model and ranking are made of them, and anew when they no longer fit.
         self._live: dict[str, Observation] = {}
-        self._count = self._points_given = 0
-        self._has_budgets = self._stops_early = False
-        self._has_named_end = False
-        self._transfer: Transfer | None = None
+        self._ended: list[Observation] = []
+        self._model: Model | None = None  # until the space is known
+        self._ranking: Ranking | None = None  # until it is needed, since the mode comes late
+        self._has_budgets = False  # whether the scheduler tells the steps of its rungs
+        self._has_named_end = False  # whether the warning about the end of a finite space was given
+        self._transfer: Transfer | None = None  # from earlier runs, if there are any
         self._transfer_asked = 0
         if evaluated_rewards is not None:
             rewards = checked_rewards(evaluated_rewards, len(self._points))

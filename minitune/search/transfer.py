@@ -174,7 +174,8 @@ class _Source:
             own: The values of each new trial's parameters, and of its objective. Smaller is better.
         """
         predicted = [self._predict(values) for values, _ in own]
-        pairs = discordant = 0.0
+        pairs = 0.0
+        discordant = 0.0
         for one, other in combinations(range(len(own)), 2):
             order = (own[one][1] - own[other][1]) * (predicted[one] - predicted[other])
             if own[one][1] != own[other][1]:

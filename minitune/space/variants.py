@@ -182,17 +182,20 @@ class VariantTable:
     def finish(self) -> None:
         """End the table: it returns no more variants."""
         self._rounds = self.position.round
-        self._round_plan = self._branches = None
+        self._round_plan = None
+        self._branches = None
 
     def seek(self, position: Position) -> None:
         """Continue at `position`, in O(1) unless it is between two variants of one point."""
         self.position = Position(position.round, position.point, position.branch)
-        self._round_plan = self._branches = None
+        self._round_plan = None
+        self._branches = None
 
     def reseed(self, seed: int | str) -> None:
         """Use another seed for the following draws."""
         self._seed = seed
-        self._round_plan = self._branches = None
+        self._round_plan = None
+        self._branches = None
 
     def next(self) -> Variant | None:
         """The next variant; None at the end.

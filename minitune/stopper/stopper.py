@@ -314,7 +314,8 @@ class MaximumIterationStopper(Stopper):
         self._counts: dict[str, int] = {}
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        count = self._counts[trial_id] = self._counts.get(trial_id, 0) + 1
+        count = self._counts.get(trial_id, 0) + 1
+        self._counts[trial_id] = count
         return count >= self._max_iter
 
     def describe(self) -> str:
@@ -370,7 +371,8 @@ class TrialPlateauStopper(Stopper):
         self._last: dict[str, list[float]] = {}
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        count = self._counts[trial_id] = self._counts.get(trial_id, 0) + 1
+        count = self._counts.get(trial_id, 0) + 1
+        self._counts[trial_id] = count
         value = _float_of(lookup(result, self._metric))
         if value is None:
             return False

@@ -289,7 +289,8 @@ def current_session() -> Session | None:
 def _forget_sessions() -> None:
     """Remove the sessions in a forked child, because the connection to the driver belongs to its parent."""
     global _of_process
-    _of_thread.session = _of_process = None
+    _of_thread.session = None
+    _of_process = None
 
 
 if hasattr(os, "register_at_fork"):  # on Windows, this module can only be imported

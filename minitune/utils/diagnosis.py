@@ -202,5 +202,6 @@ def _used_shares(command: str) -> dict[str, float]:
     shares: dict[str, float] = {}
     for line in text.splitlines():
         index, uuid, used, total = (word.strip() for word in line.split(","))
-        shares[index] = shares[uuid] = float(used) / float(total)
+        shares[index] = float(used) / float(total)
+        shares[uuid] = shares[index]
     return shares
