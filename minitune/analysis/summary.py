@@ -276,10 +276,10 @@ def log_failures(results: RunResults, may_print: bool = False) -> None:
 
     If no log is configured, Python prints the record to standard error. `may_print` is whether it may.
     """
-    num_failed = sum(trial.error is not None for trial in results.trials)
-    if num_failed and (may_print or logger.hasHandlers()):
-        kinds = "; ".join(grouped_errors(results.trials))
-        logger.error("%d of %d trials failed: %s (%s)", num_failed, len(results.trials), kinds, results.path)
+    failed = [trial for trial in results.trials if trial.error is not None]
+    if failed and (may_print or logger.hasHandlers()):
+        kinds = "; ".join(grouped_errors(failed))
+        logger.error("%d of %d trials failed: %s (%s)", len(failed), len(results.trials), kinds, results.path)
 
 
 # -- when a run ends ---------------------------------------------------------------------------------------------------

@@ -432,7 +432,13 @@ class AppendFiles:
         if key in self._paths:
             self.close(key)
         self._paths[key] = path
-        descriptor = self._reopen(key, path)
+        if len(self._open) >= self._limit:
+            os.close(self._open.pop(next(iter(self._open))))
+        try:
+            descriptor = os.open(path, _TO_APPEND, 0o666)
+        except OSError:  # perhaps no descriptor is free; any other reason comes again
+            descriptor = self.with_room(partial(os.open, path, _TO_APPEND, 0o666))
+        self._open[key] = descriptor
         size = os.fstat(descriptor).st_size
         if not size:
             return 0
@@ -450,7 +456,8 @@ class AppendFiles:
         if descriptor is None:
             if key not in self._paths:
                 return False
-            descriptor = self._reopen(key, self._paths[key])
+            self.open(key, self._paths[key])  # it was closed to make room
+            descriptor = self._open[key]
         written = os.write(descriptor, line)
         if written < len(line):
             finish_append(descriptor, line, written)
@@ -503,17 +510,6 @@ class AppendFiles:
         """Close all files and remove their keys."""
         for key in list(self._paths):
             self.close(key)
-
-    def _reopen(self, key: str, path: str) -> int:
-        """Open a file, again if it was closed to make room, and return its descriptor."""
-        if len(self._open) >= self._limit:
-            os.close(self._open.pop(next(iter(self._open))))
-        try:
-            descriptor = os.open(path, _TO_APPEND, 0o666)
-        except OSError:  # perhaps no descriptor is free; any other reason comes again
-            descriptor = self.with_room(partial(os.open, path, _TO_APPEND, 0o666))
-        self._open[key] = descriptor
-        return descriptor
 
 
 def _end_of_last_line(descriptor: int, size: int) -> int:

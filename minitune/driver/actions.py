@@ -132,7 +132,7 @@ class TrialActions:
     def end(self, running: RunningTrial, ending: Ending) -> None:
         """End a trial that has a worker: it has finished, or is interrupted."""
         trial = running.trial
-        if self._state.interrupted and not running.ends_by_itself:
+        if not running.ends_by_itself and self._state.interrupted:
             self.let_go(running)
             self._hooks.interrupted(trial)
             self._state.move(trial, Step.STOP, ending)
@@ -327,7 +327,7 @@ class TrialActions:
         # Pinned first: the trial may release the same checkpoint, and then nothing else would keep it.
         self._recorder.pin(inherited.donor, inherited.record)
         self.release_inherited(trial)
-        self._recorder.exploit(trial, inherited.donor, inherited.record, config, reason)
+        light_config = self._recorder.exploit(trial, inherited.donor, inherited.record, config, reason)
         self._state.inherited[trial.trial_id] = inherited
         running = self._state.running.get(trial.attempt.actor_id)
         if running is not None:
@@ -336,6 +336,7 @@ class TrialActions:
             self.move(trial, Step.PAUSE, f"exploits {donor.name}")
             self._hooks.paused(trial)
         trial.set_config(config)
+        trial.light_config = light_config
         self._recorder.note_changes(trial)
         return True
 

@@ -136,7 +136,10 @@ class TrialLauncher:
         while state.supply != asked_at:
             asked_at = state.supply
             while len(state.running) + len(state.leaving) < self._max_running:  # a stopped actor has its resources
-                if self.has_to_go_on or not (self._start_one() or self._add_one()):
+                if self.has_to_go_on:
+                    break
+                has_waiting = state.num_pending or state.paused or not self._chooses_in_order
+                if not ((has_waiting and self._start_one()) or self._add_one()):
                     break
 
     def _look_ahead(self) -> bool:
@@ -200,8 +203,6 @@ class TrialLauncher:
         """Start the scheduler's choice, or else the first waiting trial for which there is room."""
         state = self._state
         candidates = state.queue.heads()
-        if not (candidates or state.paused) and self._chooses_in_order:
-            return False
         if not (candidates and self._chooses_in_order):  # otherwise it would choose the first candidate
             chosen = self._hooks.choose()
             if state.requests:
@@ -267,7 +268,7 @@ class TrialLauncher:
             trial.attempt.number,
             trial.next_checkpoint,
             trial.num_failures,
-            self._workers_write and trial.light is None,
+            self._workers_write and trial.light_config is trial.raw_config,
         )
         args = (info.fields(),)
         actor_id = trial.attempt.actor_id
@@ -389,7 +390,7 @@ class ReusingLauncher(TrialLauncher):
         """Make the directory and the parameter files of a trial that gets no worker, which would make them."""
         try:
             self._recorder.directory_fault(trial)
-            if self._workers_write and trial.light is None:
+            if self._workers_write and trial.light_config is trial.raw_config:
                 write_parameters(trial.local_path, trial.raw_config)
         except OSError as error:  # the trial's loggers meet the same error, and log it
             self._recorder.raise_if_run_ends(error, trial.local_path)

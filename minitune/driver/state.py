@@ -273,7 +273,9 @@ class RunState:
             self.unfinished[trial.trial_id] = trial
         if trial.phase is Phase.QUEUED:
             self.num_pending += 1
-        self._index(trial)
+            self.queue.push(trial)
+        elif trial.phase is Phase.PAUSED:
+            self.paused[trial.trial_id] = trial
 
     def replace(self, old: Trial, fresh: Trial) -> None:
         """Replace a trial that has ended by a new one."""

@@ -535,12 +535,10 @@ class ReportHandler:
             return None
         if decision == STOP and (running.ends_by_itself or not self._state.interrupted):
             return decision.ending
-        if decision == CONTINUE and has_returned and not self._saves_at_end(running.trial):
+        experiment = self._experiments[running.trial.experiment_number]
+        if decision == CONTINUE and has_returned and not experiment.checkpoints.checkpoint_at_end:
             return _RETURNED.ending
         return None
-
-    def _saves_at_end(self, trial: Trial) -> bool:
-        return bool(self._experiments[trial.experiment_number].checkpoints.checkpoint_at_end)
 
     def _write(
         self, running: RunningTrial, result: dict[str, Any], checkpoint: CheckpointRecord | None, ends: Ending | None
@@ -574,12 +572,13 @@ class ReportHandler:
         running.ends_by_itself = True
         if self._state.backoff.is_active:
             self._state.backoff.progressed(trial.trial_id)
-        trial.returns()
         running.decision = _RETURNED
-        if trial.progress.num_reports and self._saves_at_end(trial):
+        if not trial.progress.num_reports:
+            trial.returns()
+        elif self._experiments[trial.experiment_number].checkpoints.checkpoint_at_end:
             self._actions.save(running)
-        else:
-            self._actions.end(running, _RETURNED.ending)
+            return
+        self._actions.end(running, _RETURNED.ending)
 
     def _save_is_due(self, trial: Trial, config: CheckpointConfig, result: dict[str, Any], decision: Decision) -> bool:
         """Whether to save a class trainable after this result, which is not counted yet, and before its decision."""

@@ -194,7 +194,7 @@ class Trial:
         "experiment_number",
         "experiment_path",
         "experiment_tag",
-        "light",
+        "light_config",
         "local_path",
         "max_failures",
         "name",
@@ -245,7 +245,6 @@ class Trial:
         self.experiment_tag = experiment_tag
         self.evaluated_params = evaluated_params or {}
         self.set_config(config or {})
-        self.light: tuple[dict[str, Any], dict[str, Any]] | None = None  # see `light_config`
         self.seed = 0
         self.resources = Resources.of(resources if resources is not None else placement_group_factory)
         self.stopping_criterion = flatten(stopping_criterion) if stopping_criterion else {}
@@ -277,6 +276,9 @@ class Trial:
         """Restore a pickled trial. Those of earlier versions, in pickles of a `ResultGrid`, lack some attributes."""
         attributes, slots = state
         scheduler = slots.pop("stopped_by", "")
+        if "light_config" not in slots:
+            slots.pop("light", None)
+            slots["light_config"] = slots["raw_config"] if "raw_config" in slots else slots["config"]
         if "progress" not in slots:
             slots = {**_parts_of(slots), **slots}  # first, because some had `last_result`, whose setter needs them
         self.__dict__.update(attributes or {})
@@ -424,22 +426,9 @@ class Trial:
         if isinstance(config, ReadOnlyDict):  # that of a trial, which may be changed elsewhere
             config = dict(config)
         self.raw_config: dict[str, Any] = config
-
-    @property
-    def light_config(self) -> dict[str, Any]:
+        self.light_config: dict[str, Any] = config
         """The configuration as it is recorded and sent to workers: a `StoredValue` is in place of each large value.
-
-        It is the configuration itself if it has no large values, or they have not been stored.
-        """
-        if self.light is not None and self.light[0] is self.raw_config:
-            return self.light[1]
-        return self.raw_config
-
-    def set_light_config(self, light: dict[str, Any]) -> None:
-        """Set the `light_config` of the present configuration."""
-        self.light = None
-        if light is not self.raw_config:
-            self.light = (self.raw_config, light)
+        It is the configuration itself if it has no large values, or they have not been stored."""
 
     def set_experiment_tag(self, experiment_tag: str) -> None:
         """Replace the tag."""

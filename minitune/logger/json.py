@@ -35,7 +35,7 @@ class JsonLoggerCallback(LoggerCallback):
             self._files.open(trial.trial_id, path)
         except OSError as error:
             self._files.lapse(trial.trial_id, path, error)
-        if self._leaves_parameters and trial.light is None:
+        if self._leaves_parameters and trial.light_config is trial.raw_config:
             return
         try:
             self.update_config(trial, trial.raw_config)
@@ -44,7 +44,7 @@ class JsonLoggerCallback(LoggerCallback):
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Append one line. Errors are as in `log_trial_start`."""
-        if trial.light is not None and trial.light_config is not trial.raw_config:  # keep large values out of each line
+        if trial.light_config is not trial.raw_config:  # keep large values out of each line
             result = {**result, CONFIG: trial.light_config}
         line = f"{dumps(result)}\n"
         if not self.append(trial, line):

@@ -21,7 +21,7 @@ from minitune.checkpoint import CheckpointRecord
 from minitune.decision import Decision
 from minitune.error import TrialError
 from minitune.experiment.endings import Ending
-from minitune.experiment.lifecycle import Phase
+from minitune.experiment.lifecycle import STATUS, Phase
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record import records
 from minitune.record.checkpoint_manager import CheckpointManager, Surplus
@@ -134,7 +134,7 @@ class Recorder:
         if not is_small(config):  # the searched parameters are parts of it
             # Journal, worker and logs get references, so that a large value is stored once.
             record = self._journal.by_reference(record)
-            trial.set_light_config(record["config"])
+            trial.light_config = record["config"]
         self._journal.add(record)
 
     def note_changes(self, trial: Trial) -> None:
@@ -157,10 +157,8 @@ class Recorder:
 
     def _recorded_config(self, trial: Trial) -> dict[str, Any]:
         """The configuration as it is recorded and sent to workers, with references in place of large values."""
-        if trial.light is None and is_small(trial.raw_config):
-            return trial.raw_config
-        if trial.light_config is trial.raw_config:
-            trial.set_light_config(self._journal.by_reference({"config": trial.raw_config})["config"])
+        if trial.light_config is trial.raw_config and not is_small(trial.raw_config):
+            trial.light_config = self._journal.by_reference({"config": trial.raw_config})["config"]
         return trial.light_config
 
     def extends(self, samples: int) -> None:
@@ -262,7 +260,7 @@ class Recorder:
         total = None
         if trial.progress.num_reports >= _RESULTS_WORTH_A_SUM and trial.is_finished() and _may_be_summed_up(trial):
             total = trial.sum_up()
-        self._journal.add(records.status(trial.trial_id, trial.status, cause, total))
+        self._journal.add(records.status(trial.trial_id, STATUS[trial.phase], cause, total))
 
     def result(
         self,
@@ -393,15 +391,19 @@ class Recorder:
 
     def exploit(
         self, trial: Trial, donor: Trial, record: CheckpointRecord, config: dict[str, Any], reason: str = ""
-    ) -> None:
-        """Record that a trial continues from a checkpoint of another trial with a new configuration."""
+    ) -> dict[str, Any]:
+        """Record that a trial continues from a checkpoint of another trial with a new configuration.
+
+        Returns:
+            The `Trial.light_config` that belongs to the new configuration.
+        """
         fields = self._journal.by_reference(
             records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason)
         )
         self._journal.add(fields)
-        if fields["config"] is not config:
-            trial.light = (config, fields["config"])
         self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)
+        light_config: dict[str, Any] = fields["config"]
+        return light_config
 
     @contextlib.contextmanager
     def _told(self, text: str, trial: Trial) -> Iterator[None]:

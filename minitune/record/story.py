@@ -370,7 +370,7 @@ class Story:
         trial = self._new_trial(record, replaced)
         trial.trial_id = record["trial"]
         trial.number = record["number"]
-        trial.raw_config = record["config"]
+        trial.set_config(record["config"])
         trial.seed = record["seed"]
         trial.experiment_number = record["experiment"]
         trial.evaluated_params = record["evaluated_params"]

@@ -158,7 +158,7 @@ def test_light_config_holds_until_another_config_is_set() -> None:
     trial = Trial("train", config={"data": b"large", "lr": 0.1})
     assert trial.light_config == trial.config
     light = {"data": "a reference", "lr": 0.1}
-    trial.set_light_config(light)
+    trial.light_config = light
     assert trial.light_config is light
     trial.set_config({"data": b"large", "lr": 0.1})
     assert trial.light_config == {"data": b"large", "lr": 0.1}
