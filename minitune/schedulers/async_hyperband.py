@@ -412,7 +412,9 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         """The decision about a trial that was just recorded at a level.
 
         The promoting variant pauses the trial. The stopping variant lets it continue if it is among the best
-        ceil(n / eta), itself included.
+        floor(n / eta), itself included, or the best of all. With ceil(n / eta), it found a smaller loss in only .45 to
+        .48 of the orders at half of the budget, on three tables of learning curves with 1, 4 and 16 workers (eta 3, 200
+        to 400 orders each, all intervals within .03; `benchmarks/schedulers.py`).
         """
         size = len(level)
         rank = level.rank(entry)
@@ -435,9 +437,10 @@ class AsyncHyperBandScheduler(HalvingScheduler):
 
     def _kept(self, level: Level) -> int:
         """How many of the trials recorded at the level continue."""
-        if self._promotes:
-            return len(level) // self._eta
-        return -(-len(level) // self._eta)
+        kept = int(len(level) // self._eta)
+        if self._promotes or not level.ranked:
+            return kept
+        return max(1, kept)
 
     def _best_to_promote(self, context: SchedulerContext, at_least: int) -> Trial | None:
         """The best trial that waits and is among the top floor(n / eta), from the highest level down.

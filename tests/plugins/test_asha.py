@@ -32,12 +32,15 @@ def decisions(scheduler: ASHAScheduler, values: list[Any], t: float = 4) -> list
 
 
 def test_the_best_quarter_of_a_level_goes_on_the_newcomer_included() -> None:
-    assert decisions(asha(), [5, 4, 6, 3, 5.5, 7, 5]) == [
+    """Of fewer than eight, this is only the best: the second of seven is not in the best quarter, that of eight is."""
+    assert decisions(asha(), [5, 4, 6, 3, 5.5, 7, 6.5, 6.9, 6.8]) == [
         "CONTINUE",
         "STOP",
         "CONTINUE",
         "STOP",
+        "STOP",
         "CONTINUE",
+        "STOP",
         "CONTINUE",
         "STOP",
     ]

@@ -45,7 +45,7 @@ def plain_reading(reports, mode, max_t, grace, eta):
         others = recorded[passed[-1]]
         rank = 1 + sum(other >= score for other in others)
         others.append(score)
-        goes_on = rank <= math.ceil(len(others) / fraction) and score > -math.inf
+        goes_on = rank <= max(1, len(others) // fraction) and score > -math.inf
         answers.append("CONTINUE" if goes_on else "STOP")
         if not goes_on:
             stopped.add(trial)

@@ -35,6 +35,9 @@ DEPARTURES: dict[str, dict[tuple[str | int, ...], Any]] = {
     "class_details": {("configs",): [["deep", "lr"]] * 2},
     # params.json holds the configuration exactly, so there is no pickle
     "logger_callback": {("pickled",): [False, False]},
+    # ASHA lets the best third of a level go on, rounded down, but at least the best; Ray lets some more go on
+    "asha_grid": {("ended", 5): [2, 3, 3]},
+    "nested_metrics": {("last", 2): {"loss": 1.0, "by": {"class": {"a": 2}}}},
     # bundles are kept as they were given, including an empty first one
     "resources": {("empty_head", 1): [{}, {"CPU": 1}]},
     # it is a FileNotFoundError and a TuneError

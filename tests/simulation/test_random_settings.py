@@ -42,7 +42,7 @@ def test_population_based_training_solves_the_papers_toy_problem(gates: ModuleTy
     assert gates.run_toy(seed=0, explores=False)[0] < 0.4
 
 
-@pytest.mark.parametrize("table", ["digits", "diabetes"])
+@pytest.mark.parametrize("table", ["digits", "diabetes", "cancer"])
 def test_asha_needs_a_fraction_of_the_epochs(gates: ModuleType, table: str) -> None:
     curves = gates.read_curves(table)
 

@@ -174,7 +174,7 @@ def test_a_result_tells_why_it_was_stopped(tmp_path: Path) -> None:
 
     last = grid[4].decisions[-1]
     assert (last.action, last.iteration) == ("STOP", 1)
-    assert last.reason == "rank 5 of 5 at training_iteration 1, where the best 2 go on: loss=5, cutoff 2"
+    assert last.reason == "rank 5 of 5 at training_iteration 1, where the best 1 go on: loss=5, cutoff 1"
     assert str(last) == f"after iteration 1: stopped: {last.reason}"
     assert [one.action for one in grid[0].decisions] == ["CONTINUE", "CONTINUE", "STOP"]
     assert [str(one) for one in Result.from_path(grid[4].path).decisions] == [str(last)]

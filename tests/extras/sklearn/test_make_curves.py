@@ -38,7 +38,7 @@ def shipped(table: str) -> Any:
     return json.loads(gzip.decompress((BENCHMARKS / f"{table}_curves.json.gz").read_bytes()))
 
 
-@pytest.mark.parametrize("table", ["digits", "diabetes"])
+@pytest.mark.parametrize("table", ["digits", "diabetes", "cancer"])
 def test_the_first_curves_of_the_table_are_reproduced(benchmark: Callable[[str], Any], table: str) -> None:
     program = benchmark("make_curves")
 
