@@ -363,7 +363,7 @@ def test_a_resumed_run_keeps_the_checkpoints_that_it_has_kept_so_far(
     run(FailsAtFive, checkpoint_config=CheckpointConfig(num_to_keep=2, checkpoint_frequency=1), **same)
     (trial,) = run(FailsAtFive, resume="AUTO+ERRORED", **same, **again).trials
     assert trial.status == "TERMINATED"
-    assert [saved.metrics["n"] for saved in trial.checkpoints] == [7, 8][-kept:]
+    assert [saved.progress.metrics["n"] for saved in trial.checkpoints] == [7, 8][-kept:]
 
 
 def test_each_experiment_of_a_resumed_run_keeps_its_own_checkpoints(tmp_path: Path) -> None:
@@ -383,7 +383,10 @@ def test_each_experiment_of_a_resumed_run_keeps_its_own_checkpoints(tmp_path: Pa
     every_step, every_fourth = (CheckpointConfig(checkpoint_frequency=n, checkpoint_at_end=False) for n in (1, 4))
     both(every_step, every_fourth)
     trials = both(None, None)
-    assert [[saved.metrics["n"] for saved in trial.checkpoints] for trial in trials] == [list(range(1, 9)), [4, 8]]
+    assert [[saved.progress.metrics["n"] for saved in trial.checkpoints] for trial in trials] == [
+        list(range(1, 9)),
+        [4, 8],
+    ]
 
 
 def test_a_run_whose_settings_cannot_be_read_is_resumed_with_a_warning(
