@@ -25,27 +25,9 @@ class Clock(Protocol):
         """Seconds since an arbitrary start. The value never decreases, so use it for limits and durations."""
         ...
 
-    def sleep(self, duration_s: float) -> None:
+    def sleep(self, duration_s: float, /) -> None:
         """Let `duration_s` seconds pass. The real clock blocks; a virtual clock jumps."""
         ...
-
-
-class RealClock:
-    """The clock of the machine."""
-
-    # Each call looks up the function of the module: tests of users replace it, as freezegun does.
-
-    def time(self) -> float:
-        """See `Clock.time`."""
-        return time.time()
-
-    def monotonic(self) -> float:
-        """See `Clock.monotonic`."""
-        return time.monotonic()
-
-    def sleep(self, duration_s: float) -> None:
-        """See `Clock.sleep`."""
-        time.sleep(duration_s)
 
 
 class VirtualClock:
@@ -66,7 +48,7 @@ class VirtualClock:
         """See `Clock.monotonic`."""
         return self.now_s
 
-    def sleep(self, duration_s: float) -> None:
+    def sleep(self, duration_s: float, /) -> None:
         """Advance the clock by `duration_s` seconds. Negative durations are ignored.
 
         If rounding would lose the duration, the clock advances to the next float. Otherwise code that waits for a tiny
@@ -76,7 +58,8 @@ class VirtualClock:
             self.now_s = max(self.now_s + duration_s, math.nextafter(self.now_s, math.inf))
 
 
-REAL = RealClock()
+REAL: Clock = time
+"""The clock of the machine: the module itself. Tests of users replace its functions, as freezegun does."""
 current: Clock = REAL
 """The clock of the present run; outside of runs the real clock. It changes, so do not keep a copy of this variable."""
 

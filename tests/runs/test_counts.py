@@ -23,9 +23,9 @@ ROOM = 1.05
     [
         ("report", 22, 15, 1, 6),
         ("asha", 31, 20, 1, 7),
-        ("fresh", 287, 40, 4, 47),
-        ("reused", 211, 34, 4, 30),
-        ("returned", 192, 34, 3, 26),
+        ("fresh", 280, 39, 4, 47),
+        ("reused", 204, 33, 4, 30),
+        ("returned", 185, 33, 3, 26),
     ],
 )
 def test_the_driver_takes_few_steps(
