@@ -208,7 +208,10 @@ class Hooks:
             of_run = None
         named = list(required)
         for metric in (of_run, searched):
-            named += metric if isinstance(metric, (list, tuple)) else [metric or ""]
+            if isinstance(metric, (list, tuple)):
+                named += metric
+            else:
+                named.append(metric or "")
         return tuple(dict.fromkeys(name for name in named if name and name != DEFAULT_METRIC))
 
     def goes_by_bare_number(self, of_run: Metric) -> bool:
@@ -227,14 +230,17 @@ class Hooks:
             else:
                 logger.warning("%s should take %s and **info", hook_name(listener), ", ".join(arguments))
                 self._call((listener,), None)
+        # From now on the callbacks hear events.
         self._listeners = {name: self._listening(name) for name in _CALLBACK_HOOKS}
+        # The loggers at the end of the list change nothing. So they may get the finished line of a report instead.
         self._listeners["on_trial_result"], self.logs = split_plain(self._listeners["on_trial_result"])
         self._listeners[_LOG] = [log.log_trial_result for log in self.logs]
 
     def _listening(self, name: str) -> list[Callable[..., Any]]:
         """The callbacks that override a hook."""
+        base = getattr(Callback, name)
         hooks = [getattr(callback, name) for callback in self.callbacks]
-        return [hook for hook in hooks if not _is_left(hook, getattr(Callback, name)) and not forwards_to_nothing(hook)]
+        return [hook for hook in hooks if not (_is_left(hook, base) or forwards_to_nothing(hook))]
 
     def experiment_ends(self, trials: list[Trial], *, after_error: bool = False) -> None:
         """The run and all workers have ended. Every callback is called, even after an error, to close its files.
@@ -331,6 +337,8 @@ class Hooks:
         Returns:
             The decision.
         """
+        # The scheduler is not asked about a trial that ends anyway. Scheduler and searcher get its result once, as that
+        # of a trial that has completed.
         ending: Ending | None = None
         if self._on_stop and self._call(self._on_stop, trial, trial.trial_id, _completed(trial, result)):
             ending = _criterion_met(self.stopper.describe())
@@ -346,6 +354,7 @@ class Hooks:
         searcher = self._of_searcher["on_trial_result"]
         if not (searcher or self._of_scheduler["on_trial_result"]):
             return GO_ON
+        # One dict for both: a scheduler may tell the searcher something by adding a key, as that of BOHB does.
         flat = flatten(complete(result, trial.attempt.config))
         hook = self.scheduler.on_trial_result
         answer = self._call((hook,), trial, self.context, trial, flat)
@@ -361,7 +370,7 @@ class Hooks:
             if decision.ending.kind is EndKind.SCHEDULER:
                 ending = self.scheduler_stops(decision.reason, decision.facts)
                 decision = Decision(STOP, ending.text, save=decision.save, exploit=decision.exploit, facts=ending.facts)
-        elif searcher:
+        elif searcher:  # of a stopped trial it hears `on_trial_complete`
             self._call(searcher, trial, trial.trial_id, flat)
         return decision
 
@@ -406,6 +415,7 @@ class Hooks:
             self._call(
                 (listener,), trial, iteration=self.iteration, trials=self._state.trials, trial=trial, result=told
             )
+            # A metric that one callback adds is seen by the next ones, by the journal and by the grid of results.
             told.pop(CONFIG, None)
             result.update(told)
 
@@ -440,7 +450,9 @@ class Hooks:
 
     def interrupted(self, trial: Trial) -> None:
         """The user has interrupted the run. The trial can be resumed later."""
-        result = flatten(trial.last_result) if trial.progress.metrics else None
+        result = None
+        if trial.progress.metrics:
+            result = flatten(trial.last_result)
         self._call(self._of_searcher["on_trial_complete"], trial, trial.trial_id, result=result)
         self.tell("on_trial_complete", trial)
 
@@ -497,6 +509,7 @@ class _Caller:
                 # at the end of a run no trial waits
                 if taken_s > self._slow_s and getattr(hook, "__name__", "") != "on_experiment_end":
                     self._warn_slow(hook_name(hook), taken_s)
+            # The child must not go on: it would answer workers and write records beside its parent.
             if os.getpid() != self._pid:
                 raise forked_error(hook_name(hook))
         return value

@@ -111,14 +111,16 @@ class StateKeeper:
         self._recorder = recorder
         self._hooks = hooks
         self._context = context
-        self._unfit: set[str] = set()
-        self._kept: dict[str, list[set[str]]] = {}
+        self._unfit: set[str] = set()  # components whose state cannot be saved
+        self._kept: dict[str, list[set[str]]] = {}  # by component: the files of its last states
         for record in past:
             self._kept.setdefault(record["component"], []).append(set(record["files"]))
-        period = setting("GLOBAL_CHECKPOINT_S")
-        self._period_s = None if period == "auto" else number_setting("GLOBAL_CHECKPOINT_S")
-        self.due_s = time.monotonic() + (SAVE_PERIOD_S if self._period_s is None else self._period_s)
-        self._saved_at = recorder.offset
+        self._period_s: float | None = None  # None: it depends on how long a save takes
+        if setting("GLOBAL_CHECKPOINT_S") != "auto":
+            self._period_s = number_setting("GLOBAL_CHECKPOINT_S")
+        first_s = SAVE_PERIOD_S if self._period_s is None else self._period_s
+        self.due_s = time.monotonic() + first_s
+        self._saved_at = recorder.offset  # the length of the journal after the last save
 
     def save(self, *components: str) -> None:
         """Save the states if anything has been recorded since the last save. Blocks.
@@ -130,16 +132,21 @@ class StateKeeper:
             offset = self._recorder.offset
             for component in components or (*TOLD_AGAIN, CALLBACKS):
                 self._save(component, offset)
-            self._saved_at = self._recorder.offset
+            self._saved_at = self._recorder.offset  # with the records of these saves, which are no reason for another
         now_s = time.monotonic()
-        pause_s = max(SAVE_PERIOD_S, (now_s - begin_s) * (1 / SAVE_SHARE - 1))
-        self.due_s = now_s + (pause_s if self._period_s is None else self._period_s)
+        pause_s = self._period_s
+        if pause_s is None:  # so long that saving takes its share at most
+            took_s = now_s - begin_s
+            pause_s = max(SAVE_PERIOD_S, took_s * (1 / SAVE_SHARE - 1))
+        self.due_s = now_s + pause_s
 
     def _save(self, component: str, offset: int) -> None:
         if component in self._unfit or self._recorder.in_memory:
             return
         plugin = getattr(self._hooks, _FIELDS[component])
         try:
+            # The plug-in writes to a scratch directory. Its files get their places when all are whole, and count once
+            # the journal has their checksums.
             with _scratch(self._run) as directory:
                 _write(component, plugin, directory, f"{offset:012d}", self._context)
                 found = {name: _sha256(os.path.join(directory, name)) for name in files.names(directory)}
@@ -171,7 +178,8 @@ class StateKeeper:
         kept = self._kept.setdefault(component, [])
         kept.append(newest)
         while len(kept) > STATES_KEPT:
-            for name in kept.pop(0).difference(*kept):
+            oldest = kept.pop(0)
+            for name in oldest.difference(*kept):  # a plug-in may write to the same file again
                 files.remove_file(os.path.join(self._run.path, name))
 
 
@@ -197,7 +205,7 @@ class StateLoader:
         self._run = run
         self._context = context
         self.search_alg: SearchAlgorithm = hooks.search_alg
-        self._waiting: list[tuple[int, str, Any, records.Record]] = []
+        self._waiting: list[tuple[int, str, Any, records.Record]] = []  # states that the replay has not reached yet
         for component in (*TOLD_AGAIN, CALLBACKS):
             plugin = getattr(hooks, _FIELDS[component])
             record = self._newest(component, plugin, past)
@@ -283,6 +291,7 @@ class StateLoader:
             if record["component"] != component or record["plugin"] != kind_of(plugin):
                 continue
             paths = {os.path.join(self._run.path, name): digest for name, digest in record["files"].items()}
+            # A torn or changed file of the newest state is no loss: the one before it leads to the same end.
             if all(os.path.isfile(path) and _sha256(path) == digest for path, digest in paths.items()):
                 return record
         return None
@@ -471,8 +480,9 @@ def reconcile(
         for kind, (name, header_lines) in _FILES.items():
             path = os.path.join(trial.local_path, name)
             count = reports[trial.trial_id]
+            num_lines = count + header_lines if count else 0
             try:
-                matches = _matches(path, trial, count and count + header_lines)
+                matches = _matches(path, trial, num_lines)
                 if not matches and (writer := writers.get(kind)) is not None:
                     files.remove_file(path)
                     broken.setdefault(trial.trial_id, []).append((writer, trial))
@@ -499,7 +509,7 @@ def _matches(path: str, trial: Trial, count: int) -> bool:
         if not file.read(1):
             return True
         if may_cut:
-            file.seek(-1, os.SEEK_CUR)
+            file.seek(-1, os.SEEK_CUR)  # back over the byte that was read above
             file.truncate()
         return may_cut
 

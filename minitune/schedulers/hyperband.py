@@ -179,9 +179,11 @@ class Bracket:
         closings = []
         while not self.is_open and self.members and self.num_moving == 0 and not self.is_at_end:
             arrived = sorted(member.entry for member in self.members.values() if member.entry is not None)
+            # Those that have left since count, too: a failure does not change how many of the others go on.
             quota = max(1, self.entered // self.eta)
             kept = [entry for entry in arrived[:quota] if entry.loss < math.inf]
-            closings.append(Closing(self.milestone, self.entered, kept, arrived[len(kept) :]))
+            dropped = arrived[len(kept) :]
+            closings.append(Closing(self.milestone, self.entered, kept, dropped))
             self.rung += 1
             self.entered = len(kept)
             self.arrived = 0
@@ -192,15 +194,14 @@ class Bracket:
                     self.arrived += 1
                 else:
                     member.entry = None
-            for entry in arrived[len(kept) :]:
+            for entry in dropped:
                 del self.members[entry.trial_id]
                 self.leaving[entry.trial_id] = None
-        if closings:
-            self.ready = dict.fromkeys(
-                entry.trial_id
-                for entry in closings[-1].kept
-                if self.is_at_end or self.members[entry.trial_id].entry is None
-            )
+        if closings:  # one that has passed the next level, too, still waits there
+            self.ready = {}
+            for entry in closings[-1].kept:
+                if self.is_at_end or self.members[entry.trial_id].entry is None:
+                    self.ready[entry.trial_id] = None
         return closings
 
     def get_state(self) -> dict[str, Any]:
@@ -290,8 +291,8 @@ class HyperBandScheduler(HalvingScheduler):
         while power <= self._max_t:
             self._largest = self._largest + 1
             power = power * self._reduction_factor
-        self._brackets: list[Bracket] = []
-        self._homes: dict[str, Bracket] = {}
+        self._brackets: list[Bracket] = []  # those that are not over, the oldest first
+        self._homes: dict[str, Bracket] = {}  # the bracket of each live trial
         self._num_brackets = 0
 
     # -- hooks ---------------------------------------------------------------------------------------------------
@@ -433,6 +434,8 @@ class HyperBandScheduler(HalvingScheduler):
             self._num_stopped += len(closing.dropped)
             for entry in closing.dropped:
                 trial = self._find(context, entry.trial_id)
+                # The reporting trial gets its answer. One that is being saved is RUNNING until then, and is stopped
+                # when the scheduler is asked next.
                 if trial is not None and trial is not reporting and trial.status != RUNNING:
                     context.stop_trial(trial, self._why(closing, entry))
         if bracket.is_over:
@@ -500,10 +503,12 @@ class HyperBandScheduler(HalvingScheduler):
 
     def _why(self, closing: Closing, entry: Entry) -> str:
         """The reason why a trial continues or is stopped when its level closes."""
+        cutoff = ""
+        if closing.cutoff is not None:
+            cutoff = f", cutoff {self._shown(-closing.cutoff)}"
         return (
             f"rank {closing.rank(entry)} of {closing.entered} at {self._time_attr} {number_text(closing.milestone)}, "
-            f"where the best {len(closing.kept)} go on: {self._metric}={self._shown(-entry.loss)}"
-            + ("" if closing.cutoff is None else f", cutoff {self._shown(-closing.cutoff)}")
+            f"where the best {len(closing.kept)} go on: {self._metric}={self._shown(-entry.loss)}{cutoff}"
         )
 
     def _describe(self, bracket: Bracket) -> str:
@@ -515,10 +520,14 @@ class HyperBandScheduler(HalvingScheduler):
             if trial_id in self._trials
         )
         counts = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
-        done = (bracket.rung + bracket.arrived / max(1, bracket.entered) / 2) / len(bracket.times)
+        if bracket.is_over:
+            done = 1.0
+        else:  # a level at which all wait counts half, because it is not closed
+            share = bracket.arrived / max(1, bracket.entered)
+            done = (bracket.rung + share / 2) / len(bracket.times)
         return (
             f"Bracket(Max Size (n)={bracket.size}, Milestone (r)={number_text(bracket.milestone)}, "
-            f"completed={1.0 if bracket.is_over else done:.1%}): {{{counts}}}"
+            f"completed={done:.1%}): {{{counts}}}"
         )
 
 

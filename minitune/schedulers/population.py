@@ -105,11 +105,13 @@ class Population:
         self.members: dict[str, Member] = {}
         self.fraction = fraction
         self._at_same_time = at_same_time
-        self._times: list[tuple[float, str]] = []
-        self._common = -math.inf
-        self._ranked: list[Entry] = []
-        self._arrivals = 0
-        self._line: list[tuple[float, int, str]] = []
+        self._ranked: list[Entry] = []  # the entries of all members that have one, the best first
+        self._arrivals = 0  # how many scores were recorded; of two equal ones the earlier ranks better
+        self._common = -math.inf  # the largest time that all have reached
+        # Two heaps. Both may hold entries that are out of date, which are passed over when they come up: to find an
+        # entry in a heap would take O(n).
+        self._times: list[tuple[float, str]] = []  # time of the last report, and trial id
+        self._line: list[tuple[float, int, str]] = []  # time, ticket and trial id of members that wait
 
     def __len__(self) -> int:
         return len(self._ranked)
@@ -132,6 +134,8 @@ class Population:
         """Note a member's score at a time."""
         member.time = time
         if self._at_same_time:
+            # Otherwise the member's older place in the heap is enough: a member that goes forward can only raise the
+            # common time, and that is found when its place comes up.
             if not member.history or member.history[-1][0] >= time:  # the first report, or the member went back
                 del member.history[bisect_left(member.history, (time,)) :]
                 heapq.heappush(self._times, (time, member.trial_id))
@@ -152,6 +156,7 @@ class Population:
 
     def become(self, member: Member, donor: Member) -> None:
         """Let a member take over the state that its donor had at the donor's last turn."""
+        # The donor has saved at its last turn. Its later reports are not part of the copied state.
         member.history = [seen for seen in donor.history if seen[0] <= donor.last_turn]
         if self._at_same_time:
             member.history = member.history or [(donor.last_turn, donor.turn_score)]
@@ -219,11 +224,12 @@ class Population:
 
     def count_better(self, member: Member) -> int:
         """How many members of the upper end are strictly better than a member. They are the first ones."""
-        better = bisect_left(self._ranked, Entry(-member.score, -1, ""))
+        better = bisect_left(self._ranked, Entry(-member.score, -1, ""))  # before the first one with an equal score
         return min(better, self.size_of_ends())
 
     def size_of_ends(self) -> int:
         """The number of members of the upper end, which is that of the lower end, too."""
+        # At most half of them each, so that no member belongs to both ends.
         return min(math.ceil(len(self) * self.fraction), len(self) // 2)
 
     def _unrank(self, member: Member) -> None:
@@ -257,10 +263,10 @@ class Population:
             trial = find(trial_id)
             if member is not None and trial is not None and ticket == member.ticket:
                 if trial.phase in _WAITS:
-                    chosen = trial
+                    chosen = trial  # its place stays until it runs: the driver may not start it now
                     break
                 if member.pauses_after == trial.attempt.number and trial.phase in _ENDS_SOON:
-                    not_yet.append(self._line[0])
+                    not_yet.append(self._line[0])  # it is being saved, and waits after that
             heapq.heappop(self._line)
         for place in not_yet:
             heapq.heappush(self._line, place)
@@ -284,9 +290,10 @@ class Population:
             state: The state.
             not_in_line: The members that wait for other members, not for room.
         """
-        known = [
-            Member(**{**fields, "entry": fields["entry"] and Entry(*fields["entry"])}) for fields in state["members"]
-        ]
+        known = []
+        for fields in state["members"]:
+            entry = fields["entry"] and Entry(*fields["entry"])
+            known.append(Member(**{**fields, "entry": entry}))
         self.members = {member.trial_id: member for member in known}
         self._ranked = sorted(member.entry for member in known if member.entry is not None)
         self._times = sorted((member.history[-1][0], member.trial_id) for member in known if member.history)
