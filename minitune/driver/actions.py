@@ -57,7 +57,8 @@ class TrialActions:
 
     def commit(self) -> None:
         """Write the records, then carry out the commands, in order. Blocks while it writes."""
-        self._recorder.write()
+        if self._recorder.unwritten:
+            self._recorder.write()
         commands = self.commands
         if commands:
             self.commands = []

@@ -116,31 +116,22 @@ class TrialLauncher:
         if state.supply == WAITING:
             state.supply = OPEN
         self.has_to_go_on = False
+        asked_at = None
         try:
-            self._start_all()
+            # If the searcher has no more, the scheduler is asked once more: it may choose differently for this supply.
+            while state.supply != asked_at:
+                asked_at = state.supply
+                # A stopped actor has its resources until it has exited.
+                while len(state.running) + len(state.leaving) < self._max_running and not self.has_to_go_on:
+                    has_waiting = state.num_pending or state.paused or not self._chooses_in_order
+                    if not ((has_waiting and self._start_one()) or self._add_one()):
+                        break
             is_done = not self.has_to_go_on and (self._is_model_based or self._look_ahead())
         except Refusal as refusal:
             return refusal
         if is_done and state.supply != WAITING and self._chooses_in_order and not state.backoff.is_active:
             state.may_start = False
         return None
-
-    def _start_all(self) -> None:
-        """Start trials while there is room.
-
-        If the searcher has no more, the scheduler is asked once more, because it may choose differently when `supply`
-        has changed.
-        """
-        state = self._state
-        asked_at = None
-        while state.supply != asked_at:
-            asked_at = state.supply
-            while len(state.running) + len(state.leaving) < self._max_running:  # a stopped actor has its resources
-                if self.has_to_go_on:
-                    break
-                has_waiting = state.num_pending or state.paused or not self._chooses_in_order
-                if not ((has_waiting and self._start_one()) or self._add_one()):
-                    break
 
     def _look_ahead(self) -> bool:
         """Draw some trials that may run next. Returns whether there are enough of them.

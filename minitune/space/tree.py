@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from minitune.error import TuneError
-from minitune.space.domains import AttributeDict, Domain, as_domain, is_grid, is_same
+from minitune.space.domains import GRID_KEY, AttributeDict, Domain, as_domain, is_grid, is_same
 
 Path = tuple[Any, ...]
 """The path of a value in a tree: dict keys and list indices."""
@@ -84,7 +84,7 @@ class ConfigView(AttributeDict):
 def copy_tree(value: Any) -> Any:
     """Copy dicts, lists and tuples, but not domains, grids and other leaves."""
     if isinstance(value, dict):
-        if len(value) == 1 and is_grid(value):  # a leaf: its values are copied when one of them is chosen
+        if len(value) == 1 and GRID_KEY in value:  # a leaf: its values are copied when one of them is chosen
             return value
         if type(value) is dict or isinstance(value, AttributeDict):
             copied = {}
