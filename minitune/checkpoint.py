@@ -340,7 +340,11 @@ def commit_copy(
     """
     if not os.path.isdir(source):
         raise FileNotFoundError(f"the reported checkpoint's directory {os.fspath(source)!r} does not exist")
-    entries = walk(source, leave_out=_OF_CHECKPOINT if os.path.samefile(source, trial_directory) else None)
+    leave_out = None
+    if os.path.samefile(source, trial_directory):
+        leave_out = _OF_CHECKPOINT
+    entries = walk(source, leave_out)
+    # Only a rename commits: whoever finds the final name, finds all files.
     with prepared(trial_directory, number, attempt) as temporary:
         with written_by_us(os.fspath(trial_directory)):
             _copy(source, entries, temporary)
@@ -414,7 +418,7 @@ def matches(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -
         found = _record(record.number, walk(os.path.join(trial_directory, record.directory)))
     except (OSError, ValueError):
         return False
-    if record.names_crc is None:
+    if record.names_crc is None:  # then counts and sizes must do
         found = replace(found, names_crc=None)
     return found == record
 
@@ -512,6 +516,8 @@ def _copies_in_kernel(source: int, target: int, size_bytes: int) -> bool:
 
 
 def _record(number: int, entries: list[ManifestEntry]) -> CheckpointRecord:
+    # Names and sizes, not contents: to read a large checkpoint again would take as long as to write it. A torn copy or
+    # a removed file shows nevertheless.
     listing = "".join(f"{entry.name}\0{entry.size_bytes}\n" for entry in entries)
     return CheckpointRecord(
         number=number,

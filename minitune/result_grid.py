@@ -94,7 +94,7 @@ class Result:
         order = checkpoint_config.checkpoint_score_order
         if attribute is not None:
             kept.sort(key=lambda item: _score(flatten(item.progress.metrics).get(attribute), order))
-        if checkpoint_config.num_to_keep is not None:
+        if checkpoint_config.num_to_keep is not None:  # the latest one is on disk, too, whatever its score
             kept = kept[-checkpoint_config.num_to_keep :]
         return cls(
             metrics=last_result_of(trial),
@@ -155,8 +155,11 @@ class Result:
         if text:
             error = trial_error_of_text(text)
         kept = _logged_checkpoints(directory, rows)
+        checkpoint = None
+        if kept:
+            checkpoint = kept[-1][0]
         config = metrics.get(CONFIG) or read_params(directory)
-        return cls(metrics, kept[-1][0] if kept else None, error, directory, best_checkpoints=kept, config=config)
+        return cls(metrics, checkpoint, error, directory, best_checkpoints=kept, config=config)
 
     @property
     def log_dir(self) -> Path:
@@ -267,9 +270,9 @@ class _Front(list[Result]):
 
         shown = self[:MAX_ROWS]
         values = [flatten(result.metrics) for result in shown]
-        configs = [
-            {name: short_repr(value, rounds=True) for name, value in flatten(result.config).items()} for result in shown
-        ]
+        configs = []
+        for result in shown:
+            configs.append({name: short_repr(value, rounds=True) for name, value in flatten(result.config).items()})
         columns = [Column("trial", [result.metrics.get(TRIAL_ID, "") for result in shown])]
         columns += [Column(name, [each.get(name, "") for each in values]) for name in self._metrics]
         names = dict.fromkeys(name for config in configs for name in config)

@@ -127,9 +127,10 @@ class Level:
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> Level:
         """The level that `get_state` has described."""
-        return cls(
-            state["milestone"], *([Entry(*one) for one in state[name]] for name in ("ranked", "waiting", "lost"))
-        )
+        level = cls(state["milestone"])
+        for name in ("ranked", "waiting", "lost"):
+            setattr(level, name, [Entry(*one) for one in state[name]])
+        return level
 
 
 # -- schedulers -------------------------------------------------------------------------------------------------------
@@ -276,6 +277,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
         """Record the last result at its level, if that was not done yet, and forget the trial."""
         at = self._time_of(result or {})
+        # A short training that has ended by itself is a real result, to which longer ones are compared.
         if at is not None and at < self._max_t:
             self._record(trial, self._standing_of(trial), at, result)
         self._forget(trial)
@@ -309,7 +311,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
             return chosen
         if self._busy is not None and self._busy.status in (PENDING, RUNNING):
             return None
-        live = tune_controller.get_live_trials()
+        live = tune_controller.get_live_trials()  # O(n), so only when the trial that was busy last has ended
         self._busy = next((trial for trial in live if trial.status in (PENDING, RUNNING)), None)
         if self._busy is not None:
             return None
@@ -333,7 +335,10 @@ class AsyncHyperBandScheduler(HalvingScheduler):
             cutoffs = []
             for level in reversed(levels):
                 kept = self._kept(level)
-                cutoffs.append(f"Iter {level.milestone:.3f}: {-level.ranked[kept - 1].loss if kept else None}")
+                cutoff = None
+                if kept:
+                    cutoff = -level.ranked[kept - 1].loss
+                cutoffs.append(f"Iter {level.milestone:.3f}: {cutoff}")
             lines.append(f"Bracket: {' | '.join(cutoffs)}")
         return "\n".join(lines)
 
@@ -353,6 +358,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
+        # A value belongs to its level: with other levels the saved ones would be compared at the wrong times.
         saved = [[level["milestone"] for level in levels] for levels in state["brackets"]]
         if saved != self._times:
             raise ValueError(
@@ -370,7 +376,9 @@ class AsyncHyperBandScheduler(HalvingScheduler):
 
     def _set_brackets(self, brackets: list[list[Level]]) -> None:
         self._brackets = brackets
-        self._from_the_top = sorted((each for levels in brackets for each in levels), key=lambda each: -each.milestone)
+        # Promotions look at the highest level first: a trial there is worth more than one that has barely begun.
+        all_levels = [each for levels in brackets for each in levels]
+        self._from_the_top = sorted(all_levels, key=lambda each: -each.milestone)
 
     # -- the rule ------------------------------------------------------------------------------------------------
 
@@ -381,7 +389,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         if standing is None:
             count = len(self._brackets)
             bracket = 0
-            if count > 1:
+            if count > 1:  # in the proportion of HyperBand's bracket sizes
                 bracket = self._rng.choices(range(count), self._shares)[0]
             standing = _Standing(bracket)
             self._standings[trial.trial_id] = standing
@@ -403,8 +411,9 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         if standing.entry is not None:
             self._brackets[standing.bracket][standing.level].discard_waiting(standing.entry)
         level = self._brackets[standing.bracket][index]
+        entry = self._new_entry(trial, result)
         standing.level = index
-        standing.entry = (entry := self._new_entry(trial, result))
+        standing.entry = entry
         insort(level.ranked, entry)
         return level, entry
 
@@ -440,7 +449,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
         kept = int(len(level) // self._eta)
         if self._promotes or not level.ranked:
             return kept
-        return max(1, kept)
+        return max(1, kept)  # a trial that is the best so far is never stopped
 
     def _best_to_promote(self, context: SchedulerContext, at_least: int) -> Trial | None:
         """The best trial that waits and is among the top floor(n / eta), from the highest level down.
@@ -456,7 +465,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
             entry, trial = found
             quota = max(at_least, self._kept(level))
             rank = level.rank(entry)
-            if at_least:
+            if at_least:  # a place of a trial that has failed goes to the next one, or no trial would reach `max_t`
                 rank -= bisect_left(level.lost, entry)
             if rank <= quota:
                 self._standings[trial.trial_id].promoted = True
@@ -475,7 +484,7 @@ class AsyncHyperBandScheduler(HalvingScheduler):
             trial = self._find(context, entry.trial_id)
             standing = self._standings.get(entry.trial_id)
             if trial is None or standing is None or trial.is_finished():
-                del level.waiting[place]
+                del level.waiting[place]  # it was stopped by something else
             elif trial.status == PAUSED or (trial.status == PENDING and standing.promoted):
                 return entry, trial
             else:

@@ -135,12 +135,17 @@ class MedianStoppingRule(MetricScheduler):
         place = self._place_of(at)
         means = self._means[place]
         own = curve.mean(self._moments[place])
-        if len(means) - (own is not None) < self._min_samples_required:
+        num_others = len(means)
+        if own is not None:
+            num_others -= 1
+        if num_others < self._min_samples_required:
             return self._yield_time(tune_controller, trial, at)
         median = _median_without(means, own)
-        if curve.best >= median - _ROUNDING * max(1.0, abs(median)):
+        # Its best value, not its mean: a trial that has just become good must not pay for its slow start.
+        tolerance = _ROUNDING * max(1.0, abs(median))
+        if curve.best >= median - tolerance:
             return CONTINUE
-        return self._reject(trial, at, curve, median, len(means) - (own is not None))
+        return self._reject(trial, at, curve, median, num_others)
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
         """Record the last result, if that was not done yet, and forget the state of the trial. Its values stay."""
@@ -215,7 +220,12 @@ class MedianStoppingRule(MetricScheduler):
         if at <= before:
             return curve
         value = self._score_of(result)
-        total, count = (curve.sums[-1], curve.counts[-1]) if curve.times else (0.0, 0)
+        total = 0.0
+        count = 0
+        if curve.times:
+            total = curve.sums[-1]
+            count = curve.counts[-1]
+        # The trial has reached the times of comparison since its last result. Its mean there is that up to then.
         first = bisect_right(self._moments, before)
         last = bisect_left(self._moments, at, first)
         if count and first < last:
@@ -239,6 +249,7 @@ class MedianStoppingRule(MetricScheduler):
         """The index of the time of comparison for the time `at`, a new one if need be."""
         place = bisect_right(self._moments, at) - 1
         if place >= 0:
+            # A time of comparison costs memory for each trial, and with times in seconds each report would bring one.
             late = at - self._moments[place]
             is_exact = len(self._moments) < _EXACT_TIMES or (at < _EXACT_BELOW and at == int(at))
             if not late or (not is_exact and late <= _RESOLUTION * at):

@@ -107,6 +107,8 @@ class DistributeResources:
         elif self.add_bundles:
             last = {name: amount for name, amount in base.bundles[-1].items() if name in _HANDED_OUT}
             unit = last or {CPU: 1}
+        # The requests that trials will have, not those that they have: a change takes effect at the trial's next start,
+        # and until then nothing may be given out twice.
         planned = {other: scheduler.planned_resources(other) for other in tune_controller.get_live_trials()}
         units = {other: self._units(request, base, unit) for other, request in planned.items()}
         totals = tune_controller._resource_updater
@@ -118,7 +120,7 @@ class DistributeResources:
             used = (request.required_resources.get(name, 0) for request in planned.values())
             free_amounts[name] = pool[name] - sum(used)
             beyond_bases[name] = pool[name] - base.required_resources.get(name, 0) * len(planned)
-        free = _count(unit, free_amounts)
+        free = _count(unit, free_amounts)  # below 0 if others have joined and there is too little for all
         mine = units[trial]
         limit = self._limit(trial, result, scheduler, units, max(0, _count(unit, beyond_bases)))
         if free >= 0:
@@ -155,7 +157,9 @@ class DistributeResources:
         """
         share, left = divmod(all_units, len(units))
         place = list(units).index(trial)
-        return min(share + (place < left), self._cap())
+        if place < left:  # the units that cannot be divided go to the first trials
+            share += 1
+        return min(share, self._cap())
 
     def _cap(self) -> int:
         """The most units of one trial."""
