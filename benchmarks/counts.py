@@ -32,11 +32,11 @@ from typing import Any
 from harness.engines import CHECKOUT, RUNS
 
 SIZES = {
-    "report": (100, 300),
-    "asha": (100, 300),
-    "fresh": (20, 60),
-    "reused": (30, 90),
-    "returned": (30, 90),
+    "report": (40, 100),
+    "asha": (40, 100),
+    "fresh": (10, 30),
+    "reused": (15, 45),
+    "returned": (15, 45),
 }
 """For each kind, the number of reports or trials of the short run and of the long one."""
 KINDS = {
