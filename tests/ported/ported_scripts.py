@@ -56,7 +56,12 @@ def outcome(script: Path, env: dict[str, str], timeout_s: float, how: str = "fil
     done = subprocess.run(
         arguments, input=stdin, env=env, cwd=script.parent, capture_output=True, text=True, timeout=timeout_s
     )
-    if done.returncode:
-        raise RuntimeError(f"{script.name} ended with exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return said_in(script, done.stdout + done.stderr, done.returncode)
+
+
+def said_in(script: Path, output: str, exit_code: int) -> Any:
+    """The line of JSON in the output of a script, which must have ended well."""
+    if exit_code:
+        raise RuntimeError(f"{script.name} ended with exit code {exit_code}\n{output}")
     # it may not be the last line, because the output of workers may follow
-    return json.loads([line for line in done.stdout.splitlines() if line.startswith(("{", "["))][-1])
+    return json.loads([line for line in output.splitlines() if line.startswith(("{", "["))][-1])
