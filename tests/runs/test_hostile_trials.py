@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 import json
+import logging
 import os
+import signal
+import subprocess
 import sys
 import textwrap
+import threading
+import time
 from pathlib import Path
 
 import pytest
-from kit import PRELUDE, is_gone
+from kit import PRELUDE, Log, LoggingStopper, fit, is_gone
+
+from minitune import RunConfig, Trainable, Tuner, grid_search, report
 
 # -- trials that break their own process -------------------------------------------------------------------------------
 
 
-def test_closed_descriptors_hurt_only_their_own_trial(script):
-    stdout = script.run(
-        PRELUDE
-        + """
+@pytest.mark.usefixtures("hurried")
+def test_closed_descriptors_hurt_only_their_own_trial():
     def trainable(config):
         report({"y": 0})
         if config["x"] == "low":
@@ -34,117 +41,41 @@ def test_closed_descriptors_hurt_only_their_own_trial(script):
         report({"y": 1})
         return {"y": 2}
 
-    show(fit(trainable, ["low", "standard", "numbers", "all", "none"]))
-    """
-    )
-    *fine, cut_off, other = json.loads(stdout)
-    assert [*fine, other] == [[2, "None"]] * 4
-    assert cut_off[0] == 0
-    assert "control channel closed by the trial's code" in cut_off[1]
+    space = {"x": grid_search(["low", "standard", "numbers", "none", "all"])}
+    *fine, cut_off = fit(trainable, space, executor="local")
+    assert [(result.metrics["y"], result.error) for result in fine] == [(2, None)] * 4
+    assert cut_off.metrics["y"] == 0
+    assert "control channel closed by the trial's code" in str(cut_off.error)
 
 
-def test_a_reused_worker_is_clean(script):
-    stdout = script.run(PRELUDE + """
-    import logging, resource, signal, warnings
-
-    def look():
-        umask = os.umask(0)
-        os.umask(umask)
-        return {
-            "directory": os.getcwd() == get_context().get_trial_dir(), "umask": umask,
-            "environment": {k: v for k, v in os.environ.items() if k not in ("MINITUNE_TRIAL", "PWD")},
-            "signals": [str(signal.getsignal(number)) for number in range(1, 20) if number not in (9, 19)],
-            "timer": signal.getitimer(signal.ITIMER_REAL), "mask": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
-            "limit": resource.getrlimit(resource.RLIMIT_NOFILE), "path": list(sys.path), "argv": list(sys.argv),
-            "logging": [len(logging.root.handlers), logging.root.level, logging.root.manager.disable],
-            "warnings": len(warnings.filters), "streams": [sys.stdout is sys.__stdout__, sys.stderr is sys.__stderr__],
-        }
-
-    def trainable(config):
-        seen = look()
-        if config["x"] == "dirty":
-            os.chdir("/")
-            os.umask(0o007)
-            os.environ.update(DIRT="1", PATH="/nowhere")
-            del os.environ["HOME"]
-            for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGHUP, signal.SIGTERM):
-                signal.signal(number, signal.SIG_IGN)
-            signal.signal(signal.SIGALRM, lambda *args: None)
-            signal.setitimer(signal.ITIMER_REAL, 600)
-            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
-            resource.setrlimit(resource.RLIMIT_NOFILE, (200, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-            sys.path.insert(0, "/dirt")
-            sys.argv.append("dirt")
-            logging.basicConfig(level=logging.DEBUG)
-            logging.disable(logging.ERROR)
-            warnings.simplefilter("ignore")
-            sys.stdout = open(os.devnull, "w")
-        else:
-            print("from", config["x"])
-        return {"y": seen, "pid": os.getpid()}
-
-    results = fit(trainable, ["first", "dirty", "second", "dirty", "third"], reuse_actors=True)
-    assert not results.errors, results.errors
-    print(json.dumps([[r.metrics["y"], r.metrics["pid"]] for r in results]))
-    """, MINITUNE_NUM_CPUS="1", HOME="/home")  # fmt: skip
-    seen, pids = zip(*json.loads(stdout), strict=True)
-    for state in seen:
-        assert {key: value for key, value in state.items() if value != seen[0][key]} == {}
-    assert seen[0]["directory"]
-    assert len(set(pids)) == 1, "one worker served them all"
-    assert [(d / "stdout").read_text() for d in script.trial_directories()] == [
-        "from first\n",
-        "",
-        "from second\n",
-        "",
-        "from third\n",
-    ]
-
-
-def test_fifty_trials_on_one_worker_have_their_own_lines_only(script):
-    script.run(PRELUDE + """
-    import logging
-
-    def trainable(config):
-        print("print", config["x"])
-        sys.stderr.write(f"error {config['x']}\\n")
-        os.write(1, f"write {config['x']}\\n".encode())
-        return {"y": config["x"]}
-
-    fit(trainable, list(range(50)), reuse_actors=True)
-    """, MINITUNE_NUM_CPUS="1")  # fmt: skip
-    for x, directory in enumerate(script.trial_directories()):
-        assert (directory / "stdout").read_text() == f"print {x}\nwrite {x}\n"
-        assert (directory / "stderr").read_text() == f"error {x}\n"
-
-
-def test_output_of_a_trial_is_in_order(script):
-    script.run(PRELUDE + """
-    import ctypes, logging
-
+def test_output_of_a_trial_is_in_order():
     def trainable(config):
         logging.basicConfig(stream=sys.stdout, format="%(message)s")
         for i in range(3):
             print(i, "print")
-            os.write(1, f"{i} write\\n".encode())
+            os.write(1, f"{i} write\n".encode())
             subprocess.run(["echo", f"{i} child"])
             logging.warning("%d logging", i)
             ctypes.CDLL(None).puts(f"{i} C".encode())
             report({"y": i})
 
-    [result] = fit(trainable, [0])
-    assert result.error is None, result.error
-    """, PYTHONUNBUFFERED="")  # fmt: skip
-    [directory] = script.trial_directories()
+    [result] = fit(trainable, executor="local")
+    assert result.error is None
     kinds = ("print", "write", "child", "logging", "C")
-    assert (directory / "stdout").read_text() == "".join(f"{i} {kind}\n" for i in range(3) for kind in kinds)
+    lines = "".join(f"{i} {kind}\n" for i in range(3) for kind in kinds)
+    assert Path(result.path, "stdout").read_text() == lines
 
 
 # -- trials that do not stop -------------------------------------------------------------------------------------------
 
 
-def test_trials_that_ignore_a_stop_are_killed_after_the_grace_period(script):
-    stdout = script.run(PRELUDE + """
+@pytest.fixture
+def short_grace(monkeypatch):
+    monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "0.1")
+
+
+@pytest.mark.usefixtures("one_cpu", "short_grace")
+def test_trials_that_ignore_a_stop_are_killed_after_the_grace_period():
     def trainable(config):
         report({"y": 1, "pid": os.getpid()})
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -157,21 +88,14 @@ def test_trials_that_ignore_a_stop_are_killed_after_the_grace_period(script):
             except BaseException:
                 pass
 
-    results = fit(trainable, ["swallows", "no report"], stop={"y": 2}, name=None)
-    print(json.dumps([[r.metrics["y"], r.metrics["done"], r.error, r.metrics["pid"]] for r in results]))
-    print(results.num_terminated, fit(lambda config: {"y": 3}, name=None)[0].metrics["y"])
-    """, MINITUNE_FORCE_TRIAL_CLEANUP_S="0.1", MINITUNE_NUM_CPUS="1")  # fmt: skip
-    trials, counts = stdout.splitlines()
-    assert counts == "2 3"
-    for y, done, error, pid in json.loads(trials):
-        assert (y, done, error) == (2, True, None)
-        assert is_gone(pid)
+    grid = fit(trainable, {"x": grid_search(["swallows", "no report"])}, executor="local", stop={"y": 2})
+    assert [(result.metrics["y"], result.metrics["done"], result.error) for result in grid] == [(2, True, None)] * 2
+    assert all(is_gone(result.metrics["pid"]) for result in grid)
 
 
-STUCK = (
-    PRELUDE
-    + """
-    import ctypes, itertools
+@pytest.mark.usefixtures("short_grace", "hurried")
+def test_a_run_that_ends_waits_for_no_stuck_trial(tmp_path):
+    """A signal unwinds what it can interrupt; a loop in C that holds the interpreter's lock is killed."""
 
     def spin(is_busy):  # of its own: several Pythons do not run the `finally` right around a loop that does nothing
         while is_busy:
@@ -180,42 +104,30 @@ STUCK = (
     def trainable(config):
         report({"y": config["x"]})
         try:
-            with open(os.path.join(sys.argv[1], f"{config['x']}.pid"), "w") as file:
-                file.write(f"{os.getpid()}\\n")
+            (tmp_path / f"{config['x']}.pid").write_text(str(os.getpid()))
             spin(config["x"] == "busy")
-            if config["x"] == "sleep":
-                time.sleep(600)
+            while config["x"] == "sleep":
+                time.sleep(0.05)
             while config["x"] == "interrupted":
                 ctypes.PyDLL(None).sleep(600)
             sum(itertools.repeat(0))
         finally:
-            open(os.path.join(sys.argv[1], f"{config['x']}.unwound"), "w").close()
+            (tmp_path / f"{config['x']}.unwound").touch()
 
-    class WhenAllAreStuck(Stopper):
-        def __call__(self, trial_id, result):
-            return False
+    def are_all_stuck():
+        return len([path for path in tmp_path.glob("*.pid") if path.read_text()]) == 4
 
-        def stop_all(self):
-            return len([name for name in os.listdir(sys.argv[1]) if name.endswith(".pid")]) == 4
-
-    results = fit(trainable, ["busy", "sleep", "interrupted", "never"], stop=WhenAllAreStuck())
-    print(json.dumps([[r.metrics["y"], str(r.error)] for r in results]), results.num_terminated)
-"""
-)
-
-
-def test_a_run_that_ends_waits_for_no_stuck_trial(script):
-    """A signal unwinds what it can interrupt; a loop in C that holds the interpreter's lock is killed."""
-    stdout = script.run(STUCK, str(script.directory), MINITUNE_FORCE_TRIAL_CLEANUP_S="0.1", MINITUNE_NUM_CPUS="4")
     kinds = ["busy", "sleep", "interrupted", "never"]
-    assert json.loads(stdout.rpartition(" ")[0]) == [[kind, "None"] for kind in kinds]
-    assert stdout.endswith(" 4\n")
-    assert {path.name for path in script.directory.glob("*.unwound")} == {f"{kind}.unwound" for kind in kinds[:3]}
-    assert all(is_gone(int(path.read_text())) for path in script.directory.glob("*.pid"))
+    stop = LoggingStopper(Log(), stop_all_when=are_all_stuck)
+    grid = fit(trainable, {"x": grid_search(kinds)}, executor="local", stop=stop)
+    assert [(result.metrics["y"], result.error) for result in grid] == [(kind, None) for kind in kinds]
+    assert grid.num_terminated == 4
+    assert {path.name for path in tmp_path.glob("*.unwound")} == {f"{kind}.unwound" for kind in kinds[:3]}
+    assert all(is_gone(int(path.read_text())) for path in tmp_path.glob("*.pid"))
 
 
-def test_cleaning_up_that_raises_or_hangs_changes_no_status(script):
-    process = script.start(PRELUDE + """
+@pytest.mark.usefixtures("short_grace")
+def test_cleaning_up_that_raises_or_hangs_changes_no_status():
     def in_finally(config):
         try:
             for y in range(9):
@@ -223,7 +135,6 @@ def test_cleaning_up_that_raises_or_hangs_changes_no_status(script):
         finally:
             if config["x"] == "raises":
                 raise ValueError("raised while cleaning up")
-            open(os.path.join(sys.argv[1], "hangs"), "w").close()
             time.sleep(600)
 
     class InCleanup(Trainable):
@@ -235,13 +146,11 @@ def test_cleaning_up_that_raises_or_hangs_changes_no_status(script):
                 raise ValueError("raised while cleaning up")
             time.sleep(600)
 
-    for trainable in (in_finally, InCleanup):
-        show(fit(trainable, ["raises", "hangs"], name=None, stop={"y": 2}))
-    """, str(script.directory), MINITUNE_FORCE_TRIAL_CLEANUP_S="0.1")  # fmt: skip
-    stdout, stderr = script.finish(process)
-    assert stdout.splitlines() == ['[[2, "None"], [2, "None"]]'] * 2, stderr
-    outputs = [path.read_text() for path in script.storage.glob("*/*/stderr")]
-    assert sum("raised while cleaning up" in output for output in outputs) == 2
+    for name, trainable in (("function", in_finally), ("class", InCleanup)):
+        space = {"x": grid_search(["raises", "hangs"])}
+        raises, hangs = fit(trainable, space, name=name, executor="local", stop={"y": 2})
+        assert (raises.metrics["y"], raises.error) == (hangs.metrics["y"], hangs.error) == (2, None)
+        assert "raised while cleaning up" in Path(raises.path, "stderr").read_text()
 
 
 # -- trials that start more --------------------------------------------------------------------------------------------
@@ -284,25 +193,23 @@ def test_pools_and_runs_inside_a_trial(script):
     assert (script.storage / "inner" / "journal").exists()
 
 
-def test_a_run_inside_a_trial_dies_with_the_trial(script):
-    stdout = script.run(PRELUDE + """
+def test_a_run_inside_a_trial_dies_with_the_trial(tmp_path):
     def inner(config):
-        with open(os.path.join(sys.argv[1], "pid"), "w") as file:
-            file.write(f"{os.getpid()}\\n")
+        (tmp_path / "pid").write_text(str(os.getpid()))
         time.sleep(600)
 
     def trainable(config):
         def kill_when_it_runs():
-            while not os.path.exists(os.path.join(sys.argv[1], "pid")):
+            while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
                 time.sleep(0.005)
             os.kill(os.getpid(), signal.SIGKILL)
+
         threading.Thread(target=kill_when_it_runs).start()
         Tuner(inner, run_config=RunConfig(name="inner", verbose=0)).fit()
 
-    show(fit(trainable, [0]))
-    """, str(script.directory))  # fmt: skip
-    assert "SIGKILL (9)" in stdout
-    assert is_gone(int((script.directory / "pid").read_text()))
+    [result] = fit(trainable, executor="local")
+    assert "SIGKILL (9)" in str(result.error)
+    assert is_gone(int((tmp_path / "pid").read_text()))
 
 
 # -- places where a run is not at home ---------------------------------------------------------------------------------
@@ -364,19 +271,13 @@ def run_in(script, directory: Path, *flags: str, source: str = PLACE, **environm
     return stdout
 
 
-@pytest.mark.parametrize(
-    ("flags", "environment", "seen"),
-    [
-        (("-O", "-W", "error"), {"PYTHONSAFEPATH": "1", "TMPDIR": "/nowhere"}, "[1, ['error']]"),
-        ((), {"TMPDIR": "LONG", "HOME": ""}, "[0, []]"),
-    ],
-    ids=["flags", "long path"],
-)
-def test_a_working_directory_full_of_traps(script, flags, environment, seen):
-    if environment.get("TMPDIR") == "LONG":
-        environment = {**environment, "TMPDIR": str(script.directory / ("long" * 30))}
-        os.mkdir(environment["TMPDIR"])
-    assert run_in(script, place(script), *flags, **environment) == f"[[1, 7, True], [2, 7, True]] {seen}\n"
+def test_a_working_directory_full_of_traps(script):
+    """And a long path of temporary files, no home, and flags of the interpreter."""
+    temporary = script.directory / ("long" * 30)
+    temporary.mkdir()
+    environment = {"PYTHONSAFEPATH": "1", "TMPDIR": str(temporary), "HOME": ""}
+    stdout = run_in(script, place(script), "-O", "-W", "error", **environment)
+    assert stdout == "[[1, 7, True], [2, 7, True]] [1, ['error']]\n"
 
 
 def test_a_driver_whose_working_directory_is_gone(script):
