@@ -21,6 +21,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import cloudpickle
 import psutil
 import pytest
 from side_by_side import pytest_runtestloop as pytest_runtestloop
@@ -31,6 +32,7 @@ from time_limit import pytest_runtest_teardown as pytest_runtest_teardown
 pytest.register_assert_rewrite("kit", "adapter_suite", "executor_contract")
 
 # pytest rewrites the asserts of what is imported from here on
+import kit  # noqa: E402
 from kit import SHORT_WAITS, Script, scaled_s  # noqa: E402
 
 import minitune  # noqa: E402
@@ -92,6 +94,16 @@ def pytest_report_header() -> list[str]:
 def pytest_sessionstart() -> None:
     """Compile the package once: tests start thousands of interpreters, also ones that write no bytecode."""
     compileall.compile_dir(str(Path(minitune.__file__).parent), quiet=2)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Pickle what tests define by value: a worker that imported its test would import pytest, which takes long.
+
+    A module that says `BY_REFERENCE = True` has globals that cannot be pickled, or asks about pickles itself.
+    """
+    for module in {kit, *(item.module for item in items if isinstance(item, pytest.Function))}:
+        if not getattr(module, "BY_REFERENCE", False):
+            cloudpickle.register_pickle_by_value(module)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import stat
 import subprocess
 import sys
 import threading
@@ -13,17 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import PRELUDE, fit, report_state
+from kit import SavedCounter, fit
 
-from minitune import get_context, grid_search, report
+from minitune import FIFOScheduler, Trial, get_context, grid_search, report
 
 pytestmark = pytest.mark.usefixtures("one_cpu")
-
-
-@pytest.fixture(params=["zygote", "interpreter"])
-def start_method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a fresh worker is like depends on it."""
-    monkeypatch.setenv("MINITUNE_START_METHOD", request.param)
 
 
 @pytest.fixture(autouse=True)
@@ -37,27 +30,6 @@ def on_one_worker(trainable: Any, **settings: Any) -> Any:
     assert grid[0].error is None
     assert grid[0].metrics["pid"] == grid[1].metrics["pid"]
     return grid
-
-
-def careless(config: dict[str, Any]) -> None:
-    Path(get_context().get_trial_dir(), "mine").touch()
-    umask = os.umask(0o022)
-    os.umask(umask)
-    report_state("state", {"pid": os.getpid(), "umask": umask})
-    os.umask(0)
-
-
-@pytest.mark.usefixtures("start_method")
-def test_files_of_the_next_trial_are_not_open_to_all() -> None:
-    umask = os.umask(0o027)
-    try:
-        grid = on_one_worker(careless)
-    finally:
-        os.umask(umask)
-    assert [result.metrics["umask"] for result in grid] == [0o027] * 2
-    for result in grid:
-        written = [path for path in Path(result.path).rglob("*") if path.name in ("mine", "stdout")]
-        assert {stat.S_IMODE(path.stat().st_mode) for path in written} == {0o640}
 
 
 def deaf(config: dict[str, Any]) -> None:
@@ -77,20 +49,6 @@ def test_stop_reaches_the_next_trial_of_a_reused_worker() -> None:
     grid = on_one_worker(deaf, report_timeout_s=2)
     assert type(grid[1].error).__name__ == "TrialTimeoutError"
     assert Path(grid[1].path, "unwound").exists()
-
-
-def masked(config: dict[str, Any]) -> None:
-    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)]
-    report({"pid": os.getpid(), "handlers": list(map(str, handlers))})
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
-        signal.signal(number, lambda number, frame: None)
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR1])
-
-
-@pytest.mark.usefixtures("start_method")
-def test_handlers_are_those_of_a_fresh_worker() -> None:
-    grid = on_one_worker(masked)
-    assert grid[0].metrics["handlers"] == grid[1].metrics["handlers"]
 
 
 def asked_to_end(config: dict[str, Any]) -> None:
@@ -121,7 +79,6 @@ def leaves_something(config: dict[str, Any]) -> None:
         subprocess.run(["sh", "-c", "setsid sleep 3600 &"], check=True)
 
 
-@pytest.mark.usefixtures("start_method")
 def test_leftovers_of_a_function_end_before_the_next_trial() -> None:
     """A function that has returned is not asked to end; all the same its worker is looked at."""
     space = {"left": grid_search(["nothing", "thread", "daemon", "nothing"])}
@@ -130,82 +87,54 @@ def test_leftovers_of_a_function_end_before_the_next_trial() -> None:
     assert len(set(pids)) == 3
 
 
+class Hasty(FIFOScheduler):
+    """Stops or pauses one trial that starts."""
+
+    def __init__(self, verb: str):
+        self.verb = verb
+        self.met: Trial | None = None
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        for other in tune_controller.get_live_trials():
+            if other.phase.name == "STARTING" and other.number > 0 and self.met is None:
+                self.met = other
+                getattr(tune_controller, self.verb)(other)
+
+
 @pytest.mark.parametrize("verb", ["stop_trial", "pause_trial"])
-@pytest.mark.parametrize(
-    ("phase", "cpus", "options"),
-    [("TRAINING", "1", ""), ("STARTING", "2", "deterministic=True, max_concurrent_trials=2")],
-)
-def test_trial_ended_before_its_report_leaves_its_worker_to_the_next(
-    phase: str, cpus: str, options: str, verb: str, script: Any
-) -> None:
-    """Its worker is there at once, but in a run with logical order the driver sees that only in the next turn.
-
-    The run waits for no other event, because no other trial has a worker.
-    """
-    stdout = script.run(
-        PRELUDE
-        + f"""
-    from minitune.schedulers import FIFOScheduler
-
-    class Hasty(FIFOScheduler):
-        met = None
-
-        def on_trial_add(self, controller, trial):
-            for other in controller.get_live_trials():
-                if other.phase.name == "{phase}" and other.number > 0 and not self.met:
-                    self.met = other
-                    controller.{verb}(other)
-
-    def trainable(config):
-        return {{"y": 1}}
-
-    hasty = Hasty()
-    results = fit(trainable, range(6), scheduler=hasty, reuse_actors=True, {options})
-    print([result.metrics.get("y") for result in results], hasty.met.number)
-    """,
-        MINITUNE_NUM_CPUS=cpus,
-        MINITUNE_MAX_PENDING_TRIALS="2",
-    )
-    ends, _, met = stdout.strip().rpartition(" ")
-    assert ends == str([None if verb == "stop_trial" and n == int(met) else 1 for n in range(6)])
+def test_trial_ended_before_its_start_leaves_its_worker_to_the_next(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its worker is there at once. The run waits for no other event, because no other trial has a worker."""
+    monkeypatch.setenv("MINITUNE_NUM_CPUS", "4")
+    monkeypatch.setenv("MINITUNE_MAX_PENDING_TRIALS", "2")
+    hasty = Hasty(verb)
+    grid = fit(lambda config: {"y": 1}, num_samples=6, executor="local", scheduler=hasty, reuse_actors=True)
+    assert hasty.met is not None
+    stopped = hasty.met.number if verb == "stop_trial" else None
+    assert [result.metrics.get("y") for result in grid] == [None if n == stopped else 1 for n in range(6)]
 
 
+class Pausing(FIFOScheduler):
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        return self.PAUSE if result["attempt"] == 2 else self.CONTINUE
+
+
+class Killing(SavedCounter):
+    def step(self) -> dict[str, Any]:
+        attempt = get_context().get_attempt()
+        if attempt in (1, 3, 4):
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(600)
+        return {**super().step(), "attempt": attempt, "done": attempt > 2}
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        return True
+
+
+@pytest.mark.usefixtures("hurried")
 @pytest.mark.skipif(sys.platform != "linux", reason="a worker's parent is the driver itself")
-def test_a_trial_that_pauses_well_has_not_lost_its_worker_again_and_again(script: Any) -> None:
+def test_a_trial_that_pauses_well_has_not_lost_its_worker_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three losses in a row are held against a trial. A pause between them ends the row."""
-    stdout = script.run(
-        PRELUDE
-        + """
-    from minitune import Trainable
-    from minitune.schedulers import FIFOScheduler
-
-    class Pausing(FIFOScheduler):
-        def on_trial_result(self, controller, trial, result):
-            return self.PAUSE if result["attempt"] == 2 else self.CONTINUE
-
-    class Killing(Trainable):
-        def setup(self, config):
-            pass
-
-        def step(self):
-            attempt = get_context().get_attempt()
-            if attempt in (1, 3, 4):
-                os.kill(os.getppid(), signal.SIGKILL)
-                time.sleep(600)
-            return {"attempt": attempt, "done": attempt > 2}
-
-        def save_checkpoint(self, directory):
-            open(os.path.join(directory, "i"), "w").close()
-
-        def load_checkpoint(self, directory):
-            pass
-
-        def reset_config(self, config):
-            return True
-
-    [result] = fit(Killing, scheduler=Pausing(), reuse_actors=True)
-    print(result.metrics["attempt"], result.error)
-    """,
-        MINITUNE_START_METHOD="zygote",
-    )
-    assert stdout == "5 None\n"
+    monkeypatch.setenv("MINITUNE_START_METHOD", "zygote")
+    monkeypatch.setattr("minitune.driver.limits._MAX_LOSSES", 3)
+    [result] = fit(Killing, executor="local", scheduler=Pausing(), reuse_actors=True)
+    assert (result.error, result.metrics["attempt"]) == (None, 5)

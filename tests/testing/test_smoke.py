@@ -19,6 +19,8 @@ from kit import Listed
 from minitune import ExperimentAnalysis, grid_search, report, uniform
 from minitune.testing import SmokeFailure, assert_best, smoke
 
+BY_REFERENCE = True  # see `conftest`
+
 
 def train(config: dict[str, Any]) -> None:
     for i in range(1, 4):
