@@ -17,6 +17,7 @@ from kit import RUN, SavedCounter, live_reports, report_state, restored_state, r
 from minitune import ResultGrid, TuneError, grid_search, report
 from minitune.record import journal
 
+BY_REFERENCE = True  # see `conftest`
 REPORTS = 6
 CULPRIT = 1
 """The value of `x` of the trial in which it happens, at its second report."""

@@ -111,7 +111,7 @@ def test_a_journal_that_holds_a_part_of_itself_twice_is_damaged(again: bytes, wh
 def test_a_space_with_code_of_another_python_is_refused_with_both_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such code may crash the interpreter that runs it."""
     space = {"x": grid_search([1, 2]), "y": sample_from(lambda spec: 1)}
-    cut(counter, space, results=3, max_concurrent_trials=1)
+    fit(counter, space, stop={"n": 1})
     before = run_files.PYTHON
     wanted = rf"param_space in .*tuner\.pkl contains code of Python {before}, which Python 3\.99 cannot run"
     with monkeypatch.context() as other:

@@ -17,6 +17,7 @@ from kit import Script
 from minitune.base.pickling import dumps, dumps_for_later, dumps_small, find_unpicklable
 from minitune.base.shared_values import SharedFile, SharedObject, store
 
+BY_REFERENCE = True  # see `conftest`
 LOCK = threading.Lock()
 
 
