@@ -20,8 +20,9 @@ from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, Resum
 from minitune.driver.experiment import Experiment, convert_to_experiments
 from minitune.driver.plan import Plan, experiment_of
 from minitune.error import TuneError, as_cause
+from minitune.experiment.goal import Metric, Mode
 from minitune.experiment.lifecycle import TERMINATED
-from minitune.experiment.trial import Metric, Mode, Trial
+from minitune.experiment.trial import Trial
 from minitune.record.layout import RunDirectory, is_run
 from minitune.resources import Resources
 from minitune.settings import RESUME, shared_variable

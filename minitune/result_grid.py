@@ -19,8 +19,9 @@ from minitune.base.text import counted, plain_numbers
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, refuse_out_of_scope
 from minitune.error import TrialError, TuneError, trial_error_of_text
+from minitune.experiment.goal import best_of, check_mode, is_number
 from minitune.experiment.lifecycle import ERROR, TERMINATED
-from minitune.experiment.trial import Trial, best_of, check_mode, is_number
+from minitune.experiment.trial import Trial
 from minitune.record.layout import last_error_text
 from minitune.result import (
     AUTO_RESULT_KEYS,

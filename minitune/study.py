@@ -10,7 +10,9 @@ from typing import Any
 from minitune.base.calls import explains_calls
 from minitune.base.checks import check_num_samples, is_real, is_whole, require, require_flag, shown
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, left_out_line
-from minitune.experiment.trial import Trial, TrialMaker, check_objectives, check_several, non_dominated
+from minitune.experiment.goal import check_objectives, check_several, non_dominated
+from minitune.experiment.trial import Trial
+from minitune.experiment.trial_maker import TrialMaker
 from minitune.result import DEFAULT_METRIC, DONE, TRAINING_ITERATION, flatten
 from minitune.search.by_name import chosen_searcher
 from minitune.search.filters import MAX_TRIES, REUSE, Rules

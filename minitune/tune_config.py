@@ -20,7 +20,8 @@ from minitune.base.checks import (
 from minitune.base.text import warn_once
 from minitune.config import Config
 from minitune.config import ResumeConfig as ResumeConfig
-from minitune.experiment.trial import Metric, Mode, Trial, check_several
+from minitune.experiment.goal import Metric, Mode, check_several
+from minitune.experiment.trial import Trial
 
 if TYPE_CHECKING:
     from minitune.executors.trial_executor import TrialExecutor

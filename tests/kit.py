@@ -82,7 +82,8 @@ from minitune.clock import VirtualClock
 from minitune.executors.devices import Machine
 from minitune.executors.inline import InlineTrialExecutor
 from minitune.experiment.lifecycle import PAUSED, PENDING, Step
-from minitune.experiment.trial import TrialIds, TrialInfo, TrialMaker
+from minitune.experiment.trial_info import TrialInfo
+from minitune.experiment.trial_maker import TrialIds, TrialMaker
 from minitune.record import journal
 from minitune.resources import Allocation, Resources
 from minitune.result import Report

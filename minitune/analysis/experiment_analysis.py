@@ -17,13 +17,8 @@ from minitune.base.checks import require, require_metric
 from minitune.base.files import local_path
 from minitune.checkpoint import Checkpoint
 from minitune.config import refuse_out_of_scope
-from minitune.experiment.trial import (
-    Metric,
-    Trial,
-    best_of,
-    check_mode,
-    is_number,
-)
+from minitune.experiment.goal import Metric, best_of, check_mode, is_number
+from minitune.experiment.trial import Trial
 from minitune.record.layout import run_path
 from minitune.result import (
     CONFIG,

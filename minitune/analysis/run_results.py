@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 from minitune.analysis.trial_rows import Row, flat_row, import_pandas, trial_rows
 from minitune.base.checks import require, require_flag, require_metric
 from minitune.base.text import warn_once
-from minitune.experiment.trial import (
+from minitune.experiment.goal import (
     Goal,
     Metric,
-    Trial,
     best_of,
     best_trial,
     check_mode,
@@ -26,6 +25,7 @@ from minitune.experiment.trial import (
     require_reported,
     why_no_best,
 )
+from minitune.experiment.trial import Trial
 from minitune.record import journal
 from minitune.record.layout import RunDirectory
 from minitune.result import CONFIG, DEFAULT_METRIC, TRIAL_ID

@@ -16,8 +16,9 @@ from minitune.analysis.run_results import RunResults
 from minitune.base.checks import is_real, require
 from minitune.base.text import ShortRepr, counted, cut, is_long, one_line, plain_numbers, warn_once
 from minitune.error import TrialError
+from minitune.experiment.goal import SCOPES, best_trial, check_mode
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
-from minitune.experiment.trial import SCOPES, Trial, best_trial, check_mode
+from minitune.experiment.trial import Trial
 from minitune.result import flatten
 from minitune.settings import ENDED_RUNS, STEP_SUMMARY, shared_variable
 from minitune.trainable.session import current_session

@@ -44,7 +44,8 @@ from minitune.error import format_traceback, user_traceback
 from minitune.executors.ledger import Ledger
 from minitune.experiment.endings import EndKind
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
-from minitune.experiment.trial import Trial, TrialInfo
+from minitune.experiment.trial import Trial
+from minitune.experiment.trial_info import TrialInfo
 from minitune.output.table import metrics_of
 from minitune.record.layout import RunDirectory
 from minitune.record.lock import check_own_directory, check_trusted

@@ -39,18 +39,9 @@ from minitune.commands.selecting import (
 )
 from minitune.config import default_storage_path
 from minitune.error import TuneError
+from minitune.experiment.goal import SCOPES, best_of, best_trial, is_number, once_better, require_reported, why_no_best
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
-from minitune.experiment.trial import (
-    SCOPES,
-    KeptCheckpoint,
-    Trial,
-    best_of,
-    best_trial,
-    is_number,
-    once_better,
-    require_reported,
-    why_no_best,
-)
+from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.output.table import ending, infer_metrics, look_up, metrics_of
 from minitune.record.layout import find_runs, last_error_text, locate_run
 from minitune.record.standing import FINISHED_RUN, STOPPED, Standing, read_standing, state_of

@@ -30,7 +30,7 @@ from minitune.commands.selecting import (
     find_trial,
 )
 from minitune.experiment.endings import EndKind
-from minitune.experiment.trial import Goal
+from minitune.experiment.goal import Goal
 from minitune.record.layout import LAST
 from minitune.record.standing import read_standing
 from minitune.record.story import Decisions, PastRun

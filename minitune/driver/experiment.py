@@ -23,7 +23,8 @@ from minitune.config import (
     refuse_out_of_scope,
 )
 from minitune.error import InvalidArgumentError, TuneError
-from minitune.experiment.trial import Trial, TrialMaker
+from minitune.experiment.trial import Trial
+from minitune.experiment.trial_maker import TrialMaker
 from minitune.record.layout import check_run_name, default_run_name
 from minitune.registry import get_trainable, register_trainable
 from minitune.resources import Resources

@@ -21,7 +21,8 @@ from minitune.decision import CONTINUE, STOP, Decision
 from minitune.driver.state import Request, RunState
 from minitune.error import DiskError, TuneError
 from minitune.experiment.endings import Ending, EndKind
-from minitune.experiment.trial import Metric, Trial, copy_of_metrics
+from minitune.experiment.goal import Metric
+from minitune.experiment.trial import Trial, copy_of_metrics
 from minitune.logger import LoggerCallback, forwards_to_nothing, split_plain
 from minitune.plugin_calls import PluginError, forked_error, hook_name, raise_told
 from minitune.resources import CPU, GPU, Resources

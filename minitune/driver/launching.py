@@ -25,7 +25,8 @@ from minitune.executors.trial_executor import ActorFactory, ActorSpec, Started, 
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.parameter_files import write_parameters
-from minitune.experiment.trial import Trial, TrialInfo
+from minitune.experiment.trial import Trial
+from minitune.experiment.trial_info import TrialInfo
 from minitune.logger.json import leave_parameters
 from minitune.record.recorder import Recorder
 from minitune.registry import get_env_creator, has_env_creator

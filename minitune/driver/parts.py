@@ -23,7 +23,7 @@ from minitune.callback import Callback, check_callbacks, environment_callbacks
 from minitune.driver.plan import NEEDED_BY_TRIALS, Plan, for_this_run
 from minitune.executors.logical_order import OrderedExecutor
 from minitune.executors.trial_executor import TrialExecutor
-from minitune.experiment.trial import TrialIds
+from minitune.experiment.trial_maker import TrialIds
 from minitune.output.progress import TrialProgress
 from minitune.output.trial_output import OutputLimit, TrialOutput
 from minitune.resources import GPU

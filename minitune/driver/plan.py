@@ -29,7 +29,7 @@ from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
 from minitune.driver.experiment import Experiment
 from minitune.error import TuneError
-from minitune.experiment.trial import Goal
+from minitune.experiment.goal import Goal
 from minitune.resources import Resources
 from minitune.settings import setting
 from minitune.tune_config import TuneConfig

@@ -25,7 +25,8 @@ from minitune.driver.plugin_states import StateLoader
 from minitune.driver.state import RunState
 from minitune.experiment.endings import Ending, EndKind
 from minitune.experiment.lifecycle import OWNS_ACTOR, RUNNING, Phase, Step
-from minitune.experiment.trial import Trial, TrialMaker
+from minitune.experiment.trial import Trial
+from minitune.experiment.trial_maker import TrialMaker
 from minitune.record import records
 from minitune.record.lock import boot_id
 from minitune.record.story import Change, Story

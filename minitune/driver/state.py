@@ -18,8 +18,9 @@ from minitune.decision import CONTINUE, Decision
 from minitune.driver.limits import Backoff, Deadlines, Overdue
 from minitune.executors.trial_executor import Shared
 from minitune.experiment.endings import Ending, EndKind
+from minitune.experiment.goal import Metric
 from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, Phase, Step
-from minitune.experiment.trial import InheritedCheckpoint, KeptCheckpoint, Metric, Trial
+from minitune.experiment.trial import InheritedCheckpoint, KeptCheckpoint, Trial
 from minitune.resources import Allocation, Resources
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from minitune.error import RemoteError, TuneError
 from minitune.executors.admission import Admission, idle, ledger_of
 from minitune.executors.devices import Machine
 from minitune.executors.trial_executor import ActorSpec, CallRaised, CallReturned, Event, Exited, Shared, Started
-from minitune.experiment.trial import TrialInfo
+from minitune.experiment.trial_info import TrialInfo
 from minitune.result import (
     CONFIG,
     DONE,

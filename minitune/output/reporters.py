@@ -28,8 +28,9 @@ from minitune.base.checks import as_number, is_real, require, require_flag, requ
 from minitune.base.table import Part, as_html, as_text, format_cell, left_out_line
 from minitune.base.text import Console, broken, counted, duration, printable
 from minitune.error import MissingMetricError
+from minitune.experiment.goal import Goal, Metric, check_mode
 from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED, Phase
-from minitune.experiment.trial import Goal, Metric, Trial, check_mode
+from minitune.experiment.trial import Trial
 from minitune.output import table
 from minitune.output.live import (
     ErrorKind,

@@ -21,8 +21,9 @@ from minitune.base.checks import as_number
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, format_cell, left_out_line, short_repr
 from minitune.base.text import counted, cut, date, one_line
 from minitune.error import ProgramError
+from minitune.experiment.goal import Goal, best_trial
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
-from minitune.experiment.trial import Goal, Trial, best_trial
+from minitune.experiment.trial import Trial
 from minitune.result import (
     AUTO_RESULT_KEYS,
     CONFIG,

@@ -15,8 +15,9 @@ from minitune import decision
 from minitune.base.calls import explains_calls
 from minitune.base.checks import is_whole, require, require_flag, require_metric, shown
 from minitune.decision import Decision
+from minitune.experiment.goal import check_mode
 from minitune.experiment.lifecycle import PAUSED
-from minitune.experiment.trial import Trial, check_mode
+from minitune.experiment.trial import Trial
 from minitune.resources import CPU, GPU, Resources
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, flatten
 from minitune.schedulers.trial_scheduler import (

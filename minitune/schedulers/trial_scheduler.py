@@ -19,7 +19,8 @@ from minitune.base.checks import as_number, is_real, is_whole, require, require_
 from minitune.base.pickling import dumps_by_value
 from minitune.base.text import warn_once
 from minitune.decision import Decision
-from minitune.experiment.trial import Trial, check_mode
+from minitune.experiment.goal import check_mode
+from minitune.experiment.trial import Trial
 from minitune.resources import Resources
 from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from minitune.base.checks import is_whole, require, require_flag, shown
 from minitune.error import ConstraintError
-from minitune.experiment.trial import Trial, TrialMaker
+from minitune.experiment.trial import Trial
+from minitune.experiment.trial_maker import TrialMaker
 from minitune.search.filters import Filter, Rules, Verdict
 from minitune.search.search_algorithm import Experiments, SearchAlgorithm, experiment_list
 from minitune.search.searcher import checked_points

@@ -22,7 +22,8 @@ from minitune import clock
 from minitune.base.calls import explains_calls
 from minitune.base.checks import as_number, is_real, require, shown
 from minitune.error import InvalidArgumentError
-from minitune.experiment.trial import LIMIT_OPERATORS, check_mode
+from minitune.experiment.goal import check_mode
+from minitune.experiment.trial import LIMIT_OPERATORS
 from minitune.result import MISSING, lookup
 
 logger = logging.getLogger("minitune")

@@ -37,7 +37,7 @@ from minitune.base.checks import is_real, require
 from minitune.config import RunConfig
 from minitune.driver.parts import load_libraries
 from minitune.error import TrialStopped, format_stack
-from minitune.experiment.trial import why_no_best
+from minitune.experiment.goal import why_no_best
 from minitune.result import AUTO_RESULT_KEYS
 from minitune.result_grid import Result, ResultGrid
 from minitune.settings import STEP_SUMMARY, variable_of

@@ -30,7 +30,7 @@ from typing import Any, NoReturn, Protocol
 from minitune.base.checks import shown
 from minitune.checkpoint import Checkpoint
 from minitune.error import STOP_SWALLOWED, TrialStopped
-from minitune.experiment.trial import TrialInfo
+from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Allocation, Resources
 from minitune.result import DEFAULT_METRIC, DONE, RESULT_DUPLICATE, Report
 from minitune.trainable.session import Session

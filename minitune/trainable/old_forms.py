@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from minitune.base.text import warn_once
-from minitune.experiment.trial import TrialInfo, is_number
+from minitune.experiment.goal import is_number
+from minitune.experiment.trial_info import TrialInfo
 from minitune.trainable.session import current_session, report
 
 _OLD_METHODS = {

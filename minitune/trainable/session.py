@@ -33,7 +33,7 @@ from minitune.checkpoint import (
     commit_prepared,
     prepared,
 )
-from minitune.experiment.trial import TrialInfo
+from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Allocation
 from minitune.result import (
     CHECKPOINT_DIR_NAME,

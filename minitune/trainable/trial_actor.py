@@ -18,7 +18,7 @@ from minitune.checkpoint import (
     require_directory,
 )
 from minitune.experiment.parameter_files import write_parameters
-from minitune.experiment.trial import TrialInfo
+from minitune.experiment.trial_info import TrialInfo
 from minitune.registry import register_env
 from minitune.resources import Allocation, Resources
 from minitune.result import CONFIG, DONE, TRAINING_ITERATION, Report

@@ -15,8 +15,9 @@ from typing import Any
 from minitune.analysis.run_results import RunResults
 from minitune.base.checks import require, shown
 from minitune.base.text import plain_or_short
+from minitune.experiment.goal import Goal, best_of, is_number, once_better, require_reported
 from minitune.experiment.lifecycle import ERROR, Step
-from minitune.experiment.trial import Goal, Trial, best_of, is_number, once_better, require_reported
+from minitune.experiment.trial import Trial
 from minitune.output.table import ending, last_line, look_up, way_of
 from minitune.record import records
 from minitune.record.layout import run_path

@@ -26,8 +26,9 @@ from minitune import (
 )
 from minitune.checkpoint import CheckpointRecord
 from minitune.experiment.endings import Ending, EndKind
+from minitune.experiment.goal import EarlierRun, Goal
 from minitune.experiment.lifecycle import Step
-from minitune.experiment.trial import EarlierRun, Goal, KeptCheckpoint, Progress, Trial
+from minitune.experiment.trial import KeptCheckpoint, Progress, Trial
 
 
 def test_a_grid_is_a_sequence_in_order_of_submission(grid: ResultGrid) -> None:

@@ -10,7 +10,7 @@ from kit import fit, resume, run_path
 
 import minitune as tune
 from minitune.__main__ import main
-from minitune.experiment.trial import non_dominated
+from minitune.experiment.goal import non_dominated
 from minitune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule, ResourceChangingScheduler
 from minitune.search.by_name import _BY_NAME
 from minitune.simulation import simulate

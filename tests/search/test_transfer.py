@@ -16,7 +16,7 @@ import pytest
 from kit import cut, fit, resume, run_path
 
 import minitune as tune
-from minitune.experiment.trial import EarlierRun
+from minitune.experiment.goal import EarlierRun
 from minitune.search import AutoSearch, Study, TPESearch
 from minitune.search.parzen import Observation
 from minitune.search.transfer import Transfer

@@ -400,7 +400,7 @@ def test_reporting_loads_no_heavy_module() -> None:
 def test_a_forked_child_of_the_trial_does_not_report(script: Script) -> None:
     source = """
         import os
-        from minitune.experiment.trial import TrialInfo
+        from minitune.experiment.trial_info import TrialInfo
         from minitune.resources import Allocation, Resources
         from minitune.trainable.session import AutoFields
         from minitune.trainable import report

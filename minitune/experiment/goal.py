@@ -1,0 +1,376 @@
+"""Goal: what a run optimises, and which trials are the best.
+
+All functions named `best_...` in the package use `best_trial` or `best_of`, so that they treat ties and values that are
+not finite in the same way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from minitune.base.checks import is_real, require, shown
+from minitune.experiment import lifecycle
+from minitune.experiment.lifecycle import ERROR
+from minitune.experiment.trial import Trial
+from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, flatten
+
+SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
+"""The values of a metric by which trials can be compared: the last, the best of all, or a mean."""
+_NAMES_SHOWN = 10
+_NAME_LENGTH = 40
+_T = TypeVar("_T")
+
+MODES = ("min", "max", "obs")
+"""The modes of objectives. With several objectives, `obs` marks one that is only observed."""
+Metric = str | list[str] | None
+"""The name of a metric, or a list of names for several objectives; None if it is unknown."""
+Mode = Literal["min", "max"] | list[str] | None
+"""The mode of a metric, or those of several objectives; None if it is unknown. For arguments of users."""
+
+
+def check_mode(mode: str) -> None:
+    """Raise a ValueError if a mode is neither `"min"` nor `"max"`."""
+    if mode not in ("min", "max"):
+        raise ValueError(f"mode must be 'min' or 'max', but got {mode!r}")
+
+
+@dataclass(frozen=True)  # no named tuple: interrupted runs have it in their pickles
+class EarlierRun:
+    """The trials of a run from which another run can learn. It is plain data, independent of the run's directory.
+
+    Attributes:
+        path: The run's directory, for texts.
+        tried: For each ended trial, its configuration and the numbers among its last metrics, flattened. A failed trial
+            has None in place of the metrics.
+    """
+
+    path: str
+    tried: Sequence[tuple[dict[str, Any], dict[str, float] | None]]
+
+    @classmethod
+    def of(cls, path: str, trials: Iterable[Trial]) -> EarlierRun:
+        """Collect the configurations and last results of trials."""
+        tried: list[tuple[dict[str, Any], dict[str, float] | None]] = []
+        for trial in trials:
+            if trial.status == ERROR:
+                tried.append((trial.raw_config, None))
+            elif trial.shown_status == lifecycle.TERMINATED and trial.progress.metrics:
+                flat = flatten(trial.progress.metrics)
+                tried.append((trial.raw_config, {name: float(v) for name, v in flat.items() if is_real(v)}))
+        return cls(path, tried)
+
+
+def check_objectives(metric: Metric, mode: Metric) -> None:
+    """Check a metric and its mode, or lists of them.
+
+    Raises:
+        ValueError: If a metric is not a text, a mode is unknown, or the lists have different lengths.
+    """
+    metrics = metric if isinstance(metric, (list, tuple)) else [metric]
+    named = metric is None or all(isinstance(each, str) for each in metrics)
+    require(named, "metric: None, a metric's name or a list of names", metric)
+    modes = mode if isinstance(mode, (list, tuple)) else [mode]
+    if mode is not None and not all(each in MODES for each in modes):
+        raise ValueError(f"mode must be one of {', '.join(MODES)}, or a list of them, but got {shown(mode)}")
+    if metric is None or mode is None:
+        return
+    is_list = isinstance(metric, (list, tuple))
+    if is_list != isinstance(mode, (list, tuple)) or (is_list and len(metric) != len(mode)):
+        raise ValueError(
+            f"metric and mode must both be text or lists of one length, but got metric={metric!r}, mode={mode!r}"
+        )
+
+
+def check_several(metric: Sequence[Any], mode: Any) -> None:
+    """Check the lists of several objectives.
+
+    Raises:
+        ValueError: If there are fewer than two objectives, one is named twice, or all are only observed.
+    """
+    check_objectives(list(metric), mode)
+    good = len(metric) > 1 and len(set(metric)) == len(metric)
+    require(good, "metric: the name of one metric, or a list of at least two different ones", metric)
+    if mode is None or all(each == "obs" for each in mode):
+        raise ValueError(f"mode must have 'min' or 'max' for each of the objectives {list(metric)}, but got {mode!r}")
+
+
+@dataclass(frozen=True)  # no named tuple: users have it in pickles of a `ResultGrid`
+class Goal:
+    """The objectives of a run.
+
+    Attributes:
+        metric: The metric of a run with one objective; None if it is unknown.
+        mode: Its mode, `"min"` or `"max"`; None if it is unknown.
+        objectives: The modes by metric of a run with several objectives. `"obs"` marks one that is only observed. Then
+            `metric` and `mode` are None.
+    """
+
+    metric: str | None = None
+    mode: str | None = None
+    objectives: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, metric: Metric, mode: Metric) -> Goal:
+        """The goal of a `TuneConfig` with this metric and mode."""
+        if isinstance(metric, str) or metric is None:
+            return cls(metric, mode if isinstance(mode, str) else None)
+        return cls(objectives=dict(zip(metric, mode or (), strict=True)))
+
+    @property
+    def given(self) -> tuple[Metric, Metric]:
+        """Metric and mode in the form that `of` takes."""
+        if self.objectives:
+            return list(self.objectives), list(self.objectives.values())
+        return self.metric, self.mode
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of all objectives."""
+        return list(self.objectives) or ([self.metric] if self.metric else [])
+
+    def one(self, metric: str | None, mode: str | None) -> tuple[str | None, str | None]:
+        """Complete a metric and a mode, each of which may be None, from the goal; None if the goal does not have it.
+
+        The goal's mode is that of its own metric, and of any metric if it has only a mode.
+        """
+        if metric is None:
+            metric = self.metric
+        known = None
+        if metric is not None and metric in self.objectives:
+            known = self.objectives[metric]
+        elif self.metric in (None, metric):
+            known = self.mode
+        if known == "obs":  # only observed: it has no best value
+            known = None
+        return metric, mode or known
+
+    def require_one(
+        self, metric: str | None, mode: str | None, path: str, trials: Sequence[Trial] = ()
+    ) -> tuple[str, str]:
+        """Complete a metric and a mode as `one`.
+
+        Args:
+            metric: The metric that the user has named, or None.
+            mode: Its mode, or None.
+            path: The directory of the run, for errors.
+            trials: The trials of the run. An error lists the metrics that they have reported.
+
+        Raises:
+            ValueError: If there is no metric or no mode, or the mode is unknown.
+        """
+        metric, mode = self.one(metric, mode)
+        if metric is None and self.objectives:
+            raise ValueError(
+                f"{path} has several objectives ({self}), so no trial is the best; pass --metric, in Python metric="
+            )
+        if metric is None:
+            names = ", ".join(reported_metrics(trials))
+            raise ValueError(
+                f"{path} has no metric; pass --metric, in Python metric={f': one of {names}' if names else ''}"
+            )
+        if mode is None:
+            require_reported(trials, metric, path)
+            has_other = self.objectives or self.mode is not None
+            why = f"optimises {self}, which gives {metric!r} no mode" if has_other else "has no mode"
+            raise ValueError(f"{path} {why}; pass --mode min or --mode max, in Python mode=")
+        check_mode(mode)
+        return metric, mode
+
+    def __str__(self) -> str:
+        """A text such as `loss (min)` or `loss (min), seconds (min)`; empty if there is no goal."""
+        if self.objectives:
+            return ", ".join(f"{name} ({mode})" for name, mode in self.objectives.items())
+        if not self.metric:
+            return ""
+        return f"{self.metric} ({self.mode})"
+
+    def front(self, trials: Iterable[Trial]) -> list[Trial]:
+        """The trials on the Pareto front of their last values; see `non_dominated`.
+
+        Trials without a finite value of each objective are left out. Failed trials count, too, as in `best_trial`.
+        """
+        signs = {name: 1 if mode == "max" else -1 for name, mode in self.objectives.items() if mode != "obs"}
+        scored = []
+        for trial in trials:
+            values = [trial.progress.analysis.get(name, "last") for name in signs]
+            scores = [sign * v for sign, v in zip(signs.values(), values, strict=True) if v is not None]
+            if len(scores) == len(values) and all(map(math.isfinite, scores)):
+                scored.append((scores, trial))
+        return non_dominated(scored)
+
+
+def non_dominated(scored: Sequence[tuple[Sequence[float], _T]]) -> list[_T]:
+    """The items that no other item dominates. Item a dominates b if a is better in one score and worse in none.
+
+    Args:
+        scored: Pairs (scores, item). Larger scores are better.
+
+    Returns:
+        The items, in their given order.
+    """
+    front: list[int] = []
+    # In this order only an earlier item can dominate an item, and then an item of the front dominates it, too.
+    for index in sorted(range(len(scored)), key=lambda each: list(scored[each][0]), reverse=True):
+        own = scored[index][0]
+        # Of two scores, the second never falls along the front: if any item of the front dominates, the last one does.
+        rivals = front[-1:] if len(own) == 2 else front
+        if not any(
+            scored[each][0] != own and all(b >= a for a, b in zip(own, scored[each][0], strict=True)) for each in rivals
+        ):
+            front.append(index)
+    return [scored[index][1] for index in sorted(front)]
+
+
+def best_trial(
+    trials: Sequence[Trial], metric: str, mode: str, scope: str = "last", filter_nan_and_inf: bool = True
+) -> Trial | None:
+    """The best trial.
+
+    Args:
+        trials: The trials. Failed trials count, too.
+        metric: The metric's flattened name.
+        mode: `"min"` or `"max"`.
+        scope: One of `SCOPES`.
+        filter_nan_and_inf: Leave out trials whose value is not finite. Otherwise infinities are compared like other
+            numbers. NaN is neither better nor worse than any number, so it wins only if it comes first.
+
+    Returns:
+        The best trial, the first one of equals; None if no trial has the metric.
+
+    Raises:
+        ValueError: If the mode or the scope is unknown.
+    """
+    check_mode(mode)
+    if scope not in SCOPES:
+        raise ValueError(f"scope must be one of {', '.join(SCOPES)}, but got {scope!r}")
+    statistic = mode if scope == "all" else scope
+    values = ((trial.progress.analysis.get(metric, statistic), trial) for trial in trials)
+    return best_of(
+        (
+            (value, trial)
+            for value, trial in values
+            if value is not None and (math.isfinite(value) or not filter_nan_and_inf)
+        ),
+        mode,
+    )
+
+
+def once_better(trials: Sequence[Trial], best: Trial, metric: str, mode: str) -> Trial | None:
+    """The trial that was better in an earlier report than `best`, the best trial by last reports, ever was.
+
+    Returns:
+        The best one of such trials; None if there is none.
+    """
+    other = best_trial(trials, metric, mode, "all")
+    if (
+        other is None
+        or other is best
+        or other.progress.analysis.get(metric, mode) == best.progress.analysis.get(metric, mode)
+    ):
+        return None
+    return other
+
+
+def why_no_best(trials: Sequence[Trial], metric: str) -> str:
+    """The reason why `best_trial` has returned None, and what to do about it.
+
+    It is one or two sentences without the last full stop, which begin with, for example, `no trial of 2 has reported`.
+    """
+    beginning = f"no trial of {len(trials)} has reported"
+    values = [flat[metric] for flat in (flatten(trial.progress.metrics) for trial in trials) if metric in flat]
+    if values:
+        return f"{beginning} a finite number as {metric!r}: {_what_it_was(values)}{_earlier(trials, metric)}"
+    known = reported_metrics(trials)
+    if not known and trials and all(trial.status == ERROR for trial in trials):
+        return f"{beginning} anything: all of them have failed"
+    if not known:
+        name = "loss" if metric == DEFAULT_METRIC else metric
+        return f"{beginning} anything. Call report({{{name!r}: ...}}) in the trainable, or return such a dict"
+    if known == [DEFAULT_METRIC]:
+        return f"{beginning} {metric!r}: the trainable returns a bare number. Return {{{metric!r}: number}}"
+    more = f" and {len(known) - _NAMES_SHOWN} more" if len(known) > _NAMES_SHOWN else ""
+    names = ", ".join(name[:_NAME_LENGTH] for name in known[:_NAMES_SHOWN]) + more
+    if metric == DEFAULT_METRIC:
+        return (
+            f"{beginning} a bare number, which counts where no metric is named; reported were: {names}. "
+            f"Name the metric, such as metric={known[0]!r}"
+        )
+    from difflib import get_close_matches
+
+    close = get_close_matches(metric, known, 1)
+    return f"{beginning} {metric!r}; reported were: {names}" + (f". Did you mean {close[0]!r}?" if close else "")
+
+
+def is_unreported(trials: Sequence[Trial], metric: str) -> bool:
+    """Whether trials have reported, but none of them `metric`. So its name is probably misspelt."""
+    have_reported = [trial for trial in trials if trial.progress.metrics]
+    return bool(have_reported) and not any(
+        metric in flatten(trial.progress.metrics) or trial.progress.analysis.get(metric, "last") is not None
+        for trial in have_reported
+    )
+
+
+def require_reported(trials: Sequence[Trial], metric: str, path: str) -> None:
+    """Refuse a metric that `is_unreported`.
+
+    Raises:
+        ValueError: With the metrics that were reported. `path` is the run's directory.
+    """
+    if is_unreported(trials, metric):
+        raise ValueError(f"{why_no_best(trials, metric)} ({path})")
+
+
+def reported_metrics(trials: Iterable[Trial]) -> list[str]:
+    """The flattened names of the users' metrics in the last results of trials, in the order of the reports."""
+    own = ({key: value for key, value in t.progress.metrics.items() if key not in AUTO_RESULT_KEYS} for t in trials)
+    return list(dict.fromkeys(name for result in own for name in flatten(result)))
+
+
+def _what_it_was(values: Sequence[Any]) -> str:
+    """Describe the values that trials have reported instead of a finite number, and what to do about it."""
+    kinds = Counter(map(_kind_of_value, values))
+    shown = ", ".join(f"{kind} in {count} trial{'s' if count > 1 else ''}" for kind, count in kinds.most_common(3))
+    return f"it was {shown}. " + (
+        "Check how it is computed" if kinds.keys() <= {"NaN", "infinite"} else "Report it as a number, such as float(x)"
+    )
+
+
+def _kind_of_value(value: Any) -> str:
+    if isinstance(value, str):
+        return f"text such as {value[:_NAME_LENGTH]!r}"
+    try:
+        if math.isnan(value):
+            return "NaN"
+        return "infinite" if math.isinf(value) else f"of type {type(value).__name__}"
+    except Exception:  # a user's object may raise any error
+        return "None" if value is None else f"of type {type(value).__name__}"
+
+
+def _earlier(trials: Sequence[Trial], metric: str) -> str:
+    best = best_trial(trials, metric, "max", "all")
+    return "" if best is None else "; earlier results had finite values, which scope='all' uses"
+
+
+def best_of(scored: Iterable[tuple[Any, _T]], mode: str) -> _T | None:
+    """The item of (value, item) pairs with the best value, the first one of equals; None if there are no pairs."""
+    best: tuple[Any, _T] | None = None
+    for value, item in scored:
+        if best is None or (value > best[0] if mode == "max" else value < best[0]):
+            best = (value, item)
+    return None if best is None else best[1]
+
+
+def is_number(value: Any) -> bool:
+    """Whether `value` is a single number except NaN, so that it can be a best value. Bools and numpy scalars count."""
+    if value is None or isinstance(value, (str, bytes)):
+        return False
+    try:
+        return not math.isnan(value)
+    except OverflowError:  # an int too large for a float
+        return True
+    except Exception:  # a user's object may raise any error
+        return False

@@ -1,0 +1,44 @@
+"""TrialInfo: the data that a worker gets about its trial. A worker needs nothing else of this folder."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from minitune.resources import Resources
+
+
+class TrialInfo(NamedTuple):
+    """The data that a worker gets about its trial. User code gets only the configuration.
+
+    Attributes:
+        trial_id: The trial's id.
+        name: Its name.
+        directory: Its directory, absolute.
+        experiment_name: The run's name.
+        seed: The trial's seed, which is derived from the run's seed.
+        config: The trial's configuration.
+        attempt: 1 for the first attempt, 2 for the first retry.
+        next_checkpoint: Number of the next checkpoint to be written.
+        failures: How many attempts have failed. It changes the random numbers, so that a retry draws other ones.
+        writes_parameters: Whether the worker writes the parameter files.
+        resources: The resources that it requested.
+    """
+
+    trial_id: str
+    name: str
+    directory: str
+    experiment_name: str
+    seed: int
+    config: dict[str, Any]
+    attempt: int = 1
+    next_checkpoint: int = 0
+    failures: int = 0
+    writes_parameters: bool = False
+    resources: Resources = Resources.of(None)
+
+    def fields(self) -> tuple[Any, ...]:
+        """All fields but the resources, which many trials share: plain values, which are pickled and loaded quickly.
+
+        `TrialInfo(*fields)._replace(resources=resources)` is the same data again.
+        """
+        return self[:-1]

@@ -1,0 +1,106 @@
+"""TrialMaker: makes the trials of an experiment from configurations, with ids in their order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from minitune.checkpoint import Checkpoint
+from minitune.experiment.trial import Trial
+from minitune.resources import Resources
+from minitune.result import flatten
+from minitune.settings import setting
+
+
+class TrialIds:
+    """The ids of a run's trials, `<prefix>_%05d`: one scheme for all search algorithms and experiments.
+
+    Args:
+        prefix: The beginning of every id: by default `MINITUNE_TRIAL_ID_PREFIX`, or else five random hex digits.
+
+    Attributes:
+        prefix: The beginning of every id.
+        count: Number of the next trial.
+    """
+
+    def __init__(self, prefix: str = ""):
+        self.prefix = prefix or setting("TRIAL_ID_PREFIX") or os.urandom(3).hex()[:5]
+        self.count = 0
+
+
+class TrialMaker:
+    """Makes the trials of one experiment and numbers them.
+
+    Args:
+        trainable_name: Name of the trainable.
+        ids: The ids of the run, if several experiments share them; by default new ids.
+        experiment_number: The number of this experiment in the run.
+        request: The resources of each trial, or a function that returns them for a configuration.
+        stopping_criterion: Limits by flattened metric name.
+        max_failures: How often a failed trial is tried again.
+        name_creator: Makes the trial's name from the trial, or None.
+        start_checkpoint: The checkpoint from which every trial starts, or None.
+    """
+
+    def __init__(
+        self,
+        trainable_name: str,
+        *,
+        ids: TrialIds | None = None,
+        experiment_number: int = 0,
+        request: Resources | Mapping[str, Any] | Callable[[dict[str, Any]], Any] | None = None,
+        stopping_criterion: Mapping[str, Any] | None = None,
+        max_failures: int = 0,
+        name_creator: Callable[[Trial], str] | None = None,
+        start_checkpoint: Checkpoint | None = None,
+    ):
+        self.trainable_name = trainable_name
+        self.ids = ids or TrialIds()
+        self.experiment_number = experiment_number
+        self.request = request if callable(request) else Resources.of(request)
+        self.stopping_criterion = flatten(stopping_criterion or {})
+        self.max_failures = max_failures
+        self.name_creator = name_creator
+        self.start_checkpoint = start_checkpoint
+
+    def next_id(self) -> str:
+        """The id that the next trial will get."""
+        return f"{self.ids.prefix}_{self.ids.count:05d}"
+
+    def make(self, config: dict[str, Any], evaluated_params: dict[str, Any], experiment_tag: str) -> Trial:
+        """Make the next trial, and increase the counter.
+
+        Args:
+            config: The resolved configuration.
+            evaluated_params: The values of the searched parameters by path.
+            experiment_tag: The trial's tag.
+
+        Raises:
+            ValueError: If the resources for this configuration are invalid.
+        """
+        request = Resources.of(self.request(config)) if callable(self.request) else self.request
+        trial = Trial(
+            self.trainable_name,
+            config=config,
+            trial_id=self.next_id(),
+            number=self.ids.count,
+            evaluated_params=evaluated_params,
+            experiment_tag=experiment_tag,
+            resources=request,
+        )
+        self.adopt(trial)
+        self.ids.count += 1
+        if self.name_creator is not None:
+            trial.set_name(str(self.name_creator(trial)))
+        return trial
+
+    def adopt(self, trial: Trial) -> None:
+        """Set the attributes that all trials of this experiment have in common."""
+        trial.experiment_number = self.experiment_number
+        if trial.trainable_name != self.trainable_name:
+            trial.trainable_name = self.trainable_name
+            trial.set_name(trial.custom_trial_name)
+        trial.max_failures = self.max_failures
+        trial.stopping_criterion = self.stopping_criterion
+        trial.start_checkpoint = self.start_checkpoint
