@@ -157,8 +157,8 @@ class Boot(NamedTuple):
         argv: The driver's `sys.argv`.
         is_reusable: Whether the worker may be parked. If so, it sends Finished when a function has returned and has
             left nothing that still runs.
-        args: The other arguments of the factory, pickled: a tuple and a dict. Empty if there are none.
-        payload: Pickled callable, the factory: `factory(host, *args, **kwargs)` makes the object. `host` is the
+        args: The other arguments of the factory, a pickled tuple. Empty if there are none.
+        payload: Pickled callable, the factory: `factory(host, *args)` makes the object. `host` is the
             `Worker`.
     """
 

@@ -229,10 +229,9 @@ class Worker:
             take(boot.place)
         factory = load_value(boot.payload)
         args: tuple[Any, ...] = ()
-        kwargs: dict[str, Any] = {}
         if boot.args:
-            args, kwargs = load_value(boot.args)
-        self._object = factory(self, *args, **kwargs)
+            args = load_value(boot.args)
+        self._object = factory(self, *args)
 
     def _call(self, call: Call) -> None:
         self._answer(call.number, lambda: self._invoke(call.method, call.payload))

@@ -119,8 +119,8 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
         self._host = socket.gethostname()
         self._directory = directory
         self._values: ValueFile | None = None
-        # The last factory, and its pickle if that is small.
-        self._packed: tuple[object, bytes | None] = (None, None)
+        # The last factory and allocation, and their pickle if that is small.
+        self._packed: tuple[object, object, bytes | None] = (None, None, None)
         self._output_names = output_names
         self._changes_directory = changes_directory
         self._original_directory: dict[str, str] = {}
@@ -239,16 +239,19 @@ class LocalTrialExecutor(LoopExecutor[Actor, Actor]):
     def _pack(self, actor: Actor) -> tuple[bytes, bytes]:
         """Pickle an actor's factory and its arguments for its worker. Large pickles go into a file."""
         factory = actor.spec.factory
-        args = actor.spec.args, {"allocation": actor.allocation}
+        allocation = actor.allocation
+        args = actor.spec.args
         packed_args = dumps_small(args, "an argument of the factory", LARGE_FACTORY_BYTES)
-        if factory is not self._packed[0]:  # the actors of a run have few factories
-            self._packed = factory, dumps_small(factory, "the factory", LARGE_FACTORY_BYTES)
-        packed = self._packed[1]
+        # The actors of a run have few factories. Those without GPUs also share their allocation.
+        if factory is not self._packed[0] or allocation is not self._packed[1]:
+            make = functools.partial(factory, allocation=allocation)
+            self._packed = factory, allocation, dumps_small(make, "the factory", LARGE_FACTORY_BYTES)
+        packed = self._packed[2]
         if packed is not None and packed_args is not None:
             return packed, packed_args
         actor.factory_file = self._new_file()
-        make = functools.partial(_make_from_file, actor.factory_file.add((factory, *args), "the factory"))
-        return dumps(make, "the factory"), b""
+        kept = actor.factory_file.add((factory, args, allocation), "the factory")
+        return dumps(functools.partial(_make_from_file, kept), "the factory"), b""
 
     def _new_file(self) -> ValueFile:
         directory = os.path.join(self._directory(), "shared")
@@ -404,8 +407,8 @@ def with_hint(error: RemoteError, directory: str | None, changes_directory: bool
 
 def _make_from_file(location: Location, host: Any) -> Any:
     """Load a factory and its arguments in a worker, and call it."""
-    factory, args, kwargs = read_value(location)[0]
-    return factory(host, *args, **kwargs)
+    factory, args, allocation = read_value(location)[0]
+    return factory(host, *args, allocation=allocation)
 
 
 def _has_one_thread(env: Mapping[str, str | None]) -> bool:
