@@ -89,23 +89,6 @@ def test_the_same_script_started_again_begins_or_goes_on(script: Any) -> None:
     assert sorted(path.name for path in script.storage.iterdir()) == sorted({line.partition("|")[0] for line in lines})
 
 
-def test_a_journal_that_was_emptied_or_removed_is_no_new_start(script: Any) -> None:
-    script.run(LOOP + '    start_or_go_on("run")\n')
-    journal = script.storage / "run" / "journal"
-    whole = journal.read_bytes()
-    for content, text in ((b"", "its records are lost"), (whole[:40], "its records are lost"), (None, "is missing")):
-        journal.unlink()
-        if content is not None:
-            journal.write_bytes(content)
-        process = script.start(LOOP + '    start_or_go_on("run")\n')
-        _, stderr = script.finish(process)
-        assert process.returncode == 1
-        assert text in stderr
-        assert str(journal) in stderr
-        journal.write_bytes(whole)
-    assert script.run(LOOP + '    print(start_or_go_on("run").num_terminated)\n') == "3\n"
-
-
 def test_two_drivers_that_begin_at_once_do_not_share_a_directory(script: Any) -> None:
     found = script.run(
         LOOP
