@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 
 import pytest
+from kit import fit, listening
 
 GRID = """
     import sys
@@ -42,35 +44,21 @@ def test_a_grid_of_names_prints_its_status_and_its_first_result_in_few_lines(scr
     assert len(lines) <= 40
 
 
-def test_a_callback_gets_turns_while_trials_say_nothing(script):
-    script.run("""
-        import os
-        import tempfile
-        import time
+@pytest.mark.usefixtures("hurried")
+def test_a_callback_gets_turns_while_trials_say_nothing(tmp_path):
+    turns = []
 
-        from minitune import Callback, run
-        from minitune.driver import hooks
+    def turn(**info):
+        turns.append(info)
+        if len(turns) == 10:
+            (tmp_path / "ten turns").touch()
 
-        hooks.ASKED_EVERY_S = 0.1
+    def silent(config):
+        while not (tmp_path / "ten turns").exists():
+            time.sleep(0.01)
 
-        class Turns(Callback):
-            count = 0
-
-            def on_step_end(self, **info):
-                self.count += 1
-                if self.count == 10:
-                    open(path, "w").close()
-
-        def silent(config):
-            until = time.monotonic() + 50
-            while not os.path.exists(path):
-                assert time.monotonic() < until
-                time.sleep(0.01)
-
-        with tempfile.TemporaryDirectory() as directory:
-            path = os.path.join(directory, "ten turns")
-            run(silent, callbacks=[Turns()], verbose=0)
-    """)
+    fit(silent, executor="local", callbacks=[listening(on_step_end=turn)])
+    assert len(turns) >= 10
 
 
 def test_a_failed_trial_shows_the_users_traceback_and_frames_alone(script):

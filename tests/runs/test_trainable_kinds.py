@@ -1,36 +1,29 @@
-"""Where a trainable may come from: no main guard, stdin, exec, closures, methods, partials."""
+"""Where a trainable may come from: no main guard, exec, closures, methods, partials."""
 
 from __future__ import annotations
 
-import sys
+import functools
+import threading
 
 import pytest
-from kit import Script
+from kit import Script, fit, run_path
 
-KINDS = """
-    import functools
-    from minitune import RunConfig, Tuner, grid_search, report
+from minitune import grid_search, report
 
-    def run(trainable):
-        results = Tuner(trainable, param_space={"x": grid_search([1, 2])}, run_config=RunConfig(verbose=0)).fit()
-        assert not results.errors, results.errors
-        print([r.metrics.get("y", r.metrics.get("_metric")) for r in results])
 
+def test_every_kind_of_callable_runs_in_a_worker():
     def plain(config):
         report({"y": config["x"] * 10})
 
     class Model:
         def __init__(self, factor):
             self.factor = factor
+
         def fit(self, config):
             return {"y": config["x"] * self.factor}
+
         def __call__(self, config):
             return config["x"] * self.factor
-
-    def closure(factor):
-        def inner(config):
-            return {"y": config["x"] * factor}
-        return inner
 
     def generator(config):
         for i in range(3):
@@ -39,27 +32,17 @@ KINDS = """
     def two(config, factor):
         return config["x"] * factor
 
-    run(plain)
-    run(lambda config: config["x"] * 20)
-    run(closure(30))
-    run(Model(40).fit)
-    run(Model(50))
-    run(functools.partial(two, factor=60))
-    run(generator)
-"""
-EXPECTED = ["[10, 20]", "[20, 40]", "[30, 60]", "[40, 80]", "[50, 100]", "[60, 120]", "[3, 6]"]
-
-
-def test_every_kind_of_callable_runs_from_a_script(script):
-    assert script.run(KINDS).split("\n")[:-1] == EXPECTED
-
-
-def test_a_script_from_stdin_runs(script):
-    import textwrap
-
-    process = script.start_command([sys.executable, "-"], stdin=textwrap.dedent(KINDS))
-    stdout, stderr = script.finish(process)
-    assert stdout.split("\n")[:-1] == EXPECTED, stderr
+    kinds = {
+        "plain": (plain, [10, 20]),
+        "lambda": (lambda config: config["x"] * 20, [20, 40]),
+        "method": (Model(40).fit, [40, 80]),
+        "object": (Model(50), [50, 100]),
+        "partial": (functools.partial(two, factor=60), [60, 120]),
+        "generator": (generator, [3, 6]),
+    }
+    for name, (trainable, expected) in kinds.items():
+        grid = fit(trainable, {"x": grid_search([1, 2])}, name=name, executor="local")
+        assert [result.metrics.get("y", result.metrics.get("_metric")) for result in grid] == expected
 
 
 def test_a_cell_of_a_notebook_runs_inside_a_running_event_loop(script):
@@ -107,32 +90,15 @@ def test_the_main_module_is_not_run_again_and_signals_and_asyncio_work(script):
 
 
 @pytest.mark.parametrize("executor", ["local", "inline"])
-def test_an_unpicklable_trainable_is_refused_with_the_path_to_the_member(script, executor):
-    process = script.start(
-        """
-        import threading
-        from minitune import Tuner
+def test_an_unpicklable_trainable_is_refused_with_the_path_to_the_member(executor):
+    class Model:
+        def __init__(self):
+            self.parts = {"guard": threading.Lock()}
 
-        class Model:
-            def __init__(self):
-                self.parts = {"guard": threading.Lock()}
-
-        model = Model()
-
-        def trainable(config):
-            return model.parts
-
-        Tuner(trainable).fit()
-        """,
-        MINITUNE_EXECUTOR=executor,
-    )
-    _, stderr = script.finish(process)
-    last = stderr.strip().splitlines()[-1]
-    assert last.startswith("TypeError: the trainable cannot be pickled")
-    assert "model" in last
-    assert "parts" in last
-    assert "guard" in last
-    assert not script.storage.exists(), "nothing was made on disk"
+    model = Model()
+    with pytest.raises(TypeError, match=r"^the trainable cannot be pickled: .*model.*parts.*guard"):
+        fit(lambda config: model.parts, executor=executor)
+    assert not run_path().exists(), "nothing was made on disk"
 
 
 CELL = """
