@@ -42,21 +42,23 @@ def test_examples_print_the_output_on_the_page(page: Path, tmp_path: Path, bound
         assert printed.agrees, f"{printed.source}\nshown\n{printed.shown}\nbut printed was\n{printed.actual}"
 
 
-@by_page
-def test_examples_that_need_a_package_compile_and_import_names_that_exist(page: Path) -> None:
-    for block, _ in alone(page):
-        assert block.package in OPTIONAL, f"{where(block)}: no test has {block.package!r}"
-        tree = ast.parse(block.body, where(block))
-        for node in ast.walk(tree):
-            names = [f"{node.module}:{entry.name}" for entry in node.names] if isinstance(node, ast.ImportFrom) else []
-            for module, _, name in (entry.partition(":") for entry in names if entry.startswith("minitune")):
-                try:
-                    imported = importlib.import_module(module)
-                except ModuleNotFoundError as error:
-                    if str(error.name).startswith("minitune"):  # else it is the package that the block needs
-                        raise
-                else:
-                    assert hasattr(imported, name), f"{where(block)}: {module} has no {name}"
+def test_examples_that_need_a_package_compile_and_import_names_that_exist() -> None:
+    for page in pages():
+        for block, _ in alone(page):
+            assert block.package in OPTIONAL, f"{where(block)}: no test has {block.package!r}"
+            tree = ast.parse(block.body, where(block))
+            for node in ast.walk(tree):
+                names = (
+                    [f"{node.module}:{entry.name}" for entry in node.names] if isinstance(node, ast.ImportFrom) else []
+                )
+                for module, _, name in (entry.partition(":") for entry in names if entry.startswith("minitune")):
+                    try:
+                        imported = importlib.import_module(module)
+                    except ModuleNotFoundError as error:
+                        if str(error.name).startswith("minitune"):  # else it is the package that the block needs
+                            raise
+                    else:
+                        assert hasattr(imported, name), f"{where(block)}: {module} has no {name}"
 
 
 def test_every_package_that_an_example_needs_is_installed_for_it() -> None:
@@ -65,32 +67,32 @@ def test_every_package_that_an_example_needs_is_installed_for_it() -> None:
         assert re.search(rf"^{package}(-cpu)?>=", requirements, flags=re.MULTILINE), package
 
 
-@by_page
-def test_no_block_is_left_out(page: Path) -> None:
-    text = "".join(
-        block.body for block in blocks(page) if block.language in ("console", "sh") and block.file_name is None
-    )
-    shown = outputs(page)
-    for block in blocks(page):
-        if block.language == "text":
-            known = block in shown or any(part in block.body for part in PICTURES.values())
-            assert known, f"{where(block)}: no test looks at this text"
-        elif block.file_name is not None:
-            assert block.file_name in text, f"{where(block)}: no command uses this file"
-        else:
-            assert block.language in ("python", "console", "sh", "ini"), f"{where(block)}: {block.language!r}"
+def test_no_block_is_left_out() -> None:
+    for page in pages():
+        text = "".join(
+            block.body for block in blocks(page) if block.language in ("console", "sh") and block.file_name is None
+        )
+        shown = outputs(page)
+        for block in blocks(page):
+            if block.language == "text":
+                known = block in shown or any(part in block.body for part in PICTURES.values())
+                assert known, f"{where(block)}: no test looks at this text"
+            elif block.file_name is not None:
+                assert block.file_name in text, f"{where(block)}: no command uses this file"
+            else:
+                assert block.language in ("python", "console", "sh", "ini"), f"{where(block)}: {block.language!r}"
 
 
-@by_page
-def test_shell_scripts_and_units_have_no_syntax_error(page: Path) -> None:
-    for block in blocks(page):
-        if block.language == "sh" and shutil.which("bash"):
-            done = subprocess.run(["bash", "-n"], input=block.body, capture_output=True, text=True, check=False)
-            assert not done.stderr, f"{where(block)}: {done.stderr}"
-        elif block.language == "ini":
-            configparser.ConfigParser(strict=False).read_string(block.body)
-        elif block.language == "console":
-            assert commands(block), f"{where(block)}: no command"
+def test_shell_scripts_and_units_have_no_syntax_error() -> None:
+    for page in pages():
+        for block in blocks(page):
+            if block.language == "sh" and shutil.which("bash"):
+                done = subprocess.run(["bash", "-n"], input=block.body, capture_output=True, text=True, check=False)
+                assert not done.stderr, f"{where(block)}: {done.stderr}"
+            elif block.language == "ini":
+                configparser.ConfigParser(strict=False).read_string(block.body)
+            elif block.language == "console":
+                assert commands(block), f"{where(block)}: no command"
 
 
 def anchors(page: Path) -> list[str]:
@@ -100,22 +102,22 @@ def anchors(page: Path) -> list[str]:
     return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
-@by_page
-def test_a_link_to_a_heading_is_not_ambiguous(page: Path) -> None:
-    headings = anchors(page)
-    assert len(set(headings)) == len(headings), f"{page.name}: {sorted(headings)}"
+def test_a_link_to_a_heading_is_not_ambiguous() -> None:
+    for page in pages():
+        headings = anchors(page)
+        assert len(set(headings)) == len(headings), f"{page.name}: {sorted(headings)}"
 
 
-@by_page
-def test_links_lead_to_pages_and_headings_that_exist(page: Path) -> None:
-    for target in LINK.findall(page.read_text(encoding="utf-8")):
-        if target.startswith("https://"):
-            continue
-        file, _, anchor = target.partition("#")
-        path = (page.parent / file).resolve() if file else page
-        assert path.exists(), f"{page.name}: {target}"
-        if anchor:
-            assert anchor in anchors(path), f"{page.name}: {target}; there are {sorted(anchors(path))}"
+def test_links_lead_to_pages_and_headings_that_exist() -> None:
+    for page in pages():
+        for target in LINK.findall(page.read_text(encoding="utf-8")):
+            if target.startswith("https://"):
+                continue
+            file, _, anchor = target.partition("#")
+            path = (page.parent / file).resolve() if file else page
+            assert path.exists(), f"{page.name}: {target}"
+            if anchor:
+                assert anchor in anchors(path), f"{page.name}: {target}; there are {sorted(anchors(path))}"
 
 
 def test_the_readme_is_short() -> None:

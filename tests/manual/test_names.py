@@ -32,29 +32,29 @@ def public(name: str) -> Any:
     return None
 
 
-@by_page
-def test_arguments_are_those_of_the_signature(page: Path) -> None:
-    for span in spans(page):
-        for name, arguments in CALL.findall(span):
-            named = public(name)
-            parameters = inspect.signature(named).parameters if callable(named) else {}
-            if parameters and not any(entry.kind is entry.VAR_KEYWORD for entry in parameters.values()):
-                unknown = set(re.findall(r"(?<![\w\"])(\w+)=(?!=)", arguments)) - set(parameters)
-                assert not unknown, f"{page.name}: {span}: {name} does not take {unknown}"
+def test_arguments_are_those_of_the_signature() -> None:
+    for page in pages():
+        for span in spans(page):
+            for name, arguments in CALL.findall(span):
+                named = public(name)
+                parameters = inspect.signature(named).parameters if callable(named) else {}
+                if parameters and not any(entry.kind is entry.VAR_KEYWORD for entry in parameters.values()):
+                    unknown = set(re.findall(r"(?<![\w\"])(\w+)=(?!=)", arguments)) - set(parameters)
+                    assert not unknown, f"{page.name}: {span}: {name} does not take {unknown}"
 
 
-@by_page
-def test_commands_have_the_options_that_are_named(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for span in spans(page):
-        if not span.startswith("minitune "):
-            continue
-        command = span.split()[1]
-        if command.isupper() or command == "COMMAND":
-            continue
-        assert command in cli.COMMANDS, f"{page.name}: {span}"
-        options = set(re.findall(r"(?<!\S)--?[a-z][\w-]*", span.partition(" -- ")[0]))
-        if options:
-            with pytest.raises(SystemExit):
-                cli.main([command, "--help"])
-            text = capsys.readouterr().out
-            assert options <= set(re.findall(r"--?[a-z][\w-]*", text)), f"{page.name}: {span}"
+def test_commands_have_the_options_that_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    for page in pages():
+        for span in spans(page):
+            if not span.startswith("minitune "):
+                continue
+            command = span.split()[1]
+            if command.isupper() or command == "COMMAND":
+                continue
+            assert command in cli.COMMANDS, f"{page.name}: {span}"
+            options = set(re.findall(r"(?<!\S)--?[a-z][\w-]*", span.partition(" -- ")[0]))
+            if options:
+                with pytest.raises(SystemExit):
+                    cli.main([command, "--help"])
+                text = capsys.readouterr().out
+                assert options <= set(re.findall(r"--?[a-z][\w-]*", text)), f"{page.name}: {span}"

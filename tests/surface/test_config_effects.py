@@ -35,7 +35,7 @@ ELSEWHERE = {
     "TuneConfig.report_timeout_s": "tests/faults/test_faults_timeouts.py::test_limits_hold_on_a_virtual_clock",
     "TuneConfig.trial_timeout_s": "tests/faults/test_faults_timeouts.py::test_limits_hold_on_a_virtual_clock",
     "TuneConfig.preload": "tests/runs/test_imports_once.py::test_without_preload_each_trial_imports_everything_itself",
-    "TuneConfig.reuse_actors": "tests/runs/test_hostile_trials.py::test_a_reused_worker_is_clean",
+    "TuneConfig.reuse_actors": "tests/trainable/test_reuse.py::test_nothing_of_the_previous_trial_is_seen",
     "RunConfig.log_to_file": "tests/output/test_output_of_a_run.py::"
     "test_output_of_a_trial_has_the_names_that_were_given",
     "RunConfig.show_output": "tests/output/test_output_of_trials.py::test_trial_output_has_the_name_of_its_trial",

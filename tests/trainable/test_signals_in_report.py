@@ -46,9 +46,7 @@ def _under_alarms(config: dict[str, Any]) -> None:
             Path("struck").touch()
 
 
-@pytest.mark.parametrize("start_method", ["zygote", "interpreter"])
-def test_raising_alarm_in_report_loses_no_report(start_method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MINITUNE_START_METHOD", start_method)
+def test_raising_alarm_in_report_loses_no_report() -> None:
     alarms = [(0.0, 400, 0), (0.005, 400, 0), (0.005, 20, 1_000_000)] * 3
     space = {"alarm": grid_search([dict(zip(("interval_s", "reports", "size"), one, strict=True)) for one in alarms])}
     seen, grid = _fit(lambda config: _under_alarms(config["alarm"]), space, max_concurrent_trials=1, reuse_actors=True)
