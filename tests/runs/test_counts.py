@@ -23,9 +23,9 @@ ROOM = 1.05
     [
         ("report", 22, 15, 1, 6),
         ("asha", 31, 20, 1, 7),
-        ("fresh", 272, 39, 4, 47),
-        ("reused", 201, 33, 4, 30),
-        ("returned", 182, 33, 3, 26),
+        ("fresh", 272, 41, 4, 47),
+        ("reused", 201, 35, 4, 30),
+        ("returned", 182, 35, 3, 26),
     ],
 )
 def test_the_driver_takes_few_steps(
