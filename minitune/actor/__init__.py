@@ -32,8 +32,8 @@ The executor makes a `RemoteActor` and calls its `start`. That calls `WorkerProc
 which returns the driver's ends of two channels at once. Boot is sent into the first one. The process comes later:
 
 - The ZygoteLauncher sends the worker's ends to a zygote. `Zygote._fork` forks, and the child leaves the zygote's loop
-  with its `WorkerEnds`.
-- The InterpreterLauncher starts a new interpreter with `worker.main`, which makes the WorkerEnds.
+  as a `Worker`.
+- The InterpreterLauncher starts a new interpreter with `worker.main`, which makes the Worker.
 
 Both continue in `worker.serve`. The worker sends Hello, reads Boot, takes its place, and makes the actor's object. Its
 answer becomes the event Started.

@@ -33,7 +33,7 @@ import time
 import traceback
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from minitune.actor import process_tree
 from minitune.actor.channel import ChannelClosedError, WorkerEnd
@@ -74,22 +74,6 @@ from minitune.error import RemoteError, TrialStopped
 
 
 # -- the start ---------------------------------------------------------------------------------------------------------
-class WorkerEnds(NamedTuple):
-    """The descriptors and marks of a new worker.
-
-    Attributes:
-        work: Its end of the work pipe.
-        control: Its end of the control pipe.
-        marker: The text in the environment of all its descendants.
-        reaper_pid: The process that becomes the parent of this worker's orphans; 0 if it is unknown.
-    """
-
-    work: WorkerEnd
-    control: WorkerEnd
-    marker: str
-    reaper_pid: int = 0
-
-
 def main(work: int, control: int) -> NoReturn:
     """Run a worker in a new interpreter. Never returns.
 
@@ -98,8 +82,8 @@ def main(work: int, control: int) -> NoReturn:
         control: The inherited descriptor of the control pipe.
     """
     line_buffer_c_output()
-    ends = WorkerEnds(_open(work), _open(control), os.environ[process_tree.TRIAL_VARIABLE])
-    serve(ends)
+    arm_stack_dump()
+    serve(Worker(_open(work), _open(control), os.environ[process_tree.TRIAL_VARIABLE]))
 
 
 def _open(inherited: int) -> WorkerEnd:
@@ -108,10 +92,10 @@ def _open(inherited: int) -> WorkerEnd:
     return WorkerEnd(descriptor)
 
 
-def serve(ends: WorkerEnds) -> NoReturn:
+def serve(worker: Worker) -> NoReturn:
     """Serve the driver until it tells the worker to exit, on the main thread of a new process. Never returns."""
     try:
-        Worker(ends).run()
+        worker.run()
     except BaseException as error:
         _give_up(error)
     finally:  # a handler has raised once more
@@ -161,19 +145,22 @@ class Worker:
     """A worker's process, except for user code.
 
     Args:
-        ends: See `WorkerEnds`.
+        work: Its end of the work pipe.
+        control: Its end of the control pipe.
+        marker: The text in the environment of all its descendants.
+        reaper_pid: The process that becomes the parent of this worker's orphans; 0 if it is unknown.
+
+    Attributes:
+        at_stop: Is called on the control thread when the present actor must end. The actor's object sets it.
     """
 
-    def __init__(self, ends: WorkerEnds):
-        self._ends = ends
-        self._work = ends.work
-        self._pid = os.getpid()
-        self._leftovers = _Leftovers(self._pid, ends)
+    def __init__(self, work: WorkerEnd, control: WorkerEnd, marker: str, reaper_pid: int = 0):
+        self._work = work
+        self._control = control
+        self._process = _Process(marker, reaper_pid)
         self._object: Any = None
-        self._surroundings: Surroundings | None = None
-        self._is_reusable = False
         self._attempt = 0  # the number of the Boot or Move that has begun the present actor
-        self.at_stop: Callable[[], object] = lambda: None  # what the object wants to be told on the control thread
+        self.at_stop: Callable[[], object] = _do_nothing
         self._stopped_attempt = -1  # of the last Stop; only the control thread writes it
         # The rest belongs to the thread that holds the lock. A handler that raises never leaves a lock of C code locked
         # in a `with` statement. The lock is reentrant: a call that is made within an exchange answers under it, too.
@@ -191,7 +178,7 @@ class Worker:
         if sys.version_info >= (3, 12):
             _ignore_warnings_about_our_thread()
         _raise_oom_score()
-        self._send(encode(Hello(0, self._pid)))
+        self._send(encode(Hello(0, self._process.pid)))
         boot = self._next()
         if not isinstance(boot, Boot):
             raise ProtocolError(f"the first message must be Boot, but got {type(boot).__name__}")
@@ -199,7 +186,7 @@ class Worker:
             _thread.start_new_thread(self._listen, ())  # half a millisecond faster than with `threading`
         except RuntimeError:  # the system cannot start a thread
             os._exit(NO_THREAD_EXIT)
-        self._answer(0, lambda: self._make(boot))
+        self._answer(0, self._make, boot)
         while True:
             message = self._quit or self._next()
             if isinstance(message, Call):
@@ -213,18 +200,16 @@ class Worker:
 
     def _make(self, boot: Boot) -> None:
         """Take the place and make the actor's object."""
-        self._is_reusable = boot.is_reusable
         sys.path[:] = boot.sys_path
         sys.argv[:] = boot.argv
-        arm_stack_dump()
         if boot.place.stdout is not None:
             try:
                 os.mkdir(os.path.dirname(boot.place.stdout))
             except FileExistsError:  # of an earlier attempt
                 pass
         if boot.is_reusable:
-            self._surroundings = Surroundings()
-            self._surroundings.apply(boot.place)
+            self._process.surroundings = Surroundings()
+            self._process.surroundings.apply(boot.place)
         else:  # there is nothing to restore
             take(boot.place)
         factory = load_value(boot.payload)
@@ -234,7 +219,7 @@ class Worker:
         self._object = factory(self, *args)
 
     def _call(self, call: Call) -> None:
-        self._answer(call.number, lambda: self._invoke(call.method, call.payload))
+        self._answer(call.number, self._invoke, call.method, call.payload)
 
     def _invoke(self, method: str, payload: bytes) -> Any:
         args = ()
@@ -242,17 +227,17 @@ class Worker:
             args = load_value(payload)
         return getattr(self._object, method)(*args)
 
-    def _answer(self, number: int, run: Callable[[], Any]) -> None:
+    def _answer(self, number: int, run: Callable[..., Any], *args: Any) -> None:
         """Run user code, and send what it returns or raises as the final answer to a call."""
         self._number = number
         self._depth += 1
         value = None
         error: BaseException | None = None
         try:
-            value = run()
+            value = run(*args)
         except BaseException as raised:
             error = raised
-        if os.getpid() != self._pid:  # a child that user code has forked, and that has returned from it
+        if self._process.is_copy():  # a child that user code has forked, and that has returned from it
             _leave()
         with self._lock:  # another thread of the user may report: its exchange ends first
             if self._depth == 1:  # otherwise this call was made within a report
@@ -282,9 +267,10 @@ class Worker:
 
         def become() -> bool:
             nonlocal is_usable
-            assert self._surroundings is not None
-            self._surroundings.restore(move.place)
-            self._surroundings.apply(move.place)
+            surroundings = self._process.surroundings
+            assert surroundings is not None
+            surroundings.restore(move.place)
+            surroundings.apply(move.place)
             is_usable = bool(self._invoke("reset", move.payload))
             return is_usable
 
@@ -294,7 +280,7 @@ class Worker:
 
     def _park_or_leave(self, message: Quit) -> None:
         self._quit = message  # so that SIGTERM, after the grace period, ends user code by an exception
-        if message.keep and not self._leftovers.exist():
+        if message.keep and not self._process.has_leftovers():
             self._quit = None
             kind = Finished if self._resets_at_once() else Returned
             self._send(encode(kind(message.number)))
@@ -312,9 +298,9 @@ class Worker:
     def _may_be_kept_at_once(self) -> bool:
         """Whether the driver may hand this worker on without a Quit: a call has ended, and has left nothing."""
         is_made_only = self._number == self._attempt  # or reset: no method was called yet
-        if not self._is_reusable or self._depth or is_made_only or self.is_stopped:
+        if self._process.surroundings is None or self._depth or is_made_only or self.is_stopped:
             return False
-        return self._resets_at_once() and not self._leftovers.exist()
+        return self._resets_at_once() and not self._process.has_leftovers()
 
     def _resets_at_once(self) -> bool:
         """Whether `reset` of the object runs no user code, so that it succeeds unless the process is broken."""
@@ -342,7 +328,7 @@ class Worker:
         Raises:
             Exception: If the report cannot be made or pickled, or is too long; nothing was sent.
         """
-        if os.getpid() != self._pid:  # the pipes belong to its parent
+        if self._process.is_copy():  # the pipes belong to its parent
             raise RuntimeError("a process that the trial has forked cannot report: only the trial's own process can")
         with self._lock:
             if self._is_reporting:
@@ -412,34 +398,34 @@ class Worker:
         """End at once if user code has closed a pipe: neither a stop nor an answer could arrive."""
         try:
             self._work.check()
-            self._ends.control.check()
+            self._control.check()
         except ChannelClosedError as error:
             self._end_tree(error)
 
     def _end_tree(self, error: ChannelClosedError) -> NoReturn:
         """End at once. The driver has ended, so none of our processes may stay; or user code has closed our pipe."""
-        if os.getpid() != self._pid:
+        if self._process.is_copy():
             _leave()
         if error.is_ours:
             try:
                 os.write(2, f"the control channel was closed by the code that runs here: {error}\n".encode())
             finally:  # user code may have closed that stream, too
                 os._exit(CHANNEL_LOST_EXIT)
-        process_tree.Hunt().strike(process_tree.children(self._pid))
-        process_tree.kill_group(self._pid, _signal.SIGKILL)
+        process_tree.Hunt().strike(process_tree.children(self._process.pid))
+        process_tree.kill_group(self._process.pid, _signal.SIGKILL)
         os._exit(1)
 
     # -- the control thread ------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
         """Hear stops and requests for the stacks, until the driver has ended."""
-        self._leftovers.control_thread = _thread.get_ident()
+        self._process.control_thread = _thread.get_ident()
         # The main thread has to handle these signals. The system must not send them to this thread: that would not wake
         # the main thread.
         _signal.pthread_sigmask(_signal.SIG_BLOCK, [_signal.SIGTERM, _signal.SIGINT])
         try:
             while True:
-                message = self._ends.control.receive()
+                message = self._control.receive()
                 if isinstance(message, Stop):
                     self._stopped_attempt = message.number
                     if message.number == self._attempt:
@@ -480,9 +466,13 @@ class Worker:
         os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=disarm)
 
     def _on_terminate(self, number: int, frame: FrameType | None) -> None:
-        if self.is_stopped and os.getpid() == self._pid:
+        if self.is_stopped and not self._process.is_copy():
             raise TrialStopped("the actor was told to stop and its grace period is over")
         _die_of(number)
+
+
+def _do_nothing() -> None:
+    """For an object that need not be told about stops."""
 
 
 def _pickled(value: Any) -> bytes:
@@ -550,31 +540,38 @@ def _raise_oom_score() -> None:
         os.close(descriptor)
 
 
-# -- what an actor has left --------------------------------------------------------------------------------------------
-class _Leftovers:
-    """Finds threads and processes that the actors of this worker have started, and that still live.
+# -- the process -------------------------------------------------------------------------------------------------------
+class _Process:
+    """What all actors of a worker have in common: their process, and what must not pass from one actor to the next.
 
     Args:
-        pid: This process.
-        ends: Its ends.
+        marker: See `Worker`.
+        reaper_pid: See `Worker`.
 
     Attributes:
+        pid: Its number.
         control_thread: The identifier of our own second thread.
+        surroundings: Its state before any user code ran. None if it has only one actor, so that nothing is restored.
     """
 
-    def __init__(self, pid: int, ends: WorkerEnds):
+    def __init__(self, marker: str, reaper_pid: int):
+        self.pid = os.getpid()
         self.control_thread = 0
-        self._pid = pid
-        self._marker = ends.marker
-        self._reaper_pid = ends.reaper_pid
+        self.surroundings: Surroundings | None = None
+        self._marker = marker
+        self._reaper_pid = reaper_pid
         self._strangers: dict[int, int] = {}  # inodes of processes of other workers, by pid; reading a marker is slow
 
-    def exist(self) -> bool:
+    def is_copy(self) -> bool:
+        """Whether the calling process is a child that user code has forked from this one."""
+        return os.getpid() != self.pid
+
+    def has_leftovers(self) -> bool:
         """Whether a thread or a process that user code has started still lives."""
         own = (threading.main_thread().ident, self.control_thread)
         if any(thread.ident not in own for thread in threading.enumerate()):
             return True
-        if not process_tree.is_childless() and any(map(process_tree.life, process_tree.children(self._pid))):
+        if not process_tree.is_childless() and any(map(process_tree.life, process_tree.children(self.pid))):
             return True
         if self._reaper_pid:
             return self._has_orphans()
@@ -593,7 +590,7 @@ class _Leftovers:
         strangers = self._strangers
         self._strangers = {}
         for pid in process_tree.children(self._reaper_pid, has_one_thread=True):
-            if pid != self._pid:
+            if pid != self.pid:
                 inode = process_tree.inode(pid)
                 if strangers.get(pid) != inode:
                     shown = process_tree.environment(pid)  # empty while it starts another program; it may be ours then

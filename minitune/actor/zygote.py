@@ -66,7 +66,7 @@ from minitune.actor.messages import (
     UNKNOWN_PASSES,
 )
 from minitune.actor.packets import PACKET_BYTES, Packet, receive_packet, send_packet
-from minitune.actor.surroundings import fork_by_default, line_buffer_c_output, move_high
+from minitune.actor.surroundings import arm_stack_dump, fork_by_default, line_buffer_c_output, move_high
 
 _PR_SET_CHILD_SUBREAPER = 36
 NO_DESCRIPTOR = "the zygote had no free file descriptor"
@@ -127,14 +127,15 @@ class Zygote:
         """Ignore Ctrl-C and similar signals, which the driver handles, and wake up when a child dies."""
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.signal(signal.SIGCHLD, _wake_up)
         signal.set_wakeup_fd(self._wakeup_in, warn_on_full_buffer=False)
+        arm_stack_dump()  # for the workers, which inherit it
 
-    def serve(self) -> worker.WorkerEnds:
+    def serve(self) -> worker.Worker:
         """Serve the driver until it has ended, and then exit the process.
 
         Returns:
-            In each forked child, and only there: the ends of the new worker.
+            In each forked child, and only there: the new worker.
         """
         gc.freeze()  # a collection in a worker would write to every object, and so copy every page
         while True:
@@ -150,11 +151,11 @@ class Zygote:
                 self._sweep(tracked)
             self._flush()
             if self._end.fileno() in ready:
-                ends = self._receive()
-                if ends is not None:
-                    return ends
+                forked = self._receive()
+                if forked is not None:
+                    return forked
 
-    def _receive(self) -> worker.WorkerEnds | None:
+    def _receive(self) -> worker.Worker | None:
         """Handle one packet; the next one waits for the next turn."""
         try:
             packet = receive_packet(self._end)
@@ -206,7 +207,7 @@ class Zygote:
 
     # -- workers -----------------------------------------------------------------------------------------------
 
-    def _fork(self, token: int, channels: Sequence[int]) -> worker.WorkerEnds | None:
+    def _fork(self, token: int, channels: Sequence[int]) -> worker.Worker | None:
         """Fork a worker.
 
         Args:
@@ -214,7 +215,7 @@ class Zygote:
             channels: Its ends of the work pipe and of the control pipe; closed here.
 
         Returns:
-            In the child its ends, in the parent None.
+            In the child the worker, in the parent None.
         """
         marker = process_tree.marker_of(self._run_id, token)
         try:
@@ -231,7 +232,7 @@ class Zygote:
             os.close(channel)
         return None
 
-    def _become_worker(self, marker: str, channels: Sequence[int]) -> worker.WorkerEnds:
+    def _become_worker(self, marker: str, channels: Sequence[int]) -> worker.Worker:
         """Make a forked child a worker. The order matters: first make sure that it cannot outlive the zygote."""
         self._prctl(process_tree.PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
         if os.getppid() != self._pid:  # the zygote died before the call above
@@ -245,12 +246,11 @@ class Zygote:
         work = WorkerEnd(move_high(channels[0]))
         control = WorkerEnd(move_high(channels[1]))
         # Close only files that the zygote opened itself: a file that a preloaded import has opened must stay open.
-        for descriptor in (*channels, self._driver, self._wakeup, self._wakeup_in):
-            os.close(descriptor)
-        self._end.close()
+        for descriptor in (*channels, self._end.fileno(), self._driver, self._wakeup, self._wakeup_in):
+            os.close(descriptor)  # not through the objects: what a child does not touch costs no page
         _show_marker(self._marker_address, marker)
         _reseed()
-        return worker.WorkerEnds(work, control, marker, reaper_pid=self._pid)
+        return worker.Worker(work, control, marker, reaper_pid=self._pid)
 
     def _signal(self, token: int, number: int, whole_group: bool) -> None:
         """Send a signal to a worker, unless it is reaped: then its number may belong to another process."""
@@ -432,6 +432,10 @@ def _package_in_import(frame: FrameType | None) -> str:
                 installed = name
         frame = frame.f_back
     return installed or outermost
+
+
+def _wake_up(number: int, frame: FrameType | None) -> None:
+    """Do nothing: a signal with a handler writes to the wake-up descriptor."""
 
 
 def _drain(descriptor: int) -> None:

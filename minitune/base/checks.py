@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
-from typing import Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from minitune.base.text import ShortRepr, warn_once
+
+if TYPE_CHECKING:
+    import datetime
 
 _Creator = TypeVar("_Creator")
 _Made = TypeVar("_Made")
@@ -136,6 +138,8 @@ def duration_s(duration: float | datetime.timedelta | None, name: str) -> float 
     Raises:
         ValueError: If it is not a duration, or negative.
     """
+    import datetime  # here, because workers, which load this module, need none
+
     seconds: Any = duration
     if isinstance(duration, datetime.timedelta):
         seconds = duration.total_seconds()

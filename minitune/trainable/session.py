@@ -16,10 +16,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
 from functools import lru_cache
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minitune import clock
 from minitune.base import user_thread
@@ -62,6 +61,9 @@ from minitune.result import (
 )
 from minitune.settings import CHECKPOINT_DIR, PROGRAM, shared_variable
 from minitune.trainable.printed import print_report
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 logger = logging.getLogger("minitune")
 

@@ -17,8 +17,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minitune import clock
 from minitune.base import files
@@ -30,6 +29,9 @@ from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Resources
 from minitune.result import EPISODES_TOTAL, TIME_TOTAL_S, TIMESTEPS_TOTAL, TRAINING_ITERATION
 from minitune.trainable.session import LOG_SYS_USAGE, AutoFields
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 logger = logging.getLogger("minitune")
 

@@ -122,7 +122,7 @@ def test_ctrl_c_before_there_is_any_user_code_ends_a_worker_by_that_signal() -> 
         "ours, theirs = socket.socketpair()\n"
         "print('here', flush=True)\n"
         "control = socket.socketpair()\n"
-        "worker.serve(worker.WorkerEnds(WorkerEnd(theirs.fileno()), WorkerEnd(control[1].fileno()), 'marker'))\n"
+        "worker.serve(worker.Worker(WorkerEnd(theirs.fileno()), WorkerEnd(control[1].fileno()), 'marker'))\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
