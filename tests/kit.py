@@ -872,8 +872,8 @@ class FakeDriver:
 
 def pull(actor: Any) -> Report:
     """One answered `train()`; it must survive the way through a pipe."""
-    answer: Report = settle(actor.train())
-    return pickle.loads(pickle.dumps(answer))
+    fields = settle(actor.train())
+    return Report(*pickle.loads(pickle.dumps(fields)))
 
 
 def reports_of(actor: Any) -> list[Report]:

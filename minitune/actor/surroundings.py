@@ -224,9 +224,11 @@ def _keep(descriptor: int) -> int:
 
 def _flush(descriptor: int) -> None:
     stream = getattr(sys, f"__{_STREAMS[descriptor]}__")
-    with contextlib.suppress(Exception):  # closed, or replaced by an object that cannot be flushed
+    try:
         if stream is not None:
             stream.flush()
+    except Exception:  # closed, or replaced by an object that cannot be flushed
+        pass
 
 
 def _renew_stream(descriptor: int) -> None:

@@ -86,7 +86,7 @@ class _Child:
         self.ended_s = 0.0
         self.sweep_until = 0.0
         self.unknown_passes = 0
-        self.hunt = process_tree.Hunt()
+        self.hunt: process_tree.Hunt | None = None
 
 
 class Zygote:
@@ -140,7 +140,7 @@ class Zygote:
         gc.freeze()  # a collection in a worker would write to every object, and so copy every page
         while True:
             pause_ms = SWEEP_TICK_S * 1000 if self._sweeping or self._unsent else None
-            ready = {descriptor for descriptor, _ in self._poll.poll(pause_ms)}
+            ready = dict(self._poll.poll(pause_ms))  # events by descriptor
             if self._driver in ready:
                 self._end_all()
             # Ends come before requests: a trial's next attempt must find the resources of the last one free.
@@ -299,7 +299,10 @@ class Zygote:
         orphans, unknown = self._orphans(tracked)
         if is_alive:
             orphans.append(tracked.pid)
-        left = tracked.hunt.strike(orphans)
+        left = 0
+        if orphans or tracked.hunt is not None:  # most workers leave nothing
+            tracked.hunt = tracked.hunt or process_tree.Hunt()
+            left = tracked.hunt.strike(orphans)
         if is_alive:  # a process of its group that was just forked is in no list yet
             process_tree.kill_group(tracked.pid, signal.SIGKILL)
         # The unknown process may be a daemon of this worker that is about to show its marker.

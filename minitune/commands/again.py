@@ -285,7 +285,7 @@ class _Rerun:
             actor = make_trial_actor(self.trainable, info.resources, self, info.fields(), allocation)
             if start is not None:
                 actor.restore(start, self.origin.metrics)
-            while not self.is_stopped and self._take(actor.train()):
+            while not self.is_stopped and self._take(Report(*actor.train())):
                 pass
         except BaseException as error:
             self.error = error

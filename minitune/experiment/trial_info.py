@@ -39,6 +39,6 @@ class TrialInfo(NamedTuple):
     def fields(self) -> tuple[Any, ...]:
         """All fields but the resources, which many trials share: plain values, which are pickled and loaded quickly.
 
-        `TrialInfo(*fields)._replace(resources=resources)` is the same data again.
+        `TrialInfo._make((*fields, resources))` is the same data again.
         """
         return self[:-1]

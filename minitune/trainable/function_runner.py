@@ -142,7 +142,8 @@ class FunctionRunner:
                 self._session.seed_generators(self._session.fields.iteration)
                 self._session.fields.begin()
                 value = self._function(self._config)
-                if isinstance(value, Generator):
+                # None first: most functions return it, and the check of a type by an abstract class is slow.
+                if value is not None and isinstance(value, Generator):
                     value = self._drain(value)
                 # Otherwise the report of the returned value takes the checkpoint along.
                 if value is None:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import platform
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,8 @@ LOG_SYS_USAGE = "log_sys_usage"
 """The key of a configuration that turns on the metrics `perf/*`."""
 # The largest number that is added to sums. Infinities, NaN and larger ints are ignored.
 _LARGEST = sys.float_info.max
+# The name of this machine from the kernel, without a name service.
+_HOSTNAME = platform.node()
 # The address of this machine unless the executor sets another one. Finding it out might use the network.
 _NODE_IP = "127.0.0.1"
 LIMIT_BYTES = 64_000_000
@@ -394,7 +396,6 @@ class AutoFields:
         self._usage = _MachineUsage() if log_sys_usage else None
         # Read once: each report has them.
         self._pid = os.getpid()
-        self._hostname = hostname()
         self._node_ip = os.environ.get(NODE_IP_VARIABLE, _NODE_IP)
         self.timesteps_total: Any = None
         self.episodes_total: Any = None
@@ -462,7 +463,7 @@ class AutoFields:
         result.setdefault(TIME_THIS_ITER_S, own_s)
         result[TIME_TOTAL_S] = self.time_total_s
         result[PID] = self._pid
-        result[HOSTNAME] = self._hostname
+        result[HOSTNAME] = _HOSTNAME
         result[NODE_IP] = self._node_ip
         if self._config is None:
             result.pop(CONFIG, None)
@@ -517,7 +518,7 @@ class AutoFields:
             TIME_THIS_ITER_S: time_this_iter_s,
             TIME_TOTAL_S: self.time_total_s,
             PID: self._pid,
-            HOSTNAME: self._hostname,
+            HOSTNAME: _HOSTNAME,
             NODE_IP: self._node_ip,
             CONFIG: self._config,
             TIME_SINCE_RESTORE: self.time_since_restore_s,
@@ -548,12 +549,6 @@ class _MachineUsage:
             "cpu_util_percent": self._psutil.cpu_percent(interval=None),
             "ram_util_percent": self._psutil.virtual_memory().percent,
         }
-
-
-@lru_cache(maxsize=1)
-def hostname() -> str:
-    """Return the name of this machine from the kernel, without a name service."""
-    return os.uname().nodename
 
 
 def _number(value: Any, default: Any) -> Any:

@@ -93,9 +93,13 @@ class FunctionActor:
         self._host.at_stop = self._session.tell_stop
         self._runner = FunctionRunner(self._function, info.config, self._session, self._host)
 
-    def train(self) -> Report:
-        """Run the function. See `FunctionRunner.run`."""
-        return self._runner.run()
+    def train(self) -> tuple[Any, ...]:
+        """Run the function. See `FunctionRunner.run`.
+
+        Returns:
+            The fields of a `Report`: a plain tuple, which is pickled by C code alone.
+        """
+        return tuple(self._runner.run())
 
     def save(self) -> CheckpointRecord | None:
         """Return the last checkpoint that the function reported in this attempt, or None."""
@@ -160,18 +164,18 @@ class ClassActor:
         # a class counts its iterations itself; only functions use the fields of the session
         self._session = Session(info, allocation, AutoFields(info.trial_id, None))
 
-    def train(self) -> Report:
-        """Run one step."""
+    def train(self) -> tuple[Any, ...]:
+        """Run one step. Returns the same as `FunctionActor.train`."""
         with self._session.bound():
             try:
                 result = dict(self._trainable.train())
             except BaseException as error:
                 if is_clean_end(error):
-                    return Report(metrics=None, done=True)
+                    return tuple(Report(metrics=None, done=True))
                 raise
             result.pop(CONFIG, None)  # the driver knows it, so no report has to carry it
             check_metrics(result)
-            return Report(result, None, bool(result.get(DONE)))
+            return tuple(Report(result, None, bool(result.get(DONE))))
 
     def save(self) -> CheckpointRecord | None:
         """Write and commit a checkpoint; None if the class does not define `save_checkpoint`."""
@@ -228,7 +232,7 @@ class ClassActor:
 
 def _info_of(fields: tuple[Any, ...], resources: Resources, directory: str | None) -> TrialInfo:
     """The data of a trial; see `make_trial_actor`."""
-    info = TrialInfo(*fields)._replace(resources=resources)
+    info = TrialInfo._make((*fields, resources))
     if directory is not None:
         info = info._replace(directory=directory)
     return info
