@@ -51,7 +51,7 @@ from minitune.executors.logical_order import OrderedExecutor
 from minitune.executors.trial_executor import TrialExecutor
 from minitune.experiment.endings import Ending, EndKind, interruption
 from minitune.experiment.trial import Trial
-from minitune.output.progress import Progress
+from minitune.output.progress import ProgressDisplay
 from minitune.plugin_calls import unforked
 from minitune.record import records
 from minitune.record.layout import RunDirectory, create_run_directory, identifier_limit
@@ -148,7 +148,7 @@ class Driver:
     hooks: Hooks
     controller: TuneController
     _keeper: StateKeeper
-    _progress: Progress
+    _progress: ProgressDisplay
 
     def __init__(self, plan: Plan):
         self.plan = plan
@@ -243,7 +243,7 @@ class Driver:
         self.controller = TuneController(executor, self.state, self.hooks, opened.recorder)
         if was_ended:
             self.controller.end_supply()
-        self._progress = Progress(
+        self._progress = ProgressDisplay(
             components.reporter,
             components.scheduler,
             executor,

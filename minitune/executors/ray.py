@@ -75,7 +75,7 @@ _Then = Callable[[Any, RemoteError | None], object]
 """What follows an outcome: a value, or the error that there is instead."""
 
 
-class _Phase(Enum):
+class _ActorPhase(Enum):
     """The phases of an actor: it waits for its place, makes its object, is idle, answers a call, or is stopped."""
 
     WAITING = "waiting"
@@ -195,7 +195,7 @@ class _ActorOnCluster:
         factory: The factory of its object and its arguments, pickled.
         values: The tokens of the values that it may need, and Ray's references of them.
         reset_args: The pickled arguments of a reset, if it can be served by a parked process.
-        phase: See `_Phase`.
+        phase: See `_ActorPhase`.
         process: Serves it.
         transfer: Brings its files, once it has a place.
         shows_stacks: Whether its stacks were dumped.
@@ -210,7 +210,7 @@ class _ActorOnCluster:
     def __init__(self, spec: ActorSpec):
         self.actor_id = spec.actor_id
         self.spec = spec
-        self.phase = _Phase.WAITING
+        self.phase = _ActorPhase.WAITING
         # Pickled now, so that a value that cannot be sent is an error of the start, and not of a later retry.
         self.factory = dumps((spec.factory, spec.args), "the factory")
         self.reset_args = b""
@@ -350,25 +350,25 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
         if actor is None:
             self._require_just_ended(actor_id)
             return
-        if actor.phase is not _Phase.IDLE:
+        if actor.phase is not _ActorPhase.IDLE:
             raise RuntimeError(f"actor {actor_id!r} cannot be called now: it is {actor.phase.value}")
         then = functools.partial(self._tell_answer, actor)
         what = f"an argument of {method}()"
         if method == "restore" and not actor.process.sees_run:
             steps = actor.transfer.restore(args[0], dumps(args[1:], what))
-            actor.phase = _Phase.CALLED
+            actor.phase = _ActorPhase.CALLED
             self._follow(actor, steps, then)
             return
         payload = dumps(args, what) if args else b""
-        actor.phase = _Phase.CALLED
+        actor.phase = _ActorPhase.CALLED
         actor.process.ask(lambda answer: self._take_in(actor, answer, then), "call", method, payload)
 
     def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
         """See `TrialExecutor.stop`."""
         actor = self._actors.get(actor_id)
-        if actor is None or actor.phase is _Phase.STOPPING:
+        if actor is None or actor.phase is _ActorPhase.STOPPING:
             return
-        actor.phase = _Phase.STOPPING
+        actor.phase = _ActorPhase.STOPPING
         actor.shows_stacks = dump
         process = actor.process
         process.cancel_timers()
@@ -430,7 +430,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
         self._processes.add(process)
         process.actor = actor
         actor.process = process
-        actor.phase = _Phase.WAITING
+        actor.phase = _ActorPhase.WAITING
         process.after(_SLOW_S, lambda: self._tell_slow(actor))
         process.ask(
             functools.partial(self._on_placed, process),
@@ -479,7 +479,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
         """An actor has a process with a place."""
         process.actor = actor
         actor.process = process
-        actor.phase = _Phase.STARTING
+        actor.phase = _ActorPhase.STARTING
         self._room.note_place(actor.actor_id)
         self._told.append(Placed(actor.actor_id))
 
@@ -488,7 +488,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
         # In any case, since this removes its answer from the run's directory.
         process.sees_run = process.proof.take()
         actor = process.actor
-        if actor is None or actor.phase is _Phase.STOPPING:  # Ray is about to kill it
+        if actor is None or actor.phase is _ActorPhase.STOPPING:  # Ray is about to kill it
             return
         process.cancel_timers()
         process.here, error = answer.opened()
@@ -523,9 +523,9 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
 
     def _tell_begun(self, actor: _ActorOnCluster, error: RemoteError | None, reused: bool = False) -> None:
         """An actor's object was made or reset, or its factory has raised."""
-        if actor.phase is not _Phase.STARTING:
+        if actor.phase is not _ActorPhase.STARTING:
             return
-        actor.phase = _Phase.IDLE
+        actor.phase = _ActorPhase.IDLE
         if error is not None:
             self._tell_raised(actor, error)
             return
@@ -549,7 +549,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
 
     def _on_reset(self, process: _Process, actor: _ActorOnCluster, answer: Answer) -> None:
         """A parked process was reset, or could not be."""
-        if process.actor is not actor or actor.phase is _Phase.STOPPING:  # the answer has come too late
+        if process.actor is not actor or actor.phase is _ActorPhase.STOPPING:  # the answer has come too late
             return
         is_usable, _ = answer.opened()
         if not is_usable:
@@ -568,7 +568,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
 
     def _tell_slow(self, actor: _ActorOnCluster) -> None:
         """An actor waits for its place."""
-        if actor.phase is not _Phase.WAITING or self._has_told_slow:
+        if actor.phase is not _ActorPhase.WAITING or self._has_told_slow:
             return
         reason = "perhaps others use the cluster"
         if self._room.may_grow():
@@ -584,7 +584,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
 
     def _take_in(self, actor: _ActorOnCluster, answer: Answer, then: _Then) -> None:
         """Take what came with an answer. Then call `then` with its value and its error."""
-        if actor.phase is _Phase.STOPPING:
+        if actor.phase is _ActorPhase.STOPPING:
             # Nothing of a stopped attempt is committed. Its output is written, but an error of the disk would have
             # no receiver: the driver waits for the end of the attempt only.
             with suppress(Exception):
@@ -613,9 +613,9 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
             actor.process.ask(go_on, *request)
 
     def _tell_answer(self, actor: _ActorOnCluster, value: Any, error: RemoteError | None) -> None:
-        if actor.phase is not _Phase.CALLED:  # it was stopped meanwhile, and only Exited follows a stop
+        if actor.phase is not _ActorPhase.CALLED:  # it was stopped meanwhile, and only Exited follows a stop
             return
-        actor.phase = _Phase.IDLE
+        actor.phase = _ActorPhase.IDLE
         if error is None:
             self._told.append(CallReturned(actor.actor_id, value))
         else:
@@ -657,7 +657,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
         wanted = (process.spec.reuse_key, process.spec.request)
         for actor in self._actors.values():
             spec = actor.spec
-            if actor.phase is _Phase.WAITING and (spec.reuse_key, spec.request) == wanted:
+            if actor.phase is _ActorPhase.WAITING and (spec.reuse_key, spec.request) == wanted:
                 return actor
         return None
 
@@ -713,7 +713,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
         process.actor = None
         if actor is None:
             return
-        if process.is_resetting and actor.phase is not _Phase.STOPPING:
+        if process.is_resetting and actor.phase is not _ActorPhase.STOPPING:
             # It has died of the actor before this one, or of user code in the reset. A new process will show which.
             self._place(actor)
         elif process.here is None or process.sees_run or process.has_left or not self._is_alive(process.here):
@@ -746,7 +746,7 @@ class RayTrialExecutor(LoopExecutor[_ActorOnCluster, _Process]):
 
     def _exited(self, actor: _ActorOnCluster, error: BaseException) -> Exited:
         here = actor.process.here
-        is_stopped = actor.phase is _Phase.STOPPING
+        is_stopped = actor.phase is _ActorPhase.STOPPING
         if here is None:
             if is_stopped:
                 return Exited(actor.actor_id, "stopped", "stopped before it had a place in the cluster")

@@ -1,4 +1,4 @@
-"""Progress: passes the state of a run, its trials and the machine to the run's reporter."""
+"""ProgressDisplay: passes the state of a run, its trials and the machine to the run's reporter."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TrialProgress(Callback):
 
 
 @dataclass
-class Progress:
+class ProgressDisplay:
     """Shows the progress of a run.
 
     Args:

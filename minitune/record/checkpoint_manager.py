@@ -50,7 +50,7 @@ class Surplus(NamedTuple):
     record: CheckpointRecord
 
 
-class _Entry(NamedTuple):
+class _TrackedCheckpoint(NamedTuple):
     """A checkpoint that exists. Entries are ordered by `age`.
 
     Attributes:
@@ -97,16 +97,16 @@ class CheckpointManager:
             self._final_score = self._scores[0]
         else:
             self._final_score = _Score(metric, mode or "max")
-        self._entries: dict[_Key, _Entry] = {}  # all checkpoints that were not dropped
+        self._entries: dict[_Key, _TrackedCheckpoint] = {}  # all checkpoints that were not dropped
         self._next_age = 0
         self.total_bytes = 0  # of all entries
         self._pins: Counter[_Key] = Counter()  # how many trials load a checkpoint at present
         # By trial id: its best k, the worst first, with their scores.
-        self._best: dict[str, list[tuple[tuple[float, int], _Entry]]] = {}
+        self._best: dict[str, list[tuple[tuple[float, int], _TrackedCheckpoint]]] = {}
         # Heaps of those that may go, the oldest first. An entry waits there while it is pinned or not settled.
-        self._doomed: list[_Entry] = []  # beyond the number to keep
-        self._candidates: list[_Entry] = []  # go while there are too many bytes
-        self._ended: list[_Entry] = []  # of finished trials: go after all candidates
+        self._doomed: list[_TrackedCheckpoint] = []  # beyond the number to keep
+        self._candidates: list[_TrackedCheckpoint] = []  # go while there are too many bytes
+        self._ended: list[_TrackedCheckpoint] = []  # of finished trials: go after all candidates
 
     # -- events -----------------------------------------------------------------------------------------------------
 
@@ -210,7 +210,7 @@ class CheckpointManager:
     # -- decisions -------------------------------------------------------------------------------------------------
 
     def _register(self, trial: Trial, kept: KeptCheckpoint) -> None:
-        entry = _Entry(self._next_age, trial, kept)
+        entry = _TrackedCheckpoint(self._next_age, trial, kept)
         self._next_age += 1
         self._entries[entry.key] = entry
         self.total_bytes += kept.record.total_bytes
@@ -218,7 +218,7 @@ class CheckpointManager:
         if evicted is not None and evicted is not entry:
             self._reconsider(evicted.key)
 
-    def _rank(self, entry: _Entry) -> _Entry | None:
+    def _rank(self, entry: _TrackedCheckpoint) -> _TrackedCheckpoint | None:
         """Add a checkpoint to its trial's best k. Return the checkpoint that drops out of them, if any."""
         number = entry.trial.experiment_number
         metrics = entry.kept.progress.metrics
@@ -249,13 +249,15 @@ class CheckpointManager:
         elif self._budget_bytes is not None:
             heapq.heappush(self._candidates, entry)
 
-    def _is_needed(self, entry: _Entry) -> bool:
+    def _is_needed(self, entry: _TrackedCheckpoint) -> bool:
         """Whether a checkpoint is its trial's newest or one of the best k."""
         if entry.trial.checkpoints[-1] is entry.kept:
             return True
         return any(entry is one for _, one in self._best.get(entry.trial.trial_id, ()))
 
-    def _pop(self, heap: list[_Entry], goes_on: Callable[[], bool], spared: _Entry | None = None) -> list[Surplus]:
+    def _pop(
+        self, heap: list[_TrackedCheckpoint], goes_on: Callable[[], bool], spared: _TrackedCheckpoint | None = None
+    ) -> list[Surplus]:
         """Take checkpoints from `heap`, the oldest first, while `goes_on()` is true. Those in use go back into it."""
         surplus = []
         in_use = []
@@ -277,7 +279,7 @@ class CheckpointManager:
             heapq.heappush(heap, entry)
         return surplus
 
-    def _drop(self, entry: _Entry) -> Surplus:
+    def _drop(self, entry: _TrackedCheckpoint) -> Surplus:
         del self._entries[entry.key]
         self.total_bytes -= entry.kept.record.total_bytes
         checkpoints = entry.trial.checkpoints
@@ -288,7 +290,7 @@ class CheckpointManager:
     def _is_over_budget(self) -> bool:
         return self._budget_bytes is not None and self.total_bytes > self._budget_bytes
 
-    def _best_ended(self) -> _Entry | None:
+    def _best_ended(self) -> _TrackedCheckpoint | None:
         """The best checkpoint of the finished trials, or the newest one if there is no score."""
         living = (entry for entry in self._ended if self._entries.get(entry.key) is entry)
         return max(living, key=lambda entry: self._final_score.of(entry.kept.progress.metrics, entry.age), default=None)

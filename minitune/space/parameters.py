@@ -77,7 +77,7 @@ def parameters(space: Any) -> list[Parameter]:
     Raises:
         ValueError: If there is a grid.
     """
-    return list(_all(space, _Place()))
+    return list(_all(space, _Root()))
 
 
 def draw(space: Any, choose: Callable[[Parameter], Any]) -> Any:
@@ -93,7 +93,7 @@ def draw(space: Any, choose: Callable[[Parameter], Any]) -> Any:
     Raises:
         ValueError: If there is a grid.
     """
-    return _resolve(space, _Place(), choose)
+    return _resolve(space, _Root(), choose)
 
 
 def values_of(space: Any, config: Any, on_outside: Callable[[Parameter, Any], None] | None = None) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def values_of(space: Any, config: Any, on_outside: Callable[[Parameter, Any], No
         ValueError: If there is a grid; or, without `on_outside`, if a parameter cannot have its value.
     """
     found: dict[str, Any] = {}
-    _read(space, config, _Place(), found, on_outside or _refuse)
+    _read(space, config, _Root(), found, on_outside or _refuse)
     return found
 
 
@@ -152,7 +152,7 @@ def is_searchable(domain: Domain) -> TypeGuard[Searchable]:
     return has_bounds or isinstance(sampler, Normal)
 
 
-class _Place(NamedTuple):
+class _Root(NamedTuple):
     """The root of a space or of a category."""
 
     path: Path = ()
@@ -160,11 +160,11 @@ class _Place(NamedTuple):
     parent: tuple[str, int] | None = None
 
 
-def _below(choice: Parameter, index: int) -> _Place:
-    return _Place(choice.path, f"{choice.name}/{index}", (choice.name, index))
+def _below(choice: Parameter, index: int) -> _Root:
+    return _Root(choice.path, f"{choice.name}/{index}", (choice.name, index))
 
 
-def _direct(space: Any, place: _Place) -> Iterator[Parameter]:
+def _direct(space: Any, place: _Root) -> Iterator[Parameter]:
     """The parameters of `space` that exist whenever `place` exists."""
     for path, domain in find_unresolved(space):
         whole = place.path + path
@@ -195,7 +195,7 @@ def _texts(tree: Any, path: Path) -> list[str]:
     return texts
 
 
-def _all(space: Any, place: _Place) -> Iterator[Parameter]:
+def _all(space: Any, place: _Root) -> Iterator[Parameter]:
     for parameter in _direct(space, place):
         yield parameter
         # A range that is too long to expand contains only numbers.
@@ -204,7 +204,7 @@ def _all(space: Any, place: _Place) -> Iterator[Parameter]:
                 yield from _all(category, _below(parameter, index))
 
 
-def _resolve(space: Any, place: _Place, choose: Callable[[Parameter], Any]) -> Any:
+def _resolve(space: Any, place: _Root, choose: Callable[[Parameter], Any]) -> Any:
     config = copy_tree(space)
     for parameter in _direct(space, place):
         value = choose(parameter)
@@ -215,7 +215,7 @@ def _resolve(space: Any, place: _Place, choose: Callable[[Parameter], Any]) -> A
 
 
 def _read(
-    space: Any, config: Any, place: _Place, found: dict[str, Any], on_outside: Callable[[Parameter, Any], None]
+    space: Any, config: Any, place: _Root, found: dict[str, Any], on_outside: Callable[[Parameter, Any], None]
 ) -> None:
     for parameter in _direct(space, place):
         try:
