@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
-WORKLOADS = ["fresh", "reused", "asha", "checkpoints", "population", "growth", "idle"]
+WORKLOADS = ["fresh", "reused", "checkpoints", "population", "growth", "idle"]
 """One of each kind that needs no other package; those left out differ from these in sizes and settings."""
 PEERS = {"pool": "reused", "forkserver": "fresh", "fork": "fresh", "copytree": "checkpoints"}
 """What Python has, and the workload that it can do."""

@@ -195,7 +195,7 @@ def check_run(grid: ResultGrid, spy: Spy, log: Log) -> None:
     ]
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("MINITUNE_TEST_STORMS", "20"))))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("MINITUNE_TEST_STORMS", "10"))))
 def test_the_run_ends_in_order(seed: int) -> None:
     """All follows from the seed."""
     draw = random.Random(seed)

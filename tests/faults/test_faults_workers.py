@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import signal
+import stat
+import sys
+import termios
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -19,67 +24,42 @@ from minitune.error import CrashLoopError, WorkerStartError
 # -- in the midst of a message -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
-def test_half_a_report_does_not_count_and_delays_no_other_trial(script, number):
-    """It is hit while 50 MB are on their way; if it was only frozen, the other one kills it when it is done itself."""
-    code = (
-        PRELUDE
-        + """
-    import fcntl, stat, termios
-    number, place = getattr(signal, sys.argv[2]), sys.argv[1]
+@pytest.mark.usefixtures("hurried")
+def test_half_a_report_does_not_count_and_delays_no_one_else() -> None:
+    """It is killed while 50 MB are on their way."""
 
-    def is_socket(descriptor):
+    def is_socket(descriptor: int) -> bool:
         try:
             return stat.S_ISSOCK(os.fstat(descriptor).st_mode)
         except OSError:  # the one by which the listing was read
             return False
 
-    def unsent_bytes(descriptor):
+    def unsent_bytes(descriptor: int) -> int:
         return int.from_bytes(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
 
-    def strike(channel):
+    def strike(channel: int) -> None:
         while not unsent_bytes(channel):
             pass
-        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), signal.SIGKILL)
 
-    def is_stopped(pid):
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] == "T"
-
-    def other():
-        while not (os.path.exists(place) and open(place).read()):
-            time.sleep(0.005)
-        pid = int(open(place).read())
-        while number == signal.SIGSTOP and not is_stopped(pid):
-            time.sleep(0.005)
-        for i in range(2, 51):
-            report({"i": i})
-        if number == signal.SIGSTOP:
-            os.kill(pid, signal.SIGKILL)
-
-    def trainable(config):
+    def trainable(config: dict[str, Any]) -> None:
         report({"i": 1})
         if config["x"] == "other":
-            return other()
-        with open(place, "w") as file:
-            file.write(f"{os.getpid()}\\n")
+            for i in range(2, 51):
+                report({"i": i})
+            return
         channel, _ = sorted(fd for fd in map(int, os.listdir("/proc/self/fd")) if fd >= 1000 and is_socket(fd))
         threading.Thread(target=strike, args=(channel,)).start()
         report({"i": 2, "blob": os.urandom(50_000_000)})
 
-    results = fit(trainable, ["hit", "other"])
-    print(json.dumps([[r.metrics["i"], str(r.error), len(r.metrics.get("blob", b""))] for r in results]))
-    """
-    )
     for attempt in range(5):
-        stdout = script.run(code, str(script.directory / f"frozen{attempt}"), number, MINITUNE_NUM_CPUS="2")
-        hit, other = json.loads(stdout)
-        if hit[2] < 50_000_000:  # else it was hit too late: on a busy machine all may be on its way by then
+        hit, other = fit(trainable, {"x": grid_search(["hit", "other"])}, executor="local", name=f"run{attempt}")
+        if "blob" not in hit.metrics:  # else it was hit too late: on a busy machine all may be on its way by then
             break
-    assert hit[0] == 1
-    assert "SIGKILL (9)" in hit[1]
-    assert "last report: iteration 1" in hit[1]
-    assert other == [50, "None", 0]
+    assert hit.metrics["i"] == 1
+    assert "SIGKILL (9)" in str(hit.error)
+    assert "last report: iteration 1" in str(hit.error)
+    assert (other.metrics["i"], other.error) == (50, None)
 
 
 # -- signals and memory ------------------------------------------------------------------------------------------------
