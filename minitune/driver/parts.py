@@ -79,6 +79,7 @@ def build_components(plan: Plan, seed: int) -> Components:
         ValueError: If metric or mode is set in two places, or an object is not a plug-in of its kind.
     """
     reporter = build_reporter(plan)
+    # The scheduler is asked first: it may refuse the searcher, and the searcher must know whether it stops trials.
     search_alg = chosen_searcher("search_alg", plan.tune_config.search_alg)
     scheduler = build_scheduler(plan, seed, search_alg)
     stops_early = type(scheduler).on_trial_result is not TrialScheduler.on_trial_result
@@ -104,7 +105,9 @@ def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorith
             work with the rest of the plan.
     """
     tune = plan.tune_config
-    scheduler = tune.scheduler if tune.scheduler is not None else FIFOScheduler()
+    scheduler = tune.scheduler
+    if scheduler is None:
+        scheduler = FIFOScheduler()
     if isinstance(scheduler, str):
         scheduler = create_scheduler(scheduler)
     if not isinstance(scheduler, TrialScheduler):
@@ -113,10 +116,15 @@ def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorith
         )
     scheduler = for_this_run(scheduler)
     scheduler.set_seed(component_seed(seed, "scheduler"))
-    searcher = search_alg.searcher if isinstance(search_alg, SearchGenerator) else search_alg
+    searcher = search_alg
+    if isinstance(search_alg, SearchGenerator):
+        searcher = search_alg.searcher
+    searcher_name = None
+    if isinstance(searcher, Searcher):
+        searcher_name = type(searcher).__name__
     spec = {
         **plan.experiment.public_spec,
-        "searcher": type(searcher).__name__ if isinstance(searcher, Searcher) else None,
+        "searcher": searcher_name,
         "reuse_actors": tune.reuse_actors,
         "objectives": dict(plan.goal.objectives),
     }
@@ -154,8 +162,9 @@ def build_search_alg(
     hook = search_alg.set_search_properties
     spec = {**experiment.public_spec, "stops_early": stops_early}
     call_set_search_properties(hook, tune.metric, tune.mode, experiment.param_space, spec)
-    if tune.warm_start:
+    if tune.warm_start:  # only now, because the searcher must know the space and the metric
         search_alg.learn_from(tune.warm_start)
+    # All experiments of a run number their trials together, so that no two have one id.
     ids = _trial_ids(plan, seed)
     for number, one in enumerate(plan.experiments):
         one.maker = one.new_maker(ids=ids, experiment_number=number)
@@ -175,7 +184,9 @@ def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:
     """The searcher inside a `ConcurrencyLimiter` with the limit of the run, or with the searcher's own limit."""
     if not isinstance(searcher, ConcurrencyLimiter):
         limit = max_concurrent_trials or searcher.max_concurrent
-        return ConcurrencyLimiter(searcher, max_concurrent=limit) if limit else searcher
+        if not limit:
+            return searcher
+        return ConcurrencyLimiter(searcher, max_concurrent=limit)
     if max_concurrent_trials and searcher.max_concurrent != max_concurrent_trials:
         raise ValueError(
             f"max_concurrent_trials must not contradict the ConcurrencyLimiter, but got {max_concurrent_trials} and "
@@ -195,12 +206,20 @@ def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callb
         ValueError: If an object is not a callback.
     """
     given = [*check_callbacks(plan.run_config.callbacks or ()), *environment_callbacks()]
-    progress: list[Callback] = [TrialProgress(reporter)] if reporter is not None else []
+    names = plan.experiment.output_names
+    progress: list[Callback] = []
     if shows_output(plan):
-        progress.insert(0, TrialOutput(reporter, plan.experiment.output_names))
+        progress.append(TrialOutput(reporter, names))
+    if reporter is not None:
+        progress.append(TrialProgress(reporter))
     executor = plan.executor
-    if executor != "inline" if isinstance(executor, str) else executor.isolates:  # others write no output files
-        progress.append(OutputLimit(plan.experiment.output_names))
+    if isinstance(executor, str):
+        writes_output = executor != "inline"
+    else:
+        writes_output = executor.isolates
+    if writes_output:
+        progress.append(OutputLimit(names))
+    # The loggers come last: they write what the callbacks before them have added to a result.
     return [*given, *progress, *_loggers(given)]
 
 
@@ -213,7 +232,9 @@ def _loggers(given: Sequence[Callback]) -> list[Callback]:
     """The default loggers that the given callbacks do not already include."""
     from minitune.logger import default_loggers
 
-    return [] if is_on("DISABLE_AUTO_CALLBACK_LOGGERS") else default_loggers(given)
+    if is_on("DISABLE_AUTO_CALLBACK_LOGGERS"):
+        return []
+    return default_loggers(given)
 
 
 def build_reporter(plan: Plan) -> ProgressReporter | None:
@@ -305,7 +326,9 @@ def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
         )
     else:
         raise ValueError(f"MINITUNE_EXECUTOR must be 'local', 'inline' or 'ray', but got {name!r}")
-    return OrderedExecutor(executor, tune.max_concurrent_trials or 1) if tune.deterministic else executor
+    if tune.deterministic:
+        return OrderedExecutor(executor, tune.max_concurrent_trials or 1)
+    return executor
 
 
 def check_requests(plan: Plan, executor: TrialExecutor) -> None:
@@ -351,7 +374,8 @@ def _clocks(plan: Plan, components: Components) -> Iterator[str]:
             yield f"{name}={getattr(tune, name)}"
     if not tune.time_budget_s and components.stopper.seconds_left() not in (None, ASKED_EVERY_S):
         yield type(components.stopper).__name__
-    for name in sorted({name for one in plan.experiments for name in one.stopping_criterion} & {*_TIMES}):
+    criteria = {name for one in plan.experiments for name in one.stopping_criterion}
+    for name in sorted(criteria.intersection(_TIMES)):
         yield f"the stop criterion {name!r}"
     for metric in dict.fromkeys((components.scheduler.metric, *plan.goal.metrics)):
         if metric in _TIMES:

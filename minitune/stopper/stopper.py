@@ -88,6 +88,7 @@ class CombinedStopper(Stopper):
         self._which: list[Stopper] = []
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        # All are asked, also after the first True: each must hear every result to count right.
         return self._note([stopper(trial_id, result) for stopper in self._stoppers])
 
     def stop_all(self) -> bool:
@@ -104,8 +105,8 @@ class CombinedStopper(Stopper):
         return True
 
     def seconds_left(self) -> float | None:
-        waits = [left for stopper in self._stoppers if (left := stopper.seconds_left()) is not None]
-        return min(waits, default=None)
+        waits = [stopper.seconds_left() for stopper in self._stoppers]
+        return min((wait_s for wait_s in waits if wait_s is not None), default=None)
 
     def get_state(self) -> dict[str, Any]:
         """The states, in the order of the stoppers."""
@@ -241,7 +242,11 @@ def flat_criteria(criteria: Mapping[str, Any]) -> dict[str, Any]:
         elif not limit:
             raise ValueError(f"a stop criterion must hold a limit, but {name!r} holds an empty dict")
         else:
-            waiting[:0] = [(f"{name}/{key}" if isinstance(key, str) else key, part) for key, part in limit.items()]
+            # In their place, so that the order of the criteria stays: of two that are reached, the first one is named.
+            inner: list[Any] = []
+            for key, part in limit.items():
+                inner.append((f"{name}/{key}" if isinstance(key, str) else key, part))
+            waiting[:0] = inner
     return flat
 
 
@@ -372,6 +377,7 @@ class TrialPlateauStopper(Stopper):
         self._last: dict[str, list[float]] = {}
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        # A result without the metric counts for the grace period: the trial has trained nevertheless.
         count = self._counts.get(trial_id, 0) + 1
         self._counts[trial_id] = count
         value = _float_of(lookup(result, self._metric))
@@ -436,9 +442,13 @@ class ExperimentPlateauStopper(Stopper):
         value = _float_of(lookup(result, self._metric))
         if value is None:
             return self.stop_all()
-        insort(self._losses, value if self._mode == "min" else -value)
+        loss = value if self._mode == "min" else -value
+        insort(self._losses, loss)
         del self._losses[self._top :]
-        self._close_for = self._close_for + 1 if self.has_plateaued() else 0
+        if self.has_plateaued():
+            self._close_for += 1
+        else:
+            self._close_for = 0
         return self.stop_all()
 
     def has_plateaued(self) -> bool:
@@ -522,7 +532,8 @@ class TimeoutStopper(Stopper):
         if self._last_check_s is None and not start:
             return
         now_s = clock.current.monotonic()
-        self._remaining_s -= now_s - (now_s if self._last_check_s is None else self._last_check_s)
+        if self._last_check_s is not None:
+            self._remaining_s -= now_s - self._last_check_s
         self._last_check_s = now_s
 
 
@@ -532,8 +543,10 @@ class TimeoutStopper(Stopper):
 def _float_of(value: Any) -> float | None:
     """A value as a float; None if it is no number, or too large for one."""
     number = as_number(value)
+    if number is None:
+        return None
     try:
-        return None if number is None else float(number)
+        return float(number)
     except OverflowError:
         return None
 
@@ -543,8 +556,10 @@ def _spread(values: Sequence[float]) -> float:
     if not all(map(math.isfinite, values)):
         return math.nan
     mean = sum(values) / len(values)
+    distances = [value - mean for value in values]
     # A product overflows to infinity; a power would raise an error.
-    return math.sqrt(sum((value - mean) * (value - mean) for value in values) / len(values))
+    variance = sum(distance * distance for distance in distances) / len(values)
+    return math.sqrt(variance)
 
 
 def _check_whole(name: str, value: Any, least: int) -> int:

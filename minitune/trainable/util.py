@@ -97,6 +97,7 @@ def with_resources(trainable: Any, resources: ResourceRequest) -> Any:
     """
     if resources is None:
         raise ValueError("resources must be a dict, a PlacementGroupFactory or a function of the config, but got None")
+    # A function is asked for each configuration. A fixed request is checked now, where the user wrote it.
     request = resources if callable(resources) else Resources.of(resources)
     if isinstance(trainable, type):
         trainable = _trainable_class(trainable, ValueError)
@@ -188,14 +189,17 @@ def trainable_resources(trainable: Any, config: dict[str, Any]) -> Resources | N
     Raises:
         ValueError: If the user's function returned something that is not a request.
     """
+    request: Any = None
     if isinstance(trainable, type):
-        request: Any = trainable.default_resource_request(config) if issubclass(trainable, Trainable) else None
-    else:
-        request = None
-        if isinstance(trainable, BoundFunction):
-            request = trainable.resources
-        request = request(config) if callable(request) else request
-    return None if request is None else Resources.of(request)
+        if issubclass(trainable, Trainable):
+            request = trainable.default_resource_request(config)
+    elif isinstance(trainable, BoundFunction):
+        request = trainable.resources
+        if callable(request):
+            request = request(config)
+    if request is None:
+        return None
+    return Resources.of(request)
 
 
 def validate_trainable(trainable: Any) -> None:
@@ -313,10 +317,10 @@ def _as_bound(function: Any, error: type[Exception] = ValueError) -> BoundFuncti
 def _rebound(parameters: Mapping[str, Any], handles: Mapping[str, Shared], new: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keywords `parameters` and `handles` after `new` values were bound. References of `put` are handles."""
     references = {name: value for name, value in new.items() if isinstance(value, ObjectRef)}
-    return {
-        "parameters": {name: value for name, value in {**parameters, **new}.items() if name not in references},
-        "handles": {**{name: handle for name, handle in handles.items() if name not in new}, **references},
-    }
+    # A name is bound once: a new value takes the place of an old handle of that name, and the other way round.
+    values = {name: value for name, value in {**parameters, **new}.items() if name not in references}
+    older = {name: handle for name, handle in handles.items() if name not in new}
+    return {"parameters": values, "handles": {**older, **references}}
 
 
 def _load(handles: Mapping[str, Shared]) -> dict[str, Any]:
@@ -332,8 +336,9 @@ def way_to_class(value: Any) -> str:
 
 def _refuse_objective(bound: BoundFunction) -> None:
     """Refuse a function that gets its parameters from a trial of Optuna."""
+    # The code itself is read, not a call of it: a function of Optuna would fail deep inside with an unclear error.
     code = getattr(bound.function, "__code__", None)
-    if not isinstance(code, types.CodeType) or not code.co_varnames[:1][: code.co_argcount]:
+    if not isinstance(code, types.CodeType) or not code.co_argcount:
         return
     first = code.co_varnames[0]
     asked = [name for name in code.co_names if name.startswith("suggest_")]
