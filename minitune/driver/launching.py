@@ -239,9 +239,8 @@ class TrialLauncher:
         if trial.progress.num_reports:
             self._state.backoff.begins_again(trial.trial_id, trial.progress.num_reports)
             self._roll_back(trial)
-        trial.begin_attempt(
-            trial.attempt.number + 1
-        )  # with a new actor id, so that late events of the earlier actor find no trial
+        # With a new actor id, so that late events of the earlier actor find no trial.
+        trial.begin_attempt(trial.attempt.number + 1)
         self._recorder.attempt_starts(trial)
         self._state.move(trial, Step.START, f"attempt {trial.attempt.number}")
         self._start_worker(trial, directory)

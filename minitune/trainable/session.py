@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-import platform
 import sys
 import threading
 import time
@@ -72,8 +71,8 @@ LOG_SYS_USAGE = "log_sys_usage"
 """The key of a configuration that turns on the metrics `perf/*`."""
 # The largest number that is added to sums. Infinities, NaN and larger ints are ignored.
 _LARGEST = sys.float_info.max
-# The name of this machine from the kernel, without a name service.
-_HOSTNAME = platform.node()
+# The name of this machine from the kernel, without a name service. Windows lacks it, but must be able to import this.
+_HOSTNAME = os.uname().nodename if hasattr(os, "uname") else ""
 # The address of this machine unless the executor sets another one. Finding it out might use the network.
 _NODE_IP = "127.0.0.1"
 LIMIT_BYTES = 64_000_000
