@@ -32,6 +32,7 @@ from minitune.actor.launcher import start_method as chosen_start_method
 from minitune.actor.messages import Exited, Started
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote needs Linux")
+BY_REFERENCE = True  # see `conftest`: preload and actor share variables of this module
 
 
 @pytest.fixture
